@@ -1,0 +1,1 @@
+"""The conversation between processes: channels, servers, codecs, clients of the scheduler."""

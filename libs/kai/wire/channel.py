@@ -1,0 +1,137 @@
+"""Channels and servers, set up alike everywhere: limits, keepalive, mutual TLS, health service.
+
+Keepalive finds broken connections. It does not find a peer whose process hangs: where that matters
+(decisions) both sides send heartbeats of their own, see :mod:`kai.wire.decisions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+MAX_MESSAGE_BYTES: Final = 64 << 20
+KEEPALIVE_SECONDS: Final = 5
+KEEPALIVE_TIMEOUT_SECONDS: Final = 5
+
+_LIMITS: Final[list[tuple[str, Any]]] = [
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_SECONDS * 1000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Without this, pings are held back to one in five minutes while a stream is silent.
+    ("grpc.http2.min_time_between_pings_ms", KEEPALIVE_SECONDS * 1000),
+]
+_CLIENT_OPTIONS: Final = [
+    *_LIMITS,
+    ("grpc.enable_retries", 0),
+    # A peer that comes back is found within seconds, not minutes.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+]
+_SERVER_OPTIONS: Final = [
+    *_LIMITS,
+    # Two servers on one port would share out the connections between them, silently.
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_SECONDS * 1000 // 2),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+Registration = Callable[[grpc.aio.Server], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Mutual TLS by files: our certificate and key, and the authority that signs everybody's.
+
+    ``server_name`` is the name in the server's certificate where peers are called by their address.
+    Files are read when a channel or server is opened, so a reconnect picks up renewed ones.
+    """
+
+    ca: Path
+    cert: Path
+    key: Path
+    server_name: str = ""
+
+
+class CannotListen(OSError):
+    """The address is taken or not ours."""
+
+
+@asynccontextmanager
+async def open_channel(endpoint: str, *, tls: TlsFiles | None = None) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel to ``host:port``, closed on leaving. Calls on it still need their own deadlines."""
+    async with _channel(endpoint, tls) as channel:
+        yield channel
+
+
+def _channel(endpoint: str, tls: TlsFiles | None) -> grpc.aio.Channel:
+    if tls is None:
+        return grpc.aio.insecure_channel(endpoint, options=_CLIENT_OPTIONS)
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=tls.ca.read_bytes(),
+        private_key=tls.key.read_bytes(),
+        certificate_chain=tls.cert.read_bytes(),
+    )
+    options = list(_CLIENT_OPTIONS)
+    if tls.server_name:
+        options.append(("grpc.ssl_target_name_override", tls.server_name))
+    return grpc.aio.secure_channel(endpoint, credentials, options=options)
+
+
+@asynccontextmanager
+async def serve(
+    listen: str,
+    registrations: Sequence[Registration],
+    *,
+    tls: TlsFiles | None = None,
+    services: Sequence[str] = (),
+    grace_seconds: float = 1.0,
+) -> AsyncIterator[int]:
+    """Serve on ``host:port`` (port 0: any) while the block runs; gives the port.
+
+    The standard health service answers for ``services`` and for the server as a whole.
+
+    Raises:
+        CannotListen: the address is taken.
+    """
+    server = grpc.aio.server(options=_SERVER_OPTIONS)
+    for register in registrations:
+        register(server)
+    checks = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    port = _bind(server, listen, tls)
+    await server.start()
+    try:
+        for name in ("", *services):
+            await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+        yield port
+    finally:
+        await checks.enter_graceful_shutdown()
+        await server.stop(grace_seconds)
+
+
+def _bind(server: grpc.aio.Server, listen: str, tls: TlsFiles | None) -> int:
+    # gRPC wants a host; this one means all interfaces, also where there is no IPv6.
+    address = f"[::]{listen}" if listen.startswith(":") else listen
+    try:
+        if tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            credentials = grpc.ssl_server_credentials(
+                [(tls.key.read_bytes(), tls.cert.read_bytes())],
+                root_certificates=tls.ca.read_bytes(),
+                require_client_auth=True,
+            )
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise CannotListen(f"grpc-listen {listen}: cannot listen there; is the port in use?") from error
+    if port == 0:
+        raise CannotListen(f"grpc-listen {listen}: cannot listen there; is the port in use?")
+    return port

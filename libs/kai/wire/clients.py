@@ -1,0 +1,124 @@
+"""Clients of the scheduler: found through its Lease, with deadlines, and tried again where that helps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from kai.kube.backoff import Backoff
+from kai.kube.client import KubeClient
+from kai.wire.channel import TlsFiles, open_channel
+from kai.wire.chunks import join_snapshot
+from kai.wire.errors import PeerUnavailable
+from kai.wire.leader import LeaderTracker
+from kai.wire.v1.explain_pb2 import (
+    ExplainPodGroupRequest,
+    ExplainPodGroupResponse,
+    ExplainPodRequest,
+    ExplainPodResponse,
+)
+from kai.wire.v1.explain_pb2_grpc import ExplainServiceStub
+from kai.wire.v1.session_pb2 import GetSnapshotRequest
+from kai.wire.v1.session_pb2_grpc import SessionServiceStub
+
+DEADLINE_SECONDS: Final = 10.0
+SNAPSHOT_DEADLINE_SECONDS: Final = 60.0
+#: Worth another try: nothing was done, or asking twice does no harm.
+_TRANSIENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED)
+
+Answer = TypeVar("Answer")
+
+
+class SchedulerClient:
+    """Questions to the scheduler at one endpoint. Open it with :func:`connect_scheduler`."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._explain = ExplainServiceStub(channel)
+        self._sessions = SessionServiceStub(channel)
+
+    async def explain_pod_group(
+        self, *, namespace: str, name: str, deadline: float = DEADLINE_SECONDS
+    ) -> ExplainPodGroupResponse:
+        """Why a pod group is pending, and what would unblock it; ``found`` is false if there is none.
+
+        Raises:
+            PeerUnavailable: no answer within ``deadline`` seconds.
+        """
+        request = ExplainPodGroupRequest(namespace=namespace, name=name)
+        return await _ask(self._explain.ExplainPodGroup, request, deadline)
+
+    async def explain_pod(
+        self, *, namespace: str, name: str, deadline: float = DEADLINE_SECONDS
+    ) -> ExplainPodResponse:
+        """Why a pod is where it is or is nowhere; ``found`` is false if there is none.
+
+        Raises:
+            PeerUnavailable: no answer within ``deadline`` seconds.
+        """
+        request = ExplainPodRequest(namespace=namespace, name=name)
+        return await _ask(self._explain.ExplainPod, request, deadline)
+
+    async def snapshot(
+        self, *, version: int = 0, deadline: float = SNAPSHOT_DEADLINE_SECONDS
+    ) -> tuple[int, bytes]:
+        """Version and bytes of a snapshot (0: the newest), as :mod:`kai.snapshot.codec` reads them.
+
+        Raises:
+            PeerUnavailable: no answer within ``deadline`` seconds, or it has no such version.
+            MalformedMessage: chunks are missing.
+        """
+        try:
+            call = self._sessions.GetSnapshot(GetSnapshotRequest(version=version), timeout=deadline)
+            return await join_snapshot(call)
+        except grpc.aio.AioRpcError as error:
+            raise _unavailable("GetSnapshot", error) from error
+
+
+@asynccontextmanager
+async def connect_scheduler(
+    client: KubeClient,
+    *,
+    lease_name: str,
+    namespace: str,
+    tls: TlsFiles | None = None,
+    deadline: float = DEADLINE_SECONDS,
+) -> AsyncIterator[SchedulerClient]:
+    """A client of the scheduler that leads now.
+
+    Raises:
+        PeerUnavailable: nobody leads, after waiting for ``deadline`` seconds.
+        KubeError: the Lease cannot be read.
+    """
+    async with LeaderTracker(client, lease_name=lease_name, namespace=namespace) as tracker:
+        try:
+            async with asyncio.timeout(deadline):
+                leader = await tracker.present()
+        except TimeoutError:
+            raise PeerUnavailable(
+                f"lease {namespace}/{lease_name}: no scheduler leads; is one running for this shard?"
+            ) from None
+    async with open_channel(leader.endpoint, tls=tls) as channel:
+        yield SchedulerClient(channel)
+
+
+async def _ask(method: Callable[..., Awaitable[Answer]], request: Any, deadline: float) -> Answer:
+    """One question, asked again until it is answered or ``deadline`` seconds have passed."""
+    end = asyncio.get_running_loop().time() + deadline
+    backoff = Backoff(maximum=5.0)
+    while True:
+        left = end - asyncio.get_running_loop().time()
+        try:
+            return await method(request, timeout=max(left, 0.001))
+        except grpc.aio.AioRpcError as error:
+            delay = backoff.next()
+            if error.code() not in _TRANSIENT or left <= delay:
+                raise _unavailable(type(request).__name__, error) from error
+        await asyncio.sleep(delay)
+
+
+def _unavailable(question: str, error: grpc.aio.AioRpcError) -> PeerUnavailable:
+    return PeerUnavailable(f"scheduler: {question}: {error.code().name}: {error.details()}")

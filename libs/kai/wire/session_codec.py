@@ -1,0 +1,240 @@
+"""Sessions as the scheduler publishes them, between plain values and the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from kai.model.decisions import (
+    Eviction,
+    Explanation,
+    Nomination,
+    Outcome,
+    PodGroupOutcome,
+    PodRef,
+    QueueShare,
+)
+from kai.wire.columns import join, pack, split, unpack
+from kai.wire.errors import MalformedMessage
+from kai.wire.v1 import session_pb2 as pb
+
+#: The float columns of QueueShares, named alike in the model and on the wire.
+_TRIPLES: Final = (
+    "deserved",
+    "limit",
+    "over_quota_weight",
+    "fair_share",
+    "allocated",
+    "allocated_non_preemptible",
+    "requested",
+    "usage",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionUpdate:
+    """What one session changed, or (``full``) everything there is to know now.
+
+    Shares are always those of all queues, and empty if none changed; outcomes are those that changed.
+    Evictions, nominations and ``binds`` (their number) are events of this session alone: a full update
+    has none of earlier sessions.
+    """
+
+    version: int
+    epoch: int
+    #: Unix seconds.
+    opened_at: float
+    full: bool = False
+    digest: str = ""
+    shard: str = ""
+    node_pool: str = ""
+    shares: tuple[QueueShare, ...] = ()
+    outcomes: tuple[PodGroupOutcome, ...] = ()
+    #: Pod groups (namespace/name) that are gone.
+    forgotten: tuple[str, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    nominations: tuple[Nomination, ...] = ()
+    binds: int = 0
+
+
+def encode_update(update: SessionUpdate) -> pb.WatchSessionsResponse:
+    """The message of an update."""
+    return pb.WatchSessionsResponse(
+        version=update.version,
+        epoch=update.epoch,
+        opened_at=update.opened_at,
+        digest=update.digest,
+        full=update.full,
+        shard=update.shard,
+        node_pool=update.node_pool,
+        shares=encode_shares(update.shares),
+        outcomes=[encode_outcome(outcome) for outcome in update.outcomes],
+        forgotten=update.forgotten,
+        evictions=[_encode_eviction(eviction) for eviction in update.evictions],
+        nominations=[
+            pb.Nomination(
+                pod_uid=item.pod.uid,
+                namespace=item.pod.namespace,
+                name=item.pod.name,
+                pod_group=item.pod.pod_group,
+                node=item.node,
+            )
+            for item in update.nominations
+        ],
+        binds=update.binds,
+    )
+
+
+def decode_update(message: pb.WatchSessionsResponse) -> SessionUpdate:
+    """The update in a message.
+
+    Raises:
+        MalformedMessage: a column's length is not the row count.
+    """
+    return SessionUpdate(
+        version=message.version,
+        epoch=message.epoch,
+        opened_at=message.opened_at,
+        digest=message.digest,
+        full=message.full,
+        shard=message.shard,
+        node_pool=message.node_pool,
+        shares=decode_shares(message.shares),
+        outcomes=tuple(decode_outcome(outcome) for outcome in message.outcomes),
+        forgotten=tuple(message.forgotten),
+        evictions=tuple(_decode_eviction(eviction) for eviction in message.evictions),
+        nominations=tuple(Nomination(pod=_pod(item), node=item.node) for item in message.nominations),
+        binds=message.binds,
+    )
+
+
+# --- queue shares ------------------------------------------------------------------------------
+def encode_shares(shares: Sequence[QueueShare]) -> pb.QueueShares:
+    """Queue shares as columns. A display name is free text: a newline in it becomes a space."""
+    triples = {name: pack((getattr(share, name) for share in shares), "<f8") for name in _TRIPLES}
+    return pb.QueueShares(
+        rows=len(shares),
+        queues=join([share.queue for share in shares], field="QueueShares.queues"),
+        display_names=join(
+            [share.display_name.replace("\n", " ") for share in shares], field="QueueShares.display_names"
+        ),
+        parents=join([share.parent for share in shares], field="QueueShares.parents"),
+        priority=pack((share.priority for share in shares), "<i4"),
+        **triples,
+    )
+
+
+def decode_shares(message: pb.QueueShares) -> tuple[QueueShare, ...]:
+    """The reverse of :func:`encode_shares`.
+
+    Raises:
+        MalformedMessage: a column's length is not the row count.
+    """
+    rows = message.rows
+
+    def texts(name: str) -> list[str]:
+        return split(getattr(message, name), rows=rows, field=f"QueueShares.{name}")
+
+    queues, display_names, parents = texts("queues"), texts("display_names"), texts("parents")
+    priorities = unpack(message.priority, "<i4", rows=rows, field="QueueShares.priority").tolist()
+    triples: dict[str, list[Any]] = {
+        name: unpack(getattr(message, name), "<f8", rows=rows, width=3, field=f"QueueShares.{name}").tolist()
+        for name in _TRIPLES
+    }
+    return tuple(
+        QueueShare(
+            queue=queues[row],
+            display_name=display_names[row],
+            parent=parents[row],
+            priority=priorities[row],
+            **{name: tuple(column[row]) for name, column in triples.items()},
+        )
+        for row in range(rows)
+    )
+
+
+# --- pod groups --------------------------------------------------------------------------------
+def encode_outcome(outcome: PodGroupOutcome) -> pb.PodGroupOutcome:
+    """One pod group's outcome as a message."""
+    return pb.PodGroupOutcome(
+        pod_group=outcome.pod_group,
+        outcome=pb.PodGroupOutcome.Outcome.ValueType(outcome.outcome),
+        message=outcome.message,
+        explanations=[
+            pb.Explanation(
+                reason=item.reason,
+                message=item.message,
+                details=b"" if item.details is None else msgspec.json.encode(item.details),
+            )
+            for item in outcome.explanations
+        ],
+        pod_messages=outcome.pod_messages,
+        invalid_pods=outcome.invalid_pods,
+        stale=outcome.stale,
+        set_annotations={key: value for key, value in outcome.annotations.items() if value is not None},
+        remove_annotations=[key for key, value in outcome.annotations.items() if value is None],
+        write_condition=outcome.write_condition,
+        clear_conditions=outcome.clear_conditions,
+    )
+
+
+def decode_outcome(message: pb.PodGroupOutcome) -> PodGroupOutcome:
+    """The reverse of :func:`encode_outcome`.
+
+    Raises:
+        MalformedMessage: the outcome is unknown to us, or details are not JSON.
+    """
+    try:
+        return PodGroupOutcome(
+            pod_group=message.pod_group,
+            outcome=Outcome(message.outcome),
+            message=message.message,
+            explanations=tuple(
+                Explanation(
+                    reason=item.reason,
+                    message=item.message,
+                    details=msgspec.json.decode(item.details) if item.details else None,
+                )
+                for item in message.explanations
+            ),
+            pod_messages=dict(message.pod_messages),
+            invalid_pods=tuple(message.invalid_pods),
+            stale=message.stale,
+            annotations={**message.set_annotations, **dict.fromkeys(message.remove_annotations)},
+            write_condition=message.write_condition,
+            clear_conditions=message.clear_conditions,
+        )
+    except (ValueError, msgspec.DecodeError) as error:
+        raise MalformedMessage(f"PodGroupOutcome {message.pod_group}: {error}") from error
+
+
+def _encode_eviction(eviction: Eviction) -> pb.Eviction:
+    return pb.Eviction(
+        pod_uid=eviction.pod.uid,
+        namespace=eviction.pod.namespace,
+        name=eviction.pod.name,
+        pod_group=eviction.pod.pod_group,
+        action=eviction.action,
+        message=eviction.message,
+        gang_size=eviction.gang_size,
+        evictor=eviction.evictor,
+    )
+
+
+def _decode_eviction(message: pb.Eviction) -> Eviction:
+    return Eviction(
+        pod=_pod(message),
+        action=message.action,
+        message=message.message,
+        gang_size=message.gang_size,
+        evictor=message.evictor,
+    )
+
+
+def _pod(message: pb.Eviction | pb.Nomination) -> PodRef:
+    return PodRef(
+        uid=message.pod_uid, namespace=message.namespace, name=message.name, pod_group=message.pod_group
+    )

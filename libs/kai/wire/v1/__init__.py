@@ -1,0 +1,1 @@
+"""Generated from proto/kai/wire/v1."""
