@@ -1,0 +1,1 @@
+"""A GPU scheduler for Kubernetes: model, engine and the seams to the outside."""

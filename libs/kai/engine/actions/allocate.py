@@ -1,0 +1,51 @@
+"""Place what is pending on what is free, or on what becomes free by itself."""
+
+from __future__ import annotations
+
+from kai.engine.actions import singles
+from kai.engine.allocation import allocate_job
+from kai.engine.session import Session
+from kai.snapshot.rows import Job
+
+ACTION = "allocate"
+
+
+def run(session: Session) -> None:
+    """Serve jobs in order, chunk by chunk; one that fails is not tried again in this cycle.
+
+    Jobs that were promised a place in the cycle before come first: what was released for them is theirs.
+    """
+    candidates = session.allocatable_jobs()
+    promised = {job.key for job in session.promised_jobs() if _allocate(session, job)}
+    if promised:
+        candidates = [job for job in candidates if job.pending]
+    waiting = session.pending_jobs(candidates, depth=session.depth(ACTION))
+    while (job := waiting.pop()) is not None:
+        if _allocate(session, job) and job.pending:
+            waiting.push(job)
+
+
+def _allocate(session: Session, job: Job) -> bool:
+    fresh = job.active_allocated == 0
+    waits = False
+    if not singles.place(session, job):
+        statement = session.statement()
+        if not allocate_job(session, statement, job):
+            statement.rollback()
+            return False
+        waits = should_pipeline(job)
+        if waits:
+            statement.convert_to_pipelined(job)
+        session.commit(statement, action=ACTION)
+    session.decisions.count("podgroups_scheduled_by_action", ACTION)
+    if fresh and not waits:
+        job.last_start = session.now
+    return True
+
+
+def should_pipeline(job: Job) -> bool:
+    """Whether the gang as a whole has to wait for resources being released."""
+    return any(
+        pod_set.pipelined and pod_set.active_allocated - pod_set.pipelined < pod_set.min_member
+        for pod_set in job.pod_sets.values()
+    )

@@ -1,0 +1,98 @@
+"""Move preemptible pods closer together, so that a preemptible job that waits fits as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from kai.engine.actions import eviction
+from kai.engine.reasons import NO_ROOM, Unschedulable
+from kai.engine.search.scenarios import gpu_need
+from kai.engine.search.signatures import Representatives
+from kai.engine.search.solver import Validator
+from kai.engine.search.victims import Batch, VictimSource
+from kai.engine.session import Session
+from kai.model.decisions import Reason
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Job, Task
+from kai.snapshot.status import Status
+
+ACTION = "consolidation"
+_NEAR = 1e-6
+
+
+def run(session: Session) -> None:
+    """Serve preemptible jobs that wait."""
+    if session.config.params.max_consolidation_preemptees == 0:
+        return
+    jobs = [job for job in session.allocatable_jobs() if job.preemptible]
+    eviction.run(session, _Consolidation(session), jobs)
+
+
+class _Consolidation:
+    action = ACTION
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._known: tuple[int, float, float] | None = None
+        self._representatives = Representatives(enabled=session.config.params.use_scheduling_signatures)
+
+    def representatives(self, job: Job) -> Representatives:
+        del job
+        return self._representatives
+
+    def admits(self, job: Job) -> bool:
+        del job
+        return True
+
+    def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
+        """Moving pods frees nothing: what is idle or being released must cover the chunk."""
+        del job
+        free, memory = self._free()
+        needed = sum(map(gpu_need, tasks))
+        needed_memory = sum(task.cls.gpu_memory_mib * task.cls.devices for task in tasks)
+        if needed > free + _NEAR or needed_memory > memory:
+            return Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM)
+        return None
+
+    def _free(self) -> tuple[float, float]:
+        """GPUs and MiB of GPU memory on ready nodes that are idle or being released."""
+        session = self.session
+        table = session.nodes
+        if self._known is None or self._known[0] != table.log_end:
+            ready = session.static.ready
+            whole = (table.idle[ready, GPU] + table.releasing[ready, GPU]).astype(np.float64)
+            memory = float((whole * session.static.gpu_memory[ready]).sum())
+            for column, worth in session.state.resources.mig:
+                whole += worth * (table.idle[ready, column] + table.releasing[ready, column])
+            partial = 0.0
+            for node in table.sharing.values():
+                if node.ready:
+                    parts = sum(
+                        max(node.gpu_memory - held + releasing - waiting, 0)
+                        for held, releasing, waiting in node.groups.values()
+                        if held != releasing or waiting
+                    )
+                    partial += parts / max(node.gpu_memory, 1)
+                    memory += parts
+            self._known = (table.log_end, float(whole.sum()) + partial, memory)
+        return self._known[1:]
+
+    def victims(self, job: Job, tasks: list[Task]) -> VictimSource | None:
+        del tasks
+        most = self.session.config.params.max_consolidation_preemptees
+        return self.session.victim_source(
+            job, lambda queue: True, lambda victim: True, most=None if most < 0 else most
+        )
+
+    def validator(self, job: Job, tasks: list[Task]) -> Validator:
+        del job, tasks
+
+        def all_moved(victims: Sequence[Batch]) -> bool:
+            return not any(task.status is Status.RELEASING for batch in victims for task in batch.tasks)
+
+        return all_moved
+
+    def message(self, job: Job) -> Callable[[Task], str]:
+        return lambda task: f"pod {task.key} is moved to another node, to make room for workload {job.key}"

@@ -1,0 +1,74 @@
+"""Take the place of jobs of lower priority in the same queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kai.engine import capacity
+from kai.engine.actions import eviction
+from kai.engine.minruntime import MinRuntime, keeps_core
+from kai.engine.reasons import Unschedulable
+from kai.engine.search.signatures import Representatives
+from kai.engine.search.solver import Validator
+from kai.engine.search.victims import Batch, VictimSource
+from kai.engine.session import Session
+from kai.snapshot.rows import Job, Task
+
+ACTION = "preempt"
+
+
+def run(session: Session) -> None:
+    """Serve all jobs that wait."""
+    eviction.run(session, _Preempt(session), session.allocatable_jobs())
+
+
+class _Preempt:
+    action = ACTION
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._representatives: dict[str, Representatives] = {}
+        self._min_runtime: MinRuntime = session.min_runtime
+
+    def representatives(self, job: Job) -> Representatives:
+        known = self._representatives.get(job.queue.name)
+        if known is None:
+            enabled = self.session.config.params.use_scheduling_signatures
+            known = self._representatives[job.queue.name] = Representatives(enabled=enabled)
+        return known
+
+    def admits(self, job: Job) -> bool:
+        del job
+        return True
+
+    def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
+        if self.session.config.plugin("proportion") is None:
+            return None
+        return capacity.chunk_over_quota(job, tasks, self.session.state.max_gpu_memory)
+
+    def victims(self, job: Job, tasks: list[Task]) -> VictimSource | None:
+        del tasks
+        protects = self._min_runtime.protects_from_preempt
+        return self.session.victim_source(
+            job,
+            lambda queue: queue is job.queue,
+            lambda victim: victim.priority < job.priority and (victim.elastic or not protects(victim)),
+        )
+
+    def validator(self, job: Job, tasks: list[Task]) -> Validator:
+        del job, tasks
+        protects = self._min_runtime.protects_from_preempt
+
+        def within_runtime(victims: Sequence[Batch]) -> bool:
+            by_job: dict[str, list[Batch]] = {}
+            for batch in victims:
+                by_job.setdefault(batch.job.key, []).append(batch)
+            return all(
+                not protects(batches[0].job) or keeps_core(batches, batches[0].job)
+                for batches in by_job.values()
+            )
+
+        return within_runtime
+
+    def message(self, job: Job) -> Callable[[Task], str]:
+        return lambda task: f"pod {task.key} was preempted by workload {job.key}, which has a higher priority"

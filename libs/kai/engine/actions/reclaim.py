@@ -1,0 +1,197 @@
+"""Take back from other queues what a queue is entitled to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil, gcd
+
+from kai.engine.actions import eviction
+from kai.engine.fairness.queues import Triple
+from kai.engine.minruntime import MinRuntime, keeps_core
+from kai.engine.reasons import Unschedulable
+from kai.engine.search.bounds import free_centi
+from kai.engine.search.signatures import Representatives
+from kai.engine.search.solver import Validator
+from kai.engine.search.victims import Batch, VictimSource
+from kai.engine.session import Session
+from kai.engine.tree import tasks_to_allocate
+from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED
+
+ACTION = "reclaim"
+_NEAR = 1e-6
+
+
+def run(session: Session) -> None:
+    """Serve all jobs that wait."""
+    eviction.run(session, _Reclaim(session), session.allocatable_jobs())
+
+
+class _Reclaim:
+    action = ACTION
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._representatives: dict[str, Representatives] = {}
+        self._min_runtime: MinRuntime = session.min_runtime
+        self._nobody_protected = self._min_runtime.idle(session.state.queue_order)
+        self._on = session.config.plugin("proportion") is not None
+
+    def representatives(self, job: Job) -> Representatives:
+        known = self._representatives.get(job.queue.name)
+        if known is None:
+            enabled = self.session.config.params.use_scheduling_signatures
+            known = self._representatives[job.queue.name] = Representatives(enabled=enabled)
+        return known
+
+    def admits(self, job: Job) -> bool:
+        if not self._on:
+            return False
+        return self.session.rules.can_reclaim(job.queue.row, self._request(job), preemptible=job.preemptible)
+
+    def _request(self, job: Job, tasks: list[Task] | None = None) -> Triple:
+        return self.session.triples(tasks if tasks is not None else tasks_to_allocate(job, simulation=True))
+
+    def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
+        del job, tasks
+        return None
+
+    def victims(self, job: Job, tasks: list[Task]) -> VictimSource | None:
+        request = self._request(job, tasks)
+        rules, mine = self.session.rules, job.queue
+        protects = self._min_runtime.protects_from_reclaim
+
+        def of_queue(queue: Queue) -> bool:
+            return queue is not mine and rules.may_be_victim(mine.row, request, queue.row)
+
+        if not self._may_suffice(job, tasks, of_queue):
+            return None
+
+        if self._nobody_protected:
+            return self.session.victim_source(job, of_queue, lambda victim: True)
+        return self.session.victim_source(
+            job, of_queue, lambda victim: victim.elastic or not protects(victim, mine)
+        )
+
+    def _may_suffice(self, job: Job, tasks: list[Task], of_queue: Callable[[Queue], bool]) -> bool:
+        """Whether what is free and what may be taken from each queue could cover the request's GPUs.
+
+        Pods that find another place are not taken, so the rest must be: nothing is gained by moving.
+        """
+        session = self.session
+        needed: float = sum(task.cls.centi_gpus for task in tasks)
+        if not needed or any(task.cls.gpu_memory_mib for task in tasks):
+            return True
+        needed -= free_centi(session)
+        by_row: dict[int, list[Queue]] = {}
+        for queue in session.state.queue_order:
+            if queue.leaf and queue.jobs and of_queue(queue):
+                by_row.setdefault(session.forest.leveled(job.queue.row, queue.row)[1], []).append(queue)
+        for row, queues in by_row.items():
+            if needed <= 0:
+                break
+            needed -= self._takeable(job, tasks, row, queues)
+        return needed <= 0
+
+    def _takeable(self, job: Job, tasks: list[Task], row: int, queues: list[Queue]) -> float:
+        """An upper bound on hundredths of GPUs that may be taken below a queue, chunk by chunk."""
+        session = self.session
+        pools = [session.pools.of(queue) for queue in queues]
+        everything = sum(queue.allocated[2] for queue in queues)
+        bounds = [session.shares.allocatable[row]]
+        mine = session.forest.leveled(job.queue.row, queues[0].row)[0]
+        if session.rules.within_deserved(mine, self._request(job, tasks)):
+            bounds.append(session.shares.deserved[row])
+        held = session.columns.allocated[row].tolist()
+        if any(0 <= bound[r] < held[r] for bound in bounds for r in (0, 1)):
+            return everything
+        limits = [bound[2] for bound in bounds if bound[2] >= 0]
+        if not limits or held[2] <= min(limits):
+            return 0.0
+        grain = gcd(*(pool.grain_centi for pool in pools))
+        largest = max(pool.largest_centi for pool in pools)
+        above = (held[2] - min(limits)) * 100
+        before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
+        return min(everything, before_last + largest)
+
+    def validator(self, job: Job, tasks: list[Task]) -> Validator:
+        session = self.session
+        ledger = session.rules.open(job.queue.row, self._request(job, tasks), preemptible=job.preemptible)
+        protects = self._min_runtime.protects_from_reclaim
+        moving = session.config.params.allow_consolidating_reclaim
+        memory = session.state.min_gpu_memory
+
+        def fair(victims: Sequence[Batch]) -> bool:
+            by_job: dict[str, list[Batch]] = {}
+            for batch in victims:
+                by_job.setdefault(batch.job.key, []).append(batch)
+            for batches in by_job.values():
+                if protects(batches[0].job, job.queue) and not keeps_core(batches, batches[0].job):
+                    return False
+            mark = ledger.mark()
+            for batches in by_job.values():
+                row = batches[0].job.queue.row
+                lost = [
+                    task
+                    for batch in batches
+                    for task in batch.tasks
+                    if not (moving and ACTIVE_ALLOCATED[task.status])
+                ]
+                for chunk in _chunks(lost):
+                    ledger.add(row, *_held(chunk, memory))
+            accepted = ledger.accepts()
+            ledger.undo(mark)
+            return accepted
+
+        return fair
+
+    def message(self, job: Job) -> Callable[[Task], str]:
+        rows = self.session.state.queue_order
+        held = [tuple(queue.allocated) for queue in rows]
+        leveled = self.session.forest.leveled
+        known: dict[int, str] = {}
+
+        def text(task: Task) -> str:
+            assert task.job is not None
+            mine, theirs = leveled(job.queue.row, task.job.queue.row)
+            lines = known.get(theirs)
+            if lines is None:
+                giver, taker = self._line(rows[theirs], held[theirs]), self._line(rows[mine], held[mine])
+                lines = known[theirs] = f"from {giver}.\nfor {taker}."
+            return f"pod {task.key} was reclaimed by workload {job.key}.\n{lines}"
+
+        return text
+
+    def _line(self, queue: Queue, amounts_held: tuple[int, ...]) -> str:
+        fair = self.session.shares.fair[queue.row]
+        held = (amounts_held[0], amounts_held[1], amounts_held[2] / 100)
+        amounts = ", ".join(
+            f"{name} {held[i]:g} of fair share {fair[i]:g} (quota {queue.deserved[i]:g})"
+            for i, name in ((2, "GPUs"), (0, "CPU millis"), (1, "memory bytes"))
+        )
+        return f"queue {queue.display_name!r} (priority {queue.priority}): {amounts}"
+
+
+def _chunks(tasks: list[Task]) -> list[list[Task]]:
+    """Surplus pods one by one, then the core of the gang at once."""
+    by_set: dict[str, list[Task]] = {}
+    for task in tasks:
+        if task.pod_set is not None:
+            by_set.setdefault(task.pod_set.name, []).append(task)
+    core: list[Task] = []
+    chunks: list[list[Task]] = []
+    for members in by_set.values():
+        needed = members[0].pod_set.min_member if members[0].pod_set is not None else 0
+        core += members[:needed]
+        chunks += [[task] for task in members[needed:]]
+    return [*chunks, core] if core else chunks
+
+
+def _held(tasks: list[Task], gpu_memory: int) -> Triple:
+    cpu = memory = centi = 0
+    for task in tasks:
+        cls = task.cls
+        cpu += cls.cpu
+        memory += cls.memory
+        centi += cls.quota_centi(task.node.gpu_memory if task.node is not None else gpu_memory)
+    return (float(cpu), float(memory), centi / 100)

@@ -1,0 +1,31 @@
+"""Placing a job whose next chunk is one ordinary pod: the same rules as for all, without a transaction.
+
+Nothing can fail half-way here, so there is nothing to take back. Whatever is not ordinary is left to
+:func:`~kai.engine.allocation.allocate_job`: shared devices, plugins with an opinion on the class or a log of
+placements, nominations, topology, pods that have to wait, and everything that finds no place.
+"""
+
+from __future__ import annotations
+
+from kai.engine.session import Session
+from kai.engine.tree import tasks_to_allocate
+from kai.snapshot.rows import Job
+
+
+def place(session: Session, job: Job) -> bool:
+    """Place and commit the next pod of a job, if that is all there is to it; False decides nothing."""
+    single = job.single
+    if single is None or single.min_member > 1 or single.pipelined or job.has_constraint or session.tracked:
+        return False
+    tasks = tasks_to_allocate(job)
+    if len(tasks) != 1:
+        return False
+    (task,) = tasks
+    cls = task.cls
+    if cls.shared or task.nominated or session.concerned(cls):
+        return False
+    row = session.view(cls).best()
+    if row < 0 or not session.fits_now(cls, row) or session.over_capacity(job, tasks) is not None:
+        return False
+    session.bind(task, session.nodes.nodes[row])
+    return True

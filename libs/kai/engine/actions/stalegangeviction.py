@@ -1,0 +1,59 @@
+"""Give up gangs that lost members and did not get them back in time."""
+
+from __future__ import annotations
+
+from kai.engine.session import Session
+from kai.snapshot.rows import Job
+from kai.snapshot.status import ACTIVE_ALLOCATED
+
+ACTION = "stalegangeviction"
+
+
+def run(session: Session) -> None:
+    """Look at every gang that changed, and at those known to be stale."""
+    for job in session.maybe_stale():
+        if not is_stale(job):
+            if job.stale_since:
+                job.stale_since = 0.0
+                session.state.touched_jobs[job.key] = job
+            continue
+        if not job.stale_since:
+            job.stale_since = session.now
+            session.state.touched_jobs[job.key] = job
+        grace = job.facts.staleness_grace
+        if grace is None:
+            grace = session.config.params.default_staleness_grace_seconds
+        if grace >= 0 and session.now - job.stale_since >= grace:
+            _evict(session, job)
+        elif grace >= 0:
+            session.due(job.stale_since + grace)
+
+
+def is_stale(job: Job) -> bool:
+    """Whether a gang that ran has too few pods left: no pod succeeded, some hold resources, not enough do."""
+    return not job.succeeded and job.active_used > 0 and not job.gang_satisfied
+
+
+def _evict(session: Session, job: Job) -> None:
+    tasks = [
+        task
+        for pod_set in job.pod_sets.values()
+        for task in pod_set.sorted_tasks()
+        if ACTIVE_ALLOCATED[task.status]
+    ]
+    if not tasks:
+        return
+    short = ", ".join(
+        f"{pod_set.active_used} of {pod_set.min_member}"
+        + (f" in subgroup {name}" if len(job.pod_sets) > 1 else "")
+        for name, pod_set in sorted(job.pod_sets.items())
+        if pod_set.active_used < pod_set.min_member
+    )
+    statement = session.statement()
+    for task in tasks:
+        statement.evict(task)
+    session.commit(
+        statement,
+        action=ACTION,
+        message=lambda task: f"pod {task.key} is evicted: its gang runs with too few pods ({short})",
+    )

@@ -1,0 +1,221 @@
+"""Placing a job's next chunk: subgroup by subgroup, pod by pod, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kai.engine import capacity, devices
+from kai.engine.explain.fit import fit_counts
+from kai.engine.kernel.labels import Mask
+from kai.engine.kernel.view import NEVER, Floats
+from kai.engine.plugins import Plugin
+from kai.engine.reasons import NO_ROOM, Unschedulable
+from kai.engine.session import Session
+from kai.engine.statement import Statement
+from kai.engine.tree import ordered_members, tasks_to_allocate
+from kai.model.decisions import Reason
+from kai.snapshot.classes import GpuKind
+from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet, SubGroupSet, Task
+
+
+def allocate_job(
+    session: Session,
+    statement: Statement,
+    job: Job,
+    *,
+    simulation: bool = False,
+    nodes: Mask | None = None,
+    tasks: list[Task] | None = None,
+) -> bool:
+    """Place the next chunk of a job; what a failed attempt placed stays in the statement, to be rolled back.
+
+    In a simulation victims of the same statement are placed too, everything waits for resources being
+    released, and no reasons are recorded.
+    """
+    if tasks is None:
+        tasks = tasks_to_allocate(job, simulation=simulation)
+    if not tasks:
+        return False
+    over = session.over_capacity(job, tasks)
+    if over is not None:
+        if not simulation:
+            session.error(job, over)
+        return False
+    attempt = _Attempt(session, statement, job, simulation)
+    if job.single is not None and not job.has_constraint:
+        return attempt.pod_set(job.single, tasks, nodes, None)
+    return attempt.members(job.root, tasks, nodes, None)
+
+
+class _Attempt:
+    def __init__(self, session: Session, statement: Statement, job: Job, simulation: bool) -> None:
+        self.session = session
+        self.statement = statement
+        self.job = job
+        self.simulation = simulation
+
+    def members(
+        self, group: SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
+    ) -> bool:
+        """Place the tasks of a set: in one of the node sets that its constraint allows, all or none."""
+        if not tasks:
+            return True
+        for subset, score in self._subsets(group, tasks, nodes, extra):
+            checkpoint = self.statement.checkpoint()
+            if all(self._member(member, tasks, subset, score) for member in ordered_members(group)):
+                return True
+            self.statement.rollback(checkpoint)
+        return False
+
+    def _member(
+        self, member: PodSet | SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
+    ) -> bool:
+        if isinstance(member, PodSet):
+            own = [task for task in tasks if task.pod_set is member]
+            return self.pod_set(member, own, nodes, extra)
+        own = [task for task in tasks if _within(task.pod_set, member)]
+        return self.members(member, own, nodes, extra)
+
+    def pod_set(
+        self, pod_set: PodSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
+    ) -> bool:
+        """Place the tasks of a pod set in order; the first that finds no place fails the node set."""
+        if not tasks:
+            return True
+        if pod_set.constraint is None:
+            return all(self._task(task, nodes, extra) for task in tasks)
+        for subset, score in self._subsets(pod_set, tasks, nodes, extra):
+            checkpoint = self.statement.checkpoint()
+            if all(self._task(task, subset, score) for task in tasks):
+                return True
+            self.statement.rollback(checkpoint)
+        return False
+
+    def _subsets(
+        self, member: PodSet | SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
+    ) -> Sequence[tuple[Mask | None, Floats | None]]:
+        topology = self.session.topology
+        if member.constraint is None or topology is None:
+            return [(nodes, extra)]
+        return topology.subsets(self.job, member, tasks, nodes, extra, record=True)
+
+    def _task(self, task: Task, nodes: Mask | None, extra: Floats | None) -> bool:
+        session = self.session
+        concerned = session.concerned(task.cls)
+        for plugin in concerned:
+            if why := plugin.refuse(task, self.job):
+                return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, why))
+        view = session.view(task.cls)
+        row = view.best()
+        score = view.score
+        masks: list[tuple[Mask, str]] = []
+        if nodes is not None or extra is not None or concerned or task.nominated:
+            score, masks = self._narrow(task, score, nodes, extra, concerned)
+            row = int(score.argmax()) if len(score) else -1
+        while row >= 0 and score[row] != NEVER:
+            if self._try(task, row, concerned, masks):
+                return True
+            if not masks or score is view.score:
+                score = score.copy()
+            score[row] = NEVER
+            row = int(score.argmax())
+        if not self.simulation:
+            counts = fit_counts(session, task, nodes, masks)
+            return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM, counts))
+        return False
+
+    def _narrow(
+        self,
+        task: Task,
+        score: Floats,
+        nodes: Mask | None,
+        extra: Floats | None,
+        concerned: tuple[Plugin, ...],
+    ) -> tuple[Floats, list[tuple[Mask, str]]]:
+        """Apply everything that is not a matter of the class alone."""
+        session = self.session
+        total = score.copy()
+        masks: list[tuple[Mask, str]] = []
+        if nodes is not None:
+            total[~nodes] = NEVER
+        if extra is not None:
+            total += extra
+        if task.nominated and session.nominate:
+            node = session.nodes.by_name.get(task.nominated)
+            if node is not None:
+                total[node.row] += 1e7
+        for plugin in concerned:
+            mask, why = plugin.mask(task)
+            if mask is not None:
+                total[~mask] = NEVER
+                masks.append((mask, why))
+            bonus = plugin.score(task)
+            if bonus is not None:
+                total += bonus
+        return total, masks
+
+    def _try(
+        self, task: Task, row: int, concerned: tuple[Plugin, ...], masks: list[tuple[Mask, str]]
+    ) -> bool:
+        session, cls = self.session, task.cls
+        node = session.nodes.nodes[row]
+        if cls.kind is GpuKind.MEMORY and session.proportion:
+            over = capacity.task_over_capacity(self.job, task, node.gpu_memory)
+            if over is not None:
+                self._reject(row, over.message, masks)
+                return False
+        for plugin in concerned:
+            if why := plugin.check(task, node):
+                self._reject(row, why, masks)
+                return False
+        groups: tuple[str, ...] = ()
+        if cls.shared:
+            choice = devices.choose(session.nodes, node, task, session.options, wait=self.simulation)
+            if choice is None:
+                return False
+            groups, now = choice
+        else:
+            now = not self.simulation and session.fits_now(cls, row)
+        if now and not any(plugin.waits(task, node) for plugin in concerned):
+            self.statement.allocate(task, node, groups)
+        else:
+            self.statement.pipeline(task, node, groups)
+        return True
+
+    def _reject(self, row: int, why: str, masks: list[tuple[Mask, str]]) -> None:
+        for mask, reason in masks:
+            if reason == why:
+                mask[row] = False
+                return
+        mask = np.ones(len(self.session.nodes), dtype=bool)
+        mask[row] = False
+        masks.append((mask, why))
+
+    def _failed(self, task: Task, error: Unschedulable) -> bool:
+        if self.simulation:
+            return False
+        session, job, pod_set = self.session, self.job, task.pod_set
+        assert pod_set is not None
+        session.pod_error(job, task, error.text)
+        gang = any(each.min_member > 1 for each in job.pod_sets.values()) or len(job.pod_sets) > 1
+        if not gang or pod_set.active_used >= pod_set.min_member > 0:
+            message = f"pod {task.key}: {error.message}"
+        else:
+            where = "" if pod_set.name == DEFAULT_POD_SET else f" of subgroup {pod_set.name!r}"
+            message = (
+                f"{pod_set.active_allocated} of the {pod_set.min_member} pods{where} needed found room; "
+                f"pod {task.key}: {error.message}"
+            )
+        session.error(job, Unschedulable(error.reason, message, error.counts))
+        return False
+
+
+def _within(pod_set: PodSet | None, group: SubGroupSet) -> bool:
+    parent = pod_set.parent if pod_set is not None else None
+    while parent is not None:
+        if parent is group:
+            return True
+        parent = parent.parent
+    return False

@@ -1,0 +1,111 @@
+"""What queues allow a job to take: limits, and quota for what cannot be preempted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kai.engine.reasons import Unschedulable
+from kai.model.decisions import Reason
+from kai.snapshot.rows import Job, Queue, Task
+
+_NAMES = ("CPU", "memory", "GPU")
+_UNITS = ("milli-cores", "bytes", "devices")
+_TOLERANCE = 1e-6
+
+
+def over_capacity(job: Job, tasks: Sequence[Task], gpu_memory: int) -> Unschedulable | None:
+    """Why a chunk may not be placed at all; GPU memory is counted against the largest GPUs (optimistic)."""
+    amounts = _sum(tasks, gpu_memory)
+    return _over_limit(job, amounts) or over_quota(job, amounts)
+
+
+def task_over_capacity(job: Job, task: Task, gpu_memory: int) -> Unschedulable | None:
+    """Why a pod may not be placed on a node with GPUs of this size."""
+    cls = task.cls
+    amounts = (cls.cpu, cls.memory, cls.quota_centi(gpu_memory))
+    return _over_limit(job, amounts) or over_quota(job, amounts)
+
+
+def chunk_over_quota(job: Job, tasks: Sequence[Task], gpu_memory: int) -> Unschedulable | None:
+    """Why a non-preemptible chunk exceeds the quota of its queues."""
+    return None if job.preemptible else over_quota(job, _sum(tasks, gpu_memory))
+
+
+def _sum(tasks: Sequence[Task], gpu_memory: int) -> tuple[int, int, int]:
+    cpu = memory = centi = 0
+    for task in tasks:
+        cls = task.cls
+        cpu += cls.cpu
+        memory += cls.memory
+        centi += cls.quota_centi(gpu_memory)
+    return cpu, memory, centi
+
+
+def _over_limit(job: Job, amounts: tuple[int, int, int]) -> Unschedulable | None:
+    cpu, memory, centi = amounts
+    for queue in job.queue.path:
+        held, limit = queue.allocated, queue.limit
+        if (
+            (cpu and 0 <= limit[0] < held[0] + cpu - _TOLERANCE)
+            or (memory and 0 <= limit[1] < held[1] + memory - _TOLERANCE)
+            or (centi and 0 <= limit[2] < (held[2] + centi) / 100 - _TOLERANCE)
+        ):
+            return _violation(Reason.OVER_LIMIT, job, queue, amounts, held, limit, "limit")
+    return None
+
+
+def over_quota(job: Job, amounts: tuple[int, int, int]) -> Unschedulable | None:
+    """Why amounts that cannot be preempted exceed a quota."""
+    if job.preemptible:
+        return None
+    cpu, memory, centi = amounts
+    for queue in job.queue.path:
+        held, quota = queue.non_preemptible, queue.deserved
+        if (
+            (cpu and 0 <= quota[0] < held[0] + cpu - _TOLERANCE)
+            or (memory and 0 <= quota[1] < held[1] + memory - _TOLERANCE)
+            or (centi and 0 <= quota[2] < (held[2] + centi) / 100 - _TOLERANCE)
+        ):
+            return _violation(Reason.NON_PREEMPTIBLE_OVER_QUOTA, job, queue, amounts, held, quota, "quota")
+    return None
+
+
+def _violation(
+    reason: Reason,
+    job: Job,
+    queue: Queue,
+    amounts: tuple[int, int, int],
+    held: Sequence[int],
+    bound: tuple[float, float, float],
+    word: str,
+) -> Unschedulable:
+    scale = (1, 1, 100)
+    lines = [
+        f"{_NAMES[i]} {word} is {bound[i]:g} {_UNITS[i]}, {held[i] / scale[i]:g} in use, "
+        f"{amounts[i] / scale[i]:g} requested"
+        for i in range(3)
+        if amounts[i] and 0 <= bound[i] < (held[i] + amounts[i]) / scale[i] - _TOLERANCE
+    ]
+    what = "workload" if word == "limit" else "non-preemptible workload"
+    message = f"queue {queue.display_name!r} has no room for the {what}: " + "; ".join(lines)
+    return Unschedulable(reason, message, details=_details(job, queue, amounts))
+
+
+def _details(job: Job, queue: Queue, amounts: tuple[int, int, int]) -> dict[str, Any]:
+    def named(values: Sequence[float], scale: float = 1.0) -> dict[str, float]:
+        return {"cpu": values[0], "memory": values[1], "gpu": values[2] / scale}
+
+    requested = named(amounts, 100)
+    return {
+        "queueDetails": {
+            "name": queue.name,
+            "queueRequestedResources": requested,
+            "queueDeservedResources": named(queue.deserved),
+            "queueAllocatedResources": named(queue.allocated, 100),
+            "queueAllocatedNonPreemptibleResources": named(queue.non_preemptible, 100),
+            "queueResourceLimits": named(queue.limit),
+            "podGroupRequestedResources": requested,
+            "podGroupRequestedNonPreemptibleResources": {} if job.preemptible else requested,
+        }
+    }

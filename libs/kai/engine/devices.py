@@ -1,0 +1,72 @@
+"""Which devices of a node a shared-GPU pod gets."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from kai.engine.kernel.view import ScoreOptions, joins
+from kai.engine.packing.columns import ClassHeadroom
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Node, Task
+from kai.snapshot.table import NodeTable
+
+_GROUPS: Final = uuid.UUID("5c1c9a6e-6d0c-4e5c-9d27-0f5a6f4b6b52")
+
+
+def choose(
+    table: NodeTable, node: Node, task: Task, options: ScoreOptions, *, wait: bool
+) -> tuple[tuple[str, ...], bool] | None:
+    """Group ids for all devices of a pod, and whether it can start now; None if they do not suffice.
+
+    Devices in use come in the order of the configured strategy; equal ones by what has room now, then by id.
+    """
+    cls = task.cls
+    memory = node.gpu_memory
+    size = cls.device_memory(memory)
+    candidates: list[tuple[float, int, str]] = []
+    for group, (held, releasing, pipelined) in node.groups.items():
+        if joins(memory, held, releasing, pipelined, size):
+            now = held > 0 and memory - held >= size
+            candidates.append((-_weight(held + pipelined, memory, options), 0 if now else 1, group))
+    idle = table.cells_idle[node.row, GPU]
+    whole = max(idle + table.cells_releasing[node.row, GPU], 0) if size <= memory else 0
+    fresh = -1.0 if options.gpu_order_spread else 0.0
+    candidates += [(fresh, 0 if number < idle else 1, "") for number in range(min(whole, cls.devices))]
+    if len(candidates) < cls.devices:
+        return None
+    best = None
+    if options.gpu_headroom and options.headroom is not None and cls.devices == 1:
+        best = ClassHeadroom(options.headroom, cls).device(node)
+    candidates.sort(key=lambda each: (each[2] != best, each[0], each[1], each[2] == "", each[2]))
+    chosen = candidates[: cls.devices]
+    now = not wait and not any(late for _, late, _ in chosen) and _others_fit_now(table, node, task)
+    groups: list[str] = []
+    for _, _, group in chosen:
+        groups.append(group or new_group(node, task, groups))
+    return tuple(groups), now
+
+
+def new_group(node: Node, task: Task, taken: list[str]) -> str:
+    """An id for a device taken into sharing: the same for the same inputs, and used by no device alive.
+
+    It follows from the node, the pod and the position among its devices, and from a generation that skips
+    what the node still has.
+    """
+    generation = 0
+    while True:
+        group = str(uuid.uuid5(_GROUPS, f"{node.name}/{task.uid}/{len(taken)}/{generation}"))
+        if group not in node.groups and group not in node.reserved and group not in taken:
+            return group
+        generation += 1
+
+
+def _weight(used: int, memory: int, options: ScoreOptions) -> float:
+    if options.gpu_order_spread:
+        return 1.0 - used / memory
+    return used / memory if options.gpu_pack else 0.0
+
+
+def _others_fit_now(table: NodeTable, node: Node, task: Task) -> bool:
+    idle = table.cells_idle
+    return all(idle[node.row, column] >= amount for column, amount in task.cls.items)

@@ -1,0 +1,314 @@
+"""Choosing devices for claims on one node, by depth-first search.
+
+Devices are tried in the inventory's order, so the result depends on nothing else. A claim with one plain
+request takes the first free devices without any backtracking; constraints, counters and alternatives make
+the search go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, Protocol
+
+from kai.engine.dra.cel import SelectorFault
+from kai.engine.dra.inventory import CounterId, DeviceId, Inventory, NodeDevices, UsableDevice
+from kai.model import dra
+from kai.model.objects import Json
+
+#: Choices that a search may try before it gives up; far beyond what real claims need.
+_MOST_CHOICES: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why a pod's claims cannot be had."""
+
+    reason: str
+
+
+class Usage(Protocol):
+    """What is in use already."""
+
+    def is_free(self, device: DeviceId) -> bool:
+        """Whether nobody uses the device."""
+
+    def counted(self, counter: CounterId) -> Decimal:
+        """How much of a shared counter is in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One way to satisfy a request."""
+
+    name: str  # as in the result: "request" or "request/alternative"
+    parent: str
+    spec: dra.DeviceSubRequest
+    device_class: dra.DeviceClass
+    candidates: list[UsableDevice]
+    admin: bool
+
+    @property
+    def takes_all(self) -> bool:
+        return self.spec.allocation_mode == "All"
+
+
+@dataclass(slots=True)
+class _Constraint:
+    """Devices that must share (or not share) an attribute; the values of those chosen so far."""
+
+    attribute: str
+    distinct: bool
+    requests: frozenset[str]
+    values: list[tuple[object, ...]] = field(default_factory=list)
+
+    def concerns(self, option: _Option) -> bool:
+        return not self.requests or option.name in self.requests or option.parent in self.requests
+
+    def admits(self, value: tuple[object, ...] | None) -> bool:
+        if value is None:
+            return False
+        if self.distinct:
+            return value not in self.values
+        return not self.values or value == self.values[0]
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request of a claim with its options, best first."""
+
+    claim: int
+    options: list[_Option]
+    constraints: list[_Constraint]
+
+
+@dataclass(slots=True)
+class _Choice:
+    option: _Option
+    device: UsableDevice
+
+
+def allocate(
+    claims: Sequence[dra.ResourceClaim], node: str, inventory: Inventory, usage: Usage
+) -> list[dra.AllocationResult] | Unfit:
+    """Allocate all claims on the node together, or say why not.
+
+    A claim gets at most 32 devices. Of a prioritised list the first alternative that works is taken, in the
+    light of everything before it.
+    """
+    requests: list[_Request] = []
+    for position, claim in enumerate(claims):
+        prepared = _requests_of(claim, position, node, inventory)
+        if isinstance(prepared, Unfit):
+            return prepared
+        requests += prepared
+    search = _Search(requests, inventory.of_node(node), usage)
+    if not search.run():
+        names = ", ".join(claim.key for claim in claims)
+        if search.exhausted:
+            return Unfit(f"gave up looking for devices for {names} after {_MOST_CHOICES} choices")
+        return Unfit(f"not enough devices for {names}{_pools_missing(inventory.of_node(node))}")
+    return [
+        _result(claim, [each for at, each in search.chosen if at == position], node)
+        for position, claim in enumerate(claims)
+    ]
+
+
+def _pools_missing(devices: NodeDevices) -> str:
+    if not devices.unusable_pools:
+        return ""
+    return f" (pools with slices missing or devices named twice: {', '.join(devices.unusable_pools)})"
+
+
+def _requests_of(
+    claim: dra.ResourceClaim, position: int, node: str, inventory: Inventory
+) -> list[_Request] | Unfit:
+    constraints = [_constraint(each) for each in claim.spec.devices.constraints]
+    requests = []
+    for request in claim.spec.devices.requests:
+        options = _options(claim, request, node, inventory)
+        if isinstance(options, Unfit):
+            return options
+        requests.append(_Request(position, options, constraints))
+    return requests
+
+
+def _constraint(spec: dra.DeviceConstraint) -> _Constraint:
+    return _Constraint(
+        attribute=spec.match_attribute or spec.distinct_attribute or "",
+        distinct=spec.match_attribute is None,
+        requests=frozenset(spec.requests),
+    )
+
+
+def _options(
+    claim: dra.ResourceClaim, request: dra.DeviceRequest, node: str, inventory: Inventory
+) -> list[_Option] | Unfit:
+    if request.exactly is not None:
+        specs: list[tuple[str, dra.DeviceSubRequest]] = [(request.name, request.exactly)]
+    else:
+        specs = [(f"{request.name}/{each.name}", each) for each in request.first_available]
+    options = []
+    for name, spec in specs:
+        class_ = inventory.device_class(spec.device_class_name)
+        if class_ is None:
+            return Unfit(f"claim {claim.key}: device class {spec.device_class_name!r} does not exist")
+        if spec.allocation_mode not in ("", "ExactCount", "All"):
+            return Unfit(f"claim {claim.key}: allocation mode {spec.allocation_mode!r} is not known")
+        candidates = inventory.candidates(node, class_, spec)
+        if isinstance(candidates, SelectorFault):
+            return Unfit(f"claim {claim.key}: {candidates.reason}")
+        admin = request.exactly is not None and bool(request.exactly.admin_access)
+        options.append(_Option(name, request.name, spec, class_, candidates, admin))
+    return options
+
+
+class _Search:
+    def __init__(self, requests: list[_Request], node: NodeDevices, usage: Usage) -> None:
+        self._requests = requests
+        self._node = node
+        self._usage = usage
+        self._taken: set[DeviceId] = set()
+        self._drawn: dict[CounterId, Decimal] = {}
+        self._choices_left = _MOST_CHOICES
+        self.chosen: list[tuple[int, _Choice]] = []
+
+    @property
+    def exhausted(self) -> bool:
+        return self._choices_left <= 0
+
+    def run(self) -> bool:
+        return self._satisfy(0)
+
+    def _satisfy(self, at: int) -> bool:
+        if at == len(self._requests):
+            return True
+        for option in self._requests[at].options:
+            if option.takes_all:
+                done = self._take_all(at, option)
+            else:
+                done = self._take_some(at, option, 0, option.spec.count or 1)
+            if done:
+                return True
+        return False
+
+    def _take_all(self, at: int, option: _Option) -> bool:
+        before = len(self.chosen)
+        if not option.candidates or self._node.unusable_pools:
+            return False
+        for device in option.candidates:
+            if not self._take(at, option, device):
+                break
+        else:
+            if self._satisfy(at + 1):
+                return True
+        while len(self.chosen) > before:
+            self._give_back(at)
+        return False
+
+    def _take_some(self, at: int, option: _Option, start: int, left: int) -> bool:
+        if left == 0:
+            return self._satisfy(at + 1)
+        for position in range(start, len(option.candidates) - left + 1):
+            if not self._take(at, option, option.candidates[position]):
+                continue
+            if self._take_some(at, option, position + 1, left - 1):
+                return True
+            self._give_back(at)
+            if self.exhausted:
+                return False
+        return False
+
+    def _take(self, at: int, option: _Option, device: UsableDevice) -> bool:
+        request = self._requests[at]
+        if not option.admin and not self._available(device):
+            return False
+        if sum(claim == request.claim for claim, _ in self.chosen) >= dra.RESULTS_MAX:
+            return False
+        concerned = [each for each in request.constraints if each.concerns(option)]
+        if not all(each.admits(device.attribute(each.attribute)) for each in concerned):
+            return False
+        for each in concerned:
+            value = device.attribute(each.attribute)
+            assert value is not None
+            each.values.append(value)
+        if not option.admin:
+            self._taken.add(device.id)
+            for counter, amount in device.counters.items():
+                self._drawn[counter] = self._drawn.get(counter, Decimal()) + amount
+        self.chosen.append((request.claim, _Choice(option, device)))
+        self._choices_left -= 1
+        return True
+
+    def _give_back(self, at: int) -> None:
+        _, choice = self.chosen.pop()
+        for each in self._requests[at].constraints:
+            if each.concerns(choice.option):
+                each.values.pop()
+        if not choice.option.admin:
+            self._taken.discard(choice.device.id)
+            for counter, amount in choice.device.counters.items():
+                self._drawn[counter] -= amount
+
+    def _available(self, device: UsableDevice) -> bool:
+        if device.id in self._taken or not self._usage.is_free(device.id):
+            return False
+        return all(
+            self._usage.counted(counter) + self._drawn.get(counter, 0) + amount
+            <= self._node.counters.get(counter, 0)
+            for counter, amount in device.counters.items()
+        )
+
+
+# --- the result in API form ---------------------------------------------------------------------
+def _result(claim: dra.ResourceClaim, choices: list[_Choice], node: str) -> dra.AllocationResult:
+    return dra.AllocationResult(
+        devices=dra.DeviceAllocation(
+            results=[
+                dra.DeviceResult(
+                    request=choice.option.name,
+                    driver=choice.device.id.driver,
+                    pool=choice.device.id.pool,
+                    device=choice.device.id.name,
+                    admin_access=choice.option.admin or None,
+                    tolerations=choice.option.spec.tolerations,
+                )
+                for choice in choices
+            ],
+            config=_configuration(claim, choices),
+        ),
+        node_selector=_node_selector(choices, node),
+    )
+
+
+def _configuration(claim: dra.ResourceClaim, choices: list[_Choice]) -> list[Json]:
+    """First what the classes configure, then what the claim does, for the requests that were satisfied."""
+    options = {choice.option.name: choice.option for choice in choices}
+    config: list[Json] = [
+        {"source": "FromClass", "requests": [name], **entry}
+        for name, option in options.items()
+        for entry in option.device_class.spec.config
+    ]
+    used = set(options) | {option.parent for option in options.values()}
+    config += [
+        {"source": "FromClaim", **entry}
+        for entry in claim.spec.devices.config
+        if not entry.get("requests") or used.intersection(entry["requests"])
+    ]
+    return config
+
+
+def _node_selector(choices: list[_Choice], node: str) -> Json | None:
+    """Where the allocation can be used: this node if a device is local to it, else what the slices demand."""
+    if any(choice.device.node_name for choice in choices):
+        only = {"key": "metadata.name", "operator": "In", "values": [node]}
+        return {"nodeSelectorTerms": [{"matchFields": [only]}]}
+    term: dict[str, list[Json]] = {}
+    for choice in choices:
+        for each in (choice.device.node_selector or {}).get("nodeSelectorTerms") or ():
+            for kind in ("matchExpressions", "matchFields"):
+                for requirement in each.get(kind) or ():
+                    if requirement not in term.setdefault(kind, []):
+                        term[kind].append(requirement)
+    return {"nodeSelectorTerms": [{kind: found for kind, found in term.items() if found}]} if term else None

@@ -1,0 +1,400 @@
+"""Claims and the devices they hold, through placements and evictions that may all be undone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from kai.engine.dra.allocator import Unfit, allocate
+from kai.engine.dra.extended import extended_requests, resources_of
+from kai.engine.dra.inventory import CounterId, DeviceId, Inventory
+from kai.engine.dra.nodes import node_matches
+from kai.engine.dra.pods import SYNTHETIC, PodClaim, PodDemand, claims_of, gpus_of_claim, is_gpu_claim
+from kai.model import dra, names
+from kai.model.objects import Json, ObjectMeta, Pod
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """One claim at one moment. Pods by uid; ``placed`` and ``releasing`` are among ``reserved``."""
+
+    claim: dra.ResourceClaim
+    allocation: dra.AllocationResult | None = None
+    reserved: frozenset[str] = _NOBODY
+    placed: frozenset[str] = _NOBODY
+    releasing: frozenset[str] = _NOBODY
+    #: What it held before it moved, until its users are gone.
+    leaving: tuple[dra.AllocationResult, ...] = ()
+
+    @property
+    def is_releasing(self) -> bool:
+        return bool(self.releasing) and self.reserved == self.releasing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Allocations for all claims of a pod on a node."""
+
+    node: str
+    #: What each claim is to have; the pod's names for them come with it.
+    allocations: tuple[tuple[PodClaim, dra.AllocationResult], ...]
+    #: The synthetic claim for extended resources, allocated; and which container uses what.
+    extended: dra.ResourceClaim | None = None
+    mappings: tuple[Json, ...] = ()
+    #: Some of it must first be given up by pods that are being evicted.
+    waits: bool = False
+
+    @property
+    def claim_allocations(self) -> tuple[dict[str, Any], ...]:
+        """``[{name: the pod's name for the claim, allocation}]`` in API form."""
+        return tuple(
+            {"name": claim.name, "allocation": msgspec.to_builtins(allocation)}
+            for claim, allocation in self.allocations
+            if claim.name
+        )
+
+    @property
+    def extended_claim(self) -> dict[str, Any] | None:
+        """``{allocation, deviceRequests, containerMappings}`` in API form."""
+        if self.extended is None:
+            return None
+        return {
+            "allocation": msgspec.to_builtins(self.extended.status.allocation),
+            "deviceRequests": msgspec.to_builtins(self.extended.spec.devices.requests),
+            "containerMappings": list(self.mappings),
+        }
+
+
+class ClaimLedger:
+    """The claims of a cluster, with exact undo.
+
+    A device is free when no claim holds it. A claim all of whose pods are releasing still holds its devices,
+    but what may wait can have them. Placing, releasing and removing pods are logged; facts (``put_claim``,
+    ``drop_claim``, ``adopt``) are not, and end the time over which can be undone.
+    """
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self._claims: dict[str, _State] = {}
+        self._used: Counter[DeviceId] = Counter()
+        self._releasing: Counter[DeviceId] = Counter()
+        self._log: list[tuple[str, _State | None]] = []
+        #: Synthetic claims that exist as objects, by the uid of the pod that they were made for.
+        self._made_for: dict[str, str] = {}
+
+    # --- facts ----------------------------------------------------------------------------------
+    def put_claim(self, claim: dra.ResourceClaim) -> None:
+        """Add or replace a claim. What the API does not show yet of placed pods is kept."""
+        old = self._claims.get(claim.key, _State(claim))
+        reserved = old.placed | {consumer.uid for consumer in claim.status.reserved_for}
+        allocation = claim.status.allocation or (old.allocation if old.placed else None)
+        new = replace(
+            old, claim=claim, allocation=allocation, reserved=reserved, releasing=old.releasing & reserved
+        )
+        self._set(claim.key, new)
+        if (owner := _synthetic_owner(claim)) is not None:
+            self._made_for[owner] = claim.key
+        self._log.clear()
+
+    def drop_claim(self, key: str) -> None:
+        """Forget a claim, if it is known."""
+        if key in self._claims:
+            self._made_for.pop(_synthetic_owner(self._claims[key].claim) or "", None)
+            self._set(key, None)
+        self._log.clear()
+
+    def adopt(
+        self,
+        demand: PodDemand,
+        *,
+        allocations: Mapping[str, dra.AllocationResult] | None = None,
+        extended: dra.AllocationResult | None = None,
+    ) -> None:
+        """A pod runs, or is being bound with these allocations (by the pod's claim names).
+
+        ``extended`` is that of a synthetic claim that the pod's status does not name yet.
+        """
+        for claim in demand.claims:
+            state = self._claims.get(claim.key)
+            if state is not None:
+                allocation = state.allocation or (allocations or {}).get(claim.name)
+                self._set(claim.key, _with_pod(state, demand.pod_uid, allocation))
+        if extended is not None and all(claim.name for claim in demand.claims):
+            synthetic, _ = self._synthetic(demand, ())
+            if synthetic is not None:
+                self._set(demand.extended_key, _with_pod(_State(synthetic), demand.pod_uid, extended))
+        self._log.clear()
+
+    # --- questions ------------------------------------------------------------------------------
+    def demand(self, pod: Pod) -> PodDemand:
+        """What the pod asks for; to be asked again when its claims or the device classes change."""
+        claims, unresolved = claims_of(pod)
+        made = self._made_for.get(pod.metadata.uid)
+        if made is not None and all(claim.key != made for claim in claims):
+            claims = (*claims, PodClaim("", made, from_template=True))
+        gpus: Counter[str] = Counter()
+        for claim in claims:
+            if claim.key in self._claims:
+                gpus.update(gpus_of_claim(self._claims[claim.key].claim))
+        resources: dict[str, str] = {}
+        for resource in sorted(resources_of(pod)):
+            class_ = self.inventory.class_of_resource(resource)
+            if class_ is not None:
+                resources[resource] = class_
+        return PodDemand(pod=pod, claims=claims, unresolved=unresolved, resources=resources, gpus=dict(gpus))
+
+    def obstacle(self, demand: PodDemand, *, queue: str, queue_label: str = names.QUEUE_LABEL) -> str | None:
+        """Why no node can serve the pod's claims; None if one might."""
+        if demand.unresolved:
+            return demand.unresolved
+        for each in demand.claims:
+            problem = self._problem(each, demand.pod_uid, queue, queue_label)
+            if problem:
+                return f"claim {each.key}: {problem}"
+        return None
+
+    def _problem(self, pod_claim: PodClaim, pod_uid: str, queue: str, queue_label: str) -> str | None:
+        state = self._claims.get(pod_claim.key)
+        if state is None:
+            return "does not exist"
+        claim = state.claim
+        if claim.metadata.deletion_timestamp:
+            return "is being deleted"
+        if pod_uid not in state.reserved and len(state.reserved) >= dra.RESERVED_FOR_MAX:
+            return f"is used by {len(state.reserved)} pods, which is the most that may share one"
+        if is_gpu_claim(claim) and not pod_claim.from_template and claim.labels.get(queue_label) != queue:
+            found = claim.labels.get(queue_label)
+            return f"label {queue_label} must name the pod's queue {queue!r}, not {found!r}"
+        if state.allocation is not None:
+            return None
+        for request in claim.spec.devices.requests:
+            exact = request.exactly
+            if exact is not None and self.inventory.device_class(exact.device_class_name) is None:
+                return f"device class {exact.device_class_name!r} does not exist"
+        return None
+
+    def claims(self) -> list[tuple[dra.ResourceClaim, dra.AllocationResult | None, frozenset[str]]]:
+        """All claims with what they hold now, and the pods they are reserved for; no synthetic ones."""
+        return [
+            (state.claim, state.allocation, state.reserved)
+            for key, state in self._claims.items()
+            if not key.endswith(SYNTHETIC)
+        ]
+
+    def counted_gpus(self, demand: PodDemand) -> int:
+        """GPUs of the pod's claims that another placed pod has been charged for already."""
+        shared = [self._claims[each.key] for each in demand.claims if each.key in self._claims]
+        return sum(
+            sum(gpus_of_claim(state.claim).values()) for state in shared if state.placed - {demand.pod_uid}
+        )
+
+    def fit(
+        self, demand: PodDemand, node: str, *, offered: Collection[str] = (), after_release: bool = False
+    ) -> Plan | Unfit:
+        """Find devices on a node for everything that the pod asks for.
+
+        Args:
+            demand: what is asked for.
+            node: where.
+            offered: resources that the node's device plugins offer, which therefore need no claim.
+            after_release: whether devices of releasing pods may be used if the free ones do not do.
+        """
+        plan = self._fit(demand, node, offered, after_release=False)
+        if isinstance(plan, Unfit) and after_release:
+            return self._fit(demand, node, offered, after_release=True)
+        return plan
+
+    def _fit(
+        self, demand: PodDemand, node: str, offered: Collection[str], *, after_release: bool
+    ) -> Plan | Unfit:
+        kept: dict[str, dra.AllocationResult] = {}
+        fresh: list[dra.ResourceClaim] = []
+        for each in demand.claims:
+            state = self._claims.get(each.key)
+            if state is None:
+                return Unfit(f"claim {each.key} does not exist")
+            if state.allocation is None or (
+                after_release and state.is_releasing and not self._stays(state, node)
+            ):
+                fresh.append(state.claim)
+            elif self._stays(state, node):
+                kept[each.key] = state.allocation
+            else:
+                return Unfit(
+                    f"claim {each.key} is allocated on other nodes, or its devices are promised to others"
+                )
+        synthetic, mappings = self._synthetic(demand, offered)
+        former = self._claims.get(demand.extended_key)
+        if synthetic is not None and former is not None and former.allocation and self._stays(former, node):
+            kept[synthetic.key] = former.allocation
+        elif synthetic is not None:
+            fresh.append(synthetic)
+        usage = _Usage(self, after_release, {device for each in kept.values() for device in _devices(each)})
+        results = allocate(fresh, node, self.inventory, usage) if fresh else []
+        if isinstance(results, Unfit):
+            return results
+        found = {claim.key: result for claim, result in zip(fresh, results, strict=True)} | kept
+        if synthetic is not None:
+            synthetic.status.allocation = found[synthetic.key]
+        return Plan(
+            node=node,
+            allocations=tuple((each, found[each.key]) for each in demand.claims),
+            extended=synthetic,
+            mappings=tuple(mappings),
+            waits=after_release,
+        )
+
+    def _stays(self, state: _State, node: str) -> bool:
+        """Whether an allocated claim can be used on the node as it is."""
+        assert state.allocation is not None
+        selector = state.allocation.node_selector
+        if selector is not None and not node_matches(selector, node, self.inventory.labels_of(node)):
+            return False
+        return not state.is_releasing or all(
+            self._used[each] <= self._releasing[each] for each in _devices(state.allocation)
+        )
+
+    def _synthetic(
+        self, demand: PodDemand, offered: Collection[str]
+    ) -> tuple[dra.ResourceClaim | None, list[Json]]:
+        """A claim for the extended resources that the node does not offer, unless the pod has one already."""
+        classes = {name: class_ for name, class_ in demand.resources.items() if name not in offered}
+        if not classes or any(not each.name for each in demand.claims):
+            return None, []
+        requests, mappings = extended_requests(demand.pod, classes)
+        namespace, _, name = demand.extended_key.partition("/")
+        claim = dra.ResourceClaim(
+            metadata=ObjectMeta(
+                name=name, namespace=namespace, annotations={dra.EXTENDED_CLAIM_ANNOTATION: "true"}
+            ),
+            spec=dra.ResourceClaimSpec(devices=dra.DeviceClaim(requests=requests)),
+        )
+        return claim, mappings
+
+    # --- what can be undone ---------------------------------------------------------------------
+    def place(self, demand: PodDemand, plan: Plan) -> None:
+        """The pod takes what was planned for it; the ledger must not have changed since."""
+        for each, allocation in plan.allocations:
+            self._change(each.key, _with_pod(self._claims[each.key], demand.pod_uid, allocation))
+        if plan.extended is not None:
+            former = self._claims.get(demand.extended_key, _State(plan.extended))
+            state = replace(former, claim=plan.extended)
+            found = plan.extended.status.allocation
+            self._change(demand.extended_key, _with_pod(state, demand.pod_uid, found))
+
+    def release(self, demand: PodDemand) -> None:
+        """The pod is being evicted: it holds its devices still, but not for long."""
+        uid = demand.pod_uid
+        for key, state in self._states(demand):
+            if uid in state.reserved:
+                self._change(key, replace(state, releasing=state.releasing | {uid}))
+
+    def remove(self, demand: PodDemand) -> None:
+        """The pod is gone; claims that nobody else uses lose their devices."""
+        gone = {demand.pod_uid}
+        for key, state in self._states(demand):
+            reserved = state.reserved - gone
+            if key == demand.extended_key:
+                self._change(key, None)
+                continue
+            self._change(
+                key,
+                _State(
+                    claim=state.claim,
+                    allocation=state.allocation if reserved else None,
+                    reserved=reserved,
+                    placed=state.placed - gone,
+                    releasing=state.releasing - gone,
+                    leaving=state.leaving if reserved else (),
+                ),
+            )
+
+    def mark(self) -> int:
+        """A point to go back to."""
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Go back to a mark."""
+        while len(self._log) > mark:
+            self._set(*self._log.pop())
+
+    def _states(self, demand: PodDemand) -> list[tuple[str, _State]]:
+        keys = [*(each.key for each in demand.claims), demand.extended_key]
+        return [(key, self._claims[key]) for key in keys if key in self._claims]
+
+    def _change(self, key: str, state: _State | None) -> None:
+        self._log.append((key, self._claims.get(key)))
+        self._set(key, state)
+
+    def _set(self, key: str, state: _State | None) -> None:
+        """Put one claim into a state, with the devices and counters that go with it."""
+        old = self._claims.get(key)
+        if old is not None:
+            self._charge(old, -1)
+        if state is None:
+            self._claims.pop(key, None)
+            return
+        self._claims[key] = state
+        self._charge(state, 1)
+
+    def _charge(self, state: _State, sign: int) -> None:
+        held = [(state.allocation, state.is_releasing), *((each, True) for each in state.leaving)]
+        for allocation, releasing in held:
+            for device in _devices(allocation):
+                self._used[device] += sign
+                if releasing:
+                    self._releasing[device] += sign
+
+
+class _Usage:
+    """What is in use, with or without what is being released, and what the pod itself keeps."""
+
+    def __init__(self, ledger: ClaimLedger, after_release: bool, kept: set[DeviceId]) -> None:
+        self._kept = kept
+        self._draws_on = ledger.inventory.draws_on
+        self._used = ledger._used
+        self._releasing = ledger._releasing if after_release else Counter[DeviceId]()
+
+    def is_free(self, device: DeviceId) -> bool:
+        return device not in self._kept and self._used[device] <= self._releasing[device]
+
+    def counted(self, counter: CounterId) -> Decimal:
+        draws = self._draws_on(counter).items()
+        return sum((amount for device, amount in draws if not self.is_free(device)), Decimal())
+
+
+def _synthetic_owner(claim: dra.ResourceClaim) -> str | None:
+    """The uid of the pod for whose extended resources the claim was made, if it was."""
+    if claim.annotations.get(dra.EXTENDED_CLAIM_ANNOTATION) != "true":
+        return None
+    return next((each.uid for each in claim.metadata.owner_references or () if each.controller), None)
+
+
+def _with_pod(state: _State, uid: str, allocation: dra.AllocationResult | None) -> _State:
+    moved = (state.allocation,) if state.allocation is not None and allocation is not state.allocation else ()
+    return replace(
+        state,
+        allocation=allocation,
+        reserved=state.reserved | {uid},
+        placed=state.placed | {uid},
+        releasing=state.releasing - {uid},
+        leaving=state.leaving + moved,
+    )
+
+
+def _devices(allocation: dra.AllocationResult | None) -> list[DeviceId]:
+    """The devices that an allocation holds; administrative access holds nothing."""
+    if allocation is None:
+        return []
+    return [
+        DeviceId(each.driver, each.pool, each.device)
+        for each in allocation.devices.results
+        if not each.admin_access
+    ]

@@ -1,0 +1,80 @@
+"""What each node lacks for a pod that found no place, in numbers: a close look, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kai.engine.explain.questions import NodeAnswer, node_answers
+from kai.engine.reasons import NO_ROOM
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
+from kai.snapshot.rows import Node, Task
+from kai.snapshot.status import Status
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+_KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
+
+
+def detail_pods(session: Session) -> None:
+    """Give every pod that failed one line for each node, as nodes are at the end of the cycle."""
+    for errors in session.errors.values():
+        for key in errors.pods:
+            task = session.state.task(key)
+            if task is not None and task.job is not None and task.status is Status.PENDING:
+                errors.pods[key] = "\n".join([f"{NO_ROOM}:", *sorted(_lines(session, task))])
+
+
+def _lines(session: Session, task: Task) -> Iterator[str]:
+    assert task.job is not None
+    answers = node_answers(session, task, task.job)
+    for node, answer in zip(session.nodes.nodes, answers, strict=True):
+        yield f"{node.name}: {_why(session, task, node, answer)}"
+
+
+def _why(session: Session, task: Task, node: Node, answer: NodeAnswer) -> str:
+    if answer.fits:
+        return "could take the pod, but not all that has to run with it"
+    if answer.filter != "Resources":
+        return answer.reason
+    return "; ".join(_shortages(session, task, node)) or answer.reason
+
+
+def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:
+    table, resources = session.nodes, session.state.resources
+    for column, requested in task.cls.items:
+        capacity = table.cells_allocatable[node.row, column]
+        free = table.cells_idle[node.row, column] + table.cells_releasing[node.row, column]
+        if free < requested:
+            name = resources.names[column]
+            unit = resources.amount(name, "1")
+            yield _numbers(
+                _KINDS.get(column, name), requested / unit, (capacity - free) / unit, capacity / unit
+            )
+    if task.cls.shared:
+        yield _shared(session, task, node)
+
+
+def _shared(session: Session, task: Task, node: Node) -> str:
+    """Devices count by their memory: those that are whole, and the best of the parts."""
+    cls, memory = task.cls, node.gpu_memory
+    devices = session.nodes.cells_allocatable[node.row, GPU]
+    free = (
+        max(session.nodes.cells_idle[node.row, GPU] + session.nodes.cells_releasing[node.row, GPU], 0)
+        * memory
+    )
+    free += sum(
+        memory - held + releasing - waiting
+        for held, releasing, waiting in node.groups.values()
+        if held != releasing or waiting
+    )
+    requested = cls.devices * cls.device_memory(memory)
+    line = _numbers("GPU memory (MiB)", requested, devices * memory - free, devices * memory)
+    return (
+        f"{line}, {cls.device_memory(memory)} on each of {cls.devices} device{'s' if cls.devices > 1 else ''}"
+    )
+
+
+def _numbers(kind: str, requested: float, used: float, capacity: float) -> str:
+    return f"Insufficient {kind}: requested {requested:.12g}, used {used:.12g}, capacity {capacity:.12g}"

@@ -1,0 +1,71 @@
+"""How many nodes reject a pod, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kai.engine.kernel.labels import Mask
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
+from kai.snapshot.rows import Task
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+_KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
+Counts = tuple[tuple[str, int], ...]
+
+
+def fit_counts(session: Session, task: Task, nodes: Mask | None, masks: list[tuple[Mask, str]]) -> Counts:
+    """Nodes by the first reason that rejects them; a node short of several resources counts for each of them.
+
+    Every node counts under static reasons first, then resources, then the rest.
+    """
+    plain = nodes is None and not masks
+    known = session.fit_counts.get(task.cls.id) if plain else None
+    if known is not None and known[0] == session.nodes.log_end:
+        return known[1]
+    verdict = node_verdicts(session, task, nodes, masks)
+    counts: Counter[str] = Counter()
+    for reasons in verdict:
+        counts.update(reasons)
+    found = tuple(sorted(counts.items()))
+    if plain:
+        session.fit_counts[task.cls.id] = (session.nodes.log_end, found)
+    return found
+
+
+def node_verdicts(
+    session: Session, task: Task, nodes: Mask | None, masks: list[tuple[Mask, str]]
+) -> list[tuple[str, ...]]:
+    """For each node why it rejects the task; empty where it does not."""
+    count = len(session.nodes)
+    reasons: list[tuple[str, ...]] = [()] * count
+    open_rows = np.ones(count, dtype=bool)
+
+    def reject(passed: Mask, why: str) -> None:
+        for row in np.flatnonzero(open_rows & ~passed).tolist():
+            reasons[row] = (why,)
+        np.logical_and(open_rows, passed, out=open_rows)
+
+    if nodes is not None:
+        reject(nodes, "node is outside the topology domain")
+    for why, passed in session.static.verdicts(task.cls):
+        reject(passed, why)
+    free = session.nodes.idle + session.nodes.releasing
+    for row in np.flatnonzero(open_rows).tolist():
+        short = [
+            f"Insufficient {_KINDS.get(column) or session.state.resources.names[column]}"
+            for column, amount in task.cls.items
+            if free[row, column] < amount
+        ]
+        if not short and task.cls.shared and session.view(task.cls).score_of(row) == -np.inf:
+            short = ["Insufficient GPU memory" if task.cls.gpu_memory_mib else "Insufficient GPUs"]
+        if short:
+            reasons[row] = tuple(short)
+            open_rows[row] = False
+    for passed, why in masks:
+        reject(passed, why)
+    return reasons

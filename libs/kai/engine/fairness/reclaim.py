@@ -1,0 +1,213 @@
+"""What one queue may take from another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kai.engine.fairness.order import fits
+from kai.engine.fairness.queues import TOLERANCE, Floats, QueueColumns, QueueForest, QueueShares, Triple
+
+#: CPU, memory and GPU that remain, and a bit for each resource that was taken from.
+_Remaining: TypeAlias = tuple[float, float, float, int]
+
+_SAME_RATIO = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimRules:
+    """The rules over one cycle's shares; amounts allocated are read from the columns at each call.
+
+    ``multiplier`` (at least 1) makes reclaiming by a queue above its fair share the more conservative.
+    """
+
+    forest: QueueForest
+    columns: QueueColumns
+    shares: QueueShares
+    multiplier: float = 1.0
+
+    def can_reclaim(self, queue: int, request: Triple, *, preemptible: bool) -> bool:
+        """Whether a job may take from others at all.
+
+        Within fair share, and if not preemptible within deserved.
+        """
+        if not fits(_plus(self.columns.allocated, queue, request), self.shares.fair[queue]):
+            return False
+        held = self.columns.allocated_non_preemptible
+        return preemptible or fits(_plus(held, queue, request), self.shares.deserved[queue])
+
+    def within_deserved(self, queue: int, request: Triple) -> bool:
+        """Whether a queue deserves what a job would add."""
+        return fits(_plus(self.columns.allocated, queue, request), self.shares.deserved[queue])
+
+    def may_be_victim(self, queue: int, request: Triple, victim: int) -> bool:
+        """Whether anything of queue ``victim`` can be of use to a job of ``queue``.
+
+        That is decided where their lines part. A queue exactly at what it deserves passes, since its pods
+        may find another place.
+        """
+        mine, theirs = self.forest.leveled(queue, victim)
+        allocated: list[float] = self.columns.allocated[theirs].tolist()
+        if not fits(_plus(self.columns.allocated, mine, request), self.shares.deserved[mine]):
+            return not fits((allocated[0], allocated[1], allocated[2]), self.shares.allocatable[theirs])
+        below = False
+        for wanted, held, deserved in zip(request, allocated, self.shares.deserved[theirs], strict=True):
+            if wanted <= 0 or deserved < 0:
+                continue
+            if held > deserved + TOLERANCE:
+                return True
+            below = below or held < deserved - TOLERANCE
+        return not below
+
+    def open(self, queue: int, request: Triple, *, preemptible: bool) -> Reclamation:
+        """Begin to collect victims for a job, judged by the queue state of this moment."""
+        return Reclamation(self, queue, request, preemptible=preemptible)
+
+
+def _plus(column: Floats, queue: int, request: Triple) -> Triple:
+    cpu, memory, gpu = column[queue].tolist()
+    return (cpu + request[0], memory + request[1], gpu + request[2])
+
+
+class Reclamation:
+    """Victims for one job, chunk by chunk, with exact undo.
+
+    A chunk is what is taken at once: one surplus pod, or the core of a gang. Chunks of a queue are judged in
+    the order in which they are added, each by what its queue holds before it is taken. The queue state is
+    the one of construction; what is placed or evicted meanwhile does not change it.
+    """
+
+    __slots__ = (
+        "_allocated",
+        "_guaranteed",
+        "_log",
+        "_non_preemptible",
+        "_preemptible",
+        "_queue",
+        "_rejected",
+        "_remaining",
+        "_request",
+        "_rules",
+        "_taken_under",
+    )
+
+    def __init__(self, rules: ReclaimRules, queue: int, request: Triple, *, preemptible: bool) -> None:
+        self._rules = rules
+        self._queue = queue
+        self._request = request
+        self._preemptible = preemptible
+        self._allocated = rules.columns.allocated.copy()
+        self._non_preemptible = rules.columns.allocated_non_preemptible.copy()
+        self._remaining: dict[int, _Remaining] = {}
+        self._taken_under: dict[int, list[int]] = {}
+        self._guaranteed: dict[int, bool] = {}
+        self._log: list[tuple[int, _Remaining | None]] = []
+        self._rejected = 0
+
+    @property
+    def rejected(self) -> int:
+        """How many of the chunks added may not be taken."""
+        return self._rejected
+
+    def add(self, queue: int, cpu: float, memory: float, gpu: float) -> bool:
+        """Take a chunk from a queue and its ancestors; False if no rule allows to take it.
+
+        A chunk that may not be taken is added all the same (and undone like any other): nothing is accepted
+        then.
+        """
+        allowed = self.allows(queue)
+        mask = (1 if cpu > 0 else 0) | (2 if memory > 0 else 0) | (4 if gpu > 0 else 0)
+        for row in self._rules.forest.path[queue]:
+            old = self._remaining.get(row)
+            self._log.append((row, old))
+            if old is None:
+                held: list[float] = self._allocated[row].tolist()
+                self._remaining[row] = (held[0] - cpu, held[1] - memory, held[2] - gpu, mask)
+                self._taken_under.setdefault(self._rules.forest.parent[row], []).append(row)
+            else:
+                self._remaining[row] = (old[0] - cpu, old[1] - memory, old[2] - gpu, old[3] | mask)
+        self._log.append((-1 if allowed else -2, None))
+        self._rejected += not allowed
+        return allowed
+
+    def allows(self, queue: int) -> bool:
+        """Whether one more chunk may be taken from a queue, whatever its size."""
+        mine, theirs = self._rules.forest.leveled(self._queue, queue)
+        held = self._held(theirs)
+        if not fits(held, self._rules.shares.allocatable[theirs]):
+            return True
+        return self._within_deserved(mine) and not fits(held, self._rules.shares.deserved[theirs])
+
+    def mark(self) -> int:
+        """A point to go back to."""
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Forget the chunks added since ``mark``, to the last bit."""
+        log, remaining = self._log, self._remaining
+        while len(log) > mark:
+            row, old = log.pop()
+            if row < 0:
+                self._rejected -= row == -2
+            elif old is None:
+                del remaining[row]
+                self._taken_under[self._rules.forest.parent[row]].pop()
+            else:
+                remaining[row] = old
+
+    def accepts(self) -> bool:
+        """Whether every chunk may be taken, and the job's queues stay less saturated than their victims."""
+        if self._rejected:
+            return False
+        return all(self._stays_fair(row) for row in self._rules.forest.path[self._queue])
+
+    def _stays_fair(self, row: int) -> bool:
+        cpu, memory, gpu = self._held(row)
+        request = self._request
+        amount = (cpu + request[0], memory + request[1], gpu + request[2])
+        if not self._less_saturated(row, amount):
+            return False
+        if self._preemptible:
+            return True
+        held = _plus(self._non_preemptible, row, request)
+        return fits(held, self._rules.shares.deserved[row])
+
+    def _less_saturated(self, row: int, amount: Triple) -> bool:
+        """Compare with siblings that are taken from, where this queue exceeds its share."""
+        fair = self._rules.shares.fair
+        for resource in (0, 1, 2):
+            mine = _saturation(amount[resource], fair[row][resource])
+            if mine <= 1 + _SAME_RATIO:
+                continue
+            bit = 1 << resource
+            for sibling in self._taken_under.get(self._rules.forest.parent[row], ()):
+                if sibling == row or fair[sibling][resource] <= 0:
+                    continue
+                remaining = self._remaining[sibling]
+                if not (remaining[3] & bit or self._request[resource] > 0):
+                    continue
+                theirs = _saturation(remaining[resource], fair[sibling][resource])
+                if mine * self._rules.multiplier >= theirs - _SAME_RATIO:
+                    return False
+        return True
+
+    def _held(self, row: int) -> Triple:
+        remaining = self._remaining.get(row)
+        if remaining is not None:
+            return remaining[:3]
+        held: list[float] = self._allocated[row].tolist()
+        return (held[0], held[1], held[2])
+
+    def _within_deserved(self, row: int) -> bool:
+        known = self._guaranteed.get(row)
+        if known is None:
+            amount = _plus(self._allocated, row, self._request)
+            known = self._guaranteed[row] = fits(amount, self._rules.shares.deserved[row])
+        return known
+
+
+def _saturation(amount: float, fair: float) -> float:
+    if fair == 0:
+        return math.inf if amount > TOLERANCE else 0.0
+    return 0.0 if fair < 0 else amount / fair

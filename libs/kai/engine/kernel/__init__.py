@@ -1,0 +1,1 @@
+"""Vectors over nodes: what a scheduling class may use, and where it is best placed."""

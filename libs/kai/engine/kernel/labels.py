@@ -1,0 +1,117 @@
+"""Selectors over node labels, evaluated for all nodes at once.
+
+A label key becomes a column of small integers when first asked for; an expression is then decided once for
+each distinct value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.snapshot.rows import Node
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class NodeLabels:
+    """Label columns of a fixed list of nodes."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self._columns: dict[str, tuple[NDArray[np.int32], list[str]]] = {}
+
+    def column(self, key: str) -> tuple[NDArray[np.int32], list[str]]:
+        """Value numbers by node (-1 where the label is missing), and the values."""
+        known = self._columns.get(key)
+        if known is None:
+            values: dict[str, int] = {}
+            numbers = np.fromiter(
+                (
+                    -1
+                    if (value := node.object.labels.get(key)) is None
+                    else values.setdefault(value, len(values))
+                    for node in self.nodes
+                ),
+                dtype=np.int32,
+                count=len(self.nodes),
+            )
+            known = self._columns[key] = (numbers, list(values))
+        return known
+
+    def where(self, key: str, accepts: Callable[[str | None], bool]) -> Mask:
+        """Nodes whose value of a label (None if missing) is accepted."""
+        numbers, values = self.column(key)
+        table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
+        return table[numbers]
+
+    def selector(self, pairs: Sequence[tuple[str, str]]) -> Mask:
+        """Nodes that have all of the labels."""
+        mask = np.ones(len(self.nodes), dtype=bool)
+        for key, wanted in pairs:
+            mask &= self.where(key, lambda value, wanted=wanted: value == wanted)  # type: ignore[misc]
+        return mask
+
+    def terms(self, terms: Sequence[Mapping[str, Any]]) -> Mask:
+        """Nodes that satisfy one of the node selector terms; an empty term satisfies nobody."""
+        mask = np.zeros(len(self.nodes), dtype=bool)
+        for term in terms:
+            mask |= self._term(term)
+        return mask
+
+    def _term(self, term: Mapping[str, Any]) -> Mask:
+        expressions = term.get("matchExpressions") or ()
+        fields = term.get("matchFields") or ()
+        if not expressions and not fields:
+            return np.zeros(len(self.nodes), dtype=bool)
+        mask = np.ones(len(self.nodes), dtype=bool)
+        for expression in expressions:
+            mask &= self.where(str(expression.get("key", "")), requirement(expression))
+        for expression in fields:
+            accepts = requirement(expression)
+            mask &= np.fromiter(
+                (accepts(node.name) for node in self.nodes), dtype=bool, count=len(self.nodes)
+            )
+        return mask
+
+
+def requirement(expression: Mapping[str, Any]) -> Callable[[str | None], bool]:
+    """Whether a label value satisfies a selector requirement; None is a missing label."""
+    operator = expression.get("operator")
+    values = list(expression.get("values") or ())
+    match operator:
+        case "In":
+            return lambda value: value in values
+        case "NotIn":
+            return lambda value: value not in values
+        case "Exists":
+            return lambda value: value is not None
+        case "DoesNotExist":
+            return lambda value: value is None
+        case "Gt" | "Lt":
+            return lambda value: _compares(value, str(operator), values)
+    return lambda value: False
+
+
+def _compares(value: str | None, operator: str, values: list[str]) -> bool:
+    try:
+        number, bound = int(value or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if operator == "Gt" else number < bound
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector matches; none matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            return False
+    return all(
+        requirement(expression)(labels.get(str(expression.get("key", ""))))
+        for expression in selector.get("matchExpressions") or ()
+    )

@@ -1,0 +1,126 @@
+"""Filters that depend on a class and on what a node is, not on what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kai.engine.kernel.labels import Mask, NodeLabels
+from kai.model.objects import Taint, Toleration
+from kai.snapshot.classes import GpuKind, TaskClass
+from kai.snapshot.nodes import unavailable
+from kai.snapshot.rows import Node
+
+_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+class StaticFilters:
+    """Masks over a fixed list of nodes; made anew when a node changes."""
+
+    def __init__(self, nodes: Sequence[Node], *, enabled: bool, restricted: bool) -> None:
+        self.nodes = nodes
+        self.labels = NodeLabels(nodes)
+        self._enabled = enabled
+        self._restricted = restricted
+        self.ready = self._each(lambda node: node.ready)
+        self.gpu_memory = np.fromiter((node.gpu_memory for node in nodes), dtype=np.int64, count=len(nodes))
+        self._taints: dict[tuple[tuple[str, str, str], ...], Mask] = {}
+        for row, node in enumerate(nodes):
+            key = tuple(
+                (t.key, t.value, t.effect) for t in node.object.spec.taints or () if t.effect in _EFFECTS
+            )
+            if key:
+                self._taints.setdefault(key, np.zeros(len(nodes), dtype=bool))[row] = True
+
+    def mask(self, cls: TaskClass) -> Mask:
+        """Nodes that pass all static filters."""
+        mask = np.ones(len(self.nodes), dtype=bool)
+        if self._enabled:
+            for _, passed in self.verdicts(cls):
+                mask &= passed
+        return mask
+
+    def verdicts(self, cls: TaskClass) -> Iterator[tuple[str, Mask]]:
+        """Every filter that can reject this class: the reason, and the nodes that pass."""
+        if not self._enabled:
+            return
+        if not self.ready.all():
+            for reason in sorted({why for node in self.nodes if (why := unavailable(node.object))}):
+                yield reason, self._each(lambda node, reason=reason: unavailable(node.object) != reason)
+        for reason, passed in self._resource_type(cls):
+            yield reason, passed
+        constraints = cls.constraints
+        for taints, tainted in self._taints.items():
+            refused = _untolerated(taints, constraints.tolerations)
+            if refused is not None:
+                yield f"node had untolerated taint {{{refused.key}: {refused.value}}}", ~tainted
+        if constraints.node_selector:
+            yield "node didn't match the pod's node selector", self.labels.selector(constraints.node_selector)
+        required = (constraints.node_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+        if required:
+            terms = required.get("nodeSelectorTerms") or ()
+            yield "node didn't match the pod's node affinity", self.labels.terms(terms)
+        if self._restricted:
+            worker = "cpu_worker" if cls.cpu_only else "gpu_worker"
+            yield (
+                f"node is no {worker.replace('_', ' ')}",
+                self._each(lambda node: bool(getattr(node, worker))),
+            )
+
+    def affinity(self, cls: TaskClass) -> Mask:
+        """Nodes that the class's selector and required node affinity allow."""
+        mask = self.labels.selector(cls.constraints.node_selector)
+        required = (cls.constraints.node_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+        return mask & self.labels.terms(required.get("nodeSelectorTerms") or ()) if required else mask
+
+    def _resource_type(self, cls: TaskClass) -> Iterator[tuple[str, Mask]]:
+        if cls.legacy_mig:
+            yield "legacy MIG requests are not supported", np.zeros(len(self.nodes), dtype=bool)
+        if cls.cpu_only:
+            return
+        if cls.shared and any(node.dra_gpus for node in self.nodes):
+            yield "node offers its GPUs by resource claims only", self._each(lambda node: not node.dra_gpus)
+        if cls.kind is GpuKind.MIG:
+            yield "node has no MIG devices", self._each(lambda node: node.mig)
+            yield (
+                "node's MIG strategy is single",
+                self._each(lambda node: not node.mig or node.mig_strategy != "single"),
+            )
+        elif any(node.mig for node in self.nodes):
+            yield (
+                "node's GPUs are MIG devices",
+                self._each(
+                    lambda node: (
+                        not (
+                            node.mig
+                            and (
+                                node.mig_strategy == "mixed" or (node.mig_strategy == "single" and cls.shared)
+                            )
+                        )
+                    )
+                ),
+            )
+        if cls.kind is GpuKind.MEMORY:
+            yield "node's GPU memory is unknown", self._each(lambda node: node.gpu_memory_known)
+
+    def _each(self, passes: object) -> Mask:
+        assert callable(passes)
+        return np.fromiter((passes(node) for node in self.nodes), dtype=bool, count=len(self.nodes))
+
+
+def _untolerated(taints: Sequence[tuple[str, str, str]], tolerations: Sequence[Toleration]) -> Taint | None:
+    for key, value, effect in taints:
+        if not any(_tolerates(toleration, key, value, effect) for toleration in tolerations):
+            return Taint(key=key, value=value, effect=effect)
+    return None
+
+
+def _tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool:
+    if toleration.effect and toleration.effect != effect:
+        return False
+    if toleration.key and toleration.key != key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == value

@@ -1,0 +1,109 @@
+"""How long a job that started is safe from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kai.engine.config import SchedulerConfig
+from kai.engine.search.victims import Batch
+from kai.snapshot.rows import Job, Queue
+from kai.snapshot.times import lasting
+
+
+class MinRuntime:
+    """The ``minruntime`` plugin's rules at one moment; off, nothing is protected."""
+
+    def __init__(self, config: SchedulerConfig, now: float) -> None:
+        self._on = config.plugin("minruntime") is not None
+        self._now = now
+        self._preempt = _default(config.argument("minruntime", "defaultPreemptMinRuntime"))
+        self._reclaim = _default(config.argument("minruntime", "defaultReclaimMinRuntime"))
+        self._by_queue = config.argument("minruntime", "reclaimResolveMethod", default="lca") == "queue"
+        self._known: dict[tuple[str, str], float] = {}
+        #: The earliest moment at which a protection that mattered ends.
+        self.next_end = float("inf")
+
+    def idle(self, queues: Iterable[Queue]) -> bool:
+        """Whether nobody is protected from anybody."""
+        if not self._on:
+            return True
+        if self._preempt or self._reclaim:
+            return False
+        return not any(queue.preempt_min_runtime or queue.reclaim_min_runtime for queue in queues)
+
+    def protects_from_preempt(self, victim: Job) -> bool:
+        """Whether a job is safe from jobs of its own queue."""
+        return (
+            self._on and bool(victim.last_start) and self._protected(victim, self._preempt_of(victim.queue))
+        )
+
+    def protects_from_reclaim(self, victim: Job, reclaimer: Queue) -> bool:
+        """Whether a job is safe from jobs of another queue."""
+        return (
+            self._on
+            and bool(victim.last_start)
+            and self._protected(victim, self._reclaim_of(victim.queue, reclaimer))
+        )
+
+    def _protected(self, victim: Job, seconds: float) -> bool:
+        end = victim.last_start + seconds
+        if self._now >= end:
+            return False
+        self.next_end = min(self.next_end, end)
+        return True
+
+    def _preempt_of(self, queue: Queue) -> float:
+        key = (queue.name, "")
+        if key not in self._known:
+            self._known[key] = next(
+                (each.preempt_min_runtime for each in queue.path if each.preempt_min_runtime is not None),
+                self._preempt,
+            )
+        return self._known[key]
+
+    def _reclaim_of(self, victim: Queue, reclaimer: Queue) -> float:
+        key = (victim.name, reclaimer.name)
+        if key not in self._known:
+            self._known[key] = self._resolve(victim, reclaimer)
+        return self._known[key]
+
+    def _resolve(self, victim: Queue, reclaimer: Queue) -> float:
+        def first(queues: Sequence[Queue]) -> float:
+            return next(
+                (each.reclaim_min_runtime for each in queues if each.reclaim_min_runtime is not None),
+                self._reclaim,
+            )
+
+        if self._by_queue:
+            return first(victim.path)
+        line, other = victim.path[::-1], reclaimer.path[::-1]
+        if not line or not other or line[0] is not other[0]:
+            return first(line[:1])
+        common = 0
+        while common + 1 < min(len(line), len(other)) and line[common + 1] is other[common + 1]:
+            common += 1
+        start = min(common + 1, len(line) - 1)
+        return first(line[start::-1])
+
+
+def keeps_core(victims: Sequence[Batch], job: Job) -> bool:
+    """Whether a job keeps its minimum everywhere if these victims are taken."""
+    taken: dict[str, int] = {}
+    for batch in victims:
+        if batch.job is job:
+            for task in batch.tasks:
+                if task.pod_set is not None:
+                    taken[task.pod_set.name] = taken.get(task.pod_set.name, 0) + 1
+    return all(
+        _used_before(job, name) - number >= job.pod_sets[name].min_member for name, number in taken.items()
+    )
+
+
+def _used_before(job: Job, name: str) -> int:
+    """Pods that hold resources; victims still do, and those moved are not gone."""
+    return job.pod_sets[name].active_used
+
+
+def _default(text: str) -> float:
+    seconds = lasting(text, default=0.0) or 0.0
+    return max(seconds, 0.0)

@@ -1,0 +1,167 @@
+"""What is left in the NUMA zones of each node, through placements that may be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kai.engine.numa.request import NumaRequest
+from kai.engine.numa.topology import NodeZones, Placement, Policy, ZoneShare, amount_of, read_topology
+from kai.model import names
+from kai.model.numa import NodeResourceTopology
+from kai.model.objects import Json, Pod, ResourceList
+
+#: The score of a node on which the pod stays within one zone.
+ALIGNED_SCORE: Final = 100.0
+
+
+class _Record(msgspec.Struct):
+    """One entry of the annotations that record a placement."""
+
+    zone: str = ""
+    amount: ResourceList = {}
+
+
+_RECORDS: Final = msgspec.json.Decoder(list[_Record])
+
+
+class NumaLedger:
+    """The zones of all nodes that report any. Nodes without a report constrain nothing.
+
+    Charges and credits are logged; ``put`` and ``drop`` are facts, and end the time over which can be undone.
+    """
+
+    def __init__(self, *, ignore: Iterable[str] = (), trust_reported: bool = False) -> None:
+        self._ignore = frozenset(ignore)
+        self._trust_reported = trust_reported
+        self._nodes: dict[str, NodeZones] = {}
+        self._available: dict[str, list[dict[str, int]]] = {}
+        self._log: list[tuple[str, int, str, int]] = []
+
+    def put(self, topology: NodeResourceTopology) -> None:
+        """Add or replace the topology of a node; what was charged there is forgotten."""
+        zones = read_topology(topology, ignore=self._ignore)
+        node = topology.metadata.name
+        self._nodes[node] = zones
+        base = zones.reported if self._trust_reported else zones.allocatable
+        self._available[node] = [dict(amounts) for amounts in base]
+        self._log.clear()
+
+    def drop(self, node: str) -> None:
+        """Forget a node's topology, if there is one."""
+        self._nodes.pop(node, None)
+        self._available.pop(node, None)
+        self._log.clear()
+
+    # --- questions ------------------------------------------------------------------------------
+    def fit(self, request: NumaRequest | None, node: str) -> Placement | None:
+        """Where the node would put the pod: empty if nothing is to be aligned, None if it would be rejected.
+
+        A pod that the policy ``best-effort`` cannot align is placed as far as zones have room.
+        """
+        zones = self._nodes.get(node)
+        if zones is None or request is None or zones.policy is Policy.NONE or not zones.concerns(request):
+            return ()
+        return zones.place(request, self._available[node])
+
+    def score(self, request: NumaRequest | None, node: str) -> float:
+        """100 for one zone, less the more zones the pod spans, 0 where it would be rejected.
+
+        A node that does not say is taken to spread the pod over as many zones as any node has.
+        """
+        if request is None or not self._is_sensitive(request):
+            return 0.0
+        zones = self._nodes.get(node)
+        if zones is None or not zones.names:
+            most = max((len(each.names) for each in self._nodes.values()), default=0)
+            return ALIGNED_SCORE / most if most else 0.0
+        if zones.policy is Policy.NONE or not zones.concerns(request):
+            return ALIGNED_SCORE / len(zones.names)
+        placement = zones.place(request, self._available[node])
+        return 0.0 if placement is None else ALIGNED_SCORE / max(1, len(placement))
+
+    def _is_sensitive(self, request: NumaRequest) -> bool:
+        return request.guaranteed or any(
+            zones.policy is not Policy.NONE and zones.concerns(request) for zones in self._nodes.values()
+        )
+
+    def available(self, node: str) -> list[dict[str, int]]:
+        """What is left by zone; empty for a node that reports none."""
+        return [dict(amounts) for amounts in self._available.get(node, ())]
+
+    def recorded(self, pod: Pod, node: str, assumed: Sequence[Json] = ()) -> Placement:
+        """The placement of a pod on its node: observed, else ``assumed`` (decided), else predicted.
+
+        A record that cannot be read or names an unknown zone is ignored: nothing is guessed.
+        """
+        zones = self._nodes.get(node)
+        if zones is None:
+            return ()
+        observed = _records(pod.annotations.get(names.NUMA_OBSERVED, ""))
+        decided = msgspec.convert(list(assumed), list[_Record]) if assumed else None
+        records = observed or decided or _records(pod.annotations.get(names.NUMA_PREDICTED, "")) or []
+        if any(each.zone not in zones.names for each in records):
+            return ()
+        return tuple(
+            ZoneShare(
+                zones.names.index(each.zone),
+                tuple(sorted((name, amount_of(name, text)) for name, text in each.amount.items())),
+            )
+            for each in records
+        )
+
+    def describe(self, node: str, placement: Placement) -> tuple[dict[str, Any], ...]:
+        """``[{zone: id, amount: {resource: quantity}}]``, as annotations and decisions carry it."""
+        zones = self._nodes.get(node)
+        return tuple(
+            {
+                "zone": zones.names[share.zone],
+                "amount": {name: _quantity(name, amount) for name, amount in share.amounts},
+            }
+            for share in placement
+            if zones is not None
+        )
+
+    # --- what can be undone ---------------------------------------------------------------------
+    def charge(self, node: str, placement: Placement) -> None:
+        """Take what a pod has of the node's zones."""
+        self._add(node, placement, -1)
+
+    def credit(self, node: str, placement: Placement) -> None:
+        """Give it back."""
+        self._add(node, placement, 1)
+
+    def mark(self) -> int:
+        """A point to go back to."""
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Go back to a mark."""
+        while len(self._log) > mark:
+            node, zone, name, amount = self._log.pop()
+            self._available[node][zone][name] -= amount
+
+    def _add(self, node: str, placement: Placement, sign: int) -> None:
+        available = self._available.get(node)
+        if available is None:
+            return
+        for zone, amounts in placement:
+            for name, amount in amounts:
+                if name in available[zone]:
+                    available[zone][name] += sign * amount
+                    self._log.append((node, zone, name, sign * amount))
+
+
+def _records(text: str) -> list[_Record] | None:
+    try:
+        return _RECORDS.decode(text) if text else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _quantity(resource: str, amount: int) -> str:
+    if resource == "cpu" and amount % 1000:
+        return f"{amount}m"
+    return str(amount // 1000 if resource == "cpu" else amount)

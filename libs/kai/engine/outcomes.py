@@ -1,0 +1,156 @@
+"""What a cycle found about each pod group, for status, conditions and events."""
+
+from __future__ import annotations
+
+from kai.engine.reasons import JobErrors
+from kai.engine.session import Session
+from kai.model import names
+from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
+from kai.snapshot.rows import Job
+from kai.snapshot.status import Status
+from kai.snapshot.times import rfc3339, seconds
+
+_IN_FLIGHT = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING)
+
+
+def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
+    """Outcomes that differ from those of the cycle before; only jobs that changed or wait are looked at."""
+    state = session.state
+    published: dict[str, PodGroupOutcome] = state.memory.setdefault("outcomes", {})
+    changed: list[PodGroupOutcome] = []
+    looked_at = {**state.touched_jobs, **state.pending_jobs}
+    for key in sorted(looked_at):
+        job = state.jobs.get(key)
+        if job is None:
+            continue
+        outcome = describe(session, job)
+        if published.get(key) != outcome:
+            published[key] = outcome
+            changed.append(outcome)
+    state.touched_jobs.clear()
+    if len(published) > 2 * len(state.jobs) + 64:
+        for key in [key for key in published if key not in state.jobs]:
+            del published[key]
+    return tuple(changed)
+
+
+def describe(session: Session, job: Job) -> PodGroupOutcome:
+    """What this cycle found about one pod group."""
+    errors = session.errors.get(job.key)
+    kind, message, explanations = _found(session, job, errors)
+    waits = kind in (Outcome.UNSCHEDULABLE, Outcome.NOT_READY)
+    settled = not job.pending and not job.gated
+    if settled and kind is Outcome.PLACED and not job.invalid and not job.stale_since:
+        return PodGroupOutcome(
+            pod_group=job.key,
+            outcome=kind,
+            annotations=_annotations(job),
+            write_condition=not job.active_allocated,
+        )
+    in_flight = (
+        any(task.status in _IN_FLIGHT for pod_set in job.pod_sets.values() for task in pod_set.tasks.values())
+        if settled
+        else True
+    )
+    return PodGroupOutcome(
+        pod_group=job.key,
+        outcome=kind,
+        message=message,
+        explanations=explanations,
+        pod_messages=dict(sorted(errors.pods.items())) if errors is not None and waits else {},
+        invalid_pods=tuple(sorted(task.key for task in job.invalid.values())),
+        stale=bool(job.stale_since),
+        annotations=_annotations(job),
+        write_condition=not job.active_allocated,
+        clear_conditions=settled and not in_flight,
+    )
+
+
+def _found(
+    session: Session, job: Job, errors: JobErrors | None
+) -> tuple[Outcome, str, tuple[Explanation, ...]]:
+    if job.error:
+        reason = Explanation(reason=str(Reason.INVALID_POD_GROUP), message=job.error)
+        return Outcome.UNSCHEDULABLE, f"{Reason.INVALID_POD_GROUP}: {job.error}", (reason,)
+    if job.key in session.decisions.pipelined:
+        return Outcome.PIPELINED, "waits for resources that are being released", ()
+    if not job.pending and not job.gated:
+        return Outcome.PLACED if job.key in session.decisions.placed else Outcome.SETTLED, "", ()
+    if not job.queue.path:
+        text = f"queue {job.facts.queue!r} does not exist; create it or name another"
+        return (
+            Outcome.UNSCHEDULABLE,
+            f"{Reason.QUEUE_DOES_NOT_EXIST}: {text}",
+            (Explanation(reason=str(Reason.QUEUE_DOES_NOT_EXIST), message=text),),
+        )
+    if not job.ready:
+        text = _missing(job)
+        return Outcome.NOT_READY, text, (Explanation(reason=str(Reason.NOT_READY), message=text),)
+    if job.key in session.decisions.placed:
+        return Outcome.PLACED, "", ()
+    if not job.queue.leaf:
+        text = f"queue {job.facts.queue!r} has child queues; jobs run in leaf queues only"
+        return (
+            Outcome.UNSCHEDULABLE,
+            text,
+            (Explanation(reason=str(Reason.POD_SCHEDULING_ERRORS), message=text),),
+        )
+    if errors is None or not errors.entries:
+        return Outcome.UNSCHEDULABLE, "not looked at in this cycle", ()
+    return Outcome.UNSCHEDULABLE, errors.message(), errors.explanations()
+
+
+def _missing(job: Job) -> str:
+    parts = [
+        f"{name or 'pods'}: {pod_set.min_member} needed, {pod_set.alive - pod_set.gated} exist"
+        + (f", {pod_set.gated} gated" if pod_set.gated else "")
+        for name, pod_set in sorted(job.pod_sets.items())
+        if not pod_set.ready
+    ]
+    return "not enough pods: " + "; ".join(parts)
+
+
+def _annotations(job: Job) -> dict[str, str | None]:
+    """What has to change on the pod group so that it says what is known here."""
+    told = job.facts.annotations
+    known = {
+        names.STALE_TIMESTAMP: job.stale_since,
+        names.LAST_START_TIMESTAMP: job.last_start,
+        names.LAST_EVICTION_TIMESTAMP: job.last_eviction,
+    }
+    patch: dict[str, str | None] = {}
+    for key, moment in known.items():
+        written = told.get(key)
+        if not moment:
+            if written is not None:
+                patch[key] = None
+        elif int(seconds(written)) != int(moment):
+            patch[key] = rfc3339(moment)
+    return patch
+
+
+def shares(session: Session) -> tuple[QueueShare, ...]:
+    """The division of this cycle, parents before children; amounts held are those at its end."""
+    columns = session.columns
+    found: list[QueueShare] = []
+    for row in session.state.queue_order:
+        number = row.row
+        held, fixed = row.allocated, row.non_preemptible
+        asked = row.pending
+        found.append(
+            QueueShare(
+                queue=row.name,
+                display_name=row.display_name,
+                parent=row.parent.name if row.parent else "",
+                priority=row.priority,
+                deserved=row.deserved,
+                limit=row.limit,
+                over_quota_weight=row.weight,
+                fair_share=session.shares.fair[number],
+                allocated=(held[0], held[1], held[2] / 100),
+                allocated_non_preemptible=(fixed[0], fixed[1], fixed[2] / 100),
+                requested=(held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / 100),
+                usage=tuple(columns.usage[number].tolist()),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,157 @@
+"""Headroom over the columns of the cluster state.
+
+For a class view that has the strategy, in place of the bin-packing part of its score::
+
+    shapes = expected_shapes(counts, table)             # pods by class, running and pending
+    headroom = TableHeadroom(Workload.of(shapes), table)   # again when the shapes are no longer equal
+    part = ClassHeadroom(headroom, cls)
+    part.of(rows)                                       # (0, 9] by row, 0 where the class does not fit
+    part.device(node)                                   # group id of the device to join, "" for a whole one
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kai.engine.packing.headroom import FreeNodes, Headroom
+from kai.engine.packing.workload import Floats, Shape, Workload
+from kai.snapshot.classes import GpuKind, TaskClass
+from kai.snapshot.resources import CPU, GPU, MEMORY
+from kai.snapshot.rows import Node
+from kai.snapshot.table import NodeTable
+
+
+def shape_of(cls: TaskClass, gpu_memory: int) -> Shape:
+    """What a class asks for where a device has ``gpu_memory`` MiB. MIG devices have no part in this."""
+    if cls.kind is GpuKind.MIG:
+        return Shape(cls.cpu, cls.memory)
+    if not cls.shared:
+        return Shape(cls.cpu, cls.memory, cls.devices + cls.dra_gpus)
+    portion = cls.device_memory(gpu_memory) / max(gpu_memory, 1)
+    return Shape(cls.cpu, cls.memory, cls.devices, min(portion, 1.0))
+
+
+def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -> dict[Shape, float]:
+    """The mix of pods counted by class; GPU memory is measured by the smallest device in the cluster.
+
+    Counts are rounded to powers of two. That packs as well, and the mix, which all scores depend on, seldom
+    changes.
+    """
+    gpu_memory = min((node.gpu_memory for node in table.nodes if node.gpu_memory_known), default=100)
+    shapes: dict[Shape, float] = {}
+    for cls, count in counts:
+        shape = shape_of(cls, gpu_memory)
+        shapes[shape] = shapes.get(shape, 0.0) + count
+    return {
+        shape: 2.0 ** round(math.log2(count)) for shape, count in shapes.items() if shape.devices and count
+    }
+
+
+def devices_in_use(node: Node) -> list[tuple[str, float]]:
+    """Devices in use, and which part of each is free; one that is being released entirely counts as whole."""
+    memory = max(node.gpu_memory, 1)
+    return [
+        (group, max(memory - held + releasing - pipelined, 0) / memory)
+        for group, (held, releasing, pipelined) in sorted(node.groups.items())
+        if pipelined or held > releasing
+    ]
+
+
+class TableHeadroom(Headroom):
+    """Scores over a node table; what is free is kept as they need it, node by node as it changes."""
+
+    def __init__(self, workload: Workload, table: NodeTable) -> None:
+        super().__init__(workload)
+        self.table = table
+        self._free = _nothing(0, 0)
+        self._epoch = -1
+        self._position = -1
+
+    def free(self, rows: Sequence[int]) -> FreeNodes:
+        """What is free on some nodes, or will be when all releases are done.
+
+        Devices in order of their ids.
+        """
+        table = self.table
+        if self._epoch != table.epoch or self._position < table.log_start:
+            self._free = _nothing(len(table), self._free.shared.shape[1])
+            self._update(range(len(table)))
+        elif self._position < table.log_end:
+            self._update(list(set(table.touched[self._position - table.log_start :])))
+        self._epoch, self._position = table.epoch, table.log_end
+        return self._free.rows(np.asarray(rows, dtype=np.int64))
+
+    def _update(self, rows: Sequence[int]) -> None:
+        table = self.table
+        at = np.asarray(rows, dtype=np.int64)
+        amounts = np.maximum(table.idle[at] + table.releasing[at], 0)
+        self._free.cpu[at] = amounts[:, CPU]
+        self._free.memory[at] = amounts[:, MEMORY]
+        self._free.whole[at] = amounts[:, GPU]
+        self._free.shared[at] = 0.0
+        for row in rows:
+            rooms = [room for _, room in devices_in_use(table.nodes[row])]
+            if len(rooms) > self._free.shared.shape[1]:
+                self._widen(len(rooms))
+            if rooms:
+                self._free.shared[row, : len(rooms)] = rooms
+
+    def _widen(self, columns: int) -> None:
+        old = self._free
+        wider = np.zeros((len(old.cpu), columns))
+        wider[:, : old.shared.shape[1]] = old.shared
+        self._free = replace(old, shared=wider)
+
+
+class ClassHeadroom:
+    """Scores and devices for one class."""
+
+    __slots__ = ("_cls", "_headroom", "_shapes")
+
+    def __init__(self, headroom: TableHeadroom, cls: TaskClass) -> None:
+        self._headroom = headroom
+        self._cls = cls
+        self._shapes: dict[int, Shape] = {}
+
+    def of(self, rows: Sequence[int]) -> Floats:
+        """The score of each row, 0 where the class does not fit."""
+        scores = np.zeros(len(rows))
+        for shape, places in self._by_shape(rows):
+            found, _ = self._headroom.score(self._headroom.free([rows[place] for place in places]), shape)
+            scores[places] = np.maximum(found, 0.0)
+        return scores
+
+    def device(self, node: Node) -> str:
+        """The device in use that a pod of the class should join, by group id; empty for a whole one."""
+        _, device = self._headroom.score(self._headroom.free([node.row]), self._shape(node.gpu_memory))
+        return devices_in_use(node)[int(device[0])][0] if device[0] >= 0 else ""
+
+    def _by_shape(self, rows: Sequence[int]) -> list[tuple[Shape, Sequence[int]]]:
+        """Places in ``rows`` by what the class asks for there, which may depend on the memory of devices."""
+        if not self._cls.shared:
+            return [(self._shape(0), range(len(rows)))]
+        nodes = self._headroom.table.nodes
+        places: dict[int, list[int]] = {}
+        for place, row in enumerate(rows):
+            places.setdefault(nodes[row].gpu_memory, []).append(place)
+        return [(self._shape(memory), found) for memory, found in places.items()]
+
+    def _shape(self, gpu_memory: int) -> Shape:
+        shape = self._shapes.get(gpu_memory)
+        if shape is None:
+            shape = self._shapes[gpu_memory] = shape_of(self._cls, gpu_memory)
+        return shape
+
+
+def _nothing(nodes: int, columns: int) -> FreeNodes:
+    return FreeNodes(
+        cpu=np.zeros(nodes),
+        memory=np.zeros(nodes),
+        whole=np.zeros(nodes),
+        shared=np.zeros((nodes, columns)),
+        group=np.zeros(nodes, dtype=np.int64),
+    )

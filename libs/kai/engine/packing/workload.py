@@ -1,0 +1,81 @@
+"""What pods ask for, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+
+#: Shapes beyond these change nothing that one could measure.
+_MOST_SHAPES: Final = 256
+
+
+class Shape(NamedTuple):
+    """The resources of a pod; any units, as long as nodes have the same. ``portion`` is of each device."""
+
+    cpu: float
+    memory: float
+    devices: int = 0
+    portion: float = 1.0
+    #: Groups of nodes that it may use; None for all.
+    groups: frozenset[int] | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it takes parts of devices."""
+        return self.devices > 0 and self.portion < 1.0
+
+
+#: What is to be placed is a shape too.
+Request: TypeAlias = Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The shapes that want GPUs; arrays have one element for each.
+
+    ``weight`` has a row for each group of nodes: 0 where a shape may not use the group.
+    """
+
+    cpu: Floats
+    memory: Floats
+    devices: Floats
+    portion: Floats
+    weight: Floats  # [groups, shapes]
+
+    @classmethod
+    def of(cls, counts: Mapping[Shape, float], *, groups: int = 1) -> Workload:
+        """Weigh shapes by how often they occur, times the square root of the GPUs that each takes.
+
+        By number alone the few pods that need a whole node would lose it long before the cluster is full; by
+        GPUs alone the many small ones would find only holes. Shapes without GPUs have no say, and the rarest
+        of very many are dropped.
+
+        Without any shape that wants GPUs, one whole device and little else is expected.
+        """
+        wanted = sorted(
+            ((shape, count) for shape, count in counts.items() if shape.devices > 0 and count > 0),
+            key=lambda each: (-each[1], each[0][:4], sorted(each[0].groups or ())),
+        )[:_MOST_SHAPES]
+        shapes = [shape for shape, _ in wanted] or [Shape(0.0, 0.0, 1)]
+        count = np.array([float(count) for _, count in wanted] or [1.0])
+        count *= np.sqrt([shape.devices * shape.portion for shape in shapes])
+        allowed = np.array(
+            [[shape.groups is None or group in shape.groups for shape in shapes] for group in range(groups)]
+        )
+        return cls(
+            cpu=_column(shape.cpu for shape in shapes),
+            memory=_column(shape.memory for shape in shapes),
+            devices=_column(shape.devices for shape in shapes),
+            portion=_column(shape.portion for shape in shapes),
+            weight=allowed * (count / count.sum()),
+        )
+
+
+def _column(values: Iterable[float]) -> Floats:
+    return np.fromiter(values, dtype=np.float64)

@@ -1,0 +1,202 @@
+"""Affinity and anti-affinity between pods, and spreading over domains; virtual placements count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kai.engine.kernel.labels import Mask
+from kai.engine.kernel.view import Floats
+from kai.engine.placement.attraction import REQUIRED, Attraction, in_domains, preferences
+from kai.engine.placement.neighbours import Neighbours, Selection, by_domain, spread_back
+from kai.engine.plugins import Plugin
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.rows import Node, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+_SCORE: Final = 1_000_000.0
+
+
+class PodAffinity(Plugin):
+    """Required terms filter, in both directions; preferred ones score if the ``podaffinity`` plugin is on."""
+
+    tracks = True
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._neighbours = Neighbours(session)
+        self._attraction = Attraction(session, self._neighbours) if self._scored(session) else None
+        #: Tasks placed or not whose anti-affinity others must respect.
+        self._repelling = [
+            task for task in session.state.affine.values() if terms(task.cls, "pod_anti_affinity")
+        ]
+
+    @staticmethod
+    def _scored(session: Session) -> bool:
+        return session.config.plugin("podaffinity") is not None
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes with terms of their own, and every class while some pod repels or wants others."""
+        constraints = cls.constraints
+        return bool(
+            self._repelling or self._attraction or constraints.pod_affinity or constraints.pod_anti_affinity
+        )
+
+    def mask(self, task: Task) -> tuple[Mask | None, str]:
+        """Nodes whose domains satisfy all required terms."""
+        masks = [self._near(term, task) for term in terms(task.cls, "pod_affinity")]
+        masks += [self._away(term, task) for term in terms(task.cls, "pod_anti_affinity")]
+        repelled = self._repelled(task)
+        if repelled is not None:
+            masks.append(~repelled)
+        if not masks:
+            return None, ""
+        return np.logical_and.reduce(masks), "node didn't match pod affinity or anti-affinity"
+
+    def _near(self, term: Mapping[str, Any], task: Task) -> Mask:
+        numbers, values = self._session.static.labels.column(str(term.get("topologyKey", "")))
+        counts = self._neighbours.counts(term, task)
+        if not counts.any():
+            selection = Selection(term, task.namespace, self._session.state, task.labels or {})
+            if selection.matches(task.namespace, task.labels or {}):
+                return numbers >= 0
+        return np.asarray(
+            spread_back(by_domain(counts, numbers, len(values)) > 0, numbers, outside=False), dtype=bool
+        )
+
+    def _away(self, term: Mapping[str, Any], task: Task) -> Mask:
+        numbers, values = self._session.static.labels.column(str(term.get("topologyKey", "")))
+        counts = by_domain(self._neighbours.counts(term, task), numbers, len(values))
+        return np.asarray(spread_back(counts == 0, numbers, outside=True), dtype=bool)
+
+    def _repelled(self, task: Task) -> Mask | None:
+        """Nodes in the domain of a pod that does not want this one near."""
+        found: Mask | None = None
+        for other in self._repelling:
+            where = other.pipelined_node or other.node
+            if where is None or other is task or not ACTIVE_ALLOCATED[other.status]:
+                continue
+            for term in terms(other.cls, "pod_anti_affinity"):
+                selection = Selection(term, other.namespace, self._session.state, other.labels or {})
+                if not selection.matches(task.namespace, task.labels or {}):
+                    continue
+                numbers, _ = self._session.static.labels.column(str(term.get("topologyKey", "")))
+                if numbers[where.row] < 0:
+                    continue
+                inside = numbers == numbers[where.row]
+                found = inside if found is None else found | inside
+        return found
+
+    def waits(self, task: Task, node: Node) -> bool:
+        """Whether a pod that must not be near is still on its way out of the domain."""
+        away = terms(task.cls, "pod_anti_affinity")
+        if not away:
+            return False
+        static = self._session.static.labels
+        for term in away:
+            selection = Selection(term, task.namespace, self._session.state, task.labels or {})
+            numbers, _ = static.column(str(term.get("topologyKey", "")))
+            for row in np.flatnonzero(numbers == numbers[node.row]).tolist():
+                for other in self._session.nodes.nodes[row].tasks.values():
+                    if (
+                        other.releasing
+                        and other is not task
+                        and selection.matches(other.namespace, other.labels or {})
+                    ):
+                        return True
+        return False
+
+    def score(self, task: Task) -> Floats | None:
+        """Weights of terms, its own and those of pods placed, by domain: not normalised, in millions."""
+        if self._attraction is None:
+            return None
+        total = self._attraction.score(task)
+        for weight, term in preferences(task.cls):
+            part = in_domains(self._session, term, self._neighbours.counts(term, task), weight)
+            total = part if total is None else total + part
+        return None if total is None else total * _SCORE
+
+    # --- virtual placements ----------------------------------------------------------------------
+    def placed(self, task: Task, node: Node) -> None:
+        """One more pod on a node."""
+        self._moved(task, node, 1)
+
+    def evicted(self, task: Task, node: Node) -> None:
+        """One less."""
+        self._moved(task, node, -1)
+
+    def stays(self, task: Task, node: Node) -> None:
+        """Back again."""
+        self._moved(task, node, 1)
+
+    def _moved(self, task: Task, node: Node, sign: int) -> None:
+        self._neighbours.moved(task, node, sign)
+        if self._attraction is not None:
+            self._attraction.moved(task, node, sign)
+
+    def mark(self) -> int:
+        """A point to go back to."""
+        return self._neighbours.mark()
+
+    def undo(self, mark: int) -> None:
+        """Go back."""
+        self._neighbours.undo(mark)
+
+
+class TopologySpread(PodAffinity):
+    """``topologySpreadConstraints`` that must hold: no domain may be ahead of the emptiest by too much."""
+
+    @staticmethod
+    def _scored(session: Session) -> bool:
+        del session
+        return False
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes with constraints that must hold."""
+        return any(
+            each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+            for each in cls.constraints.spread
+        )
+
+    def mask(self, task: Task) -> tuple[Mask | None, str]:
+        """Nodes whose domains may take one more."""
+        eligible = self._session.static.affinity(task.cls)
+        masks = [
+            self._balanced(each, task, eligible)
+            for each in task.cls.constraints.spread
+            if each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+        ]
+        return np.logical_and.reduce(masks), "node didn't match pod topology spread constraints"
+
+    def _balanced(self, constraint: Mapping[str, Any], task: Task, eligible: Mask) -> Mask:
+        numbers, values = self._session.static.labels.column(str(constraint.get("topologyKey", "")))
+        term = {
+            "labelSelector": constraint.get("labelSelector"),
+            "matchLabelKeys": constraint.get("matchLabelKeys"),
+        }
+        counts = by_domain(self._neighbours.counts(term, task) * eligible, numbers, len(values))
+        domains = np.unique(numbers[eligible & (numbers >= 0)])
+        if not len(domains):
+            return np.zeros(len(numbers), dtype=bool)
+        lowest = int(counts[domains].min())
+        if len(domains) < int(constraint.get("minDomains") or 1):
+            lowest = 0
+        own = Selection(term, task.namespace, self._session.state, task.labels or {})
+        more = int(own.matches(task.namespace, task.labels or {}))
+        allowed = counts + more - lowest <= int(constraint.get("maxSkew", 1))
+        return np.asarray(spread_back(allowed, numbers, outside=False), dtype=bool)
+
+    def waits(self, task: Task, node: Node) -> bool:
+        """Spreading does not wait for pods on their way out."""
+        del task, node
+        return False
+
+
+def terms(cls: TaskClass, field: str) -> list[dict[str, Any]]:
+    """The required terms of a class: ``pod_affinity`` or ``pod_anti_affinity``."""
+    return (getattr(cls.constraints, field) or {}).get(REQUIRED) or []

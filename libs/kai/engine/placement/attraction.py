@@ -1,0 +1,98 @@
+"""What pods placed already wish about a pod to be placed, through placements that may be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from kai.engine.kernel.view import Floats
+from kai.engine.placement.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.rows import Node, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+#: What a required term of a placed pod is worth, as a weight of a preferred one.
+_HARD_WEIGHT: Final = 1.0
+
+#: A weight, negative for anti-affinity, and its term.
+Wish: TypeAlias = tuple[float, Mapping[str, Any]]
+
+
+def preferences(cls: TaskClass) -> Iterator[Wish]:
+    """The preferred terms of a class."""
+    for rules, sign in ((cls.constraints.pod_affinity, 1.0), (cls.constraints.pod_anti_affinity, -1.0)):
+        for weighted in (rules or {}).get(PREFERRED) or ():
+            yield sign * float(weighted.get("weight", 1)), weighted.get("podAffinityTerm") or {}
+
+
+def wishes(cls: TaskClass) -> list[Wish]:
+    """What pods of a class, once placed, wish of others: preferred terms, and required ones to be near."""
+    near = (cls.constraints.pod_affinity or {}).get(REQUIRED) or ()
+    return [*preferences(cls), *((_HARD_WEIGHT, term) for term in near)]
+
+
+class Attraction:
+    """Pods with wishes, counted by class and node: pods of a class agree in terms, namespace and labels."""
+
+    def __init__(self, session: Session, neighbours: Neighbours) -> None:
+        self._session = session
+        self._neighbours = neighbours
+        self._placed: dict[int, Counts] = {}
+        self._wishes: list[tuple[float, Mapping[str, Any], Selection, Counts]] = []
+        #: Wishes that speak of a pod, by its namespace and labels.
+        self._about: dict[
+            tuple[str, frozenset[tuple[str, str]]], list[tuple[float, Mapping[str, Any], Counts]]
+        ] = {}
+        for task in session.state.affine.values():
+            found = wishes(task.cls)
+            if not found:
+                continue
+            counts = self._placed.get(task.cls.id)
+            if counts is None:
+                counts = self._placed[task.cls.id] = np.zeros(len(session.nodes), dtype=np.int64)
+                for weight, term in found:
+                    selection = Selection(term, task.namespace, session.state, task.labels or {})
+                    self._wishes.append((weight, term, selection, counts))
+            where = task.pipelined_node or task.node
+            if where is not None and ACTIVE_ALLOCATED[task.status]:
+                counts[where.row] += 1
+
+    def __bool__(self) -> bool:
+        return bool(self._placed)
+
+    def moved(self, task: Task, node: Node, sign: int) -> None:
+        """A pod came or went."""
+        counts = self._placed.get(task.cls.id)
+        if counts is not None:
+            self._neighbours.shift(counts, node.row, sign)
+
+    def score(self, task: Task) -> Floats | None:
+        """Weights of the terms that match the task, summed over the pods of each node's domain."""
+        key = (task.namespace, frozenset((task.labels or {}).items()))
+        about = self._about.get(key)
+        if about is None:
+            about = self._about[key] = [
+                (weight, term, counts)
+                for weight, term, selection, counts in self._wishes
+                if selection.matches(task.namespace, task.labels or {})
+            ]
+        total: Floats | None = None
+        for weight, term, counts in about:
+            if counts.any():
+                part = in_domains(self._session, term, counts, weight)
+                total = part if total is None else total + part
+        return total
+
+
+def in_domains(session: Session, term: Mapping[str, Any], counts: Counts, weight: float) -> Floats:
+    """For each node the pods of its domain, times a weight; 0 for nodes outside all domains."""
+    numbers, values = session.static.labels.column(str(term.get("topologyKey", "")))
+    of_domain = by_domain(counts, numbers, len(values)) * weight
+    return np.asarray(spread_back(of_domain, numbers, outside=0.0), dtype=np.float64)

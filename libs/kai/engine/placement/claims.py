@@ -1,0 +1,258 @@
+"""Resource claims: the allocator is in :mod:`kai.engine.dra`; here it meets tasks and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from kai.engine.dra.allocator import Unfit
+from kai.engine.dra.extended import resources_of
+from kai.engine.dra.inventory import Inventory
+from kai.engine.dra.ledger import ClaimLedger, Plan
+from kai.engine.dra.pods import PodDemand
+from kai.engine.kernel.labels import Mask
+from kai.engine.plugins import Plugin
+from kai.model import dra, quantity
+from kai.model.objects import ObjectMeta, Pod
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.nodes import CLAIMED
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.state import Kind
+from kai.snapshot.status import ACTIVE_USED
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+
+class ResourceClaims(Plugin):
+    """The ``dynamicresources`` plugin in one cycle."""
+
+    tracks = True
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        objects = session.state.objects
+        self.ledger = ClaimLedger(_inventory(session))
+        for obj in objects[Kind.RESOURCE_CLAIM].values():
+            self.ledger.put_claim(_typed(obj, dra.ResourceClaim))
+        self._demands: dict[str, PodDemand] = {}
+        self._concerned: dict[int, bool] = {}
+        self._offered: dict[str, frozenset[str]] = {}
+        self._on = claims_are_on(session)
+        for task in session.state.tasks.values():
+            if task.node is not None and ACTIVE_USED[task.status] and self.concerns(task.cls):
+                self._adopt(task)
+        self._log: list[tuple[int, Task, dict[str, Any] | None]] = []
+        self._plan: tuple[str, str, int, Plan] | None = None
+
+    def _adopt(self, task: Task) -> None:
+        assumed = (task.facts.assumed_placement or {}) if task.facts is not None else {}
+        allocations = {each["name"]: _allocation(each) for each in assumed.get("claims", ())}
+        extended = assumed.get("extended_claim")
+        demand = self._demand(task)
+        if demand is None:
+            return
+        self.ledger.adopt(
+            demand, allocations=allocations or None, extended=_allocation(extended) if extended else None
+        )
+        if task.releasing:
+            self.ledger.release(demand)
+
+    def _demand(self, task: Task) -> PodDemand | None:
+        facts = task.facts
+        if facts is None or (facts.pod is None and task.cls.claims):
+            return None
+        demand = self._demands.get(task.uid)
+        if demand is None:
+            demand = self._demands[task.uid] = self.ledger.demand(facts.pod or _pod_of(task))
+        return demand
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes with claims, or with extended resources that are backed by a device class."""
+        if not self._on:
+            return cls.claims
+        known = self._concerned.get(cls.id)
+        if known is None:
+            backed = self.ledger.inventory.backed_resources
+            known = self._concerned[cls.id] = cls.claims or not backed.isdisjoint(resources_of(cls.pod))
+        return known
+
+    def refuse(self, task: Task, job: Job) -> str:
+        """Claims that cannot be served anywhere."""
+        if not self._on:
+            return "the pod has resource claims, but dynamic resource allocation is off"
+        demand = self._demand(task)
+        if demand is None:
+            return "the pod's resource claims are not known"
+        label = self._session.state.params.queue_label_key
+        return self.ledger.obstacle(demand, queue=job.queue.name, queue_label=label) or ""
+
+    def mask(self, task: Task) -> tuple[Mask | None, str]:
+        """Nodes whose free GPUs could suffice, as far as nobody else has the claims already."""
+        demand = self._demand(task)
+        if demand is None or not demand.gpus:
+            return None, ""
+        wanted = sum(demand.gpus.values()) - self.ledger.counted_gpus(demand)
+        if wanted <= 0:
+            return None, ""
+        table = self._session.nodes
+        enough = table.idle[:, GPU] + table.releasing[:, GPU] >= wanted
+        return np.asarray(enough, dtype=bool), "Insufficient GPUs"
+
+    def check(self, task: Task, node: Node) -> str:
+        """Find devices for all claims."""
+        plan = self._fit(task, node)
+        return f"resource claims: {plan.reason}" if isinstance(plan, Unfit) else ""
+
+    def waits(self, task: Task, node: Node) -> bool:
+        """Whether devices must first be given up."""
+        plan = self._fit(task, node)
+        return not isinstance(plan, Unfit) and plan.waits
+
+    def _fit(self, task: Task, node: Node) -> Plan | Unfit:
+        known = self._plan
+        stamp = self.ledger.mark()
+        if known is not None and known[:3] == (task.uid, node.name, stamp):
+            return known[3]
+        demand = self._demand(task)
+        assert demand is not None
+        plan = self.ledger.fit(demand, node.name, offered=self._offered_by(node), after_release=True)
+        if not isinstance(plan, Unfit):
+            self._plan = (task.uid, node.name, stamp, plan)
+        return plan
+
+    def _offered_by(self, node: Node) -> frozenset[str]:
+        """What the node's device plugins offer."""
+        known = self._offered.get(node.name)
+        if known is None:
+            amounts = node.object.status.allocatable or {}
+            known = frozenset(name for name, text in amounts.items() if quantity.parse(text) > 0)
+            self._offered[node.name] = known
+        return known
+
+    # --- virtual placements ----------------------------------------------------------------------
+    def placed(self, task: Task, node: Node) -> None:
+        """The pod takes its devices."""
+        self._log.append((self.ledger.mark(), task, task.placement))
+        if not self.concerns(task.cls):
+            return
+        plan, demand = self._fit(task, node), self._demand(task)
+        if isinstance(plan, Unfit) or demand is None:
+            return
+        self.ledger.place(demand, plan)
+        results = {"claims": plan.claim_allocations, "extended_claim": plan.extended_claim}
+        task.placement = {**(task.placement or {}), **results}
+
+    def evicted(self, task: Task, node: Node) -> None:
+        """The pod gives them up."""
+        del node
+        self._log.append((self.ledger.mark(), task, task.placement))
+        demand = self._demand(task) if self.concerns(task.cls) else None
+        if demand is not None:
+            self.ledger.release(demand)
+
+    def stays(self, task: Task, node: Node) -> None:
+        """The pod keeps them after all."""
+        self.placed(task, node)
+
+    def mark(self) -> int:
+        """A point to go back to."""
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Go back."""
+        while len(self._log) > mark:
+            ledger_mark, task, placement = self._log.pop()
+            self.ledger.undo(ledger_mark)
+            task.placement = placement
+        self._plan = None
+
+    def objects_after(self, gone: set[str]) -> list[dict[str, Any]]:
+        """All claims as they are once these pods (uids) are gone."""
+        found: list[dict[str, Any]] = []
+        for claim, allocation, reserved in self.ledger.claims():
+            obj = msgspec.to_builtins(claim)
+            users = sorted(reserved - gone)
+            obj["status"] = {}
+            if users:
+                obj["status"]["reservedFor"] = [
+                    {"resource": "pods", "name": uid, "uid": uid} for uid in users
+                ]
+                if allocation is not None:
+                    obj["status"]["allocation"] = msgspec.to_builtins(allocation)
+            found.append(obj)
+        return found
+
+
+class OfferedOnly(Plugin):
+    """Without resource claims an extended resource comes from a node's device plugin, or not at all."""
+
+    def __init__(self, session: Session) -> None:
+        self._allocatable = session.nodes.allocatable
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes that ask for something that some node leaves to claims."""
+        return any((self._allocatable[:, column] == CLAIMED).any() for column, _ in cls.items)
+
+    def mask(self, task: Task) -> tuple[Mask | None, str]:
+        """Nodes that offer everything themselves."""
+        columns = [column for column, _ in task.cls.items]
+        offered = (self._allocatable[:, columns] != CLAIMED).all(axis=1)
+        return np.asarray(offered, dtype=bool), "node has no device plugin for the pod's extended resources"
+
+
+def claims_are_on(session: Session) -> bool:
+    """Whether devices are allocated to resource claims."""
+    return session.config.params.dynamic_resources and session.config.plugin("dynamicresources") is not None
+
+
+def _inventory(session: Session) -> Inventory:
+    """The devices of the cluster, kept over cycles while slices, classes and nodes stay as they are."""
+    state, table = session.state, session.nodes
+    stamp = (state.versions[Kind.RESOURCE_SLICE], state.versions[Kind.DEVICE_CLASS], table.epoch)
+    known = state.memory.get("devices")
+    if known is None or known[0] != stamp:
+
+        def labels_of(name: str) -> dict[str, str] | None:
+            node = table.by_name.get(name)
+            return node.object.labels if node is not None else None
+
+        inventory = Inventory(labels_of)
+        for obj in state.objects[Kind.RESOURCE_SLICE].values():
+            inventory.put_slice(_typed(obj, dra.ResourceSlice))
+        for obj in state.objects[Kind.DEVICE_CLASS].values():
+            inventory.put_class(_typed(obj, dra.DeviceClass))
+        known = state.memory["devices"] = (stamp, inventory)
+    found: Inventory = known[1]
+    return found
+
+
+def needs_claims(session: Session, waiting: Iterable[TaskClass]) -> bool:
+    """Whether any of these classes has claims or extended resources that are backed by a device class."""
+    classes = list(waiting)
+    if any(cls.claims for cls in classes):
+        return True
+    if not session.state.objects[Kind.DEVICE_CLASS]:
+        return False
+    backed = _inventory(session).backed_resources
+    return any(not backed.isdisjoint(resources_of(cls.pod)) for cls in classes)
+
+
+def _pod_of(task: Task) -> Pod:
+    """A pod without claims, as far as its extended resources go: pods of a class have the same containers."""
+    return Pod(
+        metadata=ObjectMeta(name=task.name, namespace=task.namespace, uid=task.uid),
+        spec=task.cls.pod.spec,
+    )
+
+
+def _allocation(given: Mapping[str, Any]) -> dra.AllocationResult:
+    return msgspec.convert(given["allocation"], dra.AllocationResult)
+
+
+def _typed(obj: Any, cls: type[Any]) -> Any:
+    return obj if isinstance(obj, cls) else msgspec.convert(obj, cls)

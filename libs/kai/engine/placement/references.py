@@ -1,0 +1,112 @@
+"""What a pod refers to must exist, and no pod may ask for more than any node of the pool has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kai.engine.plugins import Plugin
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
+from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.state import Kind
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+
+class LargestNode(Plugin):
+    """A request above the pool's largest node in some resource cannot ever fit."""
+
+    def __init__(self, session: Session) -> None:
+        table = session.nodes
+        self._pool = session.state.params.partition or "default"
+        self._names = session.state.resources.names
+        known = session.state.memory.get("largest")
+        if known is None or known[0] != (table.epoch, table.allocatable.shape[1]):
+            most = table.allocatable.max(axis=0, initial=0).tolist()
+            known = session.state.memory["largest"] = ((table.epoch, table.allocatable.shape[1]), most)
+        self._most: list[int] = known[1]
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Only classes that exceed something, and not for what claims may serve."""
+        return any(amount > self._most[column] for column, amount in cls.items)
+
+    def refuse(self, task: Task, job: Job) -> str:
+        """Name the first resource in excess: GPU, CPU, memory, others."""
+        del job
+        amounts = dict(task.cls.items)
+        rest = sorted(column for column in amounts if column > PODS)
+        for column in (GPU, CPU, MEMORY, *rest):
+            amount = amounts.get(column, 0)
+            if amount > self._most[column]:
+                name, most = self._names[column], self._most[column]
+                has = f"the largest node has {most}" if most else "no node has any"
+                return f"the pod asks for {amount} of {name}, but {has} in node pool {self._pool!r}"
+        return ""
+
+
+class ConfigMaps(Plugin):
+    """Config maps that the pod cannot start without."""
+
+    def __init__(self, session: Session) -> None:
+        self._known = session.state.objects[Kind.CONFIG_MAP]
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes that refer to config maps."""
+        return bool(cls.constraints.config_maps)
+
+    def refuse(self, task: Task, job: Job) -> str:
+        """Name those that do not exist."""
+        del job
+        missing = [
+            name for name in task.cls.constraints.config_maps if f"{task.namespace}/{name}" not in self._known
+        ]
+        return (
+            f"config map {', '.join(missing)} does not exist in namespace {task.namespace!r}"
+            if missing
+            else ""
+        )
+
+
+class HostPorts(Plugin):
+    """Two pods of a node cannot listen on the same port of it."""
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes with host ports."""
+        return bool(cls.constraints.host_ports)
+
+    def check(self, task: Task, node: Node) -> str:
+        """Pods that are being released still count only where nothing else can be waited for."""
+        wanted = task.cls.constraints.host_ports
+        for other in node.tasks.values():
+            if (
+                other is not task
+                and not _leaving(other, node)
+                and _collide(wanted, other.cls.constraints.host_ports)
+            ):
+                return "node has no free host port for the pod"
+        return ""
+
+    def waits(self, task: Task, node: Node) -> bool:
+        """Whether a pod that is leaving still listens."""
+        wanted = task.cls.constraints.host_ports
+        return any(
+            _collide(wanted, other.cls.constraints.host_ports)
+            for other in node.tasks.values()
+            if other is not task
+        )
+
+
+def _leaving(task: Task, node: Node) -> bool:
+    return task.node is node and bool(task.releasing) and task.pipelined_node is not node
+
+
+def _collide(mine: tuple[tuple[str, str, int], ...], theirs: tuple[tuple[str, str, int], ...]) -> bool:
+    anywhere = "0.0.0.0"
+    return any(
+        protocol == other_protocol
+        and port == other_port
+        and (address == other or anywhere in (address, other))
+        for address, protocol, port in mine
+        for other, other_protocol, other_port in theirs
+    )

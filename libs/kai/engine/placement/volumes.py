@@ -1,0 +1,243 @@
+"""Persistent volumes: claims exist, bound ones are reachable, others possible, and nodes have slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kai.engine.kernel.labels import Mask, selects
+from kai.engine.plugins import Plugin
+from kai.model import quantity
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.state import Kind
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+Object = Mapping[str, Any]
+_ZONES: Final = (
+    "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
+)  # fmt: skip
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+
+
+class Volumes(Plugin):
+    """What upstream calls volume binding, volume zone and node volume limits."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._objects = session.state.objects
+        self._masks: dict[str, Mask | None] = {}
+        self._reserves = session.config.params.schedule_csi_storage
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes with persistent volume claims."""
+        return bool(cls.constraints.volume_claims)
+
+    def _claims(self, task: Task) -> Iterator[tuple[str, Object | None]]:
+        claims = self._objects[Kind.PERSISTENT_VOLUME_CLAIM]
+        for name in task.cls.constraints.volume_claims:
+            yield name, claims.get(f"{task.namespace}/{name}")
+
+    def refuse(self, task: Task, job: Job) -> str:
+        """Claims that do not exist, are lost, or are never bound while a pod waits."""
+        del job
+        for name, claim in self._claims(task):
+            if claim is None:
+                return f"persistent volume claim {name!r} does not exist in namespace {task.namespace!r}"
+            if (claim.get("metadata") or {}).get("deletionTimestamp"):
+                return f"persistent volume claim {name!r} is being deleted"
+            if (claim.get("status") or {}).get("phase") == "Lost":
+                return f"persistent volume claim {name!r} has lost its volume"
+            bound = (claim.get("spec") or {}).get("volumeName")
+            if bound and bound not in self._objects[Kind.PERSISTENT_VOLUME]:
+                return f"persistent volume {bound!r} of claim {name!r} does not exist"
+            if not bound and not self._waits_for_consumer(claim):
+                return f"persistent volume claim {name!r} is not bound, and its class binds at once"
+        return ""
+
+    def mask(self, task: Task) -> tuple[Mask | None, str]:
+        """Nodes that reach all volumes."""
+        found: Mask | None = None
+        for name, claim in self._claims(task):
+            key = f"{task.namespace}/{name}"
+            if claim is not None and key not in self._masks:
+                self._masks[key] = self._reachable(claim)
+            mask = self._masks.get(key)
+            if mask is not None:
+                found = mask if found is None else found & mask
+        return found, "node cannot reach the pod's volumes"
+
+    def check(self, task: Task, node: Node) -> str:
+        """Slots for volumes of each driver, and room for those to be made beside those of others."""
+        if self._reserves and not self._has_room(task, node):
+            return "node has no room for the pod's volumes beside those that are about to be made"
+        limits = self._limits(node)
+        if not limits:
+            return ""
+        wanted = self._volumes(task)
+        used: dict[str, set[str]] = {}
+        for other in node.tasks.values():
+            if other.cls.constraints.volume_claims:
+                for driver, volumes in self._volumes(other).items():
+                    used.setdefault(driver, set()).update(volumes)
+        for driver, volumes in wanted.items():
+            if driver in limits and len(used.get(driver, set()) | volumes) > limits[driver]:
+                return "node has no slot left for the pod's volumes"
+        return ""
+
+    # --- claims ----------------------------------------------------------------------------------
+    def _class_of(self, claim: Object) -> Object | None:
+        name = (claim.get("spec") or {}).get("storageClassName")
+        return self._objects[Kind.STORAGE_CLASS].get(str(name)) if name else None
+
+    def _waits_for_consumer(self, claim: Object) -> bool:
+        storage = self._class_of(claim)
+        return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+    def _reachable(self, claim: Object) -> Mask | None:
+        bound = (claim.get("spec") or {}).get("volumeName")
+        if bound:
+            return self._of_volume(self._objects[Kind.PERSISTENT_VOLUME].get(bound) or {})
+        possible = self._of_free_volumes(claim)
+        storage = self._class_of(claim) or {}
+        if storage.get("provisioner", _NO_PROVISIONER) != _NO_PROVISIONER:
+            possible |= self._of_provisioner(storage, claim)
+        return possible
+
+    def _of_volume(self, volume: Object) -> Mask | None:
+        labels = self._session.static.labels
+        masks: list[Mask] = []
+        required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+        if required:
+            masks.append(labels.terms(required.get("nodeSelectorTerms") or ()))
+        for key in _ZONES:
+            zones = ((volume.get("metadata") or {}).get("labels") or {}).get(key)
+            if zones:
+                allowed = set(zones.split("__"))
+                masks.append(labels.where(key, lambda value, allowed=allowed: value in allowed))  # type: ignore[misc]
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _of_free_volumes(self, claim: Object) -> Mask:
+        """Nodes that reach some volume that the claim could get."""
+        spec, meta = claim.get("spec") or {}, claim.get("metadata") or {}
+        found = np.zeros(len(self._session.nodes), dtype=bool)
+        for volume in self._objects[Kind.PERSISTENT_VOLUME].values():
+            offered = volume.get("spec") or {}
+            owner = offered.get("claimRef") or {}
+            mine = owner.get("name") == meta.get("name") and owner.get("namespace") == meta.get("namespace")
+            if (owner and not mine) or offered.get("storageClassName", "") != spec.get(
+                "storageClassName", ""
+            ):
+                continue
+            if _storage(offered.get("capacity")) < _storage((spec.get("resources") or {}).get("requests")):
+                continue
+            if not set(spec.get("accessModes") or ()) <= set(offered.get("accessModes") or ()):
+                continue
+            mask = self._of_volume(volume)
+            found |= True if mask is None else mask
+        return found
+
+    def _of_provisioner(self, storage: Object, claim: Object) -> Mask:
+        """Nodes on which the class may make a volume."""
+        labels, count = self._session.static.labels, len(self._session.nodes)
+        found = np.ones(count, dtype=bool)
+        allowed = storage.get("allowedTopologies") or ()
+        if allowed:
+            found[:] = False
+            for term in allowed:
+                inside = np.ones(count, dtype=bool)
+                for each in term.get("matchLabelExpressions") or ():
+                    values = set(each.get("values") or ())
+                    inside &= labels.where(each.get("key", ""), lambda value, values=values: value in values)  # type: ignore[misc]
+                found |= inside
+        driver = self._objects[Kind.CSI_DRIVER].get(str(storage.get("provisioner")))
+        if driver is not None and (driver.get("spec") or {}).get("storageCapacity"):
+            found &= self._with_capacity(storage, claim)
+        return found
+
+    def _with_capacity(self, storage: Object, claim: Object) -> Mask:
+        wanted = _storage(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
+        name = (storage.get("metadata") or {}).get("name")
+        nodes = self._session.nodes.nodes
+        found = np.zeros(len(nodes), dtype=bool)
+        for capacity in self._objects[Kind.CSI_STORAGE_CAPACITY].values():
+            if capacity.get("storageClassName") != name:
+                continue
+            room = capacity.get("maximumVolumeSize") or capacity.get("capacity") or "0"
+            if quantity.whole(room) >= wanted:
+                topology = capacity.get("nodeTopology")
+                found |= np.fromiter(
+                    (selects(topology, n.object.labels) for n in nodes), dtype=bool, count=len(nodes)
+                )
+        return found
+
+    def _has_room(self, task: Task, node: Node) -> bool:
+        for name, wanted in self._to_make(task).items():
+            if not any(
+                quantity.whole(each.get("capacity") or "0") >= wanted + self._promised(name, each)
+                for each in self._objects[Kind.CSI_STORAGE_CAPACITY].values()
+                if each.get("storageClassName") == name
+                and selects(each.get("nodeTopology"), node.object.labels)
+            ):
+                return False
+        return True
+
+    def _promised(self, name: str, capacity: Object) -> int:
+        """Bytes that pods already placed where the capacity is will take from it."""
+        topology = capacity.get("nodeTopology")
+        return sum(
+            self._to_make(other).get(name, 0)
+            for node in self._session.nodes.nodes
+            if selects(topology, node.object.labels)
+            for other in node.tasks.values()
+            if other.cls.constraints.volume_claims
+        )
+
+    def _to_make(self, task: Task) -> dict[str, int]:
+        """Bytes by storage class of claims not bound yet, where the driver tells its capacity."""
+        found: dict[str, int] = {}
+        for _, claim in self._claims(task):
+            if claim is None or (claim.get("spec") or {}).get("volumeName"):
+                continue
+            storage = self._class_of(claim) or {}
+            driver = self._objects[Kind.CSI_DRIVER].get(str(storage.get("provisioner"))) or {}
+            if (driver.get("spec") or {}).get("storageCapacity"):
+                name = str((storage.get("metadata") or {}).get("name"))
+                wanted = _storage(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
+                found[name] = found.get(name, 0) + wanted
+        return found
+
+    # --- limits ----------------------------------------------------------------------------------
+    def _limits(self, node: Node) -> dict[str, int]:
+        csi_node = self._objects[Kind.CSI_NODE].get(node.name)
+        drivers = ((csi_node or {}).get("spec") or {}).get("drivers") or ()
+        return {
+            each["name"]: int(each["allocatable"]["count"])
+            for each in drivers
+            if (each.get("allocatable") or {}).get("count") is not None
+        }
+
+    def _volumes(self, task: Task) -> dict[str, set[str]]:
+        """Volumes of a pod by driver; a claim that is not bound counts by its own name."""
+        found: dict[str, set[str]] = {}
+        for name, claim in self._claims(task):
+            if claim is None:
+                continue
+            bound = (claim.get("spec") or {}).get("volumeName", "")
+            volume = self._objects[Kind.PERSISTENT_VOLUME].get(bound) or {}
+            driver = ((volume.get("spec") or {}).get("csi") or {}).get("driver")
+            if not bound:
+                driver = (self._class_of(claim) or {}).get("provisioner")
+            if driver:
+                found.setdefault(driver, set()).add(bound or f"{task.namespace}/{name}")
+        return found
+
+
+def _storage(amounts: Mapping[str, str] | None) -> int:
+    text = (amounts or {}).get("storage")
+    return quantity.whole(text) if text else 0

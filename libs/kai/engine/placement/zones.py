@@ -1,0 +1,140 @@
+"""NUMA alignment: the rules are in :mod:`kai.engine.numa`; here they meet tasks and statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from kai.engine.kernel.view import Floats
+from kai.engine.numa.ledger import NumaLedger
+from kai.engine.numa.request import NumaRequest, numa_request
+from kai.engine.numa.topology import Placement
+from kai.engine.plugins import Plugin
+from kai.model import quantity
+from kai.model.numa import NodeResourceTopology
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.rows import Node, Task
+from kai.snapshot.state import Kind
+from kai.snapshot.status import ACTIVE_ALLOCATED
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+
+class NumaZones(Plugin):
+    """The ``numa`` plugin in one cycle."""
+
+    tracks = True
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        ignored = session.config.argument("numa", "ignoreList")
+        trust = session.config.argument("numa", "reconstructAvailable", default="true").lower() == "false"
+        self._ledger = NumaLedger(ignore=[name for name in ignored.split(",") if name], trust_reported=trust)
+        self._requests: dict[int, NumaRequest | None] = {}
+        self._held: dict[str, tuple[str, Placement]] = {}
+        self._log: list[tuple[int, str, tuple[str, Placement] | None, dict[str, Any] | None]] = []
+        for obj in session.state.objects[Kind.NODE_RESOURCE_TOPOLOGY].values():
+            self._ledger.put(
+                obj if isinstance(obj, NodeResourceTopology) else msgspec.convert(obj, NodeResourceTopology)
+            )
+        for node in session.nodes.nodes:
+            for task in node.tasks.values():
+                self._recall(task, node, charge=not trust)
+
+    def _recall(self, task: Task, node: Node, *, charge: bool) -> None:
+        facts = task.facts
+        if facts is None or not ACTIVE_ALLOCATED[task.status]:
+            return
+        assumed = (facts.assumed_placement or {}).get("numa", ())
+        if facts.pod is None and not assumed:
+            return
+        placement = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed)
+        if placement:
+            self._held[task.uid] = (node.name, placement)
+            if charge:
+                self._ledger.charge(node.name, placement)
+
+    def _request(self, cls: TaskClass) -> NumaRequest | None:
+        if cls.id not in self._requests:
+            self._requests[cls.id] = numa_request(cls.pod)
+        return self._requests[cls.id]
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Classes that ask for anything that is ever aligned."""
+        return self._request(cls) is not None
+
+    def check(self, task: Task, node: Node) -> str:
+        """What the topology manager would say."""
+        if self._ledger.fit(self._request(task.cls), node.name) is None:
+            return "node's NUMA zones cannot hold the pod as its policy demands"
+        return ""
+
+    def score(self, task: Task) -> Floats | None:
+        """The fewer zones the better."""
+        request = self._request(task.cls)
+        nodes = self._session.nodes.nodes
+        return np.fromiter(
+            (self._ledger.score(request, node.name) for node in nodes), dtype=np.float64, count=len(nodes)
+        )
+
+    # --- virtual placements ----------------------------------------------------------------------
+    def placed(self, task: Task, node: Node) -> None:
+        """Charge the zones that the pod gets."""
+        placement = self._ledger.fit(self._request(task.cls), node.name) or ()
+        self._remember(task, (node.name, placement) if placement else None)
+        if placement:
+            self._ledger.charge(node.name, placement)
+            zones = self._ledger.describe(node.name, placement)
+            task.placement = {**(task.placement or {}), "numa": zones}
+
+    def evicted(self, task: Task, node: Node) -> None:
+        """Credit what it had."""
+        held = self._held.get(task.uid)
+        self._remember(task, None)
+        if held is not None:
+            self._ledger.credit(*held)
+        del node
+
+    def stays(self, task: Task, node: Node) -> None:
+        """Charge again; the zones may be others than before, as the kubelet's would."""
+        self.placed(task, node)
+
+    def _remember(self, task: Task, now: tuple[str, Placement] | None) -> None:
+        self._log.append((self._ledger.mark(), task.uid, self._held.get(task.uid), task.placement))
+        if now is None:
+            self._held.pop(task.uid, None)
+        else:
+            self._held[task.uid] = now
+
+    def mark(self) -> int:
+        """A point to go back to."""
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Go back."""
+        while len(self._log) > mark:
+            ledger_mark, uid, held, placement = self._log.pop()
+            self._ledger.undo(ledger_mark)
+            if held is None:
+                self._held.pop(uid, None)
+            else:
+                self._held[uid] = held
+            task = self._session.state.tasks.get(uid)
+            if task is not None:
+                task.placement = placement
+
+    # --- what tests and explanations ask ---------------------------------------------------------
+    def zones_of(self, task: Task) -> set[int]:
+        """Zones that a pod has something of."""
+        held = self._held.get(task.uid)
+        return {share.zone for share in held[1]} if held is not None else set()
+
+    def available(self, node: str, zone: int, resource: str) -> str:
+        """What is left of a resource in a zone, as a quantity."""
+        amount = self._ledger.available(node)[zone].get(resource, 0)
+        if resource != "cpu":
+            return str(amount)
+        return str(amount // 1000) if amount % 1000 == 0 else f"{quantity.parse(str(amount))}m"

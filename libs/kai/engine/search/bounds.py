@@ -1,0 +1,383 @@
+"""Necessary conditions, cheap enough to ask at every step: how many pods of a class could ever fit.
+
+A node's contribution is what it could be after everything given so far is gone. The sum over nodes is an
+upper bound on what a simulation can place, so a simulation is worth its cost only where the bound holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.engine.kernel.labels import Mask
+from kai.engine.placement.neighbours import Selection
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Job, Node, Task
+
+if TYPE_CHECKING:
+    from kai.engine.search.victims import TaskColumns
+    from kai.engine.session import Session
+
+_PLENTY: Final = 1 << 40
+Numbers: TypeAlias = NDArray[Any]
+
+
+class Room:
+    """What is free for a class on every node, kept for a cycle; bounds taken before a refresh end with it."""
+
+    def __init__(self, session: Session, cls: TaskClass, allowed: Mask) -> None:
+        self._session = session
+        self._cls = cls
+        self._allowed = allowed
+        self._columns = [column for column, _ in cls.items]
+        self._amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
+        self._position = -1
+        #: ``[nodes, columns]`` idle and being released; hundredths of GPUs in one more where they are shared.
+        self.free: Numbers = np.zeros((0, 0), dtype=np.int64)
+        #: ``[nodes]`` pods that fit, and their sum.
+        self.slots: Numbers = np.zeros(0, dtype=np.int64)
+        self.total = 0
+
+    def refresh(self) -> None:
+        """Take in what changed since the last call."""
+        table = self._session.nodes
+        if self._position == table.log_end:
+            return
+        if self._position < table.log_start or self._cls.shared:
+            self._measure_all()
+        else:
+            for row in set(table.touched[self._position - table.log_start :]):
+                self._measure(row)
+        self._position = table.log_end
+
+    def _measure(self, row: int) -> None:
+        if not self._allowed[row]:
+            return
+        table = self._session.nodes
+        idle, releasing = table.cells_idle, table.cells_releasing
+        slots = _PLENTY
+        for position, (column, amount) in enumerate(self._cls.items):
+            have = idle[row, column] + releasing[row, column]
+            self.free[row, position] = have
+            slots = min(slots, have // amount)
+        slots = max(slots, 0)
+        self.total += slots - int(self.slots[row])
+        self.slots[row] = slots
+
+    def _measure_all(self) -> None:
+        table, cls = self._session.nodes, self._cls
+        free = table.idle[:, self._columns] + table.releasing[:, self._columns]
+        slots = (free // self._amounts).min(axis=1, initial=_PLENTY)
+        if cls.shared:
+            gpus = np.fromiter(
+                (_free_centi(self._session, node) for node in table.nodes), dtype=np.int64, count=len(table)
+            )
+            needs = np.fromiter(
+                (max(cls.quota_centi(n.gpu_memory), 1) for n in table.nodes), dtype=np.int64, count=len(table)
+            )
+            slots = np.minimum(slots, gpus // needs)
+            free = np.column_stack((free, gpus))
+        self.free = free
+        self.slots = np.where(self._allowed, np.maximum(slots, 0), 0)
+        self.total = int(self.slots.sum())
+
+
+class SlotBound:
+    """An upper bound on pods of one class, as victims are given up one after the other."""
+
+    def __init__(self, session: Session, cls: TaskClass, allowed: Mask) -> None:
+        table = session.nodes
+        self._nodes = table.nodes
+        self._columns = tuple(column for column, _ in cls.items)
+        self._amounts = tuple(amount for _, amount in cls.items)
+        self._allowed = allowed
+        self._shared = cls if cls.shared else None
+        room = session.rooms.get(cls.id)
+        if room is None:
+            room = session.rooms[cls.id] = Room(session, cls, allowed)
+        room.refresh()
+        self._free = room.free
+        #: ``[nodes]`` pods that fit with nobody gone.
+        self.base = room.slots
+        self._base_total = self.total = room.total
+        self._changed: dict[int, list[int]] = {}
+        self._slots: dict[int, int] = {}
+        self._gain: dict[int, tuple[int, ...]] = {}
+
+    def add(self, tasks: Iterable[Task]) -> None:
+        """Some tasks are gone."""
+        for task in tasks:
+            node = task.pipelined_node or task.node
+            if node is None or not self._allowed[node.row]:
+                continue
+            row = node.row
+            free = self._changed.get(row)
+            if free is None:
+                free = self._changed[row] = self._free[row].tolist()
+                self._slots[row] = int(self.base[row])
+            for position, amount in enumerate(self._gains(task, node)):
+                free[position] += amount
+            slots = self._slots_of(free, node)
+            self.total += slots - self._slots[row]
+            self._slots[row] = slots
+
+    def totals(self, rows: Numbers, classes: Numbers, of_class: Mapping[int, TaskClass]) -> Numbers | None:
+        """The bound after each of some further tasks is gone, in order; None if that needs steps."""
+        if self._shared is not None:
+            return None
+        known = np.unique(classes)
+        gains = np.zeros((int(known.max(initial=-1)) + 1, len(self._columns)), dtype=np.int64)
+        for number in known.tolist():
+            gains[number] = self._gains_of(of_class[number])
+        usable = (rows >= 0) & self._allowed[rows]
+        order = np.flatnonzero(usable)
+        order = order[np.argsort(rows[order], kind="stable")]
+        if not len(order):
+            return np.full(len(rows), self.total)
+        row = rows[order]
+        freed = np.cumsum(gains[classes[order]], axis=0)
+        first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+        lengths = np.diff(np.r_[first, len(row)])
+        before = np.where(first[:, None] > 0, freed[first - 1], 0)
+        freed -= np.repeat(before, lengths, axis=0)
+        slots = np.maximum((self._now()[row] + freed) // np.array(self._amounts, dtype=np.int64), 0).min(
+            axis=1
+        )
+        earlier = np.r_[0, slots[:-1]]
+        earlier[first] = [self.slots_on(each) for each in row[first].tolist()]
+        change = np.zeros(len(rows), dtype=np.int64)
+        change[order] = slots - earlier
+        return self.total + np.cumsum(change)
+
+    def _now(self) -> Numbers:
+        if not self._changed:
+            return self._free
+        free = self._free.copy()
+        for row, amounts in self._changed.items():
+            free[row] = amounts
+        return free
+
+    def slots_on(self, row: int) -> int:
+        """What one node could take by now."""
+        return self._slots.get(row, int(self.base[row]))
+
+    def reach(self, tasks: Iterable[Task]) -> int:
+        """What the bound would be with just these tasks gone, whatever was added before."""
+        freed: dict[int, list[int]] = {}
+        for task in tasks:
+            node = task.pipelined_node or task.node
+            if node is None or not self._allowed[node.row]:
+                continue
+            free = freed.get(node.row)
+            if free is None:
+                free = freed[node.row] = self._free[node.row].tolist()
+            for position, amount in enumerate(self._gains(task, node)):
+                free[position] += amount
+        total = self._base_total
+        for row, free in freed.items():
+            total += self._slots_of(free, self._nodes[row]) - int(self.base[row])
+        return total
+
+    def _gains(self, task: Task, node: Node) -> tuple[int, ...]:
+        known = self._gain.get(task.cls.id)
+        if known is None or self._shared is not None:
+            known = self._gains_of(task.cls)
+            if self._shared is not None:
+                known += (
+                    task.cls.quota_centi(node.gpu_memory) if not task.cls.shared else task.cls.devices * 100,
+                )
+            self._gain[task.cls.id] = known
+        return known
+
+    def _gains_of(self, cls: TaskClass) -> tuple[int, ...]:
+        amounts = dict(cls.items)
+        if cls.shared:
+            amounts[GPU] = cls.devices
+        if cls.dra_gpus:
+            amounts[GPU] = amounts.get(GPU, 0) + cls.dra_gpus
+        return tuple(amounts.get(column, 0) for column in self._columns)
+
+    def _slots_of(self, free: Sequence[int], node: Node) -> int:
+        slots = min(
+            (have // amount for have, amount in zip(free, self._amounts, strict=False)), default=_PLENTY
+        )
+        if self._shared is not None:
+            slots = min(slots, free[-1] // max(self._shared.quota_centi(node.gpu_memory), 1))
+        return max(slots, 0)
+
+
+def _free_centi(session: Session, node: Node) -> int:
+    """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously."""
+    cells = session.nodes
+    whole = cells.cells_idle[node.row, GPU] + cells.cells_releasing[node.row, GPU]
+    total = 100 * max(int(whole), 0)
+    for held, releasing, pipelined in node.groups.values():
+        free = node.gpu_memory - held + releasing - pipelined
+        total += -(-max(free, 0) * 100 // max(node.gpu_memory, 1))
+    return total
+
+
+def free_centi(session: Session) -> int:
+    """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously."""
+    table = session.nodes
+    known = session.rooms_total
+    if known is None or known[0] != table.log_end:
+        known = session.rooms_total = (table.log_end, _all_free_centi(session))
+    return known[1]
+
+
+def _all_free_centi(session: Session) -> int:
+    table = session.nodes
+    total = 100 * int(np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0).sum())
+    for column, worth in session.state.resources.mig:
+        total += 100 * worth * int(np.maximum(table.idle[:, column] + table.releasing[:, column], 0).sum())
+    for node in table.sharing.values():
+        whole = 100 * max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
+        total += _free_centi(session, node) - whole
+    return total
+
+
+def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+    """Whether a chunk would not even fit on empty nodes.
+
+    Counted by class and, where it must be within one domain or must not share any, by domain.
+    """
+    by_class = _by_class(tasks)
+    key = (
+        job.key if job.has_constraint else "",
+        *((cls.id, len(members)) for cls, members in by_class.items()),
+    )
+    known = session.hopeless.get(key)
+    if known is None:
+        known = session.hopeless[key] = _never_fits(session, job, by_class)
+    return known
+
+
+def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequence[Task]]) -> bool:
+    table = session.nodes
+    for cls, members in by_class.items():
+        columns = [column for column, _ in cls.items]
+        amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
+        slots = (table.allocatable[:, columns] // amounts).min(axis=1, initial=_PLENTY)
+        slots = np.where(session.view(cls).allowed, slots, 0)
+        if cls.shared:
+            portion = np.fromiter(
+                (max(cls.quota_centi(n.gpu_memory), 1) for n in table.nodes), dtype=np.int64, count=len(table)
+            )
+            slots = np.minimum(slots, table.allocatable[:, GPU] * 100 // portion)
+        if int(slots.sum()) < len(members):
+            return True
+        domains = _required_domains(session, job, members)
+        if domains is not None and _most_in_one(slots, domains) < len(members):
+            return True
+        if any(
+            _in_all(slots, numbers) < len(members) for numbers in _exclusive_domains(session, cls, members)
+        ):
+            return True
+    return False
+
+
+def _by_class(tasks: Sequence[Task]) -> dict[TaskClass, list[Task]]:
+    found: dict[TaskClass, list[Task]] = {}
+    for task in tasks:
+        found.setdefault(task.cls, []).append(task)
+    return found
+
+
+def _required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbers | None:
+    """Domain numbers at the level within which all of these tasks must be."""
+    if session.topology is None or not job.has_constraint:
+        return None
+    constraint = job.root.constraint
+    if constraint is None:
+        sets = {task.pod_set.name: task.pod_set for task in tasks if task.pod_set is not None}
+        constraint = next(iter(sets.values())).constraint if len(sets) == 1 else None
+    if constraint is None or not constraint.required_topology_level:
+        return None
+    return session.topology.required(constraint)
+
+
+def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[Numbers]:
+    """Domain numbers of every key on which the tasks repel each other."""
+    required = (cls.constraints.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    for term in required or ():
+        selection = Selection(term, tasks[0].namespace, session.state, tasks[0].labels or {})
+        if all(selection.matches(task.namespace, task.labels or {}) for task in tasks):
+            yield session.static.labels.column(str(term.get("topologyKey", "")))[0]
+
+
+def _most_in_one(slots: Numbers, domains: Numbers) -> int:
+    inside = domains >= 0
+    if not inside.any():
+        return 0
+    return int(np.bincount(domains[inside], weights=slots[inside]).max())
+
+
+def _in_all(slots: Numbers, domains: Numbers) -> int:
+    """One for each domain with room; nodes of no domain repel nobody."""
+    inside = domains >= 0
+    return len(np.unique(domains[inside & (slots > 0)])) + int(slots[~inside].sum())
+
+
+def local_reach(session: Session, tasks: Sequence[Task]) -> int:
+    """How many more pods fit if one node becomes empty, at most: the fewest of any class of a chunk."""
+    table = session.nodes
+    gains: list[int] = []
+    for cls in _by_class(tasks):
+        columns = [column for column, _ in cls.items]
+        amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
+        empty = (table.allocatable[:, columns] // amounts).min(axis=1, initial=_PLENTY)
+        now = ((table.idle[:, columns] + table.releasing[:, columns]) // amounts).min(axis=1, initial=_PLENTY)
+        gains.append(int((empty - np.maximum(now, 0)).max(initial=0)) if not cls.shared else _PLENTY)
+    return min(gains, default=0)
+
+
+class GangBound:
+    """The bounds of all classes of a chunk; each must reach its own number of pods."""
+
+    def __init__(self, session: Session, tasks: Sequence[Task]) -> None:
+        counts: dict[int, int] = {}
+        classes: dict[int, TaskClass] = {}
+        for task in tasks:
+            counts[task.cls.id] = counts.get(task.cls.id, 0) + 1
+            classes[task.cls.id] = task.cls
+        self.parts = [
+            (SlotBound(session, cls, session.view(cls).allowed), counts[number])
+            for number, cls in classes.items()
+        ]
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Some tasks are gone."""
+        for bound, _ in self.parts:
+            bound.add(tasks)
+
+    def first_holding(
+        self, columns: TaskColumns, begin: int, of_class: Mapping[int, TaskClass]
+    ) -> int | None:
+        """The first batch from ``begin`` on with which all bounds hold; -1 for none, None to take steps."""
+        start = int(columns.start[begin])
+        latest = begin
+        for bound, count in self.parts:
+            totals = bound.totals(columns.row[start:], columns.cls[start:], of_class)
+            if totals is None:
+                return None
+            if bound.total >= count:
+                continue
+            place = int(np.searchsorted(totals, count))
+            if place >= len(totals):
+                return -1
+            latest = max(latest, int(columns.batch[start + place]))
+        return latest
+
+    @property
+    def holds(self) -> bool:
+        """Whether all pods could fit."""
+        return all(bound.total >= count for bound, count in self.parts)
+
+    def holds_with(self, tasks: Sequence[Task]) -> bool:
+        """Whether all pods could fit with just these tasks gone."""
+        return all(bound.reach(tasks) >= count for bound, count in self.parts)

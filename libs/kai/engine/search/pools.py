@@ -1,0 +1,104 @@
+"""Who may be a victim, by queue and in order, kept between the searches of a cycle.
+
+Only decisions change who holds what (searches are taken back), so a pool is sorted once and then mended where
+a decision touched it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from math import gcd
+
+from kai.engine.order import JobKey
+from kai.snapshot.rows import Job, Queue
+
+
+class Pool:
+    """Preemptible jobs of one queue that hold resources, best first."""
+
+    __slots__ = ("_key", "_keys", "_of", "gangs", "grain_centi", "jobs", "largest_centi")
+
+    def __init__(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
+        self._key = key
+        found = sorted((key(job), job.key, job) for job in queue.jobs.values() if _may_lose(job))
+        self._keys = [(order, name) for order, name, _ in found]
+        self.jobs = [job for _, _, job in found]
+        self._of: dict[str, tuple[JobKey, str]] = {
+            job.key: at for at, job in zip(self._keys, self.jobs, strict=True)
+        }
+        #: Every chunk of GPUs is a multiple of the grain, and none exceeds the largest (hundredths).
+        self.grain_centi = 0
+        #: Some job holds several pods, perhaps on several nodes.
+        self.gangs = False
+        self.largest_centi = 0
+        for job in self.jobs:
+            self._measure(job)
+
+    def _measure(self, job: Job) -> None:
+        total = 0
+        self.gangs = self.gangs or job.active_allocated > 1
+        for pod_set in job.pod_sets.values():
+            for task in pod_set.tasks.values():
+                if task.charged is not None:
+                    centi = task.charged[2]
+                    total += centi
+                    self.grain_centi = gcd(self.grain_centi, centi)
+        self.largest_centi = max(self.largest_centi, total)
+
+    def last(self, most: int) -> list[tuple[JobKey, str]]:
+        """Keys of the last jobs, at most so many."""
+        return self._keys[-most:]
+
+    def since(self, least: tuple[JobKey, str]) -> list[Job]:
+        """Jobs from a key on to the last."""
+        return self.jobs[bisect_left(self._keys, least) :]
+
+    def mend(self, job: Job) -> None:
+        """A decision changed what a job holds."""
+        old = self._of.pop(job.key, None)
+        if old is not None:
+            place = bisect_left(self._keys, old)
+            del self._keys[place], self.jobs[place]
+        if _may_lose(job):
+            at = (self._key(job), job.key)
+            place = bisect_left(self._keys, at)
+            insort(self._keys, at)
+            self.jobs.insert(place, job)
+            self._of[job.key] = at
+            self._measure(job)
+
+
+def _may_lose(job: Job) -> bool:
+    return job.preemptible and job.active_allocated > 0
+
+
+class Pools:
+    """The pools of all queues, made when first asked for."""
+
+    def __init__(self, key: Callable[[Job], JobKey]) -> None:
+        self._key = key
+        self._pools: dict[str, Pool] = {}
+        #: Jobs that decisions changed since somebody looked, by queue.
+        self._changed: dict[str, dict[str, Job]] = {}
+
+    def of(self, queue: Queue) -> Pool:
+        """The pool of one queue."""
+        pool = self._pools.get(queue.name)
+        if pool is None:
+            pool = self._pools[queue.name] = Pool(queue, self._key)
+        elif changed := self._changed.pop(queue.name, None):
+            for job in changed.values():
+                pool.mend(job)
+        return pool
+
+    @property
+    def used(self) -> bool:
+        """Whether any was made."""
+        return bool(self._pools)
+
+    def mend(self, job: Job) -> None:
+        """A decision changed what a job holds; its pool is mended when it is asked for next."""
+        name = job.queue.name
+        if name in self._pools:
+            self._changed.setdefault(name, {})[job.key] = job

@@ -1,0 +1,102 @@
+"""Skipping jobs that are not easier than one which failed under the same constraints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kai.snapshot.rows import Job, PodSet, SubGroupSet
+from kai.snapshot.status import ACTIVE_ALLOCATED, Status
+
+Signature: TypeAlias = frozenset[tuple[object, ...]]
+
+
+def signature(job: Job) -> tuple[object, ...]:
+    """Constraints of all pods that are not placed, by pod set, with the topology constraints above them."""
+    known = job.signature
+    if known is None or known[0] != job.version:
+        known = job.signature = (job.version, _signature(job))
+    return known[1]
+
+
+def _signature(job: Job) -> tuple[object, ...]:
+    parts = []
+    for pod_set in job.pod_sets.values():
+        waiting = sorted(
+            {task.cls.signature for task in pod_set.tasks.values() if not ACTIVE_ALLOCATED[task.status]}
+        )
+        parts.append((tuple(waiting), _constraints(pod_set)))
+    return tuple(sorted(parts, key=repr)) if len(parts) > 1 else tuple(parts)
+
+
+def _constraints(pod_set: PodSet) -> tuple[tuple[str, str, str], ...]:
+    chain: list[tuple[str, str, str]] = []
+    member: PodSet | SubGroupSet | None = pod_set
+    while member is not None:
+        constraint = member.constraint
+        if constraint is not None:
+            levels = (constraint.required_topology_level, constraint.preferred_topology_level)
+            chain.append((constraint.topology, *levels))
+        member = member.parent
+    return tuple(chain)
+
+
+@dataclass(frozen=True, slots=True)
+class _Representative:
+    #: Ascending: requests of all pending tasks as (cpu, memory, GPU memory, hundredths of GPUs, items).
+    requests: tuple[tuple[int, ...], ...]
+
+
+class Representatives:
+    """The easiest job that failed, for each signature."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self._failed: dict[tuple[object, ...], _Representative] = {}
+
+    def skips(self, job: Job) -> bool:
+        """Whether a job is no easier than one that failed."""
+        if not self._enabled:
+            return False
+        if not self._failed:
+            return False
+        known = self._failed.get(signature(job))
+        return known is not None and not _easier(_requests(job), known.requests)
+
+    def failed(self, job: Job) -> None:
+        """Remember a failure, if it is at least as easy as the one known."""
+        if not self._enabled:
+            return
+        key, requests = signature(job), _requests(job)
+        known = self._failed.get(key)
+        if known is None or (
+            len(requests) <= len(known.requests)
+            and all(_within(mine, theirs) for mine, theirs in zip(requests, known.requests, strict=False))
+        ):
+            self._failed[key] = _Representative(requests)
+
+
+def _requests(job: Job) -> tuple[tuple[int, ...], ...]:
+    vectors = []
+    for pod_set in job.pod_sets.values():
+        for task in pod_set.tasks.values():
+            if task.status is Status.PENDING:
+                cls = task.cls
+                rest = sum(amount for column, amount in cls.items if column > 3)
+                vectors.append((cls.centi_gpus, cls.gpu_memory_mib * cls.devices, cls.cpu, cls.memory, rest))
+    return tuple(sorted(vectors))
+
+
+def _within(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(mine, theirs, strict=True))
+
+
+def _easier(candidate: tuple[tuple[int, ...], ...], failed: tuple[tuple[int, ...], ...]) -> bool:
+    if not candidate or not failed:
+        return False
+    if len(failed) > len(candidate):
+        return True
+    for mine, theirs in zip(candidate, failed, strict=False):
+        if mine != theirs and _within(mine, theirs):
+            return True
+    return False

@@ -1,0 +1,253 @@
+"""One job's search: how many pods can be placed, at whose cost.
+
+The number of pods is found by doubling and halving; victims of a smaller number are kept for the next. A
+scenario is simulated only where the bounds allow it to succeed, and one that failed is not tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from kai.engine.allocation import allocate_job
+from kai.engine.kernel.labels import Mask
+from kai.engine.kernel.view import NEVER
+from kai.engine.search.bounds import GangBound, local_reach
+from kai.engine.search.budget import Deadline
+from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, place
+from kai.engine.search.victims import Batch, VictimSource
+from kai.engine.session import Session
+from kai.engine.statement import Statement
+from kai.engine.tree import may_allocate, tasks_to_allocate
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Job, Task
+
+#: From this size on the whole gang is tried at once first, instead of a few of its pods.
+_LARGE_GANG: Final = 16
+#: Whether the evicted tasks may be taken, judged after what could be placed again was.
+Validator: TypeAlias = Callable[[Sequence[Batch]], bool]
+
+
+class Result(StrEnum):
+    """How a search ended."""
+
+    SOLVED = "solved"
+    EXHAUSTED = "generators_exhausted"
+    DEADLINE = "deadline_exhausted"
+    NO_GENERATOR = "no_generator"
+    NOT_ATTEMPTED = "not_attempted"
+
+
+@dataclass(slots=True)
+class Solution:
+    """A statement in effect that places the job's chunk."""
+
+    statement: Statement
+    victims: tuple[Batch, ...]
+
+
+class Search:
+    """The search for one job in one action."""
+
+    def __init__(
+        self,
+        session: Session,
+        action: str,
+        job: Job,
+        source: VictimSource,
+        validator: Validator,
+        deadline: Deadline,
+    ) -> None:
+        self.session = session
+        self.action = action
+        self.job = job
+        self.source = source
+        self.validator = validator
+        self.deadline = deadline
+        self.tasks = tasks_to_allocate(job, simulation=True)
+        self._failed: set[tuple[int, frozenset[int]]] = set()
+        self._feasible: Mask | None = None
+
+    def run(self) -> tuple[Result, Solution | None]:
+        """Search with each generator in turn."""
+        if not self.tasks:
+            return Result.EXHAUSTED, None
+        generators = [plugin.name for plugin in self.session.config.plugins if plugin.name in GENERATORS]
+        if not generators:
+            return Result.NO_GENERATOR, None
+        if self.deadline.passed:
+            return Result.NOT_ATTEMPTED, None
+        used = self.job.active_used
+        for generator in generators:
+            self.deadline.start_generator(GENERATORS[generator][0])
+            solution = self._generate(generator)
+            if solution is not None:
+                if self.job.gang_satisfied and self.job.active_used > used:
+                    return Result.SOLVED, solution
+                solution.statement.rollback()
+            if self.deadline.passed:
+                return Result.DEADLINE, None
+        return Result.EXHAUSTED, None
+
+    def _generate(self, generator: str) -> Solution | None:
+        """The largest number of pods that can be placed, then all of them with what was learnt."""
+        wanted = len(self.tasks)
+        recorded: frozenset[int] = frozenset()
+        if wanted >= _LARGE_GANG:
+            if GENERATORS[generator][1] is node_local_greedy and self._too_large_for_nodes():
+                return None
+            if GENERATORS[generator][1] is multi_node_gang:
+                solution = self._probe(generator, wanted, recorded)
+                if solution is not None:
+                    return solution
+        solved, tried = 0, 1
+        while True:
+            solution = self._probe(generator, tried, recorded)
+            if solution is None:
+                break
+            if tried == wanted:
+                return solution
+            recorded = self._record(solution)
+            solved, tried = tried, min(2 * tried, wanted)
+        if not solved:
+            return None
+        failed = tried
+        while failed - solved > 1:
+            middle = (solved + failed) // 2
+            solution = self._probe(generator, middle, recorded)
+            if solution is None:
+                failed = middle
+            else:
+                recorded = self._record(solution)
+                solved = middle
+        return self._probe(generator, wanted, recorded)
+
+    def _too_large_for_nodes(self) -> bool:
+        """Whether growing node by node cannot reach a gang: a probe adds what one node can give, at most."""
+        if self.source.gangs:
+            return False
+        wanted = len(self.tasks)
+        bound = GangBound(self.session, self.tasks)
+        probes = 2 * wanted.bit_length() + 3
+        reach = probes * local_reach(self.session, self.tasks)
+        return any(part.total + reach < count for part, count in bound.parts)
+
+    @staticmethod
+    def _record(solution: Solution) -> frozenset[int]:
+        taken = {task.uid for task in solution.statement.evicted()}
+        solution.statement.rollback()
+        return frozenset(
+            batch.number for batch in solution.victims if any(task.uid in taken for task in batch.tasks)
+        )
+
+    def _probe(self, generator: str, pods: int, recorded: frozenset[int]) -> Solution | None:
+        tasks = self.tasks[:pods]
+        name, propose = GENERATORS[generator]
+        state = Accumulation(self.session, self.source, recorded, tasks, GangBound(self.session, tasks))
+        count = self.session.decisions.count
+        for proposal in propose(state):
+            count("scenario_search_scenarios_total", self.action, name, "emitted")
+            fingerprint = (pods, recorded | {batch.number for batch in proposal})
+            if fingerprint in self._failed:
+                count("scenario_search_scenarios_total", self.action, name, "duplicate")
+                continue
+            victims = (*state.recorded, *proposal)
+            solution = self._simulate(tasks, victims, state, name)
+            if solution is not None:
+                return solution
+            self._failed.add(fingerprint)
+            if self.deadline.generator_passed:
+                return None
+        return None
+
+    def _simulate(
+        self, tasks: list[Task], victims: tuple[Batch, ...], state: Accumulation, generator: str
+    ) -> Solution | None:
+        if not victims:
+            return None
+        evicted = [task for batch in victims for task in batch.tasks]
+        if not state.bound.holds_with(evicted):
+            self.session.decisions.count("scenarios_filtered_by_action", self.action)
+            return None
+        count = self.session.decisions.count
+        count("scenarios_simulation_by_action", self.action)
+        count("scenario_search_scenarios_total", self.action, generator, "simulated")
+        nodes = self._nodes_with(victims)
+        statement = self.session.statement()
+        for task in evicted:
+            statement.evict(task)
+        if self._place(statement, tasks, victims, nodes):
+            if self.validator(victims):
+                return Solution(statement, victims)
+            count("scenario_search_scenarios_total", self.action, generator, "validator_rejected")
+        statement.rollback()
+        return None
+
+    # --- simulation ------------------------------------------------------------------------------
+    def _place(
+        self, statement: Statement, tasks: list[Task], victims: Sequence[Batch], nodes: Mask | None
+    ) -> bool:
+        """Place the job's pods and as many victims as find a place, in the order of queues and jobs."""
+        session = self.session
+        jobs = {batch.job.key: batch.job for batch in victims}
+        jobs[self.job.key] = self.job
+        waiting = session.pending_jobs(jobs.values(), simulation=True)
+        while (job := waiting.pop()) is not None:
+            checkpoint = statement.checkpoint()
+            if job is self.job:
+                if not allocate_job(session, statement, job, simulation=True, nodes=nodes, tasks=tasks):
+                    return False
+                if not self._room_for(victims):
+                    return True
+            elif not allocate_job(session, statement, job, simulation=True, nodes=nodes):
+                statement.rollback(checkpoint)
+            elif _evicted_left(job):
+                waiting.push(job)
+        return all(task.pipelined_node is not None for task in tasks)
+
+    def _room_for(self, victims: Sequence[Batch]) -> bool:
+        """Whether any class of the victims fits anywhere; if not, none of them needs to be tried."""
+        classes = {task.cls.id: task.cls for batch in victims for task in batch.tasks}
+        for batch in victims:
+            if batch.job.pending:
+                classes.update((task.cls.id, task.cls) for task in self._pending(batch.job))
+        return any(self.session.view(cls).refresh().max() > NEVER for cls in classes.values())
+
+    @staticmethod
+    def _pending(job: Job) -> list[Task]:
+        return [task for pod_set in job.pod_sets.values() for task in pod_set.tasks.values() if not task.node]
+
+    def _feasible_nodes(self) -> Mask:
+        """Nodes with GPUs free or being released, where the job needs GPUs everywhere; else all."""
+        table = self.session.nodes
+        members = (task for pod_set in self.job.pod_sets.values() for task in pod_set.tasks.values())
+        if any(task.cls.cpu_only for task in members):
+            return np.ones(len(table), dtype=bool)
+        feasible = (table.idle[:, GPU] > 0) | (table.releasing[:, GPU] > 0)
+        for column, _ in self.session.state.resources.mig:
+            feasible |= (table.idle[:, column] > 0) | (table.releasing[:, column] > 0)
+        feasible[[node.row for node in table.sharing.values()]] = True
+        return feasible
+
+    def _nodes_with(self, victims: Sequence[Batch]) -> Mask | None:
+        """Feasible nodes and those of the victims, if that matters; asked before anything is evicted."""
+        if not any(task.cls.cpu_only for batch in victims for task in batch.tasks):
+            return None
+        if self._feasible is None:
+            self._feasible = self._feasible_nodes()
+        mask = self._feasible.copy()
+        rows = [node.row for batch in victims for task in batch.tasks if (node := place(task)) is not None]
+        mask[np.array(rows, dtype=np.int64)] = True
+        return mask
+
+
+def _evicted_left(job: Job) -> bool:
+    return any(
+        may_allocate(task, simulation=True) and task.virtual
+        for pod_set in job.pod_sets.values()
+        for task in pod_set.tasks.values()
+    )

@@ -1,0 +1,253 @@
+"""Victims in the order in which they are taken, chunk by chunk.
+
+The order depends only on the state at the start of a search: everything tried in between is taken back. So
+one job's search draws each chunk once, however many times it begins anew.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.engine.fairness.order import QueueOrder
+from kai.engine.fairness.queues import Triple
+from kai.engine.order import JobKey, QueueTree
+from kai.engine.tree import tasks_to_evict
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.rows import Job, Queue, Task
+
+Ints: TypeAlias = NDArray[np.int64]
+Reversed: TypeAlias = tuple[float, float, float, "_Descending", "_Descending"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """What a victim gives up at once."""
+
+    number: int
+    job: Job
+    tasks: tuple[Task, ...]
+
+
+class _Descending:
+    """Text in reversed order."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __lt__(self, other: _Descending) -> bool:
+        return self.text > other.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Descending) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def reversed_key(key: JobKey) -> Reversed:
+    """The last job of a queue is its first victim."""
+    return (-key[0], -key[1], -key[2], _Descending(key[3]), _Descending(key[4]))
+
+
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class _Victim:
+    job: Job
+    gone: frozenset[str] = _NONE
+
+
+class _VictimLeaf:
+    """Victims of one queue: the sorted ones, and those that gave a chunk and compete again."""
+
+    __slots__ = ("_accepts", "_again", "_head", "_key", "_next", "_sorted", "taken")
+
+    def __init__(
+        self, victims: Sequence[Job], key: Callable[[Job], JobKey], accepts: Callable[[Job], bool]
+    ) -> None:
+        self._sorted = victims
+        self._next = len(victims)
+        self._accepts = accepts
+        #: What comes next, until something is taken or comes back.
+        self._head: _Victim | None = None
+        self._again: list[tuple[Reversed, int, _Victim]] = []
+        self._key = key
+        #: What the jobs taken so far held.
+        self.taken: Triple = (0.0, 0.0, 0.0)
+
+    def head(self) -> _Victim | None:
+        if self._head is None:
+            self._head = self._find()
+        return self._head
+
+    def _find(self) -> _Victim | None:
+        while self._next and not self._accepts(self._sorted[self._next - 1]):
+            self._next -= 1
+        if self._again and (
+            not self._next or self._again[0][0] < reversed_key(self._key(self._sorted[self._next - 1]))
+        ):
+            return self._again[0][2]
+        return _Victim(self._sorted[self._next - 1]) if self._next else None
+
+    def pop(self, *, count: bool = True) -> _Victim:
+        victim = self.head()
+        assert victim is not None
+        self._head = None
+        if self._again and self._again[0][2] is victim:
+            heapq.heappop(self._again)
+        else:
+            self._next -= 1
+        if not count:
+            return victim
+        held = held_by(victim.job, victim.gone)
+        self.taken = (self.taken[0] + held[0], self.taken[1] + held[1], self.taken[2] + held[2])
+        return victim
+
+    def push(self, victim: _Victim) -> None:
+        self._head = None
+        key = reversed_key(_key_without(self._key(victim.job), victim))
+        heapq.heappush(self._again, (key, len(self._again) + len(victim.gone), victim))
+
+
+def _key_without(key: JobKey, victim: _Victim) -> JobKey:
+    """The job's key once some of its pods are gone."""
+    growth = 1
+    for pod_set in victim.job.pod_sets.values():
+        left = pod_set.active_allocated - sum(uid in pod_set.tasks for uid in victim.gone)
+        if left < pod_set.min_member:
+            growth = 0
+            break
+        if left > pod_set.min_member:
+            growth = 2
+    return (key[0], growth if key[1] or growth else 0, key[2], key[3], key[4])
+
+
+def held_by(job: Job, gone: Iterable[str] = ()) -> Triple:
+    """What a job's pods are charged, without those that are gone."""
+    without = frozenset(gone)
+    cpu = memory = centi = 0
+    for pod_set in job.pod_sets.values():
+        for task in pod_set.tasks.values():
+            if task.charged is not None and task.uid not in without:
+                cpu += task.charged[0]
+                memory += task.charged[1]
+                centi += task.charged[2]
+    return (float(cpu), float(memory), centi / 100)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskColumns:
+    """All tasks of the batches drawn so far, in order; one element for each."""
+
+    #: Row of the node, -1 for none.
+    row: Ints
+    batch: Ints
+    #: Number of the job, by first appearance.
+    job: Ints
+    cls: Ints
+    centi: Ints
+    #: ``[batches + 1]`` where each batch begins.
+    start: Ints
+
+
+class VictimSource:
+    """Batches of all victims, in order, drawn as far as somebody looks."""
+
+    def __init__(
+        self,
+        victims_by_queue: Sequence[tuple[Queue, Sequence[Job]]],
+        queue_order: QueueOrder,
+        key: Callable[[Job], JobKey],
+        accepts: Callable[[Job], bool],
+        *,
+        gangs: bool,
+    ) -> None:
+        """``victims_by_queue``: jobs best first, so the last is the first victim; only some are accepted."""
+        #: Whether some victim may hold several pods.
+        self.gangs = gangs
+        self.batches: list[Batch] = []
+        #: Scheduling classes of the tasks drawn.
+        self.classes: dict[int, TaskClass] = {}
+        self._columns: TaskColumns | None = None
+        self._row: list[int] = []
+        self._batch: list[int] = []
+        self._job: list[int] = []
+        self._cls: list[int] = []
+        self._centi: list[int] = []
+        self._start = [0]
+        self._jobs: dict[str, int] = {}
+        self._order = queue_order
+        self._leaves = {queue.name: _VictimLeaf(jobs, key, accepts) for queue, jobs in victims_by_queue}
+        self._only = next(iter(self._leaves.values())) if len(self._leaves) == 1 else None
+        self._tree: QueueTree[_Victim] = QueueTree(self._queue_key)
+        if self._only is None:
+            for queue, _ in victims_by_queue:
+                self._tree.add(queue, self._leaves[queue.name])
+
+    def _queue_key(self, queue: Queue, leaf: Queue, head: _Victim) -> tuple[float, ...]:
+        taken = self._leaves[leaf.name].taken
+        more = held_by(head.job, head.gone)
+        victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
+        return tuple(-part for part in self._order.key(queue.row, victims=victims))
+
+    def get(self, number: int) -> Batch | None:
+        """The batch with this number; None if there are not so many."""
+        while number >= len(self.batches):
+            if not self._draw():
+                return None
+        return self.batches[number]
+
+    def columns(self) -> TaskColumns:
+        """The tasks drawn so far, as arrays."""
+        drawn = len(self._start) - 1
+        if self._columns is None or drawn < len(self.batches):
+            for each in self.batches[drawn:]:
+                self._append(each)
+            self._columns = TaskColumns(
+                *(
+                    np.array(each, dtype=np.int64)
+                    for each in (self._row, self._batch, self._job, self._cls, self._centi, self._start)
+                )
+            )
+        return self._columns
+
+    def _append(self, batch: Batch) -> None:
+        number = self._jobs.setdefault(batch.job.key, len(self._jobs))
+        for task in batch.tasks:
+            node = task.pipelined_node or task.node
+            self._row.append(-1 if node is None else node.row)
+            self._batch.append(batch.number)
+            self._job.append(number)
+            self._cls.append(task.cls.id)
+            self.classes[task.cls.id] = task.cls
+            self._centi.append(task.charged[2] if task.charged is not None else 0)
+        self._start.append(len(self._row))
+
+    def _draw(self) -> bool:
+        if self._only is not None:
+            leaf = self._only
+            if leaf.head() is None:
+                return False
+            victim = leaf.pop(count=False)
+        else:
+            found = self._tree.pop()
+            if found is None:
+                return False
+            queue, victim = found
+            leaf = self._leaves[queue.name]
+        tasks, more = tasks_to_evict(victim.job, without=victim.gone)
+        if tasks:
+            self.batches.append(Batch(len(self.batches), victim.job, tuple(tasks)))
+        if more:
+            gone = victim.gone | {task.uid for task in tasks}
+            leaf.push(_Victim(victim.job, gone))
+        return True

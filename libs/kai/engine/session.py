@@ -1,0 +1,546 @@
+"""One cycle's view of the state: shares, orders, filters, and what the actions decided."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kai.engine import capacity
+from kai.engine.config import SchedulerConfig
+from kai.engine.disruption import victim_key
+from kai.engine.fairness.division import divide_forest
+from kai.engine.fairness.order import QueueOrder
+from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
+from kai.engine.fairness.reclaim import ReclaimRules
+from kai.engine.kernel.static import StaticFilters
+from kai.engine.kernel.view import ClassView, ScoreOptions
+from kai.engine.minruntime import MinRuntime
+from kai.engine.order import JobKey, PendingJobs, job_key, request_of
+from kai.engine.packing.columns import TableHeadroom, expected_shapes
+from kai.engine.packing.workload import Workload
+from kai.engine.placement.registry import build_plugins, build_topology
+from kai.engine.plugins import Plugin, Topologies
+from kai.engine.reasons import JobErrors, Unschedulable
+from kai.engine.search.bounds import Room
+from kai.engine.search.pools import Pool, Pools
+from kai.engine.search.victims import VictimSource
+from kai.engine.statement import ALLOCATE, EVICT, Operation, Statement
+from kai.model.decisions import BindDecision, Eviction, Nomination, ResourceType
+from kai.snapshot.classes import GpuKind, TaskClass
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
+from kai.snapshot.rows import Job, Node, Queue, Task
+from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.status import Status
+
+_MANY_VIEWS = 512
+P = TypeVar("P", bound=Plugin)
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What a cycle decided so far, in order."""
+
+    binds: list[BindDecision] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    nominations: list[Nomination] = field(default_factory=list)
+    counters: dict[tuple[str, ...], float] = field(default_factory=dict)
+    #: Jobs that got binds, and those that wait.
+    placed: set[str] = field(default_factory=set)
+    pipelined: set[str] = field(default_factory=set)
+
+    def count(self, *name: str, by: float = 1) -> None:
+        """Add to a counter."""
+        self.counters[name] = self.counters.get(name, 0) + by
+
+
+class Session:
+    """Opened on a settled state; after :meth:`close` the state holds only what was decided."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        config: SchedulerConfig,
+        now: float,
+        usage: dict[str, tuple[float, float, float]] | None = None,
+    ) -> None:
+        state.settle(now)
+        self.state = state
+        self.config = config
+        self.now = now
+        self.nodes = state.nodes
+        self.ledger = state.ledger
+        self.errors: dict[str, JobErrors] = {}
+        #: Why a class fitted nowhere, by class and position of the log of changes.
+        self.fit_counts: dict[int, tuple[int, tuple[tuple[str, int], ...]]] = {}
+        #: Chunks that would not even fit on empty nodes.
+        self.hopeless: dict[tuple[object, ...], bool] = {}
+        self.decisions = Decisions()
+        self.clock: Callable[[], float] = time.monotonic
+        self.predicates = config.plugin("predicates") is not None
+        self.proportion = config.plugin("proportion") is not None
+        self.options = self._with_headroom(score_options(config))
+        self._open_fair_share(usage or {})
+        self._open_filters()
+        self._concerned: dict[int, tuple[Plugin, ...]] = {}
+        self.plugins: tuple[Plugin, ...] = build_plugins(self)
+        self.topology: Topologies | None = build_topology(self)
+        self.min_runtime = MinRuntime(config, now)
+        self.next_due = float("inf")
+        self.nominate = config.plugin("nominatednode") is not None
+        self._trackers = tuple(plugin for plugin in self.plugins if plugin.tracks)
+        self._pipelined: dict[str, Task] = {}
+        self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
+        self._victim_key = victim_key(state, self.job_key)
+        self.pools = Pools(self._victim_key)
+        #: What is free for each class, and hundredths of GPUs in all by position of the log, for bounds.
+        self.rooms: dict[int, Room] = {}
+        self.rooms_total: tuple[int, int] | None = None
+
+    # --- opening -------------------------------------------------------------------------------
+    def _open_fair_share(self, usage: dict[str, tuple[float, float, float]]) -> None:
+        rows = self.state.queue_order
+        memory = self.state.memory
+        stamp = self.state.versions[Kind.QUEUE]
+        known = memory.get("queues")
+        if known is None or known[0] != stamp:
+            parent = [row.parent.row if row.parent is not None else -1 for row in rows]
+            by_age = sorted(range(len(rows)), key=lambda i: (rows[i].created, rows[i].name))
+            rank = [0] * len(rows)
+            for place, row_number in enumerate(by_age):
+                rank[row_number] = place
+            forest = QueueForest(parent, [row.priority for row in rows], rank)
+            columns = QueueColumns.zeros(len(rows))
+            for number, row in enumerate(rows):
+                columns.deserved[number] = row.deserved
+                columns.limit[number] = row.limit
+                columns.weight[number] = row.weight
+            known = memory["queues"] = (stamp, forest, columns)
+        self.forest: QueueForest = known[1]
+        columns = known[2]
+        self.columns: QueueColumns = columns
+        count = len(rows)
+        columns.allocated = self.ledger.allocated[:count]
+        columns.allocated_non_preemptible = self.ledger.non_preemptible[:count]
+        for number, row in enumerate(rows):
+            held, asked = row.allocated, row.pending
+            columns.request[number] = (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / 100)
+            columns.usage[number] = usage.get(row.name, (0.0, 0.0, 0.0))
+        self.total = self._total()
+        k = max(_number(self.config.argument("proportion", "kValue"), 1.0), 0.0)
+        columns.fair_share[:] = 0
+        divide_forest(self.forest, columns, self.total, k=k)
+        self.shares = QueueShares.of(columns)
+        self.queue_order = QueueOrder(
+            columns, self.shares, self.forest.priority, self.forest.rank, self.total
+        )
+        multiplier = self.config.argument(
+            "proportion",
+            "reclaimerSaturationMultiplier",
+            "relcaimerSaturationMultiplier",
+            "reclaimerUtilizationMultiplier",
+        )
+        self.rules = ReclaimRules(self.forest, columns, self.shares, max(_number(multiplier, 1.0), 1.0))
+
+    def _total(self) -> Floats:
+        table = self.nodes
+        known = self.state.memory.get("total")
+        if known is None or known[0] != table.epoch:
+            ready = np.fromiter((node.ready for node in table.nodes), dtype=bool, count=len(table.nodes))
+            offered = table.allocatable[ready]
+            gpus = offered[:, GPU].astype(np.float64)
+            if self.state.params.restrict_node_scheduling:
+                gpus *= np.fromiter(
+                    (n.gpu_worker for n in table.nodes if n.ready), dtype=bool, count=len(offered)
+                )
+            total = gpus.sum()
+            for column, worth in self.state.resources.mig:
+                total += worth * float(offered[:, column].sum())
+            known = (
+                table.epoch,
+                np.array([float(offered[:, CPU].sum()), float(offered[:, MEMORY].sum()), total]),
+            )
+            self.state.memory["total"] = known
+        foreign = self.state.foreign
+        total_now: Floats = known[1] - np.array([foreign[0], foreign[1], foreign[2] / 100])
+        return np.maximum(total_now, 0.0)
+
+    def _with_headroom(self, options: ScoreOptions) -> ScoreOptions:
+        """The workload to keep room for, where the strategy is on.
+
+        All pods known, the same object while equal.
+        """
+        if not (options.cpu_headroom or options.gpu_headroom):
+            return options
+        counts = Counter(task.cls for task in self.state.tasks.values())
+        shapes = expected_shapes(counts.items(), self.nodes)
+        known = self.state.memory.get("headroom")
+        if known is None or known[0] != shapes:
+            known = self.state.memory["headroom"] = (shapes, TableHeadroom(Workload.of(shapes), self.nodes))
+        return replace(options, headroom=known[1])
+
+    def _open_filters(self) -> None:
+        memory = self.state.memory
+        known: Any = memory.get("views")
+        stamp = (self.nodes.epoch, self.options, self.predicates)
+        if known is None or known[0] != stamp:
+            filters = StaticFilters(
+                self.nodes.nodes,
+                enabled=self.predicates,
+                restricted=self.state.params.restrict_node_scheduling,
+            )
+            known = memory["views"] = (stamp, filters, {})
+        self.static: StaticFilters = known[1]
+        self._views: dict[int, ClassView] = known[2]
+        if len(self._views) > _MANY_VIEWS:
+            self._views.clear()
+
+    @property
+    def tracked(self) -> bool:
+        """Whether some plugin wants to hear of every placement."""
+        return bool(self._trackers)
+
+    # --- reading -------------------------------------------------------------------------------
+    def view(self, cls: TaskClass) -> ClassView:
+        """Fits and scores of a class; refresh before reading."""
+        view = self._views.get(cls.id)
+        if view is None:
+            view = self._views[cls.id] = ClassView(cls, self.nodes, self.static.mask(cls), self.options)
+        return view
+
+    def forget(self, classes: Iterable[int]) -> None:
+        """Forget what was found about classes that were made up for a question."""
+        for number in classes:
+            self._views.pop(number, None)
+            self._concerned.pop(number, None)
+            self.fit_counts.pop(number, None)
+            self.rooms.pop(number, None)
+
+    def concerned(self, cls: TaskClass) -> tuple[Plugin, ...]:
+        """Plugins that have something to say about pods of a class."""
+        if not self.plugins:
+            return ()
+        known = self._concerned.get(cls.id)
+        if known is None:
+            known = self._concerned[cls.id] = tuple(each for each in self.plugins if each.concerns(cls))
+        return known
+
+    def plugin(self, kind: type[P]) -> P | None:
+        """The plugin of a type, if this cycle needs it."""
+        return next((each for each in self.plugins if isinstance(each, kind)), None)
+
+    def fits_now(self, cls: TaskClass, row: int) -> bool:
+        """Whether a class that asks for no shared devices fits on what is idle."""
+        idle = self.nodes.cells_idle
+        for column, amount in cls.items:
+            if idle[row, column] < amount and (column != PODS or self.options.pod_slots):
+                return False
+        return True
+
+    def job_key(self, job: Job) -> JobKey:
+        """The order of jobs inside a queue."""
+        by_priority, by_growth = self._keys
+        return job_key(job, by_priority=by_priority, by_growth=by_growth)
+
+    def pending_jobs(
+        self, jobs: Iterable[Job], *, depth: int | None = None, simulation: bool = False
+    ) -> PendingJobs:
+        """Jobs in the order in which they are served."""
+        return PendingJobs(
+            jobs,
+            self.queue_order,
+            self.job_key,
+            gpu_memory=self.state.min_gpu_memory,
+            depth=depth,
+            simulation=simulation,
+        )
+
+    def allocatable_jobs(self) -> list[Job]:
+        """Jobs with pending tasks, enough pods, a queue and a sound tree."""
+        return [
+            job
+            for job in self.state.pending_jobs.values()
+            if job.queue.leaf
+            and not job.error
+            and not (job.facts.backoff == 1 and job.facts.failed_here)
+            and job.ready
+        ]
+
+    def victim_source(
+        self,
+        job: Job,
+        of_queue: Callable[[Queue], bool],
+        of_job: Callable[[Job], bool],
+        *,
+        most: int | None = None,
+    ) -> VictimSource:
+        """Preemptible jobs that hold resources, other than ``job``, as victims in order; at most ``most``."""
+        pools: list[tuple[Queue, Pool]] = []
+        for queue in self.state.queue_order:
+            if queue.leaf and queue.jobs and of_queue(queue):
+                pool = self.pools.of(queue)
+                if pool.jobs:
+                    pools.append((queue, pool))
+        found = [(queue, pool.jobs) for queue, pool in pools]
+        if most is not None:
+            found = _first_victims(pools, most)
+
+        def accepts(victim: Job) -> bool:
+            return victim is not job and of_job(victim)
+
+        gangs = any(self.pools.of(queue).gangs for queue, _ in found)
+        return VictimSource(found, self.queue_order, self._victim_key, accepts, gangs=gangs)
+
+    def maybe_stale(self) -> list[Job]:
+        """Jobs that changed since the last cycle, and those that were stale then."""
+        known: dict[str, Job] = self.state.memory.setdefault("stale", {})
+        known.update(self.state.touched_jobs)
+        jobs = [self.state.jobs[key] for key in sorted(known) if key in self.state.jobs]
+        known.clear()
+        known.update((job.key, job) for job in jobs if job.active_used and not job.gang_satisfied)
+        return jobs
+
+    def due_time(self) -> float:
+        """When time alone may change what is decided; infinite if never, 0 for soon."""
+        releasing = self.state.next_stuck()
+        return min(self.next_due, self.min_runtime.next_end, releasing)
+
+    def due(self, moment: float) -> None:
+        """Time alone changes something then."""
+        self.next_due = min(self.next_due, moment)
+
+    def promised_jobs(self) -> list[Job]:
+        """Jobs that the last cycle let wait for resources being released, in the order of its promises."""
+        known: list[str] = self.state.memory.get("promised", [])
+        if not known or not self.config.params.keep_nominations:
+            return []
+        able = {job.key: job for job in self.allocatable_jobs()}
+        return [able[key] for key in known if key in able]
+
+    def depth(self, action: str) -> int | None:
+        """How many jobs of a queue an action looks at; None is all."""
+        return self.config.queue_depth.get(action)
+
+    def statement(self) -> Statement:
+        """A new transaction."""
+        return Statement(self.ledger, self._trackers)
+
+    def triples(self, tasks: Sequence[Task]) -> tuple[float, float, float]:
+        """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""
+        return request_of(tasks, self.state.min_gpu_memory)
+
+    def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
+        """Why a chunk may not be placed, whatever the nodes say."""
+        if not self.proportion:
+            return None
+        return capacity.over_capacity(job, tasks, self.state.max_gpu_memory)
+
+    # --- recording -----------------------------------------------------------------------------
+    def error(self, job: Job, error: Unschedulable) -> None:
+        """Record why a job cannot run."""
+        known = self.errors.get(job.key)
+        if known is None:
+            known = self.errors[job.key] = JobErrors()
+        known.add(error)
+
+    def pod_error(self, job: Job, task: Task, message: str) -> None:
+        """Record why a pod found no place."""
+        self.errors.setdefault(job.key, JobErrors()).pods[task.key] = message
+
+    # --- deciding ------------------------------------------------------------------------------
+    def commit(
+        self,
+        statement: Statement,
+        *,
+        action: str,
+        evictor: Job | None = None,
+        message: Callable[[Task], str] | None = None,
+    ) -> None:
+        """Make a statement's operations decisions."""
+        if len(statement.log) == 1 and statement.log[0].kind == ALLOCATE:
+            self._commit_bind(statement.log[0])
+            self._mend(statement)
+            return
+        evicted = statement.evicted()
+        gangs: dict[str, int] = {}
+        for task in evicted:
+            key = task.job.key if task.job is not None else ""
+            gangs[key] = gangs.get(key, 0) + 1
+        for operation in statement.operations():
+            task = operation.task
+            job = task.job
+            assert job is not None
+            if operation.kind == EVICT:
+                self._commit_eviction(task, action, evictor, gangs[job.key], message)
+            elif operation.kind == ALLOCATE:
+                self._commit_bind(operation)
+            else:
+                self._commit_pipeline(task)
+        self._mend(statement)
+
+    def _mend(self, statement: Statement) -> None:
+        """Bring what searches keep up to date with decisions."""
+        if self.pools.used:
+            jobs = {op.task.job.key: op.task.job for op in statement.log if op.task.job is not None}
+            for job in jobs.values():
+                self.pools.mend(job)
+        statement.log.clear()
+
+    def bind(self, task: Task, node: Node) -> None:
+        """Decide to bind a pod that waits, at once; its devices are not shared, and no plugin tracks it."""
+        job = task.job
+        assert job is not None
+        self.ledger.hold(task, node, (), releasing=False)
+        self.ledger.charge(task, node.gpu_memory)
+        self._bind(task, node)
+        if self.pools.used:
+            self.pools.mend(job)
+
+    def _commit_bind(self, operation: Operation) -> None:
+        assert operation.node is not None
+        self._bind(operation.task, operation.node)
+
+    def _bind(self, task: Task, node: Node) -> None:
+        job, facts = task.job, task.facts
+        assert job is not None
+        assert facts is not None
+        self.ledger.set_status(task, Status.BINDING)
+        task.virtual = False
+        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = (
+            node.name,
+            task.groups,
+            task.placement,
+        )
+        self.state.placed(task)
+        self.decisions.binds.append(self._bind_decision(task, node))
+        self.decisions.placed.add(job.key)
+
+    def _bind_decision(self, task: Task, node: Node) -> BindDecision:
+        cls = task.cls
+        placement = task.placement or {}
+        if cls.shared:
+            portion = cls.quota_centi(node.gpu_memory) / cls.devices / 100
+            kind, gpus = ResourceType.FRACTION, cls.devices
+        else:
+            kind = ResourceType.MIG_INSTANCE if cls.kind is GpuKind.MIG else ResourceType.REGULAR
+            portion, gpus = 1.0, cls.devices
+        return BindDecision(
+            pod=task.ref(),
+            node=node.name,
+            resource_type=kind,
+            gpu_count=gpus,
+            gpu_portion=portion,
+            gpu_groups=task.groups,
+            claim_allocations=placement.get("claims", ()),
+            extended_claim=placement.get("extended_claim"),
+            numa_zones=placement.get("numa", ()),
+            node_pool=self.state.params.partition,
+        )
+
+    def _commit_eviction(
+        self, task: Task, action: str, evictor: Job | None, size: int, message: Callable[[Task], str] | None
+    ) -> None:
+        job, facts = task.job, task.facts
+        assert job is not None
+        assert facts is not None
+        if task.uid in self._pipelined:
+            self._give_up_turn(task)
+            return
+        facts.evicting = True
+        if task.status is Status.RELEASING:
+            task.virtual = False
+        job.last_eviction = self.now
+        self.decisions.evictions.append(
+            Eviction(
+                pod=task.ref(),
+                action=action,
+                message=message(task) if message else "",
+                gang_size=size,
+                evictor=evictor.key if evictor is not None else "",
+            )
+        )
+        self.state.touched_jobs[job.key] = job
+        node_pool = self.state.params.partition
+        self.decisions.count(
+            "pod_group_evicted_pods_total", job.name, job.namespace, job.uid, node_pool, action
+        )
+
+    def _give_up_turn(self, task: Task) -> None:
+        """A pod that only waited for resources waits without a place again; nothing is deleted."""
+        self.decisions.nominations = [each for each in self.decisions.nominations if each.pod.uid != task.uid]
+        task.nominated = task.facts.nominated if task.facts is not None else ""
+        if task.status is not Status.RELEASING:
+            return
+        del self._pipelined[task.uid]
+        task.virtual = False
+        if task.facts is not None and not task.facts.evicting:
+            self.ledger.set_status(task, Status.PENDING)
+            if task.job is not None:
+                self.state.pending_jobs[task.job.key] = task.job
+
+    def _commit_pipeline(self, task: Task) -> None:
+        job = task.job
+        assert job is not None
+        node = task.pipelined_node
+        assert node is not None
+        self._pipelined[task.uid] = task
+        task.virtual = False
+        task.nominated = node.name
+        self.decisions.nominations.append(Nomination(pod=task.ref(), node=node.name))
+        self.decisions.pipelined.add(job.key)
+
+    # --- closing -------------------------------------------------------------------------------
+    def close(self) -> None:
+        """Take back what only a cycle knows: placements on resources that are still being released."""
+        promised = [each.pod.pod_group for each in self.decisions.nominations]
+        self.state.memory["promised"] = list(dict.fromkeys(promised))
+        for task in self._pipelined.values():
+            if task.status is not Status.PIPELINED:
+                continue
+            if task.charged is not None:
+                self.ledger.discharge(task)
+            self.ledger.unpipeline(task)
+            evicting = task.facts is not None and task.facts.evicting
+            self.ledger.set_status(task, Status.RELEASING if evicting else Status.PENDING)
+            if not evicting and task.job is not None:
+                self.state.pending_jobs[task.job.key] = task.job
+        self._pipelined.clear()
+
+
+def score_options(config: SchedulerConfig) -> ScoreOptions:
+    """Which parts of node and device order a configuration turns on."""
+    on = {plugin.name for plugin in config.plugins}
+    gpu, cpu = (config.argument("nodeplacement", name) for name in ("gpu", "cpu"))
+    placement = "nodeplacement" in on
+    gpu_headroom = placement and gpu == "headroom"
+    return ScoreOptions(
+        placement=placement,
+        gpu_spread=gpu == "spread",
+        cpu_spread=cpu == "spread",
+        gpu_headroom=gpu_headroom,
+        cpu_headroom=placement and cpu == "headroom",
+        resource_type="resourcetype" in on,
+        availability="nodeavailability" in on,
+        gpu_sharing="gpusharingorder" in on and not gpu_headroom,
+        gpu_pack="gpupack" in on,
+        gpu_order_spread="gpuspread" in on,
+        pod_slots="predicates" in on,
+    )
+
+
+def _first_victims(pools: list[tuple[Queue, Pool]], most: int) -> list[tuple[Queue, list[Job]]]:
+    """The best victims over all queues: the last in the order of jobs."""
+    last = sorted(key for _, pool in pools for key in pool.last(most))[-most:] if most else []
+    kept = [(queue, pool.since(last[0])) for queue, pool in pools] if last else []
+    return [(queue, jobs) for queue, jobs in kept if jobs]
+
+
+def _number(text: str, default: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return default

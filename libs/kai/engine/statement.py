@@ -1,0 +1,200 @@
+"""A transaction over the state: evictions and placements with exact undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kai.engine.plugins import Plugin
+from kai.snapshot.ledger import Ledger
+from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.status import Status
+
+EVICT: Final = 0
+ALLOCATE: Final = 1
+PIPELINE: Final = 2
+UNEVICT: Final = 3
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One step; ``was`` holds what is needed to undo it."""
+
+    kind: int
+    task: Task
+    was: tuple[Status, bool, tuple[int, int, int] | None]
+    node: Node | None = None
+    groups: tuple[str, ...] = ()
+    #: Of an eviction: a later step put the pod back.
+    void: bool = False
+    #: Of a step that put a pod back: the eviction.
+    target: Operation | None = None
+    #: Where the logs of tracking plugins stood before.
+    marks: tuple[int, ...] = ()
+
+
+class Statement:
+    """An ordered log of operations.
+
+    Everything is in effect at once, as the next step has to see it, and can be taken back to any earlier
+    length. A statement must be committed by the session, or discarded.
+    """
+
+    __slots__ = ("_ledger", "_trackers", "log")
+
+    def __init__(self, ledger: Ledger, trackers: tuple[Plugin, ...] = ()) -> None:
+        self._ledger = ledger
+        self._trackers = trackers
+        self.log: list[Operation] = []
+
+    def checkpoint(self) -> int:
+        """A length to roll back to."""
+        return len(self.log)
+
+    def evict(self, task: Task) -> None:
+        """The pod's resources are being released; one that only waits for some gives up its turn."""
+        where = task.pipelined_node or task.node
+        operation = Operation(
+            EVICT, task, (task.status, task.virtual, task.charged), where, task.pipelined_groups
+        )
+        if task.charged is not None:
+            self._ledger.discharge(task)
+        if task.status is Status.PIPELINED:
+            self._ledger.unpipeline(task)
+        else:
+            self._ledger.set_releasing(task, releasing=True)
+        self._set(task, Status.RELEASING, virtual=True)
+        self.log.append(operation)
+        if where is not None:
+            for tracker in self._trackers:
+                operation.marks += (tracker.mark(),)
+                tracker.evicted(task, where)
+
+    def allocate(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
+        """The pod takes idle resources of a node."""
+        operation = Operation(ALLOCATE, task, (task.status, task.virtual, None), node, groups)
+        ledger = self._ledger
+        ledger.hold(task, node, groups, releasing=False)
+        self._set(task, Status.ALLOCATED, virtual=True)
+        ledger.charge(task, node.gpu_memory)
+        self.log.append(operation)
+        self._track(operation, node)
+
+    def pipeline(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
+        """The pod is promised resources of a node; a pod evicted from just there stays instead."""
+        if task.virtual and task.status is Status.RELEASING and self._stays(task, node, groups):
+            return
+        operation = Operation(PIPELINE, task, (task.status, task.virtual, task.charged), node, groups)
+        ledger = self._ledger
+        ledger.pipeline(task, node, groups)
+        self._set(task, Status.PIPELINED, virtual=True)
+        ledger.charge(task, node.gpu_memory)
+        self.log.append(operation)
+        self._track(operation, node)
+
+    def _track(self, operation: Operation, node: Node) -> None:
+        for tracker in self._trackers:
+            operation.marks += (tracker.mark(),)
+            tracker.placed(operation.task, node)
+
+    def _stays(self, task: Task, node: Node, groups: tuple[str, ...]) -> bool:
+        """Take an eviction back, if this is where the pod was."""
+        log = reversed(self.log)
+        eviction = next((op for op in log if op.kind == EVICT and op.task is task and not op.void), None)
+        if eviction is None or eviction.node is not node:
+            return False
+        waited = eviction.was[0] is Status.PIPELINED
+        if set(groups) != set(eviction.groups if waited else task.groups):
+            return False
+        operation = Operation(UNEVICT, task, (task.status, task.virtual, task.charged), target=eviction)
+        eviction.void = True
+        status, virtual, charged = eviction.was
+        self._hold_again(eviction)
+        self._set(task, status, virtual=virtual)
+        if charged is not None:
+            self._ledger.recharge(task, charged)
+        self.log.append(operation)
+        for tracker in self._trackers:
+            operation.marks += (tracker.mark(),)
+            tracker.stays(task, node)
+        return True
+
+    def _hold_again(self, eviction: Operation) -> None:
+        if eviction.was[0] is Status.PIPELINED:
+            assert eviction.node is not None
+            self._ledger.pipeline(eviction.task, eviction.node, eviction.groups)
+        else:
+            self._ledger.set_releasing(eviction.task, releasing=False)
+
+    def _let_go_again(self, eviction: Operation) -> None:
+        if eviction.was[0] is Status.PIPELINED:
+            self._ledger.unpipeline(eviction.task)
+        else:
+            self._ledger.set_releasing(eviction.task, releasing=True)
+
+    def convert_to_pipelined(self, job: Job) -> None:
+        """Whatever of a job was allocated waits with the rest of its gang."""
+        moved = [op for op in self.log if op.kind == ALLOCATE and op.task.job is job]
+        for operation in reversed(moved):
+            self._undo(operation)
+        self.log = [op for op in self.log if op.kind != ALLOCATE or op.task.job is not job]
+        for operation in moved:
+            assert operation.node is not None
+            self.pipeline(operation.task, operation.node, operation.groups)
+
+    def rollback(self, checkpoint: int = 0) -> None:
+        """Undo everything since a checkpoint."""
+        log = self.log
+        while len(log) > checkpoint:
+            self._undo(log.pop())
+
+    def operations(self) -> Iterator[Operation]:
+        """What is in effect, in order."""
+        return (op for op in self.log if not op.void and op.kind != UNEVICT)
+
+    def evicted(self) -> list[Task]:
+        """Tasks evicted and not put back, moved ones included."""
+        return [op.task for op in self.log if op.kind == EVICT and not op.void]
+
+    def _undo(self, operation: Operation) -> None:
+        ledger, task = self._ledger, operation.task
+        status, virtual, charged = operation.was
+        match operation.kind:
+            case 0:  # EVICT
+                self._hold_again(operation)
+                if charged is not None:
+                    ledger.recharge(task, charged)
+            case 1:  # ALLOCATE
+                ledger.discharge(task)
+                ledger.unhold(task)
+            case 2:  # PIPELINE
+                ledger.discharge(task)
+                ledger.unpipeline(task)
+            case _:  # UNEVICT
+                assert operation.target is not None
+                operation.target.void = False
+                if task.charged is not None:
+                    ledger.discharge(task)
+                self._let_go_again(operation.target)
+        self._set(task, status, virtual=virtual)
+        for tracker, mark in zip(self._trackers, operation.marks, strict=False):
+            tracker.undo(mark)
+
+    def _set(self, task: Task, status: Status, *, virtual: bool) -> None:
+        self._ledger.set_status(task, status)
+        task.virtual = virtual
+
+    def check(self) -> None:
+        """Assert that the log and the rows agree: the last step of each task is in effect."""
+        last = {operation.task.uid: operation for operation in self.operations()}
+        for operation in last.values():
+            task = operation.task
+            if operation.kind == EVICT:
+                assert task.status is Status.RELEASING, task
+            elif operation.kind == ALLOCATE:
+                assert task.status is Status.ALLOCATED, task
+                assert task.node is operation.node, task
+            else:
+                assert task.status is Status.PIPELINED, task
+                assert task.pipelined_node is operation.node, task

@@ -1,0 +1,156 @@
+"""Which tasks of a pod group come next, and which go first."""
+
+from __future__ import annotations
+
+from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED, Status
+
+_Member = PodSet | SubGroupSet
+
+
+def member_key(member: _Member) -> tuple[int, int, float, str]:
+    """Subgroup order: unsatisfied first; then required before optional, the emptier first; then by name."""
+    count, threshold = member.count, member.threshold
+    if count < threshold:
+        return (0, 0, 0.0, member.name)
+    if threshold > 0:
+        return (1, 0, count / threshold, member.name)
+    return (1, 1, float(count), member.name)
+
+
+def ordered_members(group: SubGroupSet) -> list[_Member]:
+    """Members in subgroup order."""
+    members = group.members
+    return members if len(members) == 1 else sorted(members, key=member_key)
+
+
+def may_allocate(task: Task, *, simulation: bool) -> bool:
+    """Whether a task waits for a place; in simulations victims of the same statement do."""
+    return task.status is Status.PENDING or (simulation and task.status is Status.RELEASING and task.virtual)
+
+
+def tasks_to_allocate(job: Job, *, simulation: bool = False) -> list[Task]:
+    """The next chunk of a job: what its gang still needs, else one step of growth."""
+    known = job.next_tasks.get(simulation)
+    if known is not None and known[0] == job.version:
+        return known[1]
+    single = job.single
+    if single is not None:
+        tasks = _of_pod_set(single, simulation=simulation)
+    else:
+        tasks = _collect(job.root, simulation=simulation)
+    job.next_tasks[simulation] = (job.version, tasks)
+    return tasks
+
+
+def _collect(group: SubGroupSet, *, simulation: bool) -> list[Task]:
+    members = ordered_members(group)
+    if not group.satisfied:
+        needed = group.threshold - group.count
+        found: list[Task] = []
+        for member in members[:needed]:
+            found += _of_member(member, simulation=simulation)
+        return found
+    for member in members:
+        if tasks := _of_member(member, simulation=simulation):
+            return tasks
+    return []
+
+
+def _of_member(member: _Member, *, simulation: bool) -> list[Task]:
+    if isinstance(member, PodSet):
+        return _of_pod_set(member, simulation=simulation)
+    return _collect(member, simulation=simulation)
+
+
+def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
+    if not simulation and not pod_set.pending:
+        return []
+    if len(pod_set.tasks) == 1:
+        return [task for task in pod_set.tasks.values() if may_allocate(task, simulation=simulation)]
+    wanted = max(pod_set.min_member - pod_set.active_allocated, 0) or 1
+    ordered = pod_set.sorted_tasks()
+    if simulation:
+        found = [task for task in ordered if may_allocate(task, simulation=True)]
+        return found[:wanted]
+    tasks: list[Task] = []
+    start = pod_set.cursor
+    for position in range(start, len(ordered)):
+        task = ordered[position]
+        if task.status is Status.PENDING:
+            if not tasks:
+                pod_set.cursor = position
+            tasks.append(task)
+            if len(tasks) == wanted:
+                break
+    return tasks
+
+
+def tasks_to_evict(job: Job, *, without: frozenset[str] | set[str] = frozenset()) -> tuple[list[Task], bool]:
+    """The next chunk that a victim gives up, and whether it has more.
+
+    One surplus pod, else one surplus subgroup, else everything. Tasks in ``without`` (uids) count as gone.
+    """
+    single = job.single
+    if single is not None:
+        if len(single.tasks) == 1 and single.active_allocated and not without:
+            return list(single.tasks.values()), False
+        tasks = _active(single, without)
+        if len(tasks) > single.min_member and tasks:
+            tasks.sort(key=lambda task: task.order)
+            return [tasks[-1]], len(tasks) > 1
+        return sorted(tasks, key=lambda task: task.order), False
+    active = [task for pod_set in job.pod_sets.values() for task in _active(pod_set, without)]
+    chosen = _surplus(job.root, without)
+    if not chosen:
+        chosen = active
+    return chosen, len(active) > len(chosen)
+
+
+def _active(pod_set: PodSet, without: frozenset[str] | set[str]) -> list[Task]:
+    return [
+        task for task in pod_set.tasks.values() if ACTIVE_ALLOCATED[task.status] and task.uid not in without
+    ]
+
+
+def _surplus(group: SubGroupSet, without: frozenset[str] | set[str]) -> list[Task]:
+    """Surplus below a set: deep first, then a whole member that is not required."""
+    members = sorted(group.members, key=lambda member: _left_key(member, without), reverse=True)
+    for member in members:
+        if isinstance(member, PodSet):
+            tasks = _active(member, without)
+            if len(tasks) > member.min_member:
+                tasks.sort(key=lambda task: task.order)
+                return [tasks[-1]]
+        elif found := _surplus(member, without):
+            return found
+    if sum(_holds(member, without) for member in members) > group.threshold:
+        for member in members:
+            if tasks := _tasks_below(member, without):
+                return tasks
+    return []
+
+
+def _left(member: _Member, without: frozenset[str] | set[str]) -> int:
+    if isinstance(member, PodSet):
+        return len(_active(member, without))
+    return sum(_holds(each, without) for each in member.members)
+
+
+def _holds(member: _Member, without: frozenset[str] | set[str]) -> bool:
+    return _left(member, without) >= member.threshold
+
+
+def _left_key(member: _Member, without: frozenset[str] | set[str]) -> tuple[int, int, float, str]:
+    count, threshold = _left(member, without), member.threshold
+    if count < threshold:
+        return (0, 0, 0.0, member.name)
+    if threshold > 0:
+        return (1, 0, count / threshold, member.name)
+    return (1, 1, float(count), member.name)
+
+
+def _tasks_below(member: _Member, without: frozenset[str] | set[str]) -> list[Task]:
+    if isinstance(member, PodSet):
+        return sorted(_active(member, without), key=lambda task: task.order)
+    return [task for each in member.members for task in _tasks_below(each, without)]

@@ -1,0 +1,115 @@
+"""``usageParams`` of the scheduler's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from kai.engine.usage.cron import CronSchedule
+from kai.model import duration
+
+_WEEK: Final = 604_800.0
+
+
+class WindowType(StrEnum):
+    """Over which time usage is summed."""
+
+    #: The last ``windowSize``, at every moment.
+    SLIDING = "sliding"
+    #: Since the last multiple of ``windowSize`` after ``tumblingWindowStartTime``.
+    TUMBLING = "tumbling"
+    #: Since ``cronString`` was last due, in UTC.
+    CRON = "cron"
+
+
+class InvalidUsageParams(ValueError):
+    """A field of ``usageParams`` cannot be used; the message names it."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"usageParams.{name}: {problem}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageParams:
+    """Window and decay. Durations are seconds; times are Unix seconds."""
+
+    window_type: WindowType = WindowType.SLIDING
+    window_size: float = _WEEK
+    #: Samples this old count half; None counts all the same.
+    half_life: float | None = None
+    fetch_interval: float = 60.0
+    staleness_period: float = 300.0
+    wait_timeout: float = 60.0
+    tumbling_start: float | None = None
+    cron: CronSchedule | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> UsageParams:
+        """Read the JSON form; what is absent has its default.
+
+        Raises:
+            InvalidUsageParams: a field is unknown, wrong, or missing for the window type.
+        """
+        unknown = sorted(set(data) - set(_FIELDS))
+        if unknown:
+            raise InvalidUsageParams(unknown[0], f"not known; known are {', '.join(sorted(_FIELDS))}")
+        values = {_FIELDS[name][0]: _read(name, value) for name, value in data.items() if value is not None}
+        params = cls(**values)
+        if params.window_type is WindowType.TUMBLING and params.tumbling_start is None:
+            raise InvalidUsageParams("tumblingWindowStartTime", "must be set when windowType is tumbling")
+        if params.window_type is WindowType.CRON and params.cron is None:
+            raise InvalidUsageParams("cronString", "must be set when windowType is cron")
+        if params.window_size <= 0:
+            raise InvalidUsageParams("windowSize", "must be more than 0")
+        return params
+
+
+def _half_life(value: Any) -> float | None:
+    seconds = duration.parse(str(value))
+    return seconds if seconds > 0 else None
+
+
+def _time(value: Any) -> float:
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _seconds(value: Any) -> float:
+    return duration.parse(str(value))
+
+
+def _strings(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r} is not a map")
+    return {str(key): str(each) for key, each in value.items()}
+
+
+def _cron(value: Any) -> CronSchedule | None:
+    return CronSchedule.parse(str(value)) if value else None
+
+
+_FIELDS: Final[dict[str, tuple[str, Any]]] = {
+    "windowType": ("window_type", WindowType),
+    "windowSize": ("window_size", _seconds),
+    "halfLifePeriod": ("half_life", _half_life),
+    "fetchInterval": ("fetch_interval", _seconds),
+    "stalenessPeriod": ("staleness_period", _seconds),
+    "waitTimeout": ("wait_timeout", _seconds),
+    "tumblingWindowStartTime": ("tumbling_start", _time),
+    "cronString": ("cron", _cron),
+    "extraParams": ("extra", _strings),
+}
+
+
+def _read(name: str, value: Any) -> Any:
+    try:
+        return _FIELDS[name][1](value)
+    except (TypeError, ValueError) as error:
+        allowed = ""
+        if name == "windowType":
+            allowed = f"; allowed are {', '.join(WindowType)}"
+        raise InvalidUsageParams(name, f"{error}{allowed}") from None

@@ -1,0 +1,103 @@
+"""Summing samples over a window, the older the less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.engine.usage.params import UsageParams, WindowType
+from kai.model import duration
+
+Triple: TypeAlias = tuple[float, float, float]
+
+
+class Bucket(Protocol):
+    """What was used in a stretch of time: CPU, memory and GPUs, each times seconds."""
+
+    @property
+    def start(self) -> float:
+        """When the stretch begins, in Unix seconds."""
+
+    @property
+    def amounts(self) -> Triple:
+        """Amounts times seconds."""
+
+
+def window_start(params: UsageParams, now: float) -> float:
+    """Where the window begins. A tumbling window whose first start is yet to come is empty."""
+    match params.window_type:
+        case WindowType.SLIDING:
+            return now - params.window_size
+        case WindowType.TUMBLING:
+            assert params.tumbling_start is not None
+            if params.tumbling_start >= now:
+                return now
+            return now - (now - params.tumbling_start) % params.window_size
+        case WindowType.CRON:
+            assert params.cron is not None
+            return params.cron.previous(now)
+
+
+def used_shares(
+    queues: Mapping[str, Sequence[Bucket]],
+    capacity: Sequence[Bucket],
+    params: UsageParams,
+    now: float,
+    *,
+    bucket_seconds: float,
+) -> dict[str, Triple]:
+    """The part of the cluster's capacity that each queue used in the window, by resource, in 0..1.
+
+    A bucket that lies across the start of the window counts by the part within. A resource of which the
+    cluster had none counts as unused.
+    """
+    since = window_start(params, now)
+    total = _weighted(capacity, params, since, now, bucket_seconds)
+    shares: dict[str, Triple] = {}
+    for queue, buckets in queues.items():
+        used = _weighted(buckets, params, since, now, bucket_seconds)
+        share = np.divide(used, total, out=np.zeros(3), where=total > 0)
+        cpu, memory, gpu = np.clip(share, 0.0, 1.0).tolist()
+        shares[queue] = (cpu, memory, gpu)
+    return shares
+
+
+def _weighted(
+    buckets: Sequence[Bucket], params: UsageParams, since: float, now: float, bucket_seconds: float
+) -> NDArray[np.float64]:
+    """The sum of the buckets, each by its part within the window and by its age."""
+    if not buckets:
+        return np.zeros(3)
+    start = np.array([bucket.start for bucket in buckets], dtype=np.float64)
+    amounts = np.array([bucket.amounts for bucket in buckets], dtype=np.float64)
+    end = np.minimum(start + bucket_seconds, now)
+    length = end - start
+    within = np.clip(end - np.maximum(start, since), 0.0, None)
+    weight = np.divide(within, length, out=np.zeros_like(within), where=length > 0)
+    if params.half_life is not None:
+        middle = end - within / 2
+        weight *= 0.5 ** ((now - middle) / params.half_life)
+    total: NDArray[np.float64] = weight @ amounts
+    return total
+
+
+def staleness(params: UsageParams, fetched_at: float | None, now: float) -> str | None:
+    """What is wrong with the age of the data, in words; None if nothing is."""
+    if fetched_at is None:
+        return "no usage data yet: time-based fair share treats all queues as if they had used nothing"
+    age = now - fetched_at
+    if age <= params.staleness_period:
+        return None
+    limit = duration.render(params.staleness_period)
+    return f"usage data is {duration.render(round(age))} old (allowed are {limit}): the last known is used"
+
+
+def prometheus_query(metric: str, params: UsageParams, now: float, *, resolution: float = 60.0) -> str:
+    """An instant query (at ``now``) for the decayed sum of a metric over the window, of whatever type."""
+    seconds = max(1, round(now - window_start(params, now)))
+    if params.half_life is not None:
+        metric = f"({metric}) * 0.5^(({now:.0f} - time()) / {params.half_life:g})"
+    return f"sum_over_time(({metric})[{seconds}s:{round(resolution)}s])"

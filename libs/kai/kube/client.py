@@ -1,0 +1,520 @@
+"""Reads and writes of API objects, as structs or as plain JSON."""
+
+# ruff: noqa: A002 (`type=Pod` reads as in the rest of Python)
+from __future__ import annotations
+
+import asyncio
+import builtins
+import functools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, cast, overload
+
+import aiohttp
+import msgspec
+import structlog
+from prometheus_client import CollectorRegistry
+
+from kai.kube import errors
+from kai.kube.backoff import Backoff
+from kai.kube.exchange import Exchange, Request
+from kai.kube.metrics import RequestMetrics
+from kai.kube.resources import Resource
+from kai.kube.transport import Transport
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+DEADLINE_SECONDS = 10.0
+LIST_DEADLINE_SECONDS = 60.0
+PAGE_SIZE = 500
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+_log = structlog.get_logger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+
+class PatchKind(StrEnum):
+    """How a patch is to be understood; the values are content types."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    """Where a list stands, and how to go on reading it."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct, Generic[T]):
+    """One answer to a list request."""
+
+    items: list[T] | None = None
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+
+class _ApiResource(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = False
+
+
+class _ApiResourceList(msgspec.Struct):
+    resources: list[_ApiResource]
+
+
+@functools.cache
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder for a type, made once."""
+    return msgspec.json.Decoder(kind)
+
+
+class KubeClient:
+    """One API server, as one user. An async context manager; :meth:`connect` makes one.
+
+    ``namespace`` is to be given for namespaced kinds; reading a collection without it means all.
+    ``type`` is a struct of :mod:`kai.model.objects` or ``dict`` for everything the server says.
+    """
+
+    def __init__(self, exchange: Exchange, *, wait: float = 0.0) -> None:
+        self.metrics = exchange.metrics
+        self._exchange = exchange
+        self._wait = wait
+        self._discovered: dict[str, tuple[float, dict[str, Resource]]] = {}
+
+    @classmethod
+    def connect(
+        cls,
+        kubeconfig: str | None = None,
+        *,
+        context: str | None = None,
+        user_agent: str = "kai",
+        wait: float = 0.0,
+        registry: CollectorRegistry | None = None,
+    ) -> Self:
+        """A client for the kubeconfig named, else the environment's, else our pod's; enter it to open it.
+
+        Entering asks the server for its version, for up to ``wait`` seconds if it cannot be reached.
+
+        Raises (on entering):
+            KubeConfigError: no usable configuration or credential.
+            TransportError: the server cannot be reached.
+            Unauthorized: it does not accept the credentials.
+        """
+        transport = Transport(kubeconfig, context=context, user_agent=user_agent)
+        return cls(Exchange(transport, RequestMetrics(registry or CollectorRegistry())), wait=wait)
+
+    @property
+    def server(self) -> str:
+        """URL of the API server, without a slash at the end."""
+        return self._exchange.transport.server
+
+    async def __aenter__(self) -> Self:
+        await self._exchange.transport.open()
+        try:
+            await self._greet()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; calls under way fail with ``TransportError``."""
+        await self._exchange.transport.close()
+
+    async def _greet(self) -> None:
+        """One question that everyone may ask, so that a wrong address or credential is told at once."""
+        now = asyncio.get_running_loop().time
+        give_up = now() + self._wait
+        backoff = Backoff(initial=0.5, maximum=3.0)
+        while True:
+            try:
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    await self._exchange.once(Request(verb="get", resource="version", path="/version"))
+            except TimeoutError:
+                raise errors.DeadlineExceeded(
+                    f"{self.server} accepts connections but does not answer"
+                ) from None
+            except (errors.TransportError, errors.ServerError, errors.TooManyRequests) as error:
+                delay = backoff.next()
+                if now() + delay > give_up:
+                    raise
+                _log.warning("api server not reachable yet", server=self.server, error=str(error))
+                await asyncio.sleep(delay)
+            else:
+                return
+
+    # --- reads ---------------------------------------------------------------------------------
+    @overload
+    async def get(self, res: Resource, name: str, *, namespace: str = "", deadline: float = ...) -> Json: ...
+    @overload
+    async def get(
+        self, res: Resource, name: str, *, namespace: str = "", type: builtins.type[T], deadline: float = ...
+    ) -> T: ...
+    async def get(
+        self,
+        res: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        type: Any = dict,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> Any:
+        """One object.
+
+        Raises:
+            NotFound: there is none of this name.
+        """
+        request = Request(
+            verb="get",
+            resource=res.plural,
+            subject=_subject(namespace, name),
+            path=res.path(namespace, name),
+        )
+        return await self._send(request, type, deadline)
+
+    @overload
+    async def list(
+        self, res: Resource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> builtins.list[Json]: ...
+    @overload
+    async def list(
+        self,
+        res: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        type: builtins.type[T],
+    ) -> builtins.list[T]: ...
+    async def list(
+        self,
+        res: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        type: Any = dict,
+    ) -> builtins.list[Any]:
+        """All objects that match, read in pages. A server leaves ``kind`` out of objects in a list."""
+        found: list[Any] = []
+        params = selector_params(label_selector, field_selector)
+        async for page in self.pages(res, namespace=namespace, params=params, type=type):
+            found.extend(page.items or ())
+        return found
+
+    async def pages(
+        self,
+        res: Resource,
+        *,
+        namespace: str = "",
+        params: dict[str, str] | None = None,
+        type: Any = dict,
+        page_size: int = PAGE_SIZE,
+        metadata_only: bool = False,
+    ) -> AsyncIterator[Page[Any]]:
+        """The pages of a list; each carries the list's resource version.
+
+        With ``metadata_only`` the server leaves everything else out of the objects.
+
+        Raises:
+            Gone: the server forgot the snapshot between two pages; start again.
+        """
+        query = {**(params or {}), "limit": str(page_size)}
+        while True:
+            request = Request(
+                verb="list",
+                resource=res.plural,
+                subject=namespace,
+                path=res.path(namespace),
+                params=query,
+                accept=_METADATA_LIST if metadata_only else "",
+            )
+            page: Page[Any] = await self._send(request, Page[type], LIST_DEADLINE_SECONDS)
+            yield page
+            if not page.metadata.continue_:
+                return
+            query = {**query, "continue": page.metadata.continue_}
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        res: Resource,
+        *,
+        namespace: str = "",
+        params: dict[str, str],
+        silence: float,
+        metadata_only: bool = False,
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """A watch: the body as it comes, without limit of time, unless nothing comes for ``silence`` seconds.
+
+        Raises:
+            TransportError: it cannot be opened, or broke.
+            ApiError: the server refuses it.
+        """
+        request = Request(
+            verb="watch",
+            resource=res.plural,
+            subject=namespace,
+            path=res.path(namespace),
+            params=params,
+            accept=_METADATA if metadata_only else "",
+        )
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
+        try:
+            response = await self._exchange.open(request, limits=limits)
+            try:
+                yield response.content
+            finally:
+                response.close()
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._exchange.failure(request, error) from error
+
+    # --- writes --------------------------------------------------------------------------------
+    @overload
+    async def create(
+        self, res: Resource, body: Any, *, namespace: str = "", deadline: float = ...
+    ) -> Json: ...
+    @overload
+    async def create(
+        self,
+        res: Resource,
+        body: Any,
+        *,
+        namespace: str = "",
+        type: builtins.type[T],
+        deadline: float = ...,
+    ) -> T: ...
+    async def create(
+        self,
+        res: Resource,
+        body: Any,
+        *,
+        namespace: str = "",
+        type: Any = dict,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> Any:
+        """Create an object from a struct or dict; ``apiVersion`` and ``kind`` are filled in.
+
+        Raises:
+            AlreadyExists: there is one of this name.
+            TransportError: the answer was lost; the object may exist now.
+        """
+        request = Request(
+            verb="create",
+            resource=res.plural,
+            subject=_subject(namespace, _name(body)),
+            method="POST",
+            path=res.path(namespace),
+            data=_encode(_typed(res, body)),
+            repeatable=False,
+        )
+        return await self._send(request, type, deadline)
+
+    async def create_subresource(
+        self,
+        res: Resource,
+        name: str,
+        subresource: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        retry_throttled: bool = True,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> Json:
+        """POST to a subresource, such as ``binding``.
+
+        An eviction that a disruption budget forbids is answered by 429, as is every request to a busy
+        server; with ``retry_throttled=False`` it is raised instead of tried again.
+        """
+        request = Request(
+            verb="create",
+            resource=_label(res, subresource),
+            subject=_subject(namespace, name),
+            method="POST",
+            path=res.path(namespace, name, subresource),
+            data=_encode(body),
+            repeatable=False,
+            retry_throttled=retry_throttled,
+        )
+        return cast(Json, await self._send(request, dict, deadline))
+
+    async def update(
+        self,
+        res: Resource,
+        name: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        type: Any = dict,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> Any:
+        """Replace an object; with a ``resourceVersion`` in it, only if it still is that one.
+
+        Raises:
+            Conflict: it changed since it was read.
+        """
+        request = Request(
+            verb="update",
+            resource=_label(res, subresource),
+            subject=_subject(namespace, name),
+            method="PUT",
+            path=res.path(namespace, name, subresource),
+            data=_encode(_typed(res, body)),
+        )
+        return await self._send(request, type, deadline)
+
+    async def patch(
+        self,
+        res: Resource,
+        name: str,
+        patch: Any,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        kind: PatchKind = PatchKind.MERGE,
+        field_manager: str = "",
+        type: Any = dict,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> Any:
+        """Change a part of an object. ``APPLY`` needs a ``field_manager`` and takes over contested fields."""
+        params = {"fieldManager": field_manager} if field_manager else {}
+        if kind is PatchKind.APPLY:
+            params["force"] = "true"
+        request = Request(
+            verb="patch",
+            resource=_label(res, subresource),
+            subject=_subject(namespace, name),
+            method="PATCH",
+            path=res.path(namespace, name, subresource),
+            params=params,
+            data=_encode(patch),
+            content_type=kind.value,
+            # A list of operations may append; the other kinds say how the object is to be.
+            repeatable=kind is not PatchKind.JSON,
+        )
+        return await self._send(request, type, deadline)
+
+    async def delete(
+        self,
+        res: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        resource_version: str = "",
+        grace_seconds: int | None = None,
+        propagation: str = "",
+        deadline: float = DEADLINE_SECONDS,
+    ) -> None:
+        """Delete an object; with ``uid`` only that one, with ``resource_version`` only as it was read.
+
+        Raises:
+            NotFound: it is gone already.
+            Conflict: there is one of this name, but it is another, or changed since.
+        """
+        options: Json = {}
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        if preconditions := {key: value for key, value in wanted.items() if value}:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation:
+            options["propagationPolicy"] = propagation
+        request = Request(
+            verb="delete",
+            resource=res.plural,
+            subject=_subject(namespace, name),
+            method="DELETE",
+            path=res.path(namespace, name),
+            data=_encode(options) if options else None,
+        )
+        await self._exchange.call(request, deadline=deadline)
+
+    # --- discovery -----------------------------------------------------------------------------
+    async def discover(self, api_version: str, kind: str, *, max_age: float = 30.0) -> Resource | None:
+        """The resource of a manifest's ``apiVersion`` and ``kind``; None if the server does not serve it.
+
+        What was found is kept; what was not found is asked for again after ``max_age`` seconds.
+        """
+        now = asyncio.get_running_loop().time()
+        asked, found = self._discovered.get(api_version, (-max_age, {}))
+        if kind not in found and now - asked >= max_age:
+            found = await self._discover_version(api_version)
+            self._discovered[api_version] = (now, found)
+        return found.get(kind)
+
+    async def _discover_version(self, api_version: str) -> dict[str, Resource]:
+        group, _, version = api_version.rpartition("/")
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        request = Request(verb="get", resource="discovery", subject=api_version, path=path)
+        try:
+            answer: _ApiResourceList = await self._send(request, _ApiResourceList, DEADLINE_SECONDS)
+        except errors.NotFound:
+            return {}
+        return {
+            entry.kind: Resource(group, version, entry.name, entry.kind, entry.namespaced)
+            for entry in answer.resources
+            if "/" not in entry.name
+        }
+
+    async def raw(
+        self, path: str, *, method: str = "GET", body: Any = None, deadline: float = DEADLINE_SECONDS
+    ) -> Json:
+        """JSON of any path of the server, as ``kubectl --raw`` gets it."""
+        request = Request(
+            verb=method.lower(),
+            resource="raw",
+            subject=path,
+            method=method,
+            path=path,
+            data=None if body is None else _encode(body),
+            repeatable=method != "POST",
+        )
+        return cast(Json, await self._send(request, dict, deadline))
+
+    async def _send(self, request: Request, kind: Any, deadline: float) -> Any:
+        body = await self._exchange.call(request, deadline=deadline)
+        try:
+            return decoder(kind).decode(body)
+        except msgspec.DecodeError as error:
+            raise errors.TransportError(f"{request}: answer cannot be understood: {error}") from error
+
+
+def selector_params(label_selector: str, field_selector: str) -> dict[str, str]:
+    """Selectors as query parameters; empty ones are left out."""
+    params = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in params.items() if value}
+
+
+def _typed(res: Resource, body: Any) -> Json:
+    fields = body if isinstance(body, dict) else msgspec.to_builtins(body)
+    return {"apiVersion": res.api_version, "kind": res.kind, **fields}
+
+
+def _name(body: Any) -> str:
+    if isinstance(body, dict):
+        metadata = body.get("metadata") or {}
+        return str(metadata.get("name") or metadata.get("generateName") or "")
+    return str(body.metadata.name or body.metadata.generate_name)
+
+
+def _subject(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _label(res: Resource, subresource: str) -> str:
+    return f"{res.plural}/{subresource}" if subresource else res.plural

@@ -1,0 +1,234 @@
+"""Events (events.k8s.io/v1), written in the background and never in anyone's way.
+
+The same event about the same object is written once and then counted: its series is brought up to
+date at most once a minute. Where the API server cannot keep up, events are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any, Literal
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from kai.kube.client import KubeClient
+from kai.kube.errors import KubeError, NotFound
+from kai.kube.resources import EVENTS, Resource
+from kai.model.objects import ApiObject, ApiStruct
+
+EventType = Literal["Normal", "Warning"]
+
+#: The API's limit on a note is 1024 bytes.
+NOTE_BYTES = 1024
+SERIES_SECONDS = 60.0
+#: An event not repeated for so long starts anew, as a new object.
+FORGET_SECONDS = 360.0
+#: Objects of which repetitions are recognised; the oldest are forgotten first.
+REMEMBERED = 8192
+
+_log = structlog.get_logger(__name__)
+
+
+class ObjectReference(ApiStruct):
+    """What an event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+def reference(res: Resource, obj: ApiObject) -> ObjectReference:
+    """A reference to an object that was read from the API server."""
+    meta = obj.metadata
+    return ObjectReference(
+        api_version=res.api_version,
+        kind=res.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+_Key = tuple[str, str, str, str, str, str]
+
+
+@dataclass(slots=True)
+class _Record:
+    """An event that was accepted for writing; ``name`` is empty until it has been written."""
+
+    body: dict[str, Any]
+    last_seen: float
+    name: str = ""
+    count: int = 1
+    written_count: int = 0
+    last_observed: str = ""
+    queued: bool = field(default=True)
+
+
+class EventRecorder:
+    """Takes events from one component, ``controller``. Give :meth:`run` to a task group."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        controller: str,
+        instance: str = "",
+        capacity: int = 4096,
+        registry: CollectorRegistry | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._client = client
+        self._controller = controller
+        self._instance = (instance or f"{controller}-{socket.gethostname()}")[:128]
+        self._clock = clock or asyncio.get_running_loop().time
+        self._queue: asyncio.Queue[_Record] = asyncio.Queue(capacity)
+        self._records: OrderedDict[_Key, _Record] = OrderedDict()
+        self._counter = Counter(
+            "kai_events",
+            "Events by what became of them",
+            ("result",),
+            registry=registry or CollectorRegistry(),
+        )
+        self.dropped = 0
+
+    def emit(
+        self,
+        regarding: ObjectReference,
+        type: EventType,  # noqa: A002 (the API's word)
+        reason: str,
+        message: str,
+        annotations: dict[str, str] | None = None,
+        *,
+        action: str = "",
+    ) -> None:
+        """Have an event written; returns at once. ``action`` defaults to the reason."""
+        now = self._clock()
+        key = (regarding.namespace, regarding.name, regarding.uid, type, reason, message)
+        record = self._records.get(key)
+        if record is not None and now - record.last_seen < FORGET_SECONDS:
+            self._repeat(key, record, now)
+            return
+        body = self._body(regarding, type, reason, message, annotations, action)
+        record = _Record(body, last_seen=now)
+        if self._enqueue(record):
+            self._records[key] = record
+            self._records.move_to_end(key)
+            if len(self._records) > REMEMBERED:
+                self._records.popitem(last=False)
+
+    async def run(self, *, workers: int = 8) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work())
+            group.create_task(self._refresh_series())
+
+    async def drain(self) -> None:
+        """Wait until all that was emitted has been written or given up."""
+        await self._queue.join()
+
+    def _repeat(self, key: _Key, record: _Record, now: float) -> None:
+        record.count += 1
+        record.last_seen = now
+        record.last_observed = _micro_now()
+        self._records.move_to_end(key)
+        self._counter.labels("aggregated").inc()
+
+    def _enqueue(self, record: _Record) -> bool:
+        try:
+            self._queue.put_nowait(record)
+        except asyncio.QueueFull:
+            if not self.dropped:
+                _log.warning("events dropped; the api server does not keep up", controller=self._controller)
+            self.dropped += 1
+            self._counter.labels("dropped").inc()
+            return False
+        record.queued = True
+        return True
+
+    async def _work(self) -> None:
+        while True:
+            record = await self._queue.get()
+            record.queued = False
+            try:
+                await self._write(record)
+            except NotFound:
+                record.name = ""
+                self._counter.labels("gone").inc()
+            except KubeError as error:
+                self._counter.labels("failed").inc()
+                _log.info("event not written", regarding=record.body["regarding"].name, error=str(error))
+            else:
+                self._counter.labels("written").inc()
+            finally:
+                self._queue.task_done()
+
+    async def _write(self, record: _Record) -> None:
+        namespace = record.body["metadata"]["namespace"]
+        count = record.count
+        if not record.name:
+            # A repetition that came before the first was written is left to the series.
+            await self._client.create(EVENTS, record.body, namespace=namespace)
+            record.name, record.written_count = record.body["metadata"]["name"], 1
+            return
+        series = {"count": count, "lastObservedTime": record.last_observed}
+        await self._client.patch(EVENTS, record.name, {"series": series}, namespace=namespace)
+        record.written_count = count
+
+    async def _refresh_series(self) -> None:
+        while True:
+            await asyncio.sleep(SERIES_SECONDS)
+            for record in list(self._records.values()):
+                if record.name and not record.queued and record.count > record.written_count:
+                    self._enqueue(record)
+
+    def _body(
+        self,
+        regarding: ObjectReference,
+        kind: EventType,
+        reason: str,
+        message: str,
+        annotations: dict[str, str] | None,
+        action: str,
+    ) -> dict[str, Any]:
+        # Events about cluster-scoped objects live in the default namespace.
+        metadata: dict[str, Any] = {
+            "name": f"{regarding.name[:230]}.{token_hex(8)}",
+            "namespace": regarding.namespace or "default",
+        }
+        if annotations:
+            metadata["annotations"] = annotations
+        return {
+            "metadata": metadata,
+            "eventTime": _micro_now(),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "action": action or reason,
+            "reason": reason,
+            "regarding": regarding,
+            "note": _shorten(message),
+            "type": kind,
+        }
+
+
+def _shorten(message: str) -> str:
+    encoded = message.encode()
+    if len(encoded) <= NOTE_BYTES:
+        return message
+    return encoded[: NOTE_BYTES - 3].decode(errors="ignore") + "…"
+
+
+def _micro_now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

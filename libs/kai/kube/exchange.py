@@ -1,0 +1,152 @@
+"""One request and its answer: deadline, repetition, credentials, errors, metrics.
+
+Every call has a deadline, within which it is tried again with jitter. After a failure to connect,
+429 and 503 that is always right; after other failures the server may have carried the request out,
+so it is repeated only if that is harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+
+import aiohttp
+
+from kai.kube import errors
+from kai.kube.backoff import Backoff
+from kai.kube.metrics import RequestMetrics
+from kai.kube.transport import Transport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to send. ``verb``, ``resource`` and ``subject`` are for people and metrics."""
+
+    verb: str
+    resource: str
+    path: str
+    method: str = "GET"
+    subject: str = ""
+    params: dict[str, str] | None = None
+    data: bytes | None = None
+    content_type: str = "application/json"
+    #: What kind of answer is wanted; empty: the object as it is.
+    accept: str = ""
+    #: Whether carrying it out twice is the same as once.
+    repeatable: bool = True
+    retry_throttled: bool = True
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.verb, self.resource, self.subject) if part)
+
+
+class Exchange:
+    """Sends requests over one transport."""
+
+    def __init__(self, transport: Transport, metrics: RequestMetrics) -> None:
+        self.transport = transport
+        self.metrics = metrics
+
+    async def call(self, request: Request, *, deadline: float) -> bytes:
+        """The body of the answer.
+
+        Raises:
+            ApiError: the server refused, for good or until the deadline.
+            TransportError: there was no whole answer.
+            DeadlineExceeded: there was none in time.
+        """
+        backoff = Backoff()
+        now = asyncio.get_running_loop().time
+        give_up = now() + deadline
+        try:
+            async with asyncio.timeout_at(give_up):
+                while True:
+                    try:
+                        return await self.once(request)
+                    except errors.KubeError as error:
+                        if not _may_repeat(request, error):
+                            raise
+                        delay = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
+                        if now() + delay >= give_up:
+                            raise
+                    self.metrics.retried(request.verb, request.resource)
+                    await asyncio.sleep(delay)
+        except TimeoutError:
+            raise errors.DeadlineExceeded(
+                f"{request}: no answer of {self.transport.server} in {deadline:g} s"
+            ) from None
+
+    async def once(self, request: Request) -> bytes:
+        """The body of the answer to a single attempt."""
+        with self.metrics.timed(request.verb, request.resource):
+            try:
+                response = await self.open(request)
+                async with response:
+                    return await response.read()
+            except (aiohttp.ClientError, OSError) as error:
+                self.metrics.answered(request.verb, request.resource, "error")
+                raise self.failure(request, error) from error
+
+    async def open(
+        self, request: Request, *, limits: aiohttp.ClientTimeout | None = None
+    ) -> aiohttp.ClientResponse:
+        """Send once, and once more with fresh credentials after 401; an answer that is not a refusal."""
+        headers = {"Content-Type": request.content_type} if request.data is not None else {}
+        if request.accept:
+            headers["Accept"] = request.accept
+        for last in (False, True):
+            generation = self.transport.generation
+            response = await self.transport.request(
+                request.method,
+                request.path,
+                params=request.params,
+                data=request.data,
+                headers=headers,
+                limits=limits,
+            )
+            self.metrics.answered(request.verb, request.resource, str(response.status))
+            if response.status < 400:
+                return response
+            async with response:
+                body = await response.read()
+            if response.status != 401 or last or not await self.transport.reload(generation):
+                break
+        raise errors.api_error(
+            response.status, body, request=str(request), retry_after=_retry_after(response)
+        )
+
+    def failure(self, request: Request, error: Exception) -> errors.TransportError:
+        """What went wrong below HTTP, in our words; raise it ``from`` the error."""
+        server = self.transport.server
+        match error:
+            case aiohttp.ClientConnectorCertificateError() | ssl.SSLCertVerificationError():
+                return errors.TransportError(f"{request}: certificate of {server} is not trusted: {error}")
+            case aiohttp.ClientConnectorError():
+                return errors.TransportError(f"{request}: cannot connect to {server}: {error.os_error}")
+            case aiohttp.ServerTimeoutError():
+                return errors.DeadlineExceeded(f"{request}: {server} is silent")
+            case _:
+                reason = str(error) or type(error).__name__
+                return errors.TransportError(f"{request}: connection to {server} broke: {reason}")
+
+
+def _may_repeat(request: Request, error: errors.KubeError) -> bool:
+    match error:
+        case errors.TooManyRequests():
+            return request.retry_throttled
+        case errors.ServerError(status=503):
+            return True
+        case errors.ServerError():
+            return request.repeatable
+        case errors.TransportError():
+            return request.repeatable or isinstance(error.__cause__, aiohttp.ClientConnectorError)
+        case _:
+            return False
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    try:
+        return float(response.headers["Retry-After"])
+    except (KeyError, ValueError):
+        return None

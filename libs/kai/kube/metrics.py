@@ -1,0 +1,63 @@
+"""What we ask of the API server, counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class RequestMetrics:
+    """Requests by verb, resource (with subresource) and HTTP code; ``error`` where there was no answer."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter(
+            "kai_api_requests",
+            "Requests to the API server",
+            ("verb", "resource", "code"),
+            registry=registry,
+        )
+        self.retries = Counter(
+            "kai_api_request_retries",
+            "Requests to the API server that had to be sent again",
+            ("verb", "resource"),
+            registry=registry,
+        )
+        self.duration = Histogram(
+            "kai_api_request_duration_seconds",
+            "Time to a whole answer of the API server, watches left out",
+            ("verb", "resource"),
+            buckets=(0.005, 0.02, 0.1, 0.5, 2.0, 10.0),
+            registry=registry,
+        )
+        self.relists = Counter(
+            "kai_api_relists",
+            "Times a watch had to start again from a whole list, the first one left out",
+            ("resource",),
+            registry=registry,
+        )
+        self.watch_events = Counter(
+            "kai_api_watch_events", "Events received by watches", ("resource",), registry=registry
+        )
+        self.objects = Gauge(
+            "kai_api_watched_objects", "Objects known by watches", ("resource",), registry=registry
+        )
+
+    def answered(self, verb: str, resource: str, code: str) -> None:
+        """Count one attempt."""
+        self.requests.labels(verb, resource, code).inc()
+
+    def retried(self, verb: str, resource: str) -> None:
+        """Count one repetition."""
+        self.retries.labels(verb, resource).inc()
+
+    @contextmanager
+    def timed(self, verb: str, resource: str) -> Iterator[None]:
+        """Measure one attempt."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.duration.labels(verb, resource).observe(time.perf_counter() - started)

@@ -1,0 +1,346 @@
+"""What the API server knows about one kind, as a stream of changes that never misses the end state.
+
+A reflector reads the whole list as a watch-list stream (the server sends what exists, then a
+bookmark, then changes), or in pages where the server cannot do that, and watches from there. A
+broken watch is resumed from the last resource version; only where the server no longer has that
+(410) is everything read again, and what vanished in between is told as removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar, cast
+
+import aiohttp
+import msgspec
+import structlog
+
+from kai.kube import errors
+from kai.kube.backoff import Backoff
+from kai.kube.client import KubeClient, decoder, selector_params
+from kai.kube.resources import Resource
+
+T = TypeVar("T")
+
+#: A watch is asked to end after between one and two times this long, so that they do not all end together.
+WATCH_SECONDS = 300
+#: Bookmarks come about once a minute; without any byte for so long the connection is taken for dead.
+SILENCE_SECONDS = 180.0
+#: A server that ignores the request for initial events says nothing; after so long it is asked for a list.
+INITIAL_SILENCE_SECONDS = 15.0
+LIST_PAGE_SIZE = 5000
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted(Generic[T]):
+    """The object exists and looks so; ``old_known`` tells whether it was told before."""
+
+    obj: T
+    old_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Generic[T]):
+    """The object ``key`` (``namespace/name``) with this uid is gone.
+
+    ``last_known`` is how it looked at the end, or None where its end was not seen.
+    """
+
+    obj_key: str
+    uid: str
+    last_known: T | None
+
+
+#: How often to look for an optional kind that is not served.
+ABSENT_PERIOD_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Everything that exists has been told. Comes again after each relist."""
+
+
+Change = Upserted[T] | Removed[T] | Synced
+Sink = Callable[[Any], None]
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+class _NoInitialEvents(Exception):
+    """The server took the request for initial events for an ordinary watch."""
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_BOOKMARK = msgspec.json.Decoder(_Bookmark)
+_STATUS = msgspec.json.Decoder(errors.Status)
+
+
+class Reflector(Generic[T]):
+    """Follows one kind. ``type`` is a struct with ``key`` and ``metadata``, or ``dict``.
+
+    With ``metadata_only`` objects come without anything but their metadata.
+    An ``optional`` kind that the server does not serve, or not to us, counts as empty, and is looked
+    for again every minute.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        res: Resource,
+        type: type[T],  # noqa: A002
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        optional: bool = False,
+        watch_list: bool = True,
+        metadata_only: bool = False,
+    ) -> None:
+        self.resource = res
+        self.synced = asyncio.Event()
+        self.relists = 0
+        self._client = client
+        self._decode = decoder(cast(Any, type)).decode
+        self._identify = _identify_json if type is dict else _identify_struct
+        self._type = type
+        self._namespace = namespace
+        self._params = selector_params(label_selector, field_selector)
+        self._optional = optional
+        self._watch_list = watch_list
+        self._metadata_only = metadata_only
+        self._known: dict[str, str] = {}
+        #: Keys told since the list began, while it is not complete.
+        self._listing: set[str] | None = None
+        self._resource_version = ""
+        #: The kind is not served: looking for it again is no relist.
+        self._absent = False
+        self._backoff = Backoff()
+        self._sink: Sink = lambda change: None
+
+    async def run(self, sink: Sink) -> None:
+        """Tell ``sink`` every change, until cancelled. The sink is plain code and must not block.
+
+        Raises:
+            Unauthorized: the credentials are not accepted any more.
+        """
+        self._sink = sink
+        while True:
+            try:
+                await self._follow()
+            except errors.Gone as error:
+                if not self._resource_version:
+                    await self._pause(error)
+                self._resource_version = ""
+            except errors.Unauthorized:
+                raise
+            except errors.KubeError as error:
+                await self._pause(error)
+
+    async def _follow(self) -> None:
+        """Read everything if we must, then watch until the watch ends."""
+        if self._resource_version:
+            await self._watch({"resourceVersion": self._resource_version})
+            return
+        if self.synced.is_set() and not self._absent:
+            self.relists += 1
+            self._client.metrics.relists.labels(self.resource.plural).inc()
+            _log.info("watch starts again from a list", resource=self.resource.plural)
+        if self._watch_list:
+            await self._watch_from_start()
+        else:
+            await self._list()
+
+    async def _pause(self, error: errors.KubeError) -> None:
+        if self._optional and isinstance(error, errors.NotFound | errors.Forbidden):
+            if not self.synced.is_set():
+                _log.info("done without a resource", resource=self.resource.plural, reason=str(error))
+            self._listing = set()
+            self._finish_list("")
+            await asyncio.sleep(ABSENT_PERIOD_SECONDS)
+            return
+        failures = self._backoff.failures
+        delay = self._backoff.next()
+        # A server that restarts is everyday life; only what lasts is worth a line, and not each time.
+        if failures >= 2 or isinstance(error, errors.ApiError):
+            _log.warning(
+                "watch failed", resource=self.resource.plural, error=str(error), retry_seconds=round(delay, 1)
+            )
+        await asyncio.sleep(delay)
+
+    # --- reading everything --------------------------------------------------------------------
+    async def _list(self) -> None:
+        self._listing = set()
+        version = ""
+        async for page in self._client.pages(
+            self.resource,
+            namespace=self._namespace,
+            params=self._params,
+            type=self._type,
+            page_size=LIST_PAGE_SIZE,
+            metadata_only=self._metadata_only,
+        ):
+            version = page.metadata.resource_version
+            for obj in page.items or ():
+                self._upsert(obj)
+        self._finish_list(version)
+
+    def _finish_list(self, version: str) -> None:
+        for key in self._known.keys() - (self._listing or set()):
+            self._forget(key, None)
+        self._listing = None
+        self._absent = not version
+        self._resource_version = version
+        self._backoff.reset()
+        self._client.metrics.objects.labels(self.resource.plural).set(len(self._known))
+        self._sink(Synced())
+        self.synced.set()
+
+    # --- watching ------------------------------------------------------------------------------
+    async def _watch_from_start(self) -> None:
+        """Watch from the beginning of time: what comes up to the marking bookmark is the whole list."""
+        self._listing = set()
+        params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        try:
+            await self._watch(params)
+        except (errors.Invalid, errors.BadRequest, _NoInitialEvents):
+            _log.info("server cannot stream lists", resource=self.resource.plural)
+            self._watch_list = False
+        else:
+            if self._listing is not None:
+                raise errors.TransportError(f"watch {self.resource.plural}: ended amid the list")
+
+    async def _watch(self, params: dict[str, str]) -> None:
+        query = {
+            **self._params,
+            **params,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(WATCH_SECONDS, 2 * WATCH_SECONDS)),  # noqa: S311
+        }
+        events = self._client.metrics.watch_events.labels(self.resource.plural)
+        told = 0
+        async with self._client.stream(
+            self.resource,
+            namespace=self._namespace,
+            params=query,
+            silence=SILENCE_SECONDS,
+            metadata_only=self._metadata_only,
+        ) as stream:
+            async for lines in _lines(stream, self._patience):
+                for line in lines:
+                    self._tell(line)
+                told += len(lines)
+                events.inc(len(lines))
+                self._backoff.reset()
+        if not told:
+            # Keeps us from asking in a loop where a server or proxy ends every watch at once.
+            await asyncio.sleep(self._backoff.next())
+
+    def _patience(self) -> float | None:
+        return INITIAL_SILENCE_SECONDS if self._listing is not None else None
+
+    def _tell(self, line: bytes) -> None:
+        try:
+            event = _EVENT.decode(line)
+            match event.type:
+                case "ADDED" | "MODIFIED":
+                    version = self._upsert(self._decode(event.object))
+                case "DELETED":
+                    obj = self._decode(event.object)
+                    key, _, version = self._identify(obj)
+                    self._forget(key, obj)
+                case "BOOKMARK":
+                    version = self._bookmark(_BOOKMARK.decode(event.object))
+                case _:
+                    raise _watch_error(event.object, self.resource)
+        except msgspec.DecodeError as error:
+            # Skipping it would leave us wrong for good; reading it again may succeed, and is loud.
+            raise errors.TransportError(f"watch {self.resource.plural}: {error}: {line[:200]!r}") from error
+        if self._listing is None:
+            self._resource_version = version
+
+    def _bookmark(self, bookmark: _Bookmark) -> str:
+        version = bookmark.metadata.resource_version
+        if (bookmark.metadata.annotations or {}).get(INITIAL_EVENTS_END) and self._listing is not None:
+            self._finish_list(version)
+        return version
+
+    def _upsert(self, obj: Any) -> str:
+        key, uid, version = self._identify(obj)
+        known = self._known.get(key)
+        if known is not None and known != uid:
+            # Deleted and created again while we did not look: never the same object.
+            self._forget(key, None)
+            known = None
+        self._known[key] = uid
+        if self._listing is not None:
+            self._listing.add(key)
+        self._sink(Upserted(obj, known is not None))
+        return version
+
+    def _forget(self, key: str, last_known: Any) -> None:
+        uid = self._known.pop(key, None)
+        if self._listing is not None:
+            self._listing.discard(key)
+        if uid is not None:
+            self._sink(Removed(key, uid, last_known))
+
+
+async def _lines(
+    stream: aiohttp.StreamReader, patience: Callable[[], float | None]
+) -> AsyncIterator[list[bytes]]:
+    """Whole lines, in batches as large as they arrive; an unfinished last line is dropped.
+
+    Raises:
+        _NoInitialEvents: nothing came for ``patience()`` seconds.
+    """
+    rest = b""
+    while True:
+        try:
+            async with asyncio.timeout(patience()):
+                chunk = await stream.readany()
+        except aiohttp.ServerTimeoutError:
+            raise
+        except TimeoutError:
+            raise _NoInitialEvents from None
+        if not chunk:
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            yield lines
+
+
+def _identify_struct(obj: Any) -> tuple[str, str, str]:
+    """Key, uid, resource version."""
+    metadata = obj.metadata
+    return obj.key, metadata.uid, metadata.resource_version
+
+
+def _identify_json(obj: Any) -> tuple[str, str, str]:
+    metadata = obj["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace")
+    key = f"{namespace}/{name}" if namespace else name
+    return key, metadata.get("uid", ""), metadata.get("resourceVersion", "")
+
+
+def _watch_error(raw: msgspec.Raw, resource: Resource) -> errors.ApiError:
+    status = _STATUS.decode(raw)
+    return errors.api_error(status.code or 500, bytes(raw), request=f"watch {resource.plural}")

@@ -1,0 +1,1 @@
+"""A cluster in a box, for demos and tests."""

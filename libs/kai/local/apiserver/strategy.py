@@ -1,0 +1,118 @@
+"""What the server decides about an object on its own: its birth, its parts, the way it goes."""
+
+import random
+import uuid
+from typing import Final
+
+from kai.local.apiserver import errors
+from kai.local.apiserver.catalogue import Resource
+from kai.local.apiserver.clock import Clock
+from kai.local.apiserver.errors import Obj
+from kai.local.apiserver.requests import Target
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SERVER_OWNED: Final = (
+    "resourceVersion",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generation",
+    "managedFields",
+)
+#: created with the status that their creator gives them
+_KEEPS_STATUS: Final = frozenset({"Node", "CSINode", "APIService"})
+
+
+def place(target: Target, metadata: Obj) -> None:
+    """Put a new object where the request says. Raises ApiFailure (400) when it says otherwise itself."""
+    namespace = metadata.get("namespace", "")
+    if not target.resource.namespaced:
+        metadata.pop("namespace", None)
+    elif namespace and namespace != target.namespace:
+        raise errors.bad_request(
+            f"the namespace of the provided object does not match the namespace sent on the request"
+            f" ({namespace} against {target.namespace})"
+        )
+    else:
+        metadata["namespace"] = target.namespace
+
+
+def give_birth(resource: Resource, obj: Obj, clock: Clock) -> None:
+    """What only the server writes into a new object."""
+    metadata = obj["metadata"]
+    for key in _SERVER_OWNED:
+        metadata.pop(key, None)
+    if not metadata.get("name") and metadata.get("generateName"):
+        suffix = "".join(random.choices(_SUFFIX_ALPHABET, k=5))  # noqa: S311
+        metadata["name"] = metadata["generateName"][:58] + suffix
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = clock.stamp()
+    if resource.generation or resource.custom:
+        metadata["generation"] = 1
+    if resource.has_status and resource.kind not in _KEEPS_STATUS:
+        obj.pop("status", None)
+
+
+def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
+    """The main resource does not write the status, the status subresource nothing else."""
+    if subresource == "status":
+        if resource.custom:
+            status = {"status": new["status"]} if "status" in new else {}
+            return {**{key: value for key, value in old.items() if key != "status"}, **status}
+        kept = {**new}
+        if "spec" in old:
+            kept["spec"] = old["spec"]
+        return kept
+    if resource.has_status and not subresource:
+        kept = {**new}
+        kept.pop("status", None)
+        if "status" in old:
+            kept["status"] = old["status"]
+        return kept
+    return new
+
+
+def spec_changed(new: Obj, old: Obj) -> bool:
+    """Whether anything differs but metadata and status."""
+    ignored = ("metadata", "status", "apiVersion", "kind")
+    return any(new.get(key) != old.get(key) for key in new.keys() | old.keys() if key not in ignored)
+
+
+def grace_seconds(resource: Resource, obj: Obj, asked: int | None) -> int:
+    """Seconds that an object may still live: only pods that a node has taken do."""
+    if resource.key != ("", "pods"):
+        return 0
+    spec, metadata = obj["spec"], obj["metadata"]
+    if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
+    if "deletionTimestamp" in metadata and asked is None:
+        return int(metadata.get("deletionGracePeriodSeconds", 0))
+    if "deletionTimestamp" in metadata:
+        return int(min(grace, metadata.get("deletionGracePeriodSeconds", grace)))
+    return int(max(grace, 0))
+
+
+def is_held(resource: Resource, obj: Obj) -> bool:
+    """Whether something besides finalizers still holds an object that is going."""
+    if resource.kind == "Namespace":
+        return bool(obj.get("spec", {}).get("finalizers"))
+    return bool(obj["metadata"].get("deletionGracePeriodSeconds"))
+
+
+def deletion_finalizers(resource: Resource, metadata: Obj, propagation: str | None) -> list[str]:
+    """The finalizers of an object once its deletion with this policy begins."""
+    if propagation is None and resource.orphan_by_default:
+        propagation = "Orphan"
+    finalizers = [
+        item
+        for item in metadata.get("finalizers") or ()
+        if propagation is None or item not in (FOREGROUND, ORPHAN)
+    ]
+    if propagation == "Foreground":
+        finalizers.append(FOREGROUND)
+    elif propagation == "Orphan":
+        finalizers.append(ORPHAN)
+    return finalizers

@@ -1,0 +1,50 @@
+"""What a controller wants done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kai.kube.resources import Resource
+from kai.model.objects import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make an object; one of the same name being there already is as good."""
+
+    resource: Resource
+    namespace: str
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete exactly this object. ``propagation`` as the API calls it."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    propagation: str = "Background"
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Merge patch an object, or its status."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    patch: Json
+    subresource: str = ""
+
+
+Action = Create | Delete | Patch
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now, and after how many seconds to look again if nothing happens before."""
+
+    actions: list[Action] = field(default_factory=list)
+    again_in: float | None = None

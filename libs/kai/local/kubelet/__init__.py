@@ -1,0 +1,1 @@
+"""Simulated kubelets: one process that plays all nodes of an embedded cluster."""

@@ -1,0 +1,35 @@
+"""``python -m kai.local.machinery``: kubelets and controllers of an embedded cluster in one process.
+
+``python -m kai.local.kubelet`` and ``python -m kai.local.controllers`` are the same as two, each of which
+carries 50 MiB of the same libraries and watches the same pods.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kai.kube.client import KubeClient
+from kai.local.controllers.runner import Controllers
+from kai.local.kubelet.__main__ import add_shape, kubelets
+from kai.local.program import Part, run_program
+from kai.local.watches import Watches
+
+
+def main() -> None:
+    """Play the nodes and control workloads until asked to end."""
+    parser = argparse.ArgumentParser(prog="python -m kai.local.machinery", description=__doc__)
+    parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--ready-file", type=Path, help="made when nodes are up and controllers run")
+    add_shape(parser)
+    args = parser.parse_args()
+
+    def make(client: KubeClient) -> list[Part]:
+        watches = Watches(client)
+        return [watches, kubelets(client, watches, args), Controllers(client, watches)]
+
+    run_program(make, name="machinery", kubeconfig=args.kubeconfig, ready_file=args.ready_file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""A real control plane as the plane of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kai.local.ports import free_ports
+from kai.local.processes import Program, Supervisor
+from kai.local.real import binaries
+from kai.local.real.chart import Installation
+from kai.local.real.programs import ControlPlane
+from kai.local.state import ClusterFiles
+
+_PATIENCE = 180.0
+
+
+def installation(files: ClusterFiles, *, binders: int) -> Installation:
+    """The chart as a cluster in a box needs it: parts of GPUs may be asked for, some binders."""
+    return Installation(
+        helm=binaries.find(("helm",))["helm"],
+        kubeconfig=files.admin_kubeconfig,
+        folder=files.directory / "pods",
+        values={"global": {"gpuSharing": True}, "binder": {"replicas": binders}},
+    )
+
+
+class RealPlane:
+    """etcd, kube-apiserver, kube-controller-manager, KWOK, and our stand-in for device plugins."""
+
+    programs: Sequence[str] = ("devices", "kwok", "controllers", "apiserver", "etcd")
+
+    def __init__(self, folder: Path, port: int, shape: Sequence[str]) -> None:
+        """Raises :class:`BinariesMissing`."""
+        etcd, peer, controllers, kwok = free_ports(4, taken={port})
+        self._plane = ControlPlane(
+            binaries=binaries.find(),
+            folder=folder,
+            etcd_port=etcd,
+            etcd_peer_port=peer,
+            api_port=port,
+            controllers_port=controllers,
+            kwok_port=kwok,
+        )
+        self._shape = tuple(shape)
+        self.url = self._plane.url
+
+    async def start(self, supervisor: Supervisor) -> None:
+        """Keys, then etcd, then the API server: each needs the one before."""
+        self._plane.folder.mkdir(exist_ok=True)
+        await supervisor.run_to_end(self._plane.credentials())
+        for program in (self._plane.etcd(), self._plane.api_server()):
+            supervisor.start(program)
+            await supervisor.wait_ready([program.name], _PATIENCE)
+
+    def nodes(self) -> list[Program]:
+        """The controllers, the hardware, and who plays the kubelets."""
+        return [self._plane.controllers(), self._plane.devices(*self._shape), self._plane.kwok()]

@@ -1,0 +1,166 @@
+"""What a scheduling cycle decides, as plain values.
+
+The engine returns a :class:`CycleResult`; the scheduler service sends its binds to the binders,
+carries out its evictions, and publishes its outcomes and shares for the controllers.
+What a cycle makes thousands of are structs, which are made several times faster than frozen dataclasses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import msgspec
+
+
+class ResourceType(IntEnum):
+    """What a pod receives; the values are the wire's."""
+
+    REGULAR = 0
+    FRACTION = 1
+    MIG_INSTANCE = 2
+
+    @property
+    def annotation(self) -> str:
+        """The value of the annotation ``received-resource-type``."""
+        return ("Regular", "Fraction", "MigInstance")[self]
+
+
+class PodRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod, and the group that it belongs to (``namespace/name``; empty where it has none)."""
+
+    uid: str
+    namespace: str
+    name: str
+    pod_group: str = ""
+
+
+class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod is to be bound to one node."""
+
+    pod: PodRef
+    node: str
+    resource_type: ResourceType = ResourceType.REGULAR
+    #: Devices granted, and the portion of each (1.0 for whole devices, 0 devices for CPU pods).
+    gpu_count: int = 0
+    gpu_portion: float = 1.0
+    #: Shared devices by group id, one for each device; empty for whole GPUs.
+    gpu_groups: tuple[str, ...] = ()
+    #: ``[{"name": claim name in the pod, "allocation": AllocationResult}]``.
+    claim_allocations: tuple[dict[str, Any], ...] = ()
+    extended_claim: dict[str, Any] | None = None
+    #: ``[{"zone": id, "amount": {resource: quantity}}]``.
+    numa_zones: tuple[dict[str, Any], ...] = ()
+    node_pool: str = ""
+
+
+class Eviction(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod is to be deleted to make room, or because its gang is broken."""
+
+    pod: PodRef
+    action: str
+    message: str
+    #: Pods evicted by the same decision, this one included.
+    gang_size: int = 1
+    #: The pod group (``namespace/name``) that profits; empty for a stale gang.
+    evictor: str = ""
+
+
+class Nomination(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod waits for resources that are being released on a node."""
+
+    pod: PodRef
+    node: str
+
+
+class Reason(StrEnum):
+    """Why a pod group does not run."""
+
+    POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
+    OVER_LIMIT = "OverLimit"
+    NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
+    PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
+    QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
+    NOT_ENOUGH_RESOURCES = "Not enough resources for the workload"
+    INVALID_POD_GROUP = "InvalidPodGroup"
+    NOT_READY = "NotReady"
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason, with its message and, for queue checks, the amounts behind it (JSON as in the CRD)."""
+
+    reason: str
+    message: str
+    details: dict[str, Any] | None = None
+
+
+class Outcome(IntEnum):
+    """How a pod group left the cycle; the values are the wire's."""
+
+    #: Nothing of it is pending.
+    SETTLED = 0
+    #: Binds were decided this cycle.
+    PLACED = 1
+    #: It waits for resources being released.
+    PIPELINED = 2
+    #: Tried, and does not fit.
+    UNSCHEDULABLE = 3
+    #: Fewer pods exist than its minimum.
+    NOT_READY = 4
+
+
+class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cycle found about one pod group. Published only when it differs from the cycle before."""
+
+    pod_group: str
+    outcome: Outcome
+    message: str = ""
+    explanations: tuple[Explanation, ...] = ()
+    #: Pod key -> message, for the pods that could not be placed.
+    pod_messages: dict[str, str] = {}
+    #: Pods whose subgroup does not exist.
+    invalid_pods: tuple[str, ...] = ()
+    stale: bool = False
+    #: Annotations to set (value) or to remove (None): stale, last start, last eviction.
+    annotations: dict[str, str | None] = {}
+    #: Whether conditions may be written: false while any of its pods is actively allocated.
+    write_condition: bool = True
+    #: All conditions of this group are to be removed.
+    clear_conditions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueShare:
+    """One queue in the division: triples are (CPU millicores, memory bytes, GPU devices); -1 is unlimited."""
+
+    queue: str
+    display_name: str
+    parent: str
+    priority: int
+    deserved: tuple[float, float, float]
+    limit: tuple[float, float, float]
+    over_quota_weight: tuple[float, float, float]
+    fair_share: tuple[float, float, float]
+    allocated: tuple[float, float, float]
+    allocated_non_preemptible: tuple[float, float, float]
+    requested: tuple[float, float, float]
+    usage: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleResult:
+    """Everything one cycle decided, in the order in which it was decided."""
+
+    binds: tuple[BindDecision, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    nominations: tuple[Nomination, ...] = ()
+    outcomes: tuple[PodGroupOutcome, ...] = ()
+    shares: tuple[QueueShare, ...] = ()
+    #: Unix seconds at which time alone may change what would be decided (minimum runtime, delays,
+    #: staleness). 0: unknown, so soon, while anything is pending; infinite: only when told anything new.
+    next_due: float = 0.0
+    #: Seconds by phase: ``open``, each action by name, ``close``.
+    timings: dict[str, float] = field(default_factory=dict)
+    #: Counters by (metric name, label values) to be added to the scheduler's metrics.
+    counters: dict[tuple[str, ...], float] = field(default_factory=dict)

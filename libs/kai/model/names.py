@@ -1,0 +1,100 @@
+"""Every CRD, label, annotation and well-known object name, once.
+
+These strings are contractual: users, charts and dashboards depend on them.
+"""
+
+from typing import Final
+
+# --- API groups and versions -------------------------------------------------------------------
+SCHEDULING_GROUP: Final = "scheduling.run.ai"
+KAI_GROUP: Final = "kai.scheduler"
+QUEUE_API_VERSION: Final = "scheduling.run.ai/v2"
+POD_GROUP_API_VERSION: Final = "scheduling.run.ai/v2alpha2"
+BIND_REQUEST_API_VERSION: Final = "scheduling.run.ai/v1alpha2"
+TOPOLOGY_API_VERSION: Final = "kai.scheduler/v1alpha1"
+CONFIG_API_VERSION: Final = "kai.scheduler/v1"
+
+# --- installation ------------------------------------------------------------------------------
+SCHEDULER_NAME: Final = "kai-scheduler"
+NAMESPACE: Final = "kai-scheduler"
+RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
+RESERVATION_SERVICE_ACCOUNT: Final = "kai-resource-reservation"
+RESERVATION_APP: Final = "kai-resource-reservation"
+SCALE_ADJUST_NAMESPACE: Final = "kai-scale-adjust"
+SCALING_POD_APP: Final = "scaling-pod"
+DEFAULT_PARENT_QUEUE: Final = "default-parent-queue"
+DEFAULT_QUEUE: Final = "default-queue"
+DEFAULT_SHARD: Final = "default"
+
+# --- labels and annotations on pods and workloads ----------------------------------------------
+QUEUE_LABEL: Final = "kai.scheduler/queue"
+PROJECT_LABEL: Final = "project"
+USER_KEY: Final = "user"
+NODE_POOL_LABEL: Final = "kai.scheduler/node-pool"
+PRIORITY_CLASS_LABEL: Final = "priorityClassName"
+PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
+PREEMPTION_DELAY: Final = "kai.scheduler/preemption-delay"
+STALENESS_GRACE_PERIOD: Final = "kai.scheduler/staleness-grace-period"
+BATCH_MIN_MEMBER: Final = "kai.scheduler/batch-min-member"
+TOPOLOGY: Final = "kai.scheduler/topology"
+TOPOLOGY_REQUIRED: Final = "kai.scheduler/topology-required-placement"
+TOPOLOGY_PREFERRED: Final = "kai.scheduler/topology-preferred-placement"
+SEGMENT_SIZE: Final = "kai.scheduler/segment-size"
+SEGMENT_TOPOLOGY_REQUIRED: Final = "kai.scheduler/segment-topology-required-placement"
+SEGMENT_TOPOLOGY_PREFERRED: Final = "kai.scheduler/segment-topology-preferred-placement"
+SKIP_POD_GROUPER: Final = "kai.scheduler/skip-podgrouper"
+POD_GROUP_ANNOTATION: Final = "pod-group-name"
+SUBGROUP_LABEL: Final = "kai.scheduler/subgroup-name"
+TASK_PRIORITY_LABEL: Final = "kai.scheduler/task-priority"
+GPU_FRACTION: Final = "gpu-fraction"
+GPU_MEMORY: Final = "gpu-memory"
+GPU_FRACTION_NUM_DEVICES: Final = "gpu-fraction-num-devices"
+GPU_FRACTION_CONTAINER: Final = "gpu-fraction-container-name"
+MPS: Final = "mps"
+SHARED_GPU_CONFIGMAP: Final = "runai/shared-gpu-configmap"
+RECEIVED_RESOURCE_TYPE: Final = "received-resource-type"
+GPU_GROUP_LABEL: Final = "runai-gpu-group"
+MULTI_GPU_GROUP_PREFIX: Final = "runai-gpu-group/"
+RESERVED_GPU: Final = "run.ai/reserve_for_gpu_index"
+NUMA_PREDICTED: Final = "kai.scheduler/numa-placement-predicted"
+NUMA_OBSERVED: Final = "kai.scheduler/numa-placement-observed"
+APP_LABEL: Final = "app"
+KUBEFLOW_JOB_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
+RAY_NODE_TYPE_LABEL: Final = "ray.io/node-type"
+
+# --- on pod groups -----------------------------------------------------------------------------
+TOP_OWNER_METADATA: Final = "kai.scheduler/top-owner-metadata"
+STALE_TIMESTAMP: Final = "kai.scheduler/stale-podgroup-timestamp"
+LAST_START_TIMESTAMP: Final = "kai.scheduler/last-start-timestamp"
+LAST_EVICTION_TIMESTAMP: Final = "kai.scheduler/last-eviction-timestamp"
+
+# --- on nodes ----------------------------------------------------------------------------------
+GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+AMD_VRAM_LABEL_PREFIX: Final = "beta.amd.com/gpu.vram."
+GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
+MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
+CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"
+GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
+MIG_WORKER_LABEL: Final = "node-role.kubernetes.io/mig-enabled"
+
+# --- resources ---------------------------------------------------------------------------------
+NVIDIA_GPU: Final = "nvidia.com/gpu"
+AMD_GPU: Final = "amd.com/gpu"
+MIG_PREFIX: Final = "nvidia.com/mig-"
+GPU_MEMORY_RESOURCE: Final = "run.ai/gpu.memory"
+
+# --- container environment ---------------------------------------------------------------------
+NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+GPU_PORTION: Final = "GPU_PORTION"
+RUNAI_NUM_OF_GPUS: Final = "RUNAI_NUM_OF_GPUS"
+CUDA_DEVICE_MEMORY_LIMIT: Final = "CUDA_DEVICE_MEMORY_LIMIT"
+
+# --- between our processes ---------------------------------------------------------------------
+ENDPOINT_ANNOTATION: Final = "kai.scheduler/endpoint"
+"""On the scheduler's Lease: ``host:port`` of the leader's gRPC server."""
+EPOCH_ANNOTATION: Final = "kai.scheduler/epoch"
+"""On the same Lease: the resource version of the write that won it; greater for every later leader."""
+RESERVATION_CLAIM_PREFIX: Final = "claim.kai.scheduler/"
+"""On reservation pods, with a pod's uid added: ``<Unix seconds> <namespace>/<name>``, until when."""
+RESERVED_BY: Final = "kai.scheduler/reserved-by"
+"""On reservation pods: the binder that made it, which is the first to look after it."""

@@ -1,0 +1,115 @@
+"""Traces: nodes and pods as CSV files.
+
+Nodes have the columns ``sn`` (name), ``cpu_milli``, ``memory_mib``, ``gpu`` (devices) and ``model``; pods
+``name``, ``cpu_milli``, ``memory_mib``, ``num_gpu``, ``gpu_milli`` (of each device, 1000 is a whole one) and
+``gpu_spec`` (allowed models separated by ``|``, empty for any). Further columns are ignored.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kai.engine.packing import Shape
+
+T = TypeVar("T")
+
+_WHOLE_MILLI: Final = 1000
+
+
+class InvalidTrace(ValueError):
+    """A file is not a trace; the message names file, line and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceNode:
+    """A node: CPU in millicores, memory in MiB."""
+
+    name: str
+    cpu: float
+    memory: float
+    gpus: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Nodes by name, and the shapes of the pods, one for each pod; node groups are GPU models."""
+
+    nodes: tuple[TraceNode, ...]
+    models: tuple[str, ...]
+    pods: tuple[Shape, ...]
+
+    @property
+    def gpus(self) -> int:
+        """Devices in the cluster."""
+        return sum(node.gpus for node in self.nodes)
+
+
+def read_trace(nodes: Path, pods: Path) -> Trace:
+    """Read both files.
+
+    Raises:
+        InvalidTrace: a column is missing, a value makes no sense, or there is nothing to pack.
+    """
+    found = sorted(_rows(nodes, _node), key=lambda node: node.name)
+    models = tuple(sorted({node.model for node in found}))
+    group = {model: at for at, model in enumerate(models)}
+    shapes = tuple(_rows(pods, lambda row: _shape(row, group)))
+    trace = Trace(tuple(found), models, shapes)
+    if not trace.gpus:
+        raise InvalidTrace(f"{nodes}: there are no GPUs (column gpu)")
+    if not any(shape.devices for shape in shapes):
+        raise InvalidTrace(f"{pods}: no pod asks for a GPU (columns num_gpu and gpu_milli)")
+    return trace
+
+
+def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> Iterator[T]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for number, row in enumerate(csv.DictReader(file), 2):
+                try:
+                    yield read(row)
+                except KeyError as error:
+                    raise InvalidTrace(f"{path}: column {error.args[0]!r} is missing") from None
+                except (TypeError, ValueError) as error:
+                    raise InvalidTrace(f"{path}, line {number}: {error}") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidTrace(f"{path}: {error}") from None
+
+
+def _node(row: dict[str, str]) -> TraceNode:
+    return TraceNode(
+        row["sn"],
+        _amount(row, "cpu_milli"),
+        _amount(row, "memory_mib"),
+        int(_amount(row, "gpu")),
+        row["model"],
+    )
+
+
+def _shape(row: dict[str, str], group: dict[str, int]) -> Shape:
+    devices, milli = int(_amount(row, "num_gpu")), int(_amount(row, "gpu_milli"))
+    if devices and not 0 < milli <= _WHOLE_MILLI:
+        raise ValueError(f"gpu_milli is {milli}; it must be within 1 and 1000")
+    allowed = [model for model in (row.get("gpu_spec") or "").split("|") if model]
+    return Shape(
+        cpu=_amount(row, "cpu_milli"),
+        memory=_amount(row, "memory_mib"),
+        devices=devices,
+        portion=milli / _WHOLE_MILLI if devices else 1.0,
+        groups=frozenset(group[model] for model in allowed if model in group) if allowed else None,
+    )
+
+
+def _amount(row: dict[str, Any], column: str) -> float:
+    try:
+        amount = float(row[column] or 0)
+    except ValueError:
+        raise ValueError(f"{column} is {row[column]!r}, not a number") from None
+    if amount < 0:
+        raise ValueError(f"{column} is negative")
+    return amount

@@ -1,0 +1,101 @@
+"""The file itself: a zip with one ``snapshot.json``, as the original's ``/get-snapshot`` gives it."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from kai.snapshot.times import rfc3339, seconds
+
+FILE: Final = "snapshot.json"
+#: Only these are in the past for certain: a deletion timestamp is when the grace period ends.
+_PAST: Final = re.compile(
+    rb'"(?:creationTimestamp|lastTransitionTime|lastHeartbeatTime|startTime|startedAt)"\s*:\s*"([^"]{1,40})"'
+)
+
+
+class ArchiveError(ValueError):
+    """The file is not a snapshot file; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What a snapshot file says, as it stands there."""
+
+    config: Mapping[str, Any] | None
+    params: Mapping[str, Any] | None
+    raw_objects: Mapping[str, Sequence[Any] | None]
+    discovery: Mapping[str, Any] | None = None
+    #: Unix seconds; 0 if nothing in the file has a time.
+    taken_at: float = 0.0
+
+
+def read(data: bytes) -> Archive:
+    """Read a snapshot file: the zip, or the JSON in it.
+
+    A file of the original does not say when it was taken; then it is the newest time that an object has.
+
+    Raises:
+        ArchiveError: it is neither.
+    """
+    text = _unpacked(data)
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ArchiveError(f"{FILE} is not JSON: {error}") from error
+    raw = _object(found, "rawObjects") if isinstance(found, dict) else None
+    if raw is None:
+        raise ArchiveError(f"{FILE} has no rawObjects; is it a snapshot of a scheduler?")
+    for kind, objects in raw.items():
+        if objects is not None and not isinstance(objects, list):
+            raise ArchiveError(f"rawObjects.{kind} must be a list")
+    return Archive(
+        config=_object(found, "config"),
+        params=_object(found, "schedulerParams"),
+        raw_objects=raw,
+        discovery=_object(found, "discovery"),
+        taken_at=seconds(found.get("takenAt")) or _newest_time(text),
+    )
+
+
+def write(archive: Archive) -> bytes:
+    """The zip; what :func:`read` and the tools of the original read."""
+    document: dict[str, Any] = {
+        "config": archive.config,
+        "schedulerParams": archive.params,
+        "rawObjects": archive.raw_objects,
+        "discovery": archive.discovery or {"serverVersion": None, "resources": None},
+    }
+    if archive.taken_at:
+        document["takenAt"] = rfc3339(archive.taken_at)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(FILE, msgspec.json.encode(document))
+    return buffer.getvalue()
+
+
+def _unpacked(data: bytes) -> bytes:
+    if not data.startswith(b"PK"):
+        return data
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            return packed.read(FILE)
+    except (KeyError, zipfile.BadZipFile, EOFError) as error:
+        raise ArchiveError(f"no {FILE} can be read from the zip: {error}") from error
+
+
+def _object(document: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    value = document.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise ArchiveError(f"{key} must be an object")
+    return value
+
+
+def _newest_time(text: bytes) -> float:
+    return max((seconds(each.decode("ascii", "replace")) for each in set(_PAST.findall(text))), default=0.0)

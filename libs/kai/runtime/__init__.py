@@ -1,0 +1,17 @@
+"""Settings, life cycle, health and webhook server of a service process."""
+
+from kai.runtime.service import FatalError, Host, Service, freeze_garbage, run
+from kai.runtime.settings import Duration, Listen, LogLevel, ServiceSettings, SettingsError
+
+__all__ = [
+    "Duration",
+    "FatalError",
+    "Host",
+    "Listen",
+    "LogLevel",
+    "Service",
+    "ServiceSettings",
+    "SettingsError",
+    "freeze_garbage",
+    "run",
+]

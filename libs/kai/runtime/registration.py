@@ -1,0 +1,134 @@
+"""What to tell the API server about our webhooks: which objects it shall ask about, and whom.
+
+The chart renders the same objects; a test compares the two.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kai.model import names
+from kai.model.objects import Json
+
+MUTATE_POD: Final = "/mutate--v1-pod"
+VALIDATE_POD: Final = "/validate--v1-pod"
+VALIDATE_TOPOLOGY: Final = "/validate-kai-scheduler-v1alpha1-topology"
+VALIDATE_QUEUE: Final = "/validate-scheduling-run-ai-v2-queue"
+VALIDATE_POD_GROUP: Final = "/validate-scheduling-run-ai-v2alpha2-podgroup"
+
+ADMISSION: Final = "admission"
+QUEUE_CONTROLLER: Final = "queue-controller"
+POD_GROUP_CONTROLLER: Final = "podgroup-controller"
+
+#: ``clientConfig`` of a service's path: where it is, and the authorities to check it by.
+ClientConfig = Callable[[str, str], Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodScope:
+    """Which pods we are asked about. All conditions must hold."""
+
+    namespace: str = names.NAMESPACE
+    scheduler_name: str = names.SCHEDULER_NAME
+    queue_label_key: str = names.QUEUE_LABEL
+    #: Only namespaces that have the queue label.
+    queue_label_selector: bool = False
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+
+    def selectors(self) -> Json:
+        """As fields of a webhook. Our own namespace is left out: a webhook cannot admit itself."""
+        excluded = ["kube-system", self.namespace]
+        expressions: list[Json] = [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
+        ]
+        if self.queue_label_selector:
+            expressions.append({"key": self.queue_label_key, "operator": "Exists"})
+        namespaces: Json = {"matchExpressions": expressions}
+        if self.namespace_labels:
+            namespaces["matchLabels"] = dict(self.namespace_labels)
+        selectors: Json = {
+            "namespaceSelector": namespaces,
+            "matchConditions": [
+                {
+                    "name": "scheduler-name-match",
+                    "expression": f"object.spec.schedulerName == '{self.scheduler_name}'",
+                }
+            ],
+        }
+        if self.pod_labels:
+            selectors["objectSelector"] = {"matchLabels": dict(self.pod_labels)}
+        return selectors
+
+
+def webhook_configurations(client_config: ClientConfig, scope: PodScope | None = None) -> list[Json]:
+    """All webhook configuration objects of an installation."""
+    scope = scope or PodScope()
+    service = f"{ADMISSION}.{scope.namespace}.svc"
+    pods = _rule("", "v1", "pods", "Namespaced")
+    topologies = _rule(names.KAI_GROUP, "v1alpha1", "topologies", "Cluster")
+    queues = _rule(names.SCHEDULING_GROUP, "v2", "queues", "Cluster")
+    pod_groups = _rule(names.SCHEDULING_GROUP, "v2alpha2", "podgroups", "Namespaced")
+
+    mutate = _webhook(service, client_config(ADMISSION, MUTATE_POD), {**pods, "operations": ["CREATE"]})
+    return [
+        _configuration(
+            "Mutating",
+            "mutating-kai-admission",
+            {**mutate, **scope.selectors(), "reinvocationPolicy": "IfNeeded"},
+        ),
+        _configuration(
+            "Validating",
+            "validating-kai-admission",
+            {**_webhook(service, client_config(ADMISSION, VALIDATE_POD), pods), **scope.selectors()},
+            _webhook(f"topology.{service}", client_config(ADMISSION, VALIDATE_TOPOLOGY), topologies),
+        ),
+        _configuration(
+            "Validating",
+            "kai-queue-validation-v2",
+            _webhook(
+                "queue-validation.kai.scheduler",
+                client_config(QUEUE_CONTROLLER, VALIDATE_QUEUE),
+                {**queues, "operations": ["CREATE", "UPDATE", "DELETE"]},
+            ),
+        ),
+        _configuration(
+            "Validating",
+            "kai-podgroup-validation-v2alpha2",
+            _webhook(
+                "podgroup-validation.kai.scheduler",
+                client_config(POD_GROUP_CONTROLLER, VALIDATE_POD_GROUP),
+                pod_groups,
+            ),
+        ),
+    ]
+
+
+def _rule(group: str, version: str, plural: str, scope: str) -> Json:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": [plural],
+        "operations": ["CREATE", "UPDATE"],
+        "scope": scope,
+    }
+
+
+def _webhook(name: str, client_config: Json, rule: Json) -> Json:
+    return {
+        "name": name,
+        "clientConfig": client_config,
+        "rules": [rule],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _configuration(kind: str, name: str, *webhooks: Json) -> Json:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": list(webhooks),
+    }

@@ -1,0 +1,276 @@
+"""Settings of a service: flags, then environment, then file, then defaults.
+
+A field ``schedule_period`` is the flag ``--schedule-period``, the variable ``KAI_SCHEDULE_PERIOD``
+and the key ``schedule_period`` (or ``schedule-period``) of the YAML file given with ``--config``.
+What is invalid or unknown ends the process with status 2 and one line that names the place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NoReturn, Self
+
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from kai.model import duration, names
+from kai.observe import ObserveSettings
+from kai.runtime import flags
+
+_LEVELS = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
+
+
+def _parse_duration(value: object) -> object:
+    """Seconds from a number (``90``, ``1.5``) or from Go's notation (``1m30s``)."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return duration.parse(value.strip())
+
+
+def _parse_level(value: object) -> object:
+    """A level name, or a verbosity number: 4 and more is debug, less is info."""
+    text = str(value).strip().lower()
+    if text in _LEVELS:
+        return text
+    if text.lstrip("-").isdigit():
+        return "debug" if int(text) >= 4 else "info"
+    raise ValueError("allowed are debug, info, warning, error or a verbosity number")
+
+
+def _parse_listen(value: object) -> object:
+    """``host:port``, ``:port`` or a bare port."""
+    text = str(value).strip()
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise ValueError("write host:port, :port or a port; port 0 takes any free one")
+    return f"{host}:{port}"
+
+
+def _parse_redis(value: object) -> object:
+    text = str(value).strip()
+    if text and not text.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("write redis://host:port/db, rediss://… or unix://…, or nothing to work without")
+    return text
+
+
+#: Seconds; Go's notation is understood.
+Duration = Annotated[float, BeforeValidator(_parse_duration)]
+LogLevel = Annotated[str, BeforeValidator(_parse_level)]
+RedisUrl = Annotated[str, BeforeValidator(_parse_redis)]
+#: ``host:port``; an empty host means all interfaces.
+Listen = Annotated[str, BeforeValidator(_parse_listen)]
+
+
+class SettingsError(Exception):
+    """A setting is invalid or unknown; the message names it and says what is allowed."""
+
+
+class ServiceSettings(BaseSettings):
+    """What every service can be told. Subclasses add fields, and flags under other names."""
+
+    model_config = SettingsConfigDict(env_prefix="KAI_", extra="forbid", frozen=True, env_ignore_empty=True)
+
+    #: Flag name -> field, for flags not named like their field.
+    flag_names: ClassVar[dict[str, str]] = {
+        "metrics-bind-address": "metrics_listen",
+        "metrics-listen-address": "metrics_listen",
+        "listen-address": "metrics_listen",
+        "health-probe-bind-address": "health_listen",
+        "zap-log-level": "log_level",
+        "v": "log_level",
+    }
+    #: Flags that are understood and have no effect here.
+    ignored_flags: ClassVar[frozenset[str]] = frozenset(
+        {
+            "qps", "burst", "rate-limiter-base-delay", "rate-limiter-max-delay", "zap-devel", "zap-encoder",
+            "zap-stacktrace-level", "zap-time-encoding", "feature-gates", "log-flush-frequency",
+            "skip-controller-name-validation",
+        }
+    )  # fmt: skip
+
+    kubeconfig: str = Field(
+        "", description="kubeconfig file; default KUBECONFIG, ~/.kube/config or the pod's service account"
+    )
+    context: str = Field("", description="context of the kubeconfig; default its current one")
+    namespace: str = Field(names.NAMESPACE, description="namespace of the installation (Leases)")
+    scheduler_name: str = Field(
+        names.SCHEDULER_NAME, description="spec.schedulerName of the pods that are ours"
+    )
+    log_level: LogLevel = Field("info", description="debug, info, warning or error")
+    log_json: bool | None = Field(None, description="log JSON; default unless stderr is a terminal")
+    health_listen: Listen = Field(":8081", description="host:port of /healthz and /readyz")
+    metrics_listen: Listen = Field(":8080", description="host:port of /metrics; may equal that of health")
+    redis_url: RedisUrl = Field("", description="redis://host:port/db; empty: work without Redis")
+    leader_elect: bool = Field(False, description="let only one of several replicas work")
+    lease_duration: Duration = Field(15.0, gt=0, description="how long leadership lasts without renewal")
+    lease_renew_deadline: Duration = Field(10.0, gt=0, description="how long renewal may fail")
+    lease_retry_period: Duration = Field(2.0, gt=0, description="time between renewals")
+    connect_timeout: Duration = Field(
+        30.0, ge=0, description="how long to wait for an API server at the start"
+    )
+    drain_timeout: Duration = Field(20.0, ge=0, description="time to finish work after SIGTERM")
+
+    #: Flags given that have no effect, for a note in the log.
+    _ignored: tuple[str, ...] = ()
+
+    @property
+    def observe(self) -> ObserveSettings:
+        """How to log."""
+        return ObserveSettings(level=logging.getLevelName(self.log_level.upper()), json=self.log_json)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Flags that were given and have no effect."""
+        return self._ignored
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what we were given and the environment; the file is read by :meth:`parse`."""
+        return init_settings, env_settings
+
+    @classmethod
+    def load(cls, argv: list[str] | None = None) -> Self:
+        """The settings of this process. Prints and ends with 2 on what is invalid, with 0 on ``--help``."""
+        arguments = sys.argv[1:] if argv is None else argv
+        if any(argument in ("--help", "-help", "-h") for argument in arguments):
+            sys.stdout.write(cls.help())
+            raise SystemExit(0)
+        try:
+            return cls.parse(arguments)
+        except SettingsError as error:
+            _refuse(error)
+
+    @classmethod
+    def parse(cls, arguments: list[str]) -> Self:
+        """The settings from these arguments, the environment and the file.
+
+        Raises:
+            SettingsError: something is invalid or unknown.
+        """
+        given, path, ignored = cls._read_flags(arguments)
+        from_file = cls._read_file(path) if path else {}
+        # The environment stands between file and flags, so the file fills only what it leaves open.
+        open_fields = {
+            key: value for key, value in from_file.items() if not os.environ.get(f"KAI_{key.upper()}")
+        }
+        try:
+            settings = cls(**{**open_fields, **given})
+        except ValidationError as error:
+            raise SettingsError(cls._explain(error, given, from_file, path)) from None
+        settings._ignored = ignored
+        return settings
+
+    @classmethod
+    def help(cls) -> str:
+        """All flags with their defaults."""
+        lines = [
+            "Every flag is an environment variable KAI_<NAME> and a key of the --config file as well.",
+            "",
+        ]
+        lines.append("  --config FILE\n        YAML file with settings")
+        for field, info in sorted(cls.model_fields.items()):
+            shown = info.get_default(call_default_factory=True)
+            default = "" if shown in (None, "", {}, []) else f" (default {shown})"
+            others = sorted(
+                name for name, of in cls._flag_fields().items() if of == field and name != _flag(field)
+            )
+            also = f" (also {', '.join(f'--{name}' for name in others)})" if others else ""
+            lines.append(f"  --{_flag(field)}{also}\n        {info.description or ''}{default}")
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def _flag_fields(cls) -> dict[str, str]:
+        """All flag names with their fields."""
+        found: dict[str, str] = {}
+        for base in reversed(cls.__mro__):
+            found |= vars(base).get("flag_names", {})
+        return found | {_flag(field): field for field in cls.model_fields}
+
+    @classmethod
+    def _ignored_flags(cls) -> set[str]:
+        found: set[str] = set()
+        for base in cls.__mro__:
+            found |= vars(base).get("ignored_flags", frozenset())
+        return found
+
+    @classmethod
+    def _read_flags(cls, arguments: list[str]) -> tuple[dict[str, str], str, tuple[str, ...]]:
+        fields = cls._flag_fields()
+        ignored = cls._ignored_flags() - fields.keys()
+        switches = {flag for flag, field in fields.items() if _is_switch(cls.model_fields[field].annotation)}
+        try:
+            values = flags.parse(
+                arguments,
+                known=[*fields, *ignored, "config"],
+                switches=switches | {"zap-devel", "skip-controller-name-validation"},
+            )
+        except flags.FlagError as error:
+            raise SettingsError(str(error)) from None
+        path = values.pop("config", "") or os.environ.get("KAI_CONFIG", "")
+        given = {fields[name]: value for name, value in values.items() if name in fields}
+        return given, path, tuple(sorted(name for name in values if name in ignored))
+
+    @classmethod
+    def _read_file(cls, path: str) -> dict[str, Any]:
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SettingsError(f"--config {path} cannot be read: {error}") from None
+        if content is None:
+            return {}
+        if not isinstance(content, dict):
+            raise SettingsError(f"--config {path} must hold a mapping of setting to value")
+        values = {str(key).replace("-", "_"): value for key, value in content.items()}
+        for key in values:
+            if key not in cls.model_fields:
+                hint = flags.suggestion(key, cls.model_fields)
+                raise SettingsError(f"{path}: unknown setting {key}{hint}; see --help")
+        return values
+
+    @classmethod
+    def _explain(
+        cls, error: ValidationError, given: dict[str, str], from_file: dict[str, Any], path: str
+    ) -> str:
+        """One line per complaint, each naming the place that the value came from."""
+        lines = []
+        for problem in error.errors(include_url=False, include_context=False):
+            field = str(problem["loc"][0]) if problem["loc"] else ""
+            variable = f"KAI_{field.upper()}"
+            if field in given:
+                place = f"--{_flag(field)}"
+            elif os.environ.get(variable):
+                place = variable
+            elif field in from_file:
+                place = f"{path}: {field}"
+            else:
+                place = f"--{_flag(field)}" if field else cls.__name__
+            message = problem["msg"].removeprefix("Value error, ")
+            lines.append(f"{place}={problem['input']!r}: {message}" if field else message)
+        return "; ".join(lines)
+
+
+def _flag(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _is_switch(annotation: Any) -> bool:
+    return annotation is bool or annotation == bool | None
+
+
+def _refuse(error: SettingsError) -> NoReturn:
+    sys.stderr.write(f"error: {error}\n")
+    raise SystemExit(2)

@@ -1,0 +1,235 @@
+"""An HTTPS server for admission webhooks (AdmissionReview, admission.k8s.io/v1).
+
+A handler gets the request and answers whether it is allowed, with warnings and, if it mutates, the
+JSON patch. Certificates are files, read again when they change; where they do not exist yet the
+server waits for them and is not ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from kai.runtime.health import Health, listen_on, split_address
+
+Json = dict[str, Any]
+
+#: etcd takes 1.5 MiB; a review may carry an object twice.
+MAX_BODY_BYTES = 8 * 2**20
+CERTIFICATE_POLL_SECONDS = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+class GroupVersionKind(msgspec.Struct):
+    """A kind in an API version."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class UserInfo(msgspec.Struct):
+    """Who asks."""
+
+    username: str = ""
+    groups: list[str] | None = None
+
+
+class AdmissionRequest(msgspec.Struct, rename="camel"):
+    """What somebody wants to do. ``object`` is None for a deletion, ``old_object`` for a creation."""
+
+    uid: str
+    operation: str
+    kind: GroupVersionKind = msgspec.field(default_factory=GroupVersionKind)
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: UserInfo = msgspec.field(default_factory=UserInfo)
+    object: Json | None = None
+    old_object: Json | None = None
+    dry_run: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionResponse:
+    """Our answer. ``patch`` is a list of JSON patch operations; empty changes nothing."""
+
+    allowed: bool = True
+    message: str = ""
+    code: int = 403
+    reason: str = "Forbidden"
+    warnings: tuple[str, ...] = ()
+    patch: list[Json] = field(default_factory=list)
+
+
+#: May be a coroutine function, too.
+Handler = Callable[[AdmissionRequest], AdmissionResponse | Awaitable[AdmissionResponse]]
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    request: AdmissionRequest
+    api_version: str = "admission.k8s.io/v1"
+    kind: str = "AdmissionReview"
+
+
+_REVIEW = msgspec.json.Decoder(_Review)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """Where certificate chain and key are, in PEM."""
+
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def in_directory(cls, directory: str) -> CertificateFiles:
+        """As a Secret of type ``kubernetes.io/tls`` is mounted."""
+        return cls(Path(directory) / "tls.crt", Path(directory) / "tls.key")
+
+    def stamp(self) -> tuple[float, float] | None:
+        """Changes whenever the files do; None while one is missing."""
+        try:
+            return self.certificate.stat().st_mtime, self.key.stat().st_mtime
+        except OSError:
+            return None
+
+
+class WebhookServer:
+    """Serves ``handlers`` by path. Give :meth:`run` to a task group."""
+
+    def __init__(
+        self,
+        handlers: dict[str, Handler],
+        *,
+        listen: str,
+        certificates: CertificateFiles,
+        health: Health | None = None,
+        registry: CollectorRegistry | None = None,
+        flag: str = "--webhook-listen",
+    ) -> None:
+        self.started = asyncio.Event()
+        #: ``(host, port)`` that was bound, once started.
+        self.address = ("", 0)
+        self._handlers = handlers
+        self._listen = listen
+        self._certificates = certificates
+        self._flag = flag
+        metrics = registry or CollectorRegistry()
+        self._reviews = Counter(
+            "kai_webhook_reviews", "Admission reviews", ("path", "result"), registry=metrics
+        )
+        self._duration = Histogram(
+            "kai_webhook_duration_seconds",
+            "Time to answer an admission review",
+            ("path",),
+            buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0),
+            registry=metrics,
+        )
+        if health is not None:
+            health.add("webhook", lambda: self.started.is_set() or "waiting for its certificate")
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            ListenError: the address cannot be bound.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        stamp = await self._wait_for_certificate(context)
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        for path in self._handlers:
+            app.router.add_post(path, self._answer)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
+        await runner.setup()
+        try:
+            host, port = split_address(self._listen)
+            self.address = await listen_on(runner, host, port, flag=self._flag, ssl_context=context)
+            self.started.set()
+            _log.info(
+                "webhook serves", address=f"{self.address[0]}:{self.address[1]}", paths=list(self._handlers)
+            )
+            while True:
+                await asyncio.sleep(CERTIFICATE_POLL_SECONDS)
+                stamp = self._reload(context, stamp)
+        finally:
+            await runner.cleanup()
+
+    async def _wait_for_certificate(self, context: ssl.SSLContext) -> tuple[float, float] | None:
+        told = False
+        while True:
+            stamp = self._reload(context, None)
+            if stamp is not None:
+                return stamp
+            if not told:
+                _log.warning("webhook waits for its certificate", file=str(self._certificates.certificate))
+                told = True
+            await asyncio.sleep(1.0)
+
+    def _reload(
+        self, context: ssl.SSLContext, loaded: tuple[float, float] | None
+    ) -> tuple[float, float] | None:
+        """Load the files if they changed; new connections then get the new certificate."""
+        stamp = self._certificates.stamp()
+        if stamp is None or stamp == loaded:
+            return loaded
+        files = (self._certificates.certificate, self._certificates.key)
+        try:
+            # A context that failed to load serves nobody any more, so one to throw away goes first.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+            context.load_cert_chain(*files)
+        except (ssl.SSLError, OSError) as error:
+            # Half of a rotation: the next look will find both files new.
+            _log.warning(
+                "certificate not usable yet", file=str(self._certificates.certificate), error=str(error)
+            )
+            return loaded
+        if loaded is not None:
+            _log.info("certificate renewed", file=str(self._certificates.certificate))
+        return stamp
+
+    async def _answer(self, http: web.Request) -> web.Response:
+        body = await http.read()
+        try:
+            request = _REVIEW.decode(body).request
+        except msgspec.DecodeError as error:
+            self._reviews.labels(http.path, "malformed").inc()
+            return web.Response(status=400, text=f"not an AdmissionReview: {error}")
+        with self._duration.labels(http.path).time():
+            try:
+                answer = self._handlers[http.path](request)
+                response = answer if isinstance(answer, AdmissionResponse) else await answer
+            except Exception:  # noqa: BLE001 (the API server decides by its failure policy)
+                _log.exception(
+                    "webhook failed", path=http.path, name=request.name, namespace=request.namespace
+                )
+                self._reviews.labels(http.path, "error").inc()
+                return web.Response(status=500, text="internal error; see the log of the webhook")
+        self._reviews.labels(http.path, "allowed" if response.allowed else "denied").inc()
+        return web.Response(body=encode_review(request, response), content_type="application/json")
+
+
+def encode_review(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
+    """The AdmissionReview that answers ``request``."""
+    said: Json = {"uid": request.uid, "allowed": response.allowed}
+    if not response.allowed:
+        said["status"] = {"code": response.code, "reason": response.reason, "message": response.message}
+    if response.warnings:
+        said["warnings"] = list(response.warnings)
+    if response.allowed and response.patch:
+        said["patchType"] = "JSONPatch"
+        said["patch"] = base64.b64encode(msgspec.json.encode(response.patch)).decode()
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": said}
+    return msgspec.json.encode(review)

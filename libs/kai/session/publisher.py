@@ -1,0 +1,86 @@
+"""Publishing in the background: bounded, in order, and never waited for.
+
+While Redis is away sessions are dropped (oldest first) and counted. Each carries all that is in flight,
+so that a Redis that comes back empty is right again with the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from kai.kube.backoff import Backoff
+from kai.session.cache import Publication, SessionCache
+from kai.session.errors import CacheUnavailable, Fenced
+
+WAITING_AT_MOST: Final = 64
+
+_log = structlog.get_logger(__name__)
+
+
+class PublisherMetrics:
+    """How the session cache does."""
+
+    def __init__(self, registry: CollectorRegistry, *, namespace: str = "kai") -> None:
+        self.up = Gauge(
+            f"{namespace}_session_cache_up", "Whether the last write to Redis succeeded", registry=registry
+        )
+        self.published = Counter(
+            f"{namespace}_session_cache_published_total", "Sessions written to Redis", registry=registry
+        )
+        self.dropped = Counter(
+            f"{namespace}_session_cache_dropped_total",
+            "Sessions not written to Redis because it was away or too slow",
+            registry=registry,
+        )
+
+
+class SessionPublisher:
+    """Takes sessions with :meth:`offer`, which returns at once, and writes them while :meth:`run` runs."""
+
+    def __init__(self, cache: SessionCache, *, metrics: PublisherMetrics) -> None:
+        self._cache = cache
+        self._metrics = metrics
+        self._waiting: deque[Publication] = deque()
+        self._offered = asyncio.Event()
+
+    def offer(self, publication: Publication) -> None:
+        """Publish this soon. If too many wait already, the oldest is dropped."""
+        self._waiting.append(publication)
+        if len(self._waiting) > WAITING_AT_MOST:
+            self._waiting.popleft()
+            self._metrics.dropped.inc()
+        self._offered.set()
+
+    async def run(self) -> None:
+        """Write what is offered, until cancelled or fenced."""
+        backoff = Backoff(initial=0.5, maximum=10.0)
+        while True:
+            if not self._waiting:
+                self._offered.clear()
+                await self._offered.wait()
+            publication = self._waiting[0]
+            try:
+                await self._cache.publish(publication)
+            except Fenced as error:
+                # The election will end our term; until then nothing of ours may be published.
+                _log.warning("session cache is fenced", reason=str(error))
+                return
+            except CacheUnavailable as error:
+                if backoff.failures == 0:
+                    _log.warning("session cache is away; scheduling goes on", reason=str(error))
+                self._metrics.up.set(0)
+                await asyncio.sleep(backoff.next())
+                continue
+            # An overflow during the write may have dropped it already.
+            if self._waiting and self._waiting[0] is publication:
+                self._waiting.popleft()
+            if backoff.failures:
+                _log.info("session cache is back")
+                backoff.reset()
+            self._metrics.up.set(1)
+            self._metrics.published.inc()

@@ -1,0 +1,98 @@
+"""What queues used, in buckets of time, for time-based fair share without a Prometheus.
+
+The queue controller records; the scheduler reads, weighs by age and divides. A bucket holds amount
+times seconds, so that buckets add up however they were sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kai.session.cache import SessionCache, translated
+
+RESOURCES: Final = ("cpu", "memory", "gpu")
+BUCKET_SECONDS: Final = 300
+
+#: CPU millicores, memory bytes, GPU devices; here times seconds.
+Amounts = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Amounts times seconds from ``start`` (Unix seconds) for :data:`BUCKET_SECONDS`."""
+
+    start: int
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class UsageHistory:
+    """Buckets by queue, and those of the cluster's capacity, each oldest first."""
+
+    queues: dict[str, tuple[Bucket, ...]]
+    capacity: tuple[Bucket, ...]
+
+
+class UsageRecord:
+    """Recorded usage of one shard. Every method may raise ``CacheUnavailable``."""
+
+    def __init__(self, cache: SessionCache) -> None:
+        self._redis = cache.connection
+        self._keys = cache.keys
+
+    async def add(
+        self,
+        *,
+        at: float,
+        seconds: float,
+        queues: Mapping[str, Amounts],
+        capacity: Amounts,
+        keep_seconds: float,
+    ) -> None:
+        """Add ``seconds`` of use up to Unix time ``at``; a queue unheard of for ``keep_seconds`` goes."""
+        start = bucket_start(at)
+        async with translated("usage"):
+            pipe = self._redis.pipeline(transaction=False)
+            for queue, amounts in queues.items():
+                self._increment(pipe, self._keys.usage(queue), start, seconds, amounts)
+                pipe.expire(self._keys.usage(queue), int(keep_seconds) + BUCKET_SECONDS)
+            self._increment(pipe, self._keys.capacity, start, seconds, capacity)
+            pipe.expire(self._keys.capacity, int(keep_seconds) + BUCKET_SECONDS)
+            if queues:
+                pipe.sadd(self._keys.usage_queues, *queues)
+            await pipe.execute()
+
+    def _increment(self, pipe: Any, key: str, start: int, seconds: float, amounts: Amounts) -> None:
+        for resource, amount in zip(RESOURCES, amounts, strict=True):
+            if amount:
+                pipe.hincrbyfloat(key, f"{start}/{resource}", amount * seconds)
+
+    async def read(self, *, since: float) -> UsageHistory:
+        """Buckets that began at ``since`` (Unix seconds) or later; older ones are removed on the way."""
+        async with translated("usage"):
+            queues = sorted(name.decode() for name in await self._redis.smembers(self._keys.usage_queues))
+            return UsageHistory(
+                queues={queue: await self._buckets(self._keys.usage(queue), since) for queue in queues},
+                capacity=await self._buckets(self._keys.capacity, since),
+            )
+
+    async def _buckets(self, key: str, since: float) -> tuple[Bucket, ...]:
+        sums: dict[int, list[float]] = {}
+        old: list[bytes] = []
+        for field, value in (await self._redis.hgetall(key)).items():
+            start_text, _, resource = field.partition(b"/")
+            start = int(start_text)
+            if start < since:
+                old.append(field)
+            else:
+                sums.setdefault(start, [0.0, 0.0, 0.0])[RESOURCES.index(resource.decode())] = float(value)
+        if old:
+            await self._redis.hdel(key, *old)
+        return tuple(Bucket(start, (s[0], s[1], s[2])) for start, s in sorted(sums.items()))
+
+
+def bucket_start(at: float) -> int:
+    """The start of the bucket that a Unix time falls into."""
+    return int(at // BUCKET_SECONDS) * BUCKET_SECONDS

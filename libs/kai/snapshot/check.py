@@ -1,0 +1,122 @@
+"""The invariants of the state, as code: every sum is recomputed from the rows and compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
+
+if TYPE_CHECKING:
+    from kai.snapshot.state import ClusterState
+
+
+def check_state(state: ClusterState) -> None:
+    """Assert that nodes, pod groups and queues are charged for exactly what their tasks hold."""
+    for node in state.nodes.nodes:
+        _check_node(state, node)
+    assert {name for name, node in state.nodes.by_name.items() if node.groups} == set(state.nodes.sharing)
+    for job in state.jobs.values():
+        _check_job(job)
+    _check_queues(state)
+    pending = {key for key, job in state.jobs.items() if job.pending}
+    waiting = {
+        key for key, job in state.jobs.items() if any(each.pipelined for each in job.pod_sets.values())
+    }
+    assert pending <= set(state.pending_jobs) <= pending | waiting, "jobs with pending tasks"
+
+
+def _check_node(state: ClusterState, node: Node) -> None:
+    table = state.nodes
+    assert table.nodes[node.row] is node, node.name
+    idle = table.allocatable[node.row].copy()
+    releasing = np.zeros_like(idle)
+    devices: dict[str, list[int]] = {}
+    for task in node.tasks.values():
+        size = task.cls.device_memory(node.gpu_memory)
+        if task.node is node:
+            idle -= _vector(state, node, task)
+            releasing += _vector(state, node, task) * bool(task.releasing)
+            for group in task.groups:
+                device = devices.setdefault(group, [0, 0, 0])
+                device[0] += size
+                device[1] += size * bool(task.releasing)
+        if task.pipelined_node is node:
+            releasing -= _vector(state, node, task)
+            for group in task.pipelined_groups:
+                devices.setdefault(group, [0, 0, 0])[2] += size
+    for held, freed, waiting in devices.values():
+        idle[GPU] -= held > 0
+        releasing[GPU] += (held > 0 and held == freed and not waiting) - (not held and waiting > 0)
+    for held, freed, waiting, gpus in node.claims.values():
+        idle[GPU] -= gpus * (held > 0)
+        releasing[GPU] += gpus * ((held > 0 and held == freed and not waiting) - (not held and waiting > 0))
+    assert devices == node.groups, (node.name, devices, node.groups)
+    assert (idle == table.idle[node.row]).all(), (node.name, "idle", idle, table.idle[node.row])
+    assert (releasing == table.releasing[node.row]).all(), (
+        node.name,
+        "releasing",
+        releasing,
+        table.releasing[node.row],
+    )
+
+
+def _vector(state: ClusterState, node: Node, task: Task) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    vector = np.zeros(state.nodes.allocatable.shape[1], dtype=np.int64)
+    for column, amount in task.cls.items:
+        reservation = column == GPU and task.facts is not None and task.facts.reservation
+        if state.nodes.allocatable[node.row, column] > 0 and not reservation:
+            vector[column] = amount
+    return vector
+
+
+def _check_job(job: Job) -> None:
+    total = 0
+    for pod_set in job.pod_sets.values():
+        statuses = [task.status for task in pod_set.tasks.values()]
+        assert pod_set.pending == statuses.count(Status.PENDING), job.key
+        assert pod_set.gated == statuses.count(Status.GATED), job.key
+        assert pod_set.pipelined == statuses.count(Status.PIPELINED), job.key
+        assert pod_set.active_allocated == sum(ACTIVE_ALLOCATED[status] for status in statuses), job.key
+        assert pod_set.active_used == sum(ACTIVE_USED[status] for status in statuses), job.key
+        assert pod_set.alive == sum(ALIVE[status] for status in statuses), job.key
+        total += pod_set.pending
+    assert job.pending == total, job.key
+
+
+def _check_queues(state: ClusterState) -> None:
+    sums: dict[str, tuple[list[int], list[int], list[int]]] = {
+        queue.name: ([0, 0, 0], [0, 0, 0], [0, 0, 0]) for queue in state.queue_order
+    }
+    for job in state.jobs.values():
+        for pod_set in job.pod_sets.values():
+            for task in pod_set.tasks.values():
+                _add_up(state, job, task, sums)
+    for queue in state.queue_order:
+        held, fixed, asked = sums[queue.name]
+        assert queue.allocated == held, (queue.name, "allocated", queue.allocated, held)
+        assert queue.non_preemptible == fixed, (queue.name, "non-preemptible", queue.non_preemptible, fixed)
+        assert queue.pending == asked, (queue.name, "pending", queue.pending, asked)
+        mirror = state.ledger.allocated[queue.row].tolist()
+        assert mirror == [held[0], held[1], held[2] / 100], (queue.name, mirror, held)
+
+
+def _add_up(
+    state: ClusterState, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
+) -> None:
+    assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
+    cls = task.cls
+    asked = (cls.cpu, cls.memory, cls.quota_centi(state.min_gpu_memory))
+    evicting = task.facts is not None and task.facts.evicting
+    waits = task.status is Status.PENDING or (task.status is Status.PIPELINED and not evicting)
+    for queue in job.queue.path:
+        held_sum, fixed_sum, asked_sum = sums[queue.name]
+        for resource in range(3):
+            if task.charged is not None:
+                held_sum[resource] += task.charged[resource]
+                fixed_sum[resource] += task.charged[resource] * (not job.preemptible)
+            if waits:
+                asked_sum[resource] += asked[resource]

@@ -1,0 +1,350 @@
+"""An immutable cut of the cluster state, as columns.
+
+Pods are columns of little-endian arrays beside newline-joined names; what many of them share (classes, label
+sets, names of nodes and groups) is listed once and referred to by position, -1 for none. Equal clusters give
+equal bytes, in whatever order their objects came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from kai.model import names
+from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, PriorityClass, Queue, Topology
+from kai.snapshot.classes import gpu_annotations
+from kai.snapshot.rows import PodFacts, Task
+from kai.snapshot.state import ClusterState, Kind, StateParams
+from kai.snapshot.times import rfc3339
+
+_MAGIC: Final = b"kai-snapshot-1\n"
+_GATED, _EVICTING, _DONE = 1, 2, 4
+_OTHER_KINDS: Final = tuple(
+    kind
+    for kind in Kind
+    if kind not in (Kind.POD, Kind.NODE, Kind.QUEUE, Kind.POD_GROUP, Kind.PRIORITY_CLASS)
+)
+
+
+class SnapshotError(ValueError):
+    """The bytes are not a snapshot, or columns do not fit together; the message says which."""
+
+
+class PodColumns(msgspec.Struct, frozen=True, gc=False):
+    """One row for each pod, in order of ``namespace/name``. All integers are little-endian."""
+
+    keys: str  # newline-joined
+    uids: str  # newline-joined
+    cls: bytes  # int32, position in ``classes``
+    labels: bytes  # int32, position in ``label_sets``
+    group: bytes  # int32, position in ``strings``: the pod group's name
+    node: bytes  # int32, position in ``strings``
+    assumed_node: bytes  # int32, position in ``strings``
+    nominated: bytes  # int32, position in ``strings``
+    assumed_groups: bytes  # int32, position in ``strings``, newline-joined there
+    phase: bytes  # int32, position in ``strings``
+    scheduler: bytes  # int32, position in ``strings``
+    flags: bytes  # uint8: 1 gated, 2 being evicted, 4 bound though the watch does not say so
+    created: bytes  # float64, unix seconds
+    deleted: bytes  # float64, unix seconds, 0 for none
+    #: Whole objects of pods with claims or recorded zones, and what was decided for them, by row.
+    objects: dict[int, Pod]
+    placements: dict[int, dict[str, Any]]
+
+
+class ClusterSnapshot(msgspec.Struct, frozen=True):
+    """Everything that decisions depend on. ``version`` is the state's, ``digest`` that of all the rest."""
+
+    version: int
+    digest: str
+    params: dict[str, Any]
+    nodes: list[Node]
+    queues: list[Queue]
+    pod_groups: list[PodGroup]
+    priority_classes: list[PriorityClass]
+    #: Other kinds by name; JSON objects.
+    others: dict[str, list[Any]]
+    #: One pod for each scheduling class.
+    classes: list[Pod]
+    label_sets: list[dict[str, str]]
+    strings: list[str]
+    pods: PodColumns
+
+    def strings_of(self, column: bytes) -> list[str]:
+        """The strings that a column refers to; empty for none."""
+        return [self.strings[position] if position >= 0 else "" for position in _ints(column)]
+
+    def each_pod(self) -> Iterator[Pod]:
+        """All pods in order of rows, with what decisions depend on."""
+        columns = self.pods
+        rows = zip(
+            _lines(columns.keys),
+            _lines(columns.uids),
+            _ints(columns.cls),
+            _ints(columns.labels),
+            self.strings_of(columns.group),
+            self.strings_of(columns.node),
+            self.strings_of(columns.nominated),
+            self.strings_of(columns.phase),
+            self.strings_of(columns.scheduler),
+            columns.flags,
+            np.frombuffer(columns.created, dtype="<f8").tolist(),
+            np.frombuffer(columns.deleted, dtype="<f8").tolist(),
+            strict=True,
+        )
+        for row, (
+            key,
+            uid,
+            cls,
+            labels,
+            group,
+            node,
+            nominated,
+            phase,
+            scheduler,
+            flags,
+            born,
+            gone,
+        ) in enumerate(rows):
+            whole = columns.objects.get(row)
+            if whole is not None:
+                yield whole
+                continue
+            namespace, _, name = key.rpartition("/")
+            pattern = self.classes[cls]
+            annotations = dict(pattern.annotations)
+            if group:
+                annotations[names.POD_GROUP_ANNOTATION] = group
+            yield Pod(
+                metadata=ObjectMeta(
+                    name=name,
+                    namespace=namespace,
+                    uid=uid,
+                    labels=self.label_sets[labels],
+                    annotations=annotations or None,
+                    creation_timestamp=_time(born),
+                    deletion_timestamp=_time(gone),
+                ),
+                spec=msgspec.structs.replace(
+                    pattern.spec,
+                    node_name="" if flags & _DONE else node,
+                    scheduler_name=scheduler,
+                    scheduling_gates=[{"name": "gated"}] if flags & _GATED else None,
+                ),
+                status=PodStatus(
+                    phase=phase, qos_class=pattern.status.qos_class, nominated_node_name=nominated
+                ),
+            )
+
+    def check(self) -> None:
+        """Assert that columns have one element for each pod and refer to what exists."""
+        count = len(_lines(self.pods.keys))
+        for name, dtype, bound in (
+            ("cls", "<i4", len(self.classes)),
+            ("labels", "<i4", len(self.label_sets)),
+            ("group", "<i4", len(self.strings)),
+            ("node", "<i4", len(self.strings)),
+            ("assumed_node", "<i4", len(self.strings)),
+            ("nominated", "<i4", len(self.strings)),
+            ("assumed_groups", "<i4", len(self.strings)),
+            ("phase", "<i4", len(self.strings)),
+            ("scheduler", "<i4", len(self.strings)),
+            ("flags", "u1", 256),
+            ("created", "<f8", None),
+            ("deleted", "<f8", None),
+        ):
+            column: bytes = getattr(self.pods, name)
+            if len(column) != count * np.dtype(dtype).itemsize:
+                raise SnapshotError(f"column {name} has {len(column)} bytes for {count} pods")
+            values = np.frombuffer(column, dtype=dtype)
+            if bound is not None and count and (values.min() < -1 or values.max() >= bound):
+                raise SnapshotError(f"column {name} refers to something that is not in the snapshot")
+        if len(_lines(self.pods.uids)) != count:
+            raise SnapshotError("uids and keys of pods differ in number")
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+_DECODER: Final = msgspec.msgpack.Decoder(ClusterSnapshot)
+
+
+def encode(snapshot: ClusterSnapshot) -> bytes:
+    """The snapshot as bytes."""
+    return _MAGIC + _ENCODER.encode(snapshot)
+
+
+def decode(data: bytes) -> ClusterSnapshot:
+    """The inverse of :func:`encode`.
+
+    Raises:
+        SnapshotError: these are not the bytes of a snapshot.
+    """
+    if not data.startswith(_MAGIC):
+        raise SnapshotError("not a snapshot of this version; it must begin with kai-snapshot-1")
+    try:
+        snapshot = _DECODER.decode(memoryview(data)[len(_MAGIC) :])
+    except msgspec.MsgspecError as error:
+        raise SnapshotError(f"the snapshot cannot be read: {error}") from error
+    snapshot.check()
+    return snapshot
+
+
+class _Strings:
+    """Positions of values, by first use."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._known: dict[bytes | str, int] = {}
+
+    def of(self, value: str) -> int:
+        if not value:
+            return -1
+        return self._at(value, value)
+
+    def of_labels(self, labels: dict[str, str]) -> int:
+        return self._at(_ENCODER.encode(labels), labels)
+
+    def _at(self, key: bytes | str, value: Any) -> int:
+        position = self._known.get(key)
+        if position is None:
+            position = self._known[key] = len(self.values)
+            self.values.append(value)
+        return position
+
+
+def cut(state: ClusterState) -> ClusterSnapshot:
+    """Take an immutable picture of a state."""
+    tasks = sorted(state.tasks.values(), key=lambda task: task.key)
+    strings, labels = _Strings(), _Strings()
+    classes, numbers = _classes(tasks)
+    facts = [_facts(task) for task in tasks]
+
+    def column(values: Sequence[int]) -> bytes:
+        return np.fromiter(values, dtype="<i4", count=len(tasks)).tobytes()
+
+    pods = PodColumns(
+        keys="\n".join(each.key for each in facts),
+        uids="\n".join(task.uid for task in tasks),
+        cls=column(numbers),
+        labels=column([labels.of_labels(task.labels or {}) for task in tasks]),
+        group=column([strings.of(each.group_key.partition("/")[2]) for each in facts]),
+        node=column([strings.of(each.node_name) for each in facts]),
+        assumed_node=column([strings.of(each.assumed_node) for each in facts]),
+        nominated=column([strings.of(each.nominated) for each in facts]),
+        assumed_groups=column([strings.of("\n".join(each.assumed_groups)) for each in facts]),
+        phase=column([strings.of(each.phase) for each in facts]),
+        scheduler=column([strings.of(state.params.scheduler_name if each.ours else "") for each in facts]),
+        flags=bytes(
+            _GATED * each.gated
+            + _EVICTING * each.evicting
+            + _DONE * bool(each.assumed_node and each.node_name == each.assumed_node)
+            for each in facts
+        ),
+        created=np.fromiter((task.created for task in tasks), dtype="<f8", count=len(tasks)).tobytes(),
+        deleted=np.fromiter((each.deleted_at for each in facts), dtype="<f8", count=len(tasks)).tobytes(),
+        objects={row: each.pod for row, each in enumerate(facts) if each.pod is not None},
+        placements={row: each.assumed_placement for row, each in enumerate(facts) if each.assumed_placement},
+    )
+    rest = ClusterSnapshot(
+        version=0,
+        digest="",
+        params={key: getattr(state.params, key) for key in StateParams.__dataclass_fields__},
+        nodes=[node.object for node in sorted(state.nodes.nodes, key=lambda node: node.name)],
+        queues=[state.queue_objects[name] for name in sorted(state.queue_objects)],
+        pod_groups=[state.group_objects[key] for key in sorted(state.group_objects)],
+        priority_classes=[state.priority_classes[key] for key in sorted(state.priority_classes)],
+        others={
+            kind.value: [msgspec.to_builtins(found[key]) for key in sorted(found)]
+            for kind in _OTHER_KINDS
+            if (found := state.objects[kind])
+        },
+        classes=classes,
+        label_sets=labels.values,
+        strings=strings.values,
+        pods=pods,
+    )
+    digest = hashlib.blake2b(_ENCODER.encode(rest), digest_size=16).hexdigest()
+    return msgspec.structs.replace(rest, version=state.version, digest=digest)
+
+
+def _classes(tasks: Sequence[Task]) -> tuple[list[Pod], list[int]]:
+    """Classes in order of first use, each by the specification of its first pod."""
+    known: dict[int, int] = {}
+    found: list[Pod] = []
+    numbers: list[int] = []
+    for task in tasks:
+        number = known.get(task.cls.id)
+        if number is None:
+            number = known[task.cls.id] = len(found)
+            found.append(_exemplar(task))
+        numbers.append(number)
+    return found, numbers
+
+
+def _exemplar(task: Task) -> Pod:
+    pod = task.cls.pod
+    spec = msgspec.structs.replace(pod.spec, node_name="", scheduler_name="", scheduling_gates=None)
+    return Pod(
+        metadata=ObjectMeta(namespace=task.namespace, annotations=dict(gpu_annotations(pod)) or None),
+        spec=spec,
+        status=PodStatus(qos_class=pod.status.qos_class),
+    )
+
+
+def restore(snapshot: ClusterSnapshot) -> ClusterState:
+    """A state that equals the one that was cut."""
+    state = ClusterState(StateParams(**snapshot.params))
+    for kind, objects in (
+        (Kind.PRIORITY_CLASS, snapshot.priority_classes),
+        (Kind.QUEUE, snapshot.queues),
+        (Kind.NODE, snapshot.nodes),
+        (Kind.POD_GROUP, snapshot.pod_groups),
+    ):
+        for obj in objects:
+            state.apply(kind, obj)
+    for name, others in snapshot.others.items():
+        for obj in others:
+            state.apply(Kind(name), _typed(Kind(name), obj))
+    _restore_pods(state, snapshot)
+    state.version = snapshot.version
+    return state
+
+
+def _typed(kind: Kind, obj: Any) -> Any:
+    return msgspec.convert(obj, Topology) if kind is Kind.TOPOLOGY else obj
+
+
+def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
+    columns = snapshot.pods
+    assumed = snapshot.strings_of(columns.assumed_node)
+    groups = snapshot.strings_of(columns.assumed_groups)
+    for row, pod in enumerate(snapshot.each_pod()):
+        state.apply(Kind.POD, pod)
+        uid = pod.metadata.uid or pod.key
+        if assumed[row]:
+            devices = tuple(_lines(groups[row]))
+            state.assume_bind(uid, assumed[row], devices, columns.placements.get(row))
+            if columns.flags[row] & _DONE:
+                state.bind_done(uid)
+        if columns.flags[row] & _EVICTING:
+            state.assume_evicted(uid)
+
+
+def _time(seconds: float) -> str | None:
+    return rfc3339(seconds) if seconds else None
+
+
+def _facts(task: Task) -> PodFacts:
+    assert task.facts is not None
+    return task.facts
+
+
+def _ints(column: bytes) -> list[int]:
+    return list(np.frombuffer(column, dtype="<i4").tolist())
+
+
+def _lines(text: str) -> list[str]:
+    return text.split("\n") if text else []

@@ -1,0 +1,95 @@
+"""What a PodGroup object says, as a tree of pod sets."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kai.model import names
+from kai.model.objects import PodGroup, SubGroup
+from kai.snapshot.rows import DEFAULT_POD_SET, JobFacts, PodSet, SubGroupSet
+from kai.snapshot.times import lasting
+
+_ANNOTATIONS = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def facts(group: PodGroup, node_pool: str) -> JobFacts:
+    """What rows depend on."""
+    spec = group.spec
+    conditions = group.status.scheduling_conditions if group.status else None
+    return JobFacts(
+        queue=spec.queue,
+        priority_class=spec.priority_class_name,
+        preemptibility=spec.preemptibility,
+        mark_unschedulable=spec.mark_unschedulable is not False,
+        backoff=-1 if spec.scheduling_backoff is None else spec.scheduling_backoff,
+        preemption_delay=lasting(spec.preemption_delay, default=0.0) or 0.0,
+        staleness_grace=lasting(spec.staleness_grace_period),
+        failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
+        annotations={key: value for key, value in group.annotations.items() if key in _ANNOTATIONS},
+        shape=_encode(
+            (
+                spec.min_member,
+                spec.min_sub_group,
+                spec.topology_constraint,
+                spec.sub_groups,
+                group.metadata.creation_timestamp,
+                group.metadata.uid,
+            )
+        ),
+    )
+
+
+def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
+    """The tree of a pod group, its leaves by name, and what is wrong with it (empty if nothing)."""
+    spec = group.spec
+    root = SubGroupSet(name="", constraint=spec.topology_constraint, min_sub_group=spec.min_sub_group)
+    leaves: dict[str, PodSet] = {}
+    if not spec.sub_groups:
+        leaf = PodSet(DEFAULT_POD_SET, 1 if spec.min_member is None else spec.min_member, parent=root)
+        root.members.append(leaf)
+        root.min_sub_group = None
+        return root, {leaf.name: leaf}, ""
+    error = _problem(spec.sub_groups)
+    if error:
+        leaf = PodSet(DEFAULT_POD_SET, 1, parent=root)
+        root.members.append(leaf)
+        return root, {leaf.name: leaf}, error
+    parents = {(sub.parent or "").lower() for sub in spec.sub_groups}
+    sets: dict[str, SubGroupSet] = {"": root}
+    for sub in spec.sub_groups:
+        if sub.name.lower() in parents:
+            sets[sub.name.lower()] = SubGroupSet(
+                sub.name, sub.topology_constraint, min_sub_group=sub.min_sub_group
+            )
+    for sub in spec.sub_groups:
+        parent = sets[(sub.parent or "").lower()]
+        inner = sets.get(sub.name.lower())
+        if inner is not None:
+            inner.parent = parent
+            parent.members.append(inner)
+        else:
+            leaf = PodSet(sub.name, sub.min_member or 0, sub.topology_constraint, parent)
+            parent.members.append(leaf)
+            leaves[sub.name] = leaf
+    return root, leaves, ""
+
+
+def _problem(subs: list[SubGroup]) -> str:
+    """Why the subgroups do not form a tree; empty if they do."""
+    parents: dict[str, str] = {}
+    for sub in subs:
+        if sub.name.lower() in parents:
+            return f"subgroup {sub.name!r} is named twice; names must be unique"
+        parents[sub.name.lower()] = (sub.parent or "").lower()
+    for sub in subs:
+        seen: set[str] = set()
+        name = sub.name.lower()
+        while name:
+            if name in seen:
+                return f"subgroup {sub.name!r} is its own ancestor; a parent must be above its children"
+            seen.add(name)
+            if name not in parents:
+                return f"subgroup {sub.name!r} names parent {name!r}, which does not exist; add or remove it"
+            name = parents[name]
+    return ""

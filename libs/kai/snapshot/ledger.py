@@ -1,0 +1,272 @@
+"""The only place that changes what nodes, queues and pod groups are charged.
+
+Every entry has an exact inverse: amounts are integers, so doing and undoing in any order leaves no trace.
+
+A shared device counts against its node by what it is at the moment, not by how it came to be so:
+
+* someone holds it: one whole GPU is not idle; if all of them are being released and nobody waits for it,
+  one whole GPU is being released;
+* only waiters: one whole GPU of those being released is promised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
+from kai.snapshot.table import NodeTable, cells
+
+_HELD, _RELEASING, _PIPELINED = 0, 1, 2
+
+
+class Ledger:
+    """Charges tasks to nodes, queues and pod groups."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.nodes = nodes
+        #: Mirrors of the queues' amounts, float64 ``[queues, 3]`` with GPUs in devices.
+        self.set_queues(0)
+
+    def set_queues(self, count: int) -> None:
+        """Make mirrors for a number of queues, all zero."""
+        self.allocated: NDArray[np.float64] = np.zeros((max(count, 1), 3))
+        self.non_preemptible: NDArray[np.float64] = np.zeros((max(count, 1), 3))
+        self._allocated_cells = cells(self.allocated)
+        self._non_preemptible_cells = cells(self.non_preemptible)
+
+    # --- pod groups ----------------------------------------------------------------------------
+    def join(self, task: Task, job: Job, pod_set: PodSet) -> None:
+        """Count a task, whatever its status, in its pod group."""
+        task.job, task.pod_set = job, pod_set
+        pod_set.tasks[task.uid] = task
+        pod_set.ordered = None
+        self._count(job, pod_set, task.status, 1)
+
+    def leave(self, task: Task) -> None:
+        """The inverse of :meth:`join`."""
+        job, pod_set = task.job, task.pod_set
+        assert job is not None
+        assert pod_set is not None
+        self._count(job, pod_set, task.status, -1)
+        del pod_set.tasks[task.uid]
+        pod_set.ordered = None
+        task.job = task.pod_set = None
+
+    def set_status(self, task: Task, status: Status) -> None:
+        """Change the state of a task in the counters of its pod group."""
+        if task.job is not None and task.pod_set is not None:
+            self._count(task.job, task.pod_set, task.status, -1)
+            self._count(task.job, task.pod_set, status, 1)
+            if status is Status.PENDING:
+                task.pod_set.cursor = 0
+        task.status = status
+
+    @staticmethod
+    def _count(job: Job, pod_set: PodSet, status: Status, sign: int) -> None:
+        job.version += 1
+        if status is Status.PENDING:
+            pod_set.pending += sign
+            job.pending += sign
+            pod_set.alive += sign
+            return
+        if ACTIVE_ALLOCATED[status]:
+            pod_set.active_allocated += sign
+            job.active_allocated += sign
+            if status is Status.PIPELINED:
+                pod_set.pipelined += sign
+        if ACTIVE_USED[status]:
+            pod_set.active_used += sign
+            job.active_used += sign
+        if ALIVE[status]:
+            pod_set.alive += sign
+        if status is Status.GATED:
+            pod_set.gated += sign
+            job.gated += sign
+        elif status is Status.SUCCEEDED:
+            pod_set.succeeded += sign
+            job.succeeded += sign
+
+    # --- queues --------------------------------------------------------------------------------
+    def charge(self, task: Task, gpu_memory: int) -> None:
+        """Charge a task to its queue and all above; GPUs have ``gpu_memory`` MiB where it runs."""
+        cls = task.cls
+        task.charged = (cls.cpu, cls.memory, cls.quota_centi(gpu_memory))
+        self._charge(task, task.charged, 1)
+
+    def discharge(self, task: Task) -> None:
+        """The inverse of :meth:`charge`."""
+        assert task.charged is not None
+        self._charge(task, task.charged, -1)
+        task.charged = None
+
+    def recharge(self, task: Task, charged: tuple[int, int, int]) -> None:
+        """Charge again what was discharged before."""
+        task.charged = charged
+        self._charge(task, charged, 1)
+
+    def _charge(self, task: Task, amounts: tuple[int, int, int], sign: int) -> None:
+        job = task.job
+        assert job is not None
+        cpu, memory, centi = amounts
+        if sign < 0:
+            cpu, memory, centi = -cpu, -memory, -centi
+        mirror = self._allocated_cells
+        for queue in job.queue.path:
+            queue.version += 1
+            held = queue.allocated
+            row = queue.row
+            held[0] += cpu
+            held[1] += memory
+            mirror[row, 0] = held[0]
+            mirror[row, 1] = held[1]
+            if centi:
+                held[2] += centi
+                mirror[row, 2] = held[2] / 100
+            if not job.preemptible:
+                self._charge_non_preemptible(queue, cpu, memory, centi)
+
+    def _charge_non_preemptible(self, queue: Queue, cpu: int, memory: int, centi: int) -> None:
+        held = queue.non_preemptible
+        held[0] += cpu
+        held[1] += memory
+        held[2] += centi
+        mirror, row = self._non_preemptible_cells, queue.row
+        mirror[row, 0] = held[0]
+        mirror[row, 1] = held[1]
+        mirror[row, 2] = held[2] / 100
+
+    # --- nodes ---------------------------------------------------------------------------------
+    def hold(self, task: Task, node: Node, groups: tuple[str, ...], *, releasing: bool) -> None:
+        """The task takes its resources from a node's idle ones; they are being released if so said."""
+        task.node, task.groups, task.releasing = node, groups, releasing
+        node.tasks[task.uid] = task
+        node.legacy_mig += task.cls.legacy_mig
+        self._items(task, node, self.nodes.cells_idle, -1)
+        if releasing:
+            self._items(task, node, self.nodes.cells_releasing, 1)
+        if groups:
+            size = task.cls.device_memory(node.gpu_memory)
+            for group in groups:
+                self._share(node, group, size, size if releasing else 0, 0)
+        for claim, gpus in task.claims:
+            self._claim(node, claim, gpus, 1, 1 if releasing else 0, 0)
+        self.nodes.touched.append(node.row)
+
+    def unhold(self, task: Task) -> None:
+        """The inverse of :meth:`hold`."""
+        node, groups, releasing = task.node, task.groups, task.releasing
+        assert node is not None
+        node.legacy_mig -= task.cls.legacy_mig
+        self._items(task, node, self.nodes.cells_idle, 1)
+        if releasing:
+            self._items(task, node, self.nodes.cells_releasing, -1)
+        if groups:
+            size = task.cls.device_memory(node.gpu_memory)
+            for group in groups:
+                self._share(node, group, -size, -size if releasing else 0, 0)
+        for claim, gpus in task.claims:
+            self._claim(node, claim, gpus, -1, -1 if releasing else 0, 0)
+        if task.pipelined_node is not node:
+            del node.tasks[task.uid]
+        task.node, task.groups, task.releasing = None, (), None
+        self.nodes.touched.append(node.row)
+
+    def set_releasing(self, task: Task, *, releasing: bool) -> None:
+        """Begin to release what a task holds, or stop to."""
+        node = task.node
+        if node is None or task.releasing is releasing:
+            task.releasing = None if node is None else releasing
+            return
+        task.releasing = releasing
+        sign = 1 if releasing else -1
+        self._items(task, node, self.nodes.cells_releasing, sign)
+        if task.groups:
+            size = sign * task.cls.device_memory(node.gpu_memory)
+            for group in task.groups:
+                self._share(node, group, 0, size, 0)
+        for claim, gpus in task.claims:
+            self._claim(node, claim, gpus, 0, sign, 0)
+        self.nodes.touched.append(node.row)
+
+    def pipeline(self, task: Task, node: Node, groups: tuple[str, ...]) -> None:
+        """The task is promised resources that are being released."""
+        task.pipelined_node, task.pipelined_groups = node, groups
+        node.tasks[task.uid] = task
+        self._items(task, node, self.nodes.cells_releasing, -1)
+        if groups:
+            size = task.cls.device_memory(node.gpu_memory)
+            for group in groups:
+                self._share(node, group, 0, 0, size)
+        for claim, gpus in task.claims:
+            self._claim(node, claim, gpus, 0, 0, 1)
+        self.nodes.touched.append(node.row)
+
+    def unpipeline(self, task: Task) -> None:
+        """The inverse of :meth:`pipeline`."""
+        node, groups = task.pipelined_node, task.pipelined_groups
+        assert node is not None
+        self._items(task, node, self.nodes.cells_releasing, 1)
+        if groups:
+            size = task.cls.device_memory(node.gpu_memory)
+            for group in groups:
+                self._share(node, group, 0, 0, -size)
+        for claim, gpus in task.claims:
+            self._claim(node, claim, gpus, 0, 0, -1)
+        if task.node is not node:
+            del node.tasks[task.uid]
+        task.pipelined_node, task.pipelined_groups = None, ()
+        self.nodes.touched.append(node.row)
+
+    def _items(self, task: Task, node: Node, cells: Any, sign: int) -> None:
+        row, offered = node.row, self.nodes.cells_allocatable
+        facts = task.facts
+        for column, amount in task.cls.items:
+            if offered[row, column] > 0:
+                if column == GPU and facts is not None and facts.reservation:
+                    continue
+                cells[row, column] += sign * amount
+
+    def _share(self, node: Node, group: str, held: int, releasing: int, pipelined: int) -> None:
+        device = node.groups.get(group)
+        if device is None:
+            device = node.groups[group] = [0, 0, 0]
+            self.nodes.sharing[node.name] = node
+        self._change(node, device, 1, held, releasing, pipelined)
+        if not device[_HELD] and not device[_PIPELINED]:
+            del node.groups[group]
+            if not node.groups:
+                del self.nodes.sharing[node.name]
+
+    def _claim(self, node: Node, claim: str, gpus: int, held: int, releasing: int, pipelined: int) -> None:
+        """A claim is like a device that all its users share, as large as its GPUs."""
+        users = node.claims.get(claim)
+        if users is None:
+            users = node.claims[claim] = [0, 0, 0, gpus]
+        self._change(node, users, gpus, held, releasing, pipelined)
+        if not users[_HELD] and not users[_PIPELINED]:
+            del node.claims[claim]
+
+    def _change(
+        self, node: Node, device: list[int], gpus: int, held: int, releasing: int, pipelined: int
+    ) -> None:
+        idle, freed = _device_charge(device)
+        device[_HELD] += held
+        device[_RELEASING] += releasing
+        device[_PIPELINED] += pipelined
+        idle_after, freed_after = _device_charge(device)
+        row = node.row
+        self.nodes.cells_idle[row, GPU] += gpus * (idle_after - idle)
+        self.nodes.cells_releasing[row, GPU] += gpus * (freed_after - freed)
+
+
+def _device_charge(device: list[int]) -> tuple[int, int]:
+    """What a shared device adds to idle and to releasing whole GPUs."""
+    held, releasing, pipelined = device[:3]
+    if held:
+        return -1, 1 if held == releasing and not pipelined else 0
+    return 0, -1 if pipelined else 0

@@ -1,0 +1,112 @@
+"""What a Node object says, as a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kai.model import names
+from kai.model.dra import DEVICE_CLASS_RESOURCE_PREFIX
+from kai.model.objects import Node as NodeObject
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
+from kai.snapshot.rows import Node
+
+_BYTES: Final = 1 << 20
+#: What a node offers of a resource that only claims limit.
+CLAIMED: Final = 1 << 40
+_PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+
+
+def describe(
+    node: Node, obj: NodeObject, resources: ResourceTable, dra_gpus: int, backed: Iterable[int] = ()
+) -> dict[int, int]:
+    """Fill a row from an object; returns what the node offers, by column.
+
+    What no device plugin offers of the ``backed`` columns is for resource claims to find.
+    """
+    labels = obj.labels
+    amounts = resources.vector(obj.status.allocatable or {})
+    node.object = obj
+    node.gpu_memory, node.gpu_memory_known = _gpu_memory(labels.get(names.GPU_MEMORY_LABEL))
+    node.gpu_count = _count(labels.get(names.GPU_COUNT_LABEL), amounts.get(GPU, 0))
+    node.dra_gpus = dra_gpus
+    mig = labels.get(names.MIG_WORKER_LABEL)
+    has_mig = any(amounts.get(column, 0) > 0 for column, _ in resources.mig)
+    node.mig = has_mig if mig is None else mig.lower() in ("true", "1", "t")
+    node.mig_strategy = labels.get(names.MIG_STRATEGY_LABEL, "")
+    node.ready = not unavailable(obj)
+    node.cpu_worker = names.CPU_WORKER_LABEL in labels
+    node.gpu_worker = names.GPU_WORKER_LABEL in labels
+    if dra_gpus:
+        amounts[GPU] = amounts.get(GPU, 0) + dra_gpus
+    node.gpus = amounts.get(GPU, 0)
+    for column in backed:
+        if amounts.get(column, 0) <= 0:
+            amounts[column] = CLAIMED
+    return amounts
+
+
+def backed_columns(classes: Iterable[dict[str, Any]], resources: ResourceTable) -> tuple[int, ...]:
+    """Columns of extended resources behind which there is a device class; GPUs have their own count."""
+    columns: set[int] = set()
+    for each in classes:
+        columns.add(resources.column(DEVICE_CLASS_RESOURCE_PREFIX + each["metadata"]["name"]))
+        if name := (each.get("spec") or {}).get("extendedResourceName"):
+            columns.add(resources.column(str(name)))
+    return tuple(sorted(columns - {CPU, MEMORY, GPU, PODS} - {column for column, _ in resources.mig}))
+
+
+def unavailable(obj: NodeObject) -> str:
+    """Why a node takes no pods; empty if it does."""
+    if obj.spec.unschedulable:
+        return "node is unschedulable"
+    ready = False
+    for condition in obj.status.conditions or ():
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+        elif condition.type in _PRESSURES and condition.status != "False":
+            return f"node has {condition.type}"
+    return "" if ready else "node is not ready"
+
+
+def same(old: NodeObject, new: NodeObject) -> bool:
+    """Whether nothing differs that a row depends on: heartbeats do not count."""
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.spec == new.spec
+        and old.status.allocatable == new.status.allocatable
+        and unavailable(old) == unavailable(new)
+        and old.metadata.uid == new.metadata.uid
+    )
+
+
+def dra_gpu_devices(slices: Iterable[dict[str, Any]], node: str) -> int:
+    """GPUs that resource slices of a node offer."""
+    devices: set[tuple[str, str, str]] = set()
+    for each in slices:
+        spec = each.get("spec") or {}
+        driver = str(spec.get("driver", ""))
+        if spec.get("nodeName") == node and "gpu" in driver:
+            pool = str((spec.get("pool") or {}).get("name", ""))
+            devices.update((driver, pool, device["name"]) for device in spec.get("devices") or ())
+    return len(devices)
+
+
+def _gpu_memory(text: str | None) -> tuple[int, bool]:
+    """MiB of each GPU, in whole hundreds; a number of 2^20 or more is in bytes."""
+    try:
+        amount = int(text or "")
+    except ValueError:
+        return 100, False
+    if amount <= 0:
+        return 100, False
+    if amount >= _BYTES:
+        amount //= _BYTES
+    return amount // 100 * 100, True
+
+
+def _count(text: str | None, default: int) -> int:
+    try:
+        return int(text) if text is not None else default
+    except ValueError:
+        return default

@@ -1,0 +1,91 @@
+"""What a Pod object says, as facts; the state of a task is a function of facts, decisions and time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kai.model import names
+from kai.model.objects import Pod
+from kai.snapshot.rows import PodFacts
+from kai.snapshot.status import Status
+from kai.snapshot.times import seconds
+
+_LEADERS = ("master", "launcher")
+
+
+def facts(pod: Pod, scheduler_name: str, reservation_app: str) -> PodFacts:
+    """Everything about a pod that its row depends on."""
+    meta = pod.metadata
+    labels = meta.labels or {}
+    group = (meta.annotations or {}).get(names.POD_GROUP_ANNOTATION, "")
+    ours = pod.spec.scheduler_name == scheduler_name
+    app = labels.get(names.APP_LABEL, "")
+    status = pod.status
+    return PodFacts(
+        key=pod.key,
+        phase=status.phase or "Pending",
+        node_name=pod.spec.node_name,
+        deleted_at=seconds(meta.deletion_timestamp),
+        gated=bool(pod.spec.scheduling_gates),
+        group_key=f"{meta.namespace}/{group}" if group and ours else "",
+        sub_group=labels.get(names.SUBGROUP_LABEL, ""),
+        ours=ours,
+        utility=app in (reservation_app, names.SCALING_POD_APP),
+        reservation=app == reservation_app,
+        group_ids=group_ids(labels),
+        nominated=status.nominated_node_name,
+    )
+
+
+def group_ids(labels: dict[str, str]) -> tuple[str, ...]:
+    """The shared devices that a pod was given."""
+    if not labels:
+        return ()
+    several = sorted(
+        value or key[len(names.MULTI_GPU_GROUP_PREFIX) :]
+        for key, value in labels.items()
+        if key.startswith(names.MULTI_GPU_GROUP_PREFIX)
+    )
+    if several:
+        return tuple(several)
+    one = labels.get(names.GPU_GROUP_LABEL)
+    return (one,) if one else ()
+
+
+def order(pod: Pod) -> tuple[Any, ...]:
+    """The key by which tasks of a pod set are ordered, best first."""
+    labels = pod.metadata.labels
+    created = seconds(pod.metadata.creation_timestamp)
+    if not labels:
+        return (True, True, 1, 0, created, pod.metadata.uid)
+    leader = labels.get(names.KUBEFLOW_JOB_ROLE_LABEL) in _LEADERS
+    head = labels.get(names.RAY_NODE_TYPE_LABEL) == "head"
+    try:
+        unlabelled, priority = 0, int(labels[names.TASK_PRIORITY_LABEL])
+    except (KeyError, ValueError):
+        unlabelled, priority = 1, 0
+    return (not leader, not head, unlabelled, -priority, created, pod.metadata.uid)
+
+
+def status(facts: PodFacts, now: float, stuck_after: float) -> Status:
+    """The state of a pod as snapshots see it."""
+    match facts.phase:
+        case "Running":
+            if facts.deleted_at:
+                stuck = now - facts.deleted_at > stuck_after
+                return Status.STUCK_IN_RELEASING if stuck else Status.RELEASING
+            return Status.RELEASING if facts.evicting else Status.RUNNING
+        case "Pending":
+            if facts.deleted_at or (facts.evicting and (facts.node_name or facts.assumed_node)):
+                return Status.RELEASING
+            if facts.node_name:
+                return Status.BOUND
+            if facts.assumed_node:
+                return Status.BINDING
+            return Status.GATED if facts.gated else Status.PENDING
+        case "Succeeded":
+            return Status.SUCCEEDED
+        case "Failed":
+            return Status.FAILED
+        case _:
+            return Status.UNKNOWN

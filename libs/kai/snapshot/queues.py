@@ -1,0 +1,86 @@
+"""What a Queue object says, and the hierarchy of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kai.model.objects import Queue as QueueObject
+from kai.model.objects import QueueResources
+from kai.snapshot.rows import Queue
+from kai.snapshot.times import lasting, seconds
+
+_MEGABYTE = 1e6
+TOP_QUEUE = "default"
+
+
+def describe(queue: Queue, obj: QueueObject) -> None:
+    """Fill a row from an object."""
+    spec = obj.spec
+    amounts = spec.resources or QueueResources()
+    queue.exists = True
+    queue.display_name = spec.display_name or queue.name
+    queue.uid = obj.metadata.uid
+    queue.parent_name = spec.parent_queue
+    queue.priority = 100 if spec.priority is None else spec.priority
+    queue.created = seconds(obj.metadata.creation_timestamp)
+    cpu, memory, gpu = amounts.cpu, amounts.memory, amounts.gpu
+    queue.deserved = (_bound(cpu.quota), _bytes(memory.quota), _bound(gpu.quota))
+    queue.limit = (_bound(cpu.limit), _bytes(memory.limit), _bound(gpu.limit))
+    queue.weight = (
+        max(cpu.over_quota_weight, 0.0),
+        max(memory.over_quota_weight, 0.0),
+        max(gpu.over_quota_weight, 0.0),
+    )
+    queue.preempt_min_runtime = lasting(spec.preempt_min_runtime)
+    queue.reclaim_min_runtime = lasting(spec.reclaim_min_runtime)
+
+
+def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
+    """Set parents, children and paths; returns the queues that take part, parents before children.
+
+    Without the full hierarchy every leaf stands below one unlimited queue of our own.
+    """
+    rows = list(queues)
+    for queue in rows:
+        queue.parent, queue.children, queue.path = None, [], ()
+    by_name = {queue.name: queue for queue in rows if queue.exists}
+    if not full_hierarchy:
+        return _flatten(by_name)
+    for queue in by_name.values():
+        parent = by_name.get(queue.parent_name)
+        if queue.parent_name and parent is not None:
+            queue.parent = parent
+            parent.children.append(queue)
+    ordered: list[Queue] = []
+    front = [queue for queue in by_name.values() if not queue.parent_name]
+    while front:
+        below: list[Queue] = []
+        for queue in sorted(front, key=lambda each: each.name):
+            queue.path = (queue, *(queue.parent.path if queue.parent else ()))
+            ordered.append(queue)
+            below.extend(queue.children)
+        front = below
+    return ordered
+
+
+def _flatten(by_name: dict[str, Queue]) -> list[Queue]:
+    inner = {queue.parent_name for queue in by_name.values()}
+    unlimited = (-1.0, -1.0, -1.0)
+    top = Queue(
+        name=TOP_QUEUE, row=0, exists=True, display_name=TOP_QUEUE, deserved=unlimited, limit=unlimited
+    )
+    top.path = (top,)
+    leaves = sorted((q for q in by_name.values() if q.name not in inner), key=lambda each: each.name)
+    for leaf in leaves:
+        leaf.parent = top
+        leaf.path = (leaf, top)
+    top.children = leaves
+    return [top, *leaves] if leaves else []
+
+
+def _bound(amount: float) -> float:
+    return -1.0 if amount < 0 else float(amount)
+
+
+def _bytes(megabytes: float) -> float:
+    return -1.0 if megabytes < 0 else megabytes * _MEGABYTE

@@ -1,0 +1,339 @@
+"""Rows of the cluster state: nodes, tasks, pod groups (jobs) and queues, with the sums that decisions read.
+
+Only :mod:`kai.snapshot.ledger` changes sums and statuses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kai.model.decisions import PodRef
+from kai.model.objects import Node as NodeObject
+from kai.model.objects import Pod, TopologyConstraint
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.status import Status
+
+DEFAULT_POD_SET: Final = "default"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Node:
+    """One node; amounts stand in row ``row`` of the node table."""
+
+    name: str
+    row: int
+    object: NodeObject
+    gpu_memory: int = 100
+    gpu_memory_known: bool = False
+    gpu_count: int = 0
+    #: Whole devices offered, those of resource slices included.
+    gpus: int = 0
+    mig: bool = False
+    mig_strategy: str = ""
+    dra_gpus: int = 0
+    #: Tasks here that ask for MIG devices by annotation; no other MIG pods may join them.
+    legacy_mig: int = 0
+    ready: bool = True
+    cpu_worker: bool = False
+    gpu_worker: bool = False
+    #: Shared devices by group id: [allocated, of that releasing, pipelined] MiB.
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    #: GPU claims in use here: [users, of those releasing, waiting users, GPUs]; charged once for all users.
+    claims: dict[str, list[int]] = field(default_factory=dict)
+    #: Group ids of reservation pods here: how many pods name each.
+    reserved: dict[str, int] = field(default_factory=dict)
+    #: Tasks charged here, by uid; one that is being moved away stays until it is gone.
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}>"
+
+    @property
+    def cpu_only(self) -> bool:
+        """Whether it has no GPUs of any kind."""
+        return not self.mig and self.gpus <= 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Task:
+    """One pod. ``node`` is where it holds resources; ``pipelined_node`` where it waits for some."""
+
+    uid: str
+    namespace: str
+    name: str
+    cls: TaskClass
+    created: float
+    #: Best first: leading role, head, task priority, age, uid.
+    order: tuple[Any, ...]
+    labels: dict[str, str] | None
+    #: GPU claims by key, with the GPUs of each.
+    claims: tuple[tuple[str, int], ...] = ()
+    status: Status = Status.PENDING
+    job: Job | None = None
+    pod_set: PodSet | None = None
+    node: Node | None = None
+    groups: tuple[str, ...] = ()
+    #: What its node is charged: None where it holds nothing; True while being released.
+    releasing: bool | None = None
+    pipelined_node: Node | None = None
+    pipelined_groups: tuple[str, ...] = ()
+    #: Charged to its queue: CPU, memory, hundredths of GPUs; None if nothing is.
+    charged: tuple[int, int, int] | None = None
+    #: Its state is the doing of a statement that is not committed.
+    virtual: bool = False
+    #: What the last cycle foresaw, and what users or the API server nominated.
+    nominated: str = ""
+    facts: PodFacts | None = None
+    #: Results of placement that only plugins understand, by plugin.
+    placement: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Task {self.key}>"
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self.facts.key if self.facts is not None else f"{self.namespace}/{self.name}"
+
+    def ref(self) -> PodRef:
+        """The identity that decisions carry."""
+        job = self.job
+        return PodRef(
+            uid=self.uid, namespace=self.namespace, name=self.name, pod_group=job.key if job else ""
+        )
+
+
+@dataclass(slots=True, eq=False)
+class PodFacts:
+    """What the watch says about a pod, and what was decided since; a task's state is a function of it."""
+
+    key: str
+    phase: str
+    node_name: str
+    deleted_at: float
+    gated: bool
+    group_key: str
+    sub_group: str
+    ours: bool
+    utility: bool
+    reservation: bool
+    group_ids: tuple[str, ...]
+    nominated: str
+    #: Kept only where claims, volumes or NUMA need the object again.
+    pod: Pod | None = None
+    assumed_node: str = ""
+    assumed_groups: tuple[str, ...] = ()
+    assumed_placement: dict[str, Any] | None = None
+    evicting: bool = False
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PodSet:
+    """A leaf of a pod group's tree: pods, and how many of them are needed."""
+
+    name: str
+    min_member: int
+    constraint: TopologyConstraint | None = None
+    parent: SubGroupSet | None = None
+    tasks: dict[str, Task] = field(default_factory=dict)
+    alive: int = 0
+    gated: int = 0
+    pending: int = 0
+    pipelined: int = 0
+    active_allocated: int = 0
+    active_used: int = 0
+    succeeded: int = 0
+    #: Tasks in order, or None when that has to be found out again.
+    ordered: list[Task] | None = None
+    #: No task before this position of ``ordered`` was pending when last looked at.
+    cursor: int = 0
+
+    def __repr__(self) -> str:
+        return f"<PodSet {self.name}>"
+
+    def sorted_tasks(self) -> list[Task]:
+        """All tasks, best first."""
+        if self.ordered is None:
+            self.ordered = sorted(self.tasks.values(), key=lambda task: task.order)
+            self.cursor = 0
+        return self.ordered
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether enough pods are placed."""
+        return self.active_allocated >= self.min_member
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough pods exist."""
+        return self.alive - self.gated >= self.min_member
+
+    @property
+    def count(self) -> int:
+        """What subgroup order compares with :attr:`threshold`."""
+        return self.active_allocated
+
+    @property
+    def threshold(self) -> int:
+        """How many pods are needed."""
+        return self.min_member
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SubGroupSet:
+    """An inner node of a pod group's tree."""
+
+    name: str
+    constraint: TopologyConstraint | None = None
+    parent: SubGroupSet | None = None
+    #: None means all members.
+    min_sub_group: int | None = None
+    members: list[PodSet | SubGroupSet] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<SubGroupSet {self.name}>"
+
+    @property
+    def threshold(self) -> int:
+        """How many members are needed."""
+        return len(self.members) if self.min_sub_group is None else self.min_sub_group
+
+    @property
+    def count(self) -> int:
+        """How many members are satisfied."""
+        return sum(member.satisfied for member in self.members)
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether enough members are satisfied."""
+        return self.count >= self.threshold
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough members are ready."""
+        return sum(member.ready for member in self.members) >= self.threshold
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Job:
+    """One pod group."""
+
+    key: str
+    namespace: str
+    name: str
+    uid: str
+    queue: Queue
+    priority: int
+    preemptible: bool
+    created: float
+    root: SubGroupSet
+    pod_sets: dict[str, PodSet]
+    facts: JobFacts
+    #: Pods that name a subgroup that does not exist.
+    invalid: dict[str, Task] = field(default_factory=dict)
+    #: Why the tree cannot be built; such a group is never scheduled.
+    error: str = ""
+    stale_since: float = 0.0
+    last_start: float = 0.0
+    last_eviction: float = 0.0
+    pending: int = 0
+    active_allocated: int = 0
+    active_used: int = 0
+    succeeded: int = 0
+    gated: int = 0
+    #: Changes with every change of a task's status; caches compare it.
+    version: int = 0
+    #: ``(version, simulation) -> tasks`` of the last question which tasks come next.
+    next_tasks: dict[bool, tuple[int, list[Task]]] = field(default_factory=dict)
+    #: ``(version, signature)`` of what waits, for searches.
+    signature: tuple[int, tuple[object, ...]] | None = None
+    single: PodSet | None = None
+    has_constraint: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Job {self.key}>"
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough pods exist to satisfy the tree."""
+        single = self.single
+        if single is not None:
+            return single.alive - single.gated >= single.min_member
+        return self.root.ready
+
+    @property
+    def gang_satisfied(self) -> bool:
+        """Whether enough pods hold resources, by the tree's own minimums."""
+        single = self.single
+        if single is not None and self.root.min_sub_group is None:
+            return single.active_used >= single.min_member
+        return _used_enough(self.root)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether some pod set has more pods than it needs."""
+        return any(pod_set.min_member < len(pod_set.tasks) for pod_set in self.pod_sets.values())
+
+
+def _used_enough(member: PodSet | SubGroupSet) -> bool:
+    if isinstance(member, PodSet):
+        return member.active_used >= member.min_member
+    return sum(map(_used_enough, member.members)) >= member.threshold
+
+
+@dataclass(slots=True, eq=False)
+class JobFacts:
+    """What the watch says about a pod group, as far as rows depend on it."""
+
+    queue: str
+    priority_class: str
+    preemptibility: str
+    mark_unschedulable: bool
+    backoff: int
+    preemption_delay: float
+    staleness_grace: float | None
+    #: The newest scheduling condition is about this node pool.
+    failed_here: bool
+    annotations: dict[str, str]
+    shape: bytes
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Queue:
+    """One queue, or the name of one that does not exist (``exists``).
+
+    Amounts are (CPU, memory, hundredths of GPUs) and include those of all descendants.
+    """
+
+    name: str
+    row: int
+    exists: bool = False
+    display_name: str = ""
+    uid: str = ""
+    parent_name: str = ""
+    priority: int = 100
+    created: float = 0.0
+    deserved: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    limit: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    weight: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    preempt_min_runtime: float | None = None
+    reclaim_min_runtime: float | None = None
+    parent: Queue | None = None
+    children: list[Queue] = field(default_factory=list)
+    #: Itself and its ancestors; empty where it or one of them does not exist.
+    path: tuple[Queue, ...] = ()
+    allocated: list[int] = field(default_factory=lambda: [0, 0, 0])
+    non_preemptible: list[int] = field(default_factory=lambda: [0, 0, 0])
+    pending: list[int] = field(default_factory=lambda: [0, 0, 0])
+    #: Changes with every charge; caches compare it.
+    version: int = 0
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    @property
+    def leaf(self) -> bool:
+        """Whether jobs may run in it."""
+        return bool(self.path) and not self.children

@@ -1,0 +1,129 @@
+"""Node columns: nodes x resources, with a log of the rows that changed."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.snapshot.resources import ResourceTable
+from kai.snapshot.rows import Node
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+def cells(matrix: Any) -> Any:
+    """The same memory, for single numbers: ``cells[row, column]`` beats the array's several times."""
+    return memoryview(matrix)
+
+
+class NodeTable:
+    """Amounts of all nodes, int64 of shape ``[capacity, columns]``; row i belongs to ``nodes[i]``.
+
+    ``cells`` of a matrix are the same memory as a memoryview: single numbers are read and written there,
+    whole columns through numpy. After :meth:`settle` rows are in order of node names.
+    """
+
+    def __init__(self, resources: ResourceTable) -> None:
+        self.resources = resources
+        self.nodes: list[Node] = []
+        self.by_name: dict[str, Node] = {}
+        #: Nodes with devices that are shared, by name.
+        self.sharing: dict[str, Node] = {}
+        #: Rows that changed, oldest first; ``log_start`` is how many were forgotten before the first.
+        self.touched: list[int] = []
+        self.log_start = 0
+        #: Changes when rows move or what is static about a node changes.
+        self.epoch = 0
+        self._sorted = True
+        self._matrix: Ints = np.zeros((3, 0, 0), dtype=np.int64)
+        self._allocate(64, 8)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def log_end(self) -> int:
+        """Position after the newest entry of the log."""
+        return self.log_start + len(self.touched)
+
+    @property
+    def allocatable(self) -> Ints:
+        """``[nodes, columns]``; a view."""
+        return self._matrix[0, : len(self.nodes)]
+
+    @property
+    def idle(self) -> Ints:
+        """``[nodes, columns]``: allocatable less what tasks hold; a view."""
+        return self._matrix[1, : len(self.nodes)]
+
+    @property
+    def releasing(self) -> Ints:
+        """``[nodes, columns]``: being released, less what is promised of it; a view."""
+        return self._matrix[2, : len(self.nodes)]
+
+    def add(self, node: Node) -> None:
+        """Append a row of zeros."""
+        if len(self.nodes) == self._matrix.shape[1]:
+            self._allocate(2 * len(self.nodes), self._matrix.shape[2])
+        node.row = len(self.nodes)
+        self._matrix[:, node.row] = 0
+        self._sorted = self._sorted and (not self.nodes or self.nodes[-1].name < node.name)
+        self.nodes.append(node)
+        self.by_name[node.name] = node
+        self.changed()
+
+    def remove(self, node: Node) -> None:
+        """Drop a row; the last one takes its place until :meth:`settle`."""
+        last = self.nodes.pop()
+        del self.by_name[node.name]
+        if last is not node:
+            self._matrix[:, node.row] = self._matrix[:, last.row]
+            last.row = node.row
+            self.nodes[node.row] = last
+            self._sorted = False
+        self.changed()
+
+    def set_allocatable(self, node: Node, amounts: dict[int, int]) -> None:
+        """Set what a node offers; nothing may be charged to it meanwhile."""
+        self.fit_columns()
+        self._matrix[:, node.row] = 0
+        for column, amount in amounts.items():
+            self.cells_allocatable[node.row, column] = amount
+            self.cells_idle[node.row, column] = amount
+        self.touched.append(node.row)
+
+    def fit_columns(self) -> None:
+        """Make room for resources named since."""
+        if len(self.resources) > self._matrix.shape[2]:
+            self._allocate(self._matrix.shape[1], 2 * len(self.resources))
+
+    def changed(self) -> None:
+        """Forget everything derived from static facts and row numbers."""
+        self.epoch += 1
+        self.log_start += len(self.touched) + 1
+        self.touched.clear()
+
+    def settle(self) -> None:
+        """Bring rows into the order of names and keep the log short."""
+        if not self._sorted:
+            self.nodes.sort(key=lambda node: node.name)
+            order = [node.row for node in self.nodes]
+            self._matrix[:, : len(order)] = self._matrix[:, order]
+            for row, node in enumerate(self.nodes):
+                node.row = row
+            self._sorted = True
+            self.changed()
+        elif len(self.touched) > 4 * len(self.nodes) + 1024:
+            self.log_start += len(self.touched)
+            self.touched.clear()
+
+    def _allocate(self, rows: int, columns: int) -> None:
+        matrix: Ints = np.zeros((3, rows, columns), dtype=np.int64)
+        old = self._matrix
+        matrix[:, : old.shape[1], : old.shape[2]] = old
+        self._matrix = matrix
+        self.cells_allocatable = cells(matrix[0])
+        self.cells_idle = cells(matrix[1])
+        self.cells_releasing = cells(matrix[2])

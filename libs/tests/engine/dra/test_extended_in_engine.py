@@ -1,0 +1,140 @@
+"""An extended resource that is backed by a device class, from the pod to the decision."""
+
+import msgspec
+
+from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.model.objects import Node, Pod, PodGroup, Queue
+from kai.snapshot.state import ClusterState, Kind, StateParams
+
+NOW = 1_900_000_000.0
+RESOURCE = "example.com/gpu"
+NIC = "example.com/nic"
+
+
+def a_state(*, devices=2, plugin=0, resource=RESOURCE):
+    """One node with devices in a ResourceSlice, or offered by a device plugin."""
+    state = ClusterState(StateParams())
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    queue = {"metadata": {"name": "q"}, "spec": {"resources": {"cpu": free, "memory": free, "gpu": free}}}
+    leaf = {"metadata": {"name": "leaf"}, "spec": queue["spec"] | {"parentQueue": "q"}}
+    amounts = {"cpu": "32", "memory": "64Gi", "pods": "110"} | ({resource: str(plugin)} if plugin else {})
+    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    slice_ = {
+        "driver": "gpu.example.com",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "nodeName": "n1",
+        "devices": [{"name": f"gpu-{at}"} for at in range(devices)],
+    }
+    class_ = {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": resource}}
+    node = {"metadata": {"name": "n1"}, "status": status}
+    state.apply(Kind.QUEUE, msgspec.convert(queue, Queue))
+    state.apply(Kind.QUEUE, msgspec.convert(leaf, Queue))
+    state.apply(Kind.NODE, msgspec.convert(node, Node))
+    state.apply(Kind.DEVICE_CLASS, class_)
+    state.apply(Kind.RESOURCE_SLICE, {"metadata": {"name": "n1-gpus"}, "spec": slice_})
+    return state
+
+
+def submit(state, name, *, gpus, resource=RESOURCE):
+    group = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"queue": "leaf", "minMember": 1}}
+    containers = [{"name": "main", "resources": {"requests": {"cpu": "1", resource: str(gpus)}}}]
+    pod = {
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "annotations": {"pod-group-name": name}},
+        "spec": {"schedulerName": "kai-scheduler", "containers": containers},
+        "status": {"phase": "Pending"},
+    }
+    state.apply(Kind.POD_GROUP, msgspec.convert(group, PodGroup))
+    state.apply(Kind.POD, msgspec.convert(pod, Pod))
+
+
+def run(state, **params):
+    config = SchedulerConfig.parse("actions: allocate", params=EngineParams(**params))
+    result = Engine(config).run(state, now=NOW)
+    state.check()
+    return {bind.pod.name: bind for bind in result.binds}
+
+
+def devices_of(bind):
+    return [each["device"] for each in bind.extended_claim["allocation"]["devices"]["results"]]
+
+
+def test_devices_are_allocated_and_stay_allocated_while_the_pod_is_bound():
+    state = a_state(devices=2)
+    submit(state, "first", gpus=1)
+    assert devices_of(run(state)["first"]) == ["gpu-0"]
+    submit(state, "second", gpus=1)
+    bind = run(state)["second"]
+    assert devices_of(bind) == ["gpu-1"]
+    assert bind.extended_claim["deviceRequests"][0]["name"] == "container-0-request-1"
+    submit(state, "third", gpus=1)
+    assert run(state) == {}
+
+
+def test_a_device_plugin_that_offers_the_resource_is_used_instead():
+    state = a_state(devices=0, plugin=2)
+    submit(state, "first", gpus=2)
+    assert run(state)["first"].extended_claim is None
+
+
+def test_the_claim_object_that_was_made_for_a_pod_is_its_own():
+    state = a_state(devices=1)
+    submit(state, "first", gpus=1)
+    allocation = run(state)["first"].extended_claim["allocation"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "first", "uid": "first", "controller": True}
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    claim = {
+        "metadata": {
+            "name": "first-x",
+            "namespace": "ns",
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "status": {
+            "allocation": allocation,
+            "reservedFor": [{"resource": "pods", "name": "first", "uid": "first"}],
+        },
+    }
+    state.apply(Kind.RESOURCE_CLAIM, claim)
+    submit(state, "second", gpus=1)
+    assert run(state) == {}
+    state.remove(Kind.POD, "ns/first")
+    state.remove(Kind.RESOURCE_CLAIM, "ns/first-x")
+    assert devices_of(run(state)["second"]) == ["gpu-0"]
+
+
+def test_q42_other_resources_than_gpus_are_claimed_too_where_no_device_plugin_offers_them():
+    state = a_state(devices=2, resource=NIC)
+    submit(state, "first", gpus=1, resource=NIC)
+    submit(state, "second", gpus=1, resource=NIC)
+    submit(state, "third", gpus=1, resource=NIC)
+    found = run(state)
+    assert sorted(found) == ["first", "second"]
+    assert sorted(device for bind in found.values() for device in devices_of(bind)) == ["gpu-0", "gpu-1"]
+
+
+def test_q42_a_device_plugin_that_offers_them_still_limits_them():
+    state = a_state(devices=4, plugin=2, resource=NIC)
+    submit(state, "large", gpus=3, resource=NIC)
+    submit(state, "small", gpus=2, resource=NIC)
+    found = run(state)
+    assert list(found) == ["small"]
+    assert found["small"].extended_claim is None
+
+
+def test_q42_the_order_in_which_class_and_node_become_known_does_not_matter():
+    state = a_state(devices=1, resource=NIC)
+    class_ = state.objects[Kind.DEVICE_CLASS]["gpus"]
+    submit(state, "first", gpus=1, resource=NIC)
+    state.remove(Kind.DEVICE_CLASS, "gpus")
+    assert run(state) == {}
+    state.apply(Kind.DEVICE_CLASS, class_)
+    assert devices_of(run(state)["first"]) == ["gpu-0"]
+
+
+def test_q42_without_dynamic_resources_only_device_plugins_count():
+    without = a_state(devices=2, resource=NIC)
+    submit(without, "first", gpus=1, resource=NIC)
+    assert run(without, dynamic_resources=False) == {}
+    offered = a_state(devices=2, plugin=2, resource=NIC)
+    submit(offered, "first", gpus=1, resource=NIC)
+    assert run(offered, dynamic_resources=False)["first"].extended_claim is None

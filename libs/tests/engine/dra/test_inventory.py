@@ -1,0 +1,112 @@
+"""What an inventory says after its facts change."""
+
+import msgspec
+import pytest
+
+from kai.engine.dra import cel
+from kai.engine.dra.inventory import Inventory
+from kai.engine.dra.nodes import node_matches
+from kai.model import dra
+
+
+def a_slice(name, *devices, node="n1", pool="n1", **more):
+    spec = {
+        "driver": "gpu.example.com",
+        "pool": {"name": pool},
+        "devices": [{"name": each} for each in devices],
+    }
+    spec |= ({"nodeName": node} if node else {}) | more
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, dra.ResourceSlice)
+
+
+def a_class(name, *expressions, resource="", created=""):
+    spec = {"selectors": [{"cel": {"expression": each}} for each in expressions]}
+    spec |= {"extendedResourceName": resource} if resource else {}
+    metadata = {"name": name} | ({"creationTimestamp": created} if created else {})
+    return msgspec.convert({"metadata": metadata, "spec": spec}, dra.DeviceClass)
+
+
+def names(inventory, node="n1"):
+    return [device.id.name for device in inventory.of_node(node).devices]
+
+
+def test_slices_come_and_go():
+    inventory = Inventory(lambda _: {})
+    inventory.put_slice(a_slice("s1", "a"))
+    assert names(inventory) == ["a"]
+    inventory.put_slice(a_slice("s1", "b", "c"))
+    inventory.put_slice(a_slice("s2", "d", pool="other"))
+    assert names(inventory) == ["b", "c", "d"]
+    inventory.drop_slice("s1")
+    inventory.drop_slice("never was there")
+    assert names(inventory) == ["d"]
+
+
+def test_a_slice_that_moves_to_another_node_leaves_the_first():
+    inventory = Inventory(lambda _: {})
+    inventory.put_slice(a_slice("s1", "a"))
+    assert names(inventory) == ["a"]
+    inventory.put_slice(a_slice("s1", "a", node="n2"))
+    assert (names(inventory, "n1"), names(inventory, "n2")) == ([], ["a"])
+
+
+def test_labels_decide_anew_when_the_node_is_forgotten():
+    labels = {"n1": {"zone": "a"}}
+    selector = {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
+    }
+    inventory = Inventory(labels.get)
+    inventory.put_slice(a_slice("s1", "a", node=None, nodeSelector=selector))
+    assert names(inventory) == []
+    labels["n1"] = {"zone": "b"}
+    inventory.forget_node("n1")
+    assert names(inventory) == ["a"]
+
+
+def test_of_classes_for_one_resource_the_newest_counts_then_the_first_by_name():
+    inventory = Inventory(lambda _: {})
+    inventory.put_class(a_class("b", resource="example.com/x", created="2030-01-01T00:00:00Z"))
+    inventory.put_class(a_class("a", resource="example.com/x", created="2030-01-01T00:00:00Z"))
+    inventory.put_class(a_class("c", resource="example.com/x", created="2029-01-01T00:00:00Z"))
+    assert inventory.class_of_resource("example.com/x") == "a"
+    assert inventory.class_of_resource("deviceclass.resource.kubernetes.io/c") == "c"
+    inventory.drop_class("a")
+    assert inventory.class_of_resource("example.com/x") == "b"
+    assert inventory.class_of_resource("example.com/y") is None
+
+
+def test_without_the_library_a_selector_is_a_fault_that_names_the_remedy(monkeypatch):
+    monkeypatch.setattr(cel, "cel", None)
+    cel.compile_selector.cache_clear()
+    try:
+        found = cel.compile_selector("true")
+    finally:
+        cel.compile_selector.cache_clear()
+    assert isinstance(found, cel.SelectorFault)
+    assert "cel-expr-python is not installed" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "matches"),
+    [
+        ("In", ["a", "b"], True),
+        ("NotIn", ["a"], False),
+        ("Exists", [], True),
+        ("DoesNotExist", [], False),
+        ("Gt", ["1"], False),
+        ("Matches", ["a"], False),
+    ],
+)
+def test_node_selectors(operator, values, matches):
+    term = {"matchExpressions": [{"key": "zone", "operator": operator, "values": values}]}
+    assert node_matches({"nodeSelectorTerms": [term]}, "n1", {"zone": "a"}) is matches
+
+
+def test_node_selectors_compare_numbers_and_names_and_empty_terms_never_match():
+    def matches(*terms):
+        return node_matches({"nodeSelectorTerms": list(terms)}, "n1", {"gpus": "8"})
+
+    assert matches({"matchExpressions": [{"key": "gpus", "operator": "Gt", "values": ["4"]}]})
+    assert not matches({"matchExpressions": [{"key": "gpus", "operator": "Lt", "values": ["4"]}]})
+    assert matches({}, {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})
+    assert not matches({})

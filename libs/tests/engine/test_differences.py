@@ -1,0 +1,319 @@
+"""Every deliberate difference from the original that the engine makes, as docs/differences.md lists them."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.engine.config import SearchBudgets
+from kai.model.decisions import CycleResult, Outcome
+from kai.model.objects import SubGroup, Topology, TopologyConstraint, TopologyLevel, TopologySpec
+from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.status import Status
+
+NOW = 1_900_000_000.0
+
+
+def _state(objects: Iterable[tuple[Kind, object]], *, queues: Iterable[object] = ()) -> ClusterState:
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    for queue in (a_queue("top"), *(queues or (a_queue("team", parent="top"),))):
+        state.apply(Kind.QUEUE, queue)
+    for kind, obj in objects:
+        state.apply(kind, obj)
+    return state
+
+
+def _job(
+    name: str,
+    *,
+    queue: str = "team",
+    pods: int = 1,
+    created: float = 0,
+    namespace: str = "default",
+    priority: str = "train",
+    min_member: int | None = None,
+    nodes: tuple[str, ...] = (),
+    **pod: object,
+):
+    started = NOW - 500 if nodes else 0
+    yield (
+        Kind.POD_GROUP,
+        a_group(
+            name,
+            queue=queue,
+            min_member=min_member or pods,
+            created=created,
+            namespace=namespace,
+            priority=priority,
+            started=started,
+        ),
+    )
+    for i in range(pods):
+        node = nodes[i] if i < len(nodes) else ""
+        yield Kind.POD, a_pod(f"{name}-{i}", group=name, namespace=namespace, node=node, **pod)
+
+
+def _nodes_of(result: CycleResult) -> dict[str, str]:
+    return {bind.pod.name: bind.node for bind in result.binds}
+
+
+def test_q1_groups_of_the_same_name_in_two_namespaces_are_two() -> None:
+    state = _state(
+        [
+            (Kind.NODE, a_node("n", gpus=2)),
+            *_job("job", gpus=1, namespace="a"),
+            *_job("job", gpus=1, namespace="b"),
+        ]
+    )
+    result = Engine().run(state, NOW)
+    assert sorted(bind.pod.pod_group for bind in result.binds) == ["a/job", "b/job"]
+
+
+def test_q3_a_queue_depth_keeps_the_best_jobs() -> None:
+    jobs = [each for i in range(9) for each in _job(f"job-{i}", gpus=1, created=100 - i)]
+    state = _state([(Kind.NODE, a_node("n", gpus=8)), *jobs])
+    result = Engine(SchedulerConfig(queue_depth={"allocate": 2})).run(state, NOW)
+    assert sorted(_nodes_of(result)) == ["job-7-0", "job-8-0"]
+
+
+def test_q4_the_cap_of_consolidation_takes_the_last_jobs_in_order_and_no_more() -> None:
+    engine = Engine(SchedulerConfig(params=EngineParams(max_consolidation_preemptees=1)))
+    running = [each for i in range(3) for each in _job(f"run-{i}", gpus=1, created=i, nodes=(f"n{i}",))]
+    state = _state(
+        [*((Kind.NODE, a_node(f"n{i}", gpus=2)) for i in range(3)), *running, *_job("new", gpus=2, created=9)]
+    )
+    result = engine.run(state, NOW)
+    assert [each.pod.name for each in result.evictions] == ["run-2-0"]
+
+
+def test_q10_pods_without_gpus_leave_idle_gpus_alone() -> None:
+    nodes = [a_node("a-free", gpus=4), a_node("b-taken", gpus=4), a_node("c-plain", gpus=0, cpu="1")]
+    taken = _job("busy", gpus=4, nodes=("b-taken",))
+    state = _state(
+        [*((Kind.NODE, node) for node in nodes), *taken, *_job("one", created=1), *_job("two", created=2)]
+    )
+    assert _nodes_of(Engine().run(state, NOW)) == {"one-0": "c-plain", "two-0": "b-taken"}
+
+
+def test_q11_a_pod_that_joins_a_shared_device_needs_one_slot_and_a_new_device_two() -> None:
+    joined = [
+        (Kind.NODE, a_node("n", gpus=1, pods=2)),
+        *_job("first", fraction=0.5, nodes=("n",), groups=("4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001",)),
+    ]
+    assert _nodes_of(Engine().run(_state([*joined, *_job("next", fraction=0.5)]), NOW)) == {"next-0": "n"}
+    alone = _state([(Kind.NODE, a_node("n", gpus=1, pods=1)), *_job("new", fraction=0.5)])
+    assert not Engine().run(alone, NOW).binds
+
+
+def test_q12_gpus_of_any_vendor_count_as_whole_devices() -> None:
+    pod = a_pod("job-0", group="job", spec=None)
+    pod.spec.containers[0].resources.requests["example.com/gpu"] = "2"
+    node = a_node("n", gpus=0, extra={"example.com/gpu": "2"})
+    state = _state([(Kind.NODE, node), (Kind.POD_GROUP, a_group("job", queue="team")), (Kind.POD, pod)])
+    result = Engine().run(state, NOW)
+    assert _nodes_of(result) == {"job-0": "n"}
+    assert {share.queue: share.allocated[2] for share in result.shares}["team"] == 2
+
+
+def test_q14_the_skip_rule_compares_gpu_memory() -> None:
+    held = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001"
+    state = _state(
+        [
+            (Kind.NODE, a_node("n", gpus=1, gpu_memory=40_000)),
+            *_job("run", gpu_memory=30_000, nodes=("n",), groups=(held,)),
+            *_job("large", gpu_memory=50_000, priority="build-preemptible"),
+            *_job("small", gpu_memory=20_000, priority="build-preemptible", created=1),
+        ]
+    )
+    result = Engine(SchedulerConfig(actions=("preempt",))).run(state, NOW)
+    assert [each.pod.name for each in result.nominations] == ["small-0"]
+
+
+def _optional_parts(running: str) -> list[tuple[Kind, object]]:
+    parts = [SubGroup(name="a", min_member=1), SubGroup(name="b", min_member=1)]
+    group = a_group("job", queue="team", sub_groups=parts, min_sub_group=1, started=NOW - 500)
+    return [
+        (Kind.POD_GROUP, group),
+        (Kind.POD, a_pod("job-0", group="job", gpus=1, node="n", sub_group=running)),
+    ]
+
+
+def test_q15_a_group_with_enough_subgroups_is_not_stale() -> None:
+    state = _state([(Kind.NODE, a_node("n", gpus=2)), *_optional_parts("a")])
+    engine = Engine(SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=0)))
+    assert not engine.run(state, NOW).evictions
+
+
+def test_q17_giving_up_a_stale_gang_rearms_its_delay_and_is_recorded() -> None:
+    gang = _job("gang", pods=2, gpus=1, nodes=("n",))
+    state = _state([(Kind.NODE, a_node("n", gpus=1)), *gang])
+    engine = Engine(SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=0)))
+    result = engine.run(state, NOW)
+    assert [each.action for each in result.evictions] == ["stalegangeviction"]
+    assert state.jobs["default/gang"].last_eviction == NOW
+    (outcome,) = [each for each in result.outcomes if each.pod_group == "default/gang"]
+    assert "kai.scheduler/last-eviction-timestamp" in outcome.annotations
+
+
+def test_q18_one_job_out_of_time_does_not_stop_the_others() -> None:
+    queues = [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=4)]
+    running = [each for i in range(2) for each in _job(f"run-{i}", queue="rich", gpus=2, nodes=("n",))]
+    waiting = [each for i in range(2) for each in _job(f"want-{i}", queue="poor", gpus=2, created=i)]
+    state = _state([(Kind.NODE, a_node("n", gpus=4)), *running, *waiting], queues=queues)
+    engine = Engine(
+        SchedulerConfig(budgets=SearchBudgets(action={"default": 0.0}, job=5.0, generator={"default": 0.0}))
+    )
+    session = engine.open(state, NOW)
+    ticks = iter([0.0, 0.0, 0.0, 100.0, 100.0, 100.0, *([100.0] * 1000)])
+    session.clock = lambda: next(ticks)
+    from kai.engine.actions import reclaim
+
+    reclaim.run(session)
+    assert (
+        session.decisions.counters.get(("scenario_search_jobs_total", "reclaim", "not_attempted", "false"), 0)
+        <= 1
+    )
+    assert {each.pod.pod_group for each in session.decisions.nominations} >= {"default/want-1"}
+
+
+def test_q19_several_surplus_pods_of_one_job_move_in_one_scenario() -> None:
+    nodes = [a_node("n0", gpus=4), a_node("n1", gpus=2)]
+    elastic = _job("elastic", pods=3, min_member=1, gpus=1, nodes=("n0", "n0", "n0"))
+    state = _state([*((Kind.NODE, node) for node in nodes), *elastic, *_job("whole", gpus=3, created=1)])
+    result = Engine().run(state, NOW)
+    assert {each.action for each in result.evictions} == {"consolidation"}
+    assert len(result.evictions) == 2
+    assert {each.pod.name for each in result.nominations} >= {"whole-0"}
+
+
+def test_q22_a_tree_that_cannot_be_built_is_an_error_and_never_starts_in_part() -> None:
+    parts = [SubGroup(name="a", min_member=1, parent="nowhere")]
+    state = _state([
+        (Kind.NODE, a_node("n", gpus=2)), (Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts)),
+        (Kind.POD, a_pod("job-0", group="job", gpus=1, sub_group="a")),
+    ])  # fmt: skip
+    result = Engine().run(state, NOW)
+    assert not result.binds
+    (outcome,) = result.outcomes
+    assert outcome.outcome is Outcome.UNSCHEDULABLE
+    assert "'nowhere', which does not exist" in outcome.message
+
+
+def test_q23_topology_spread_constraints_hold() -> None:
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+               "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
+    nodes = [(Kind.NODE, a_node(f"n{i}", gpus=8, labels={"zone": f"z{i}"})) for i in range(2)]
+    job = _job("web", pods=4, gpus=1, labels={"app": "web"}, spec={"topology_spread_constraints": spread})
+    found = _nodes_of(Engine().run(_state([*nodes, *job]), NOW))
+    assert sorted(found.values()) == ["n0", "n0", "n1", "n1"]
+
+
+def test_q24_messages_count_each_node_once() -> None:
+    nodes = [(Kind.NODE, a_node(f"n{i}", gpus=1)) for i in range(3)]
+    state = _state([*nodes, *_job("gang", pods=4, gpus=1)])
+    (outcome,) = [each for each in Engine().run(state, NOW).outcomes if each.pod_group == "default/gang"]
+    assert "3 Insufficient GPUs" in outcome.message
+
+
+def test_q27_what_is_released_for_a_job_stays_its_own() -> None:
+    queues = [a_queue("rich", parent="top", gpu=1, weight=0), a_queue("poor", parent="top", gpu=2)]
+    state = _state(
+        [
+            (Kind.NODE, a_node("n", gpus=2)),
+            *_job("run", queue="rich", gpus=2, nodes=("n",)),
+            *_job("want", queue="poor", gpus=2),
+        ],
+        queues=queues,
+    )
+    engine = Engine()
+    assert [each.pod.name for each in engine.run(state, NOW).nominations] == ["want-0"]
+    for kind, obj in _job("urgent", queue="poor", gpus=2, priority="build-preemptible"):
+        state.apply(kind, obj)
+    state.remove(Kind.POD, "default/run-0")
+    assert _nodes_of(engine.run(state, NOW + 1)) == {"want-0": "n"}
+
+
+def test_q28_equal_values_below_different_parents_are_different_domains() -> None:
+    levels = TopologySpec(levels=[TopologyLevel(node_label="zone"), TopologyLevel(node_label="rack")])
+    topology = Topology(metadata=a_node("t").metadata, spec=levels)
+    nodes = [
+        (Kind.NODE, a_node("n0", gpus=2, labels={"zone": "a.b", "rack": "c"})),
+        (Kind.NODE, a_node("n1", gpus=2, labels={"zone": "a", "rack": "b.c"})),
+    ]
+    constraint = TopologyConstraint(topology="t", required_topology_level="rack")
+    group = a_group("job", queue="team", min_member=2, topology=constraint)
+    pods = [(Kind.POD, a_pod(f"job-{i}", group="job", gpus=2)) for i in range(2)]
+    state = _state([(Kind.TOPOLOGY, topology), *nodes, (Kind.POD_GROUP, group), *pods])
+    assert not Engine().run(state, NOW).binds
+
+
+def _budget(name: str, *, app: str, allowed: int) -> tuple[Kind, object]:
+    return (
+        Kind.POD_DISRUPTION_BUDGET,
+        {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed},
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("budgets", "wanted", "victims"),
+    [
+        # Without a budget the youngest goes first.
+        ([], 1, ["young-0"]),
+        ([_budget("b", app="young", allowed=0)], 1, ["old-0"]),
+        ([_budget("b", app="young", allowed=1)], 1, ["young-0"]),
+        ([_budget("b", app="other", allowed=0)], 1, ["young-0"]),
+        # Nobody is spared where there is no other.
+        ([_budget("b", app="young", allowed=0)], 2, ["old-0", "young-0"]),
+        ([_budget("a", app="young", allowed=0), _budget("b", app="old", allowed=0)], 1, ["young-0"]),
+    ],
+)
+def test_q35_victims_that_a_disruption_budget_protects_come_last_among_equals(
+    budgets: list[tuple[Kind, object]], wanted: int, victims: list[str]
+) -> None:
+    state = _state(
+        [
+            (Kind.NODE, a_node("n", gpus=2)),
+            *budgets,
+            *_job("old", gpus=1, nodes=("n",), labels={"app": "old"}, created=1),
+            *_job("young", gpus=1, nodes=("n",), labels={"app": "young"}, created=2),
+            *_job("urgent", gpus=wanted, priority="build-preemptible", created=3),
+        ]
+    )
+    result = Engine().run(state, NOW)
+    assert sorted(each.pod.name for each in result.evictions) == victims
+
+
+def test_q41_a_job_that_an_early_gate_turns_away_says_nothing_about_the_next() -> None:
+    taken = _job("run", gpus=1, nodes=("n",))
+    fixed = _job("fixed", gpus=1, priority="build")
+    movable = a_group("movable", queue="team", priority="build", preemptibility="preemptible", created=1)
+    state = _state(
+        [
+            (Kind.NODE, a_node("n", gpus=1)),
+            *taken,
+            *fixed,
+            (Kind.POD_GROUP, movable),
+            (Kind.POD, a_pod("movable-0", group="movable", gpus=1)),
+        ],
+        queues=[a_queue("team", parent="top", gpu=0)],
+    )
+    result = Engine(SchedulerConfig(actions=("preempt",))).run(state, NOW)
+    assert [each.pod.name for each in result.nominations] == ["movable-0"]
+
+
+def test_a_promise_taken_back_deletes_no_pod() -> None:
+    queues = [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=4)]
+    running = [each for i in range(2) for each in _job(f"run-{i}", queue="rich", gpus=2, nodes=("n",))]
+    state = _state(
+        [(Kind.NODE, a_node("n", gpus=4)), *running, *_job("want", queue="poor", gpus=4)], queues=queues
+    )
+    result = Engine().run(state, NOW)
+    assert {each.pod.name for each in result.evictions} == {"run-0-0", "run-1-0"}
+    assert state.tasks["default-want-0"].status is Status.PENDING

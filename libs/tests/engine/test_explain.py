@@ -1,0 +1,157 @@
+"""Answers to "why", and remedies that hold."""
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.model.decisions import Outcome
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+
+
+def _cluster(*, nodes: int = 2, limit: float = -1, quota: float = -1) -> ClusterState:
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    for i in range(nodes):
+        state.apply(Kind.NODE, a_node(f"node-{i}", gpus=4, labels={"zone": f"z{i}"}))
+    state.apply(Kind.QUEUE, a_queue("top"))
+    state.apply(Kind.QUEUE, a_queue("team", parent="top", limit=limit, gpu=quota))
+    return state
+
+
+def _submit(
+    state: ClusterState,
+    name: str,
+    pods: int,
+    gpus: int,
+    *,
+    priority: str = "train",
+    cpu: str = "1",
+    **spec: object,
+) -> None:
+    state.apply(Kind.POD_GROUP, a_group(name, queue="team", min_member=pods, priority=priority))
+    for i in range(pods):
+        state.apply(Kind.POD, a_pod(f"{name}-{i}", group=name, gpus=gpus, cpu=cpu, spec=spec))
+
+
+def test_a_queue_limit_is_named_and_raising_it_is_offered() -> None:
+    state = _cluster(limit=1)
+    _submit(state, "job", 1, 2)
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert answer.outcome.outcome is Outcome.UNSCHEDULABLE
+    assert "GPU limit is 1 devices, 0 in use, 2 requested" in answer.outcome.message
+    assert answer.remedies == ("raise the limit of queue 'team'",)
+    assert [share.queue for share in answer.queues] == ["top", "team"]
+
+
+def test_a_quota_of_what_cannot_be_preempted_is_named_with_its_remedy() -> None:
+    state = _cluster(quota=1)
+    _submit(state, "job", 1, 2, priority="build")
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert answer.remedies == ("raise the quota of queue 'team', or make the workload preemptible",)
+
+
+def test_quotas_that_are_too_small_all_the_way_up_are_named_together() -> None:
+    state = _cluster(quota=0)
+    state.apply(Kind.QUEUE, a_queue("top", gpu=0))
+    _submit(state, "job", 1, 2, priority="inference")
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert answer.remedies == (
+        "raise the quotas of queues 'team' and 'top', or make the workload preemptible",
+    )
+
+
+def test_counts_of_nodes_are_exact_and_a_selector_that_is_too_narrow_is_found() -> None:
+    state = _cluster()
+    _submit(state, "job", 1, 2, node_selector={"zone": "elsewhere"})
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert "2 node didn't match the pod's node selector" in answer.outcome.message
+    assert answer.remedies == ("remove the node selector",)
+    pod = Engine().explain_pod(state, "default/job-0", NOW)
+    assert pod is not None
+    assert [(node.node, node.fits, node.filter) for node in pod.nodes] == [
+        ("node-0", False, "Node"),
+        ("node-1", False, "Node"),
+    ]
+
+
+def test_a_gang_that_is_too_large_learns_how_much_of_it_fits_and_how_many_nodes_are_missing() -> None:
+    state = _cluster()
+    _submit(state, "gang", 4, 4)
+    answer = Engine().explain_pod_group(state, "default/gang", NOW)
+    assert answer is not None
+    assert answer.remedies == (
+        "lower the minimum: 2 of the 4 pods needed would fit now",
+        "add 2 nodes like node-0, or free as much on others",
+    )
+
+
+def test_asking_changes_nothing() -> None:
+    state = _cluster(limit=1)
+    _submit(state, "job", 3, 2, node_selector={"zone": "z0"})
+    before = state.cut().digest
+    for _ in range(2):
+        Engine().explain_pod_group(state, "default/job", NOW)
+        Engine().explain_pod(state, "default/job-1", NOW)
+    state.check()
+    assert state.cut().digest == before
+
+
+def test_what_is_not_there_is_not_explained() -> None:
+    state = _cluster()
+    assert Engine().explain_pod_group(state, "default/none", NOW) is None
+    assert Engine().explain_pod(state, "default/none", NOW) is None
+
+
+def test_detailed_errors_give_each_node_a_line_with_what_is_asked_used_and_there() -> None:
+    state = _cluster()
+    state.apply(Kind.POD_GROUP, a_group("run", queue="team", started=NOW - 500))
+    state.apply(Kind.POD, a_pod("run-0", group="run", gpus=3, cpu="1500m", node="node-1"))
+    state.apply(Kind.NODE, a_node("node-2", gpus=8, labels={"zone": "z2"}, ready=False))
+    _submit(state, "job", 1, 5)
+    plain, detailed = (
+        next(
+            each
+            for each in Engine(SchedulerConfig(params=EngineParams(detailed_fit_errors=on)))
+            .run(ClusterState.from_snapshot(state.cut()), NOW)
+            .outcomes
+            if each.pod_group == "default/job"
+        )
+        for on in (False, True)
+    )
+    assert detailed.message == plain.message
+    assert "\n" not in plain.pod_messages["default/job-0"].replace(". \n", "")
+    assert detailed.pod_messages["default/job-0"].splitlines()[1:] == [
+        "node-0: Insufficient GPUs: requested 5, used 0, capacity 4",
+        "node-1: Insufficient GPUs: requested 5, used 3, capacity 4",
+        "node-2: node is not ready",
+    ]
+
+
+def test_detailed_errors_count_cores_and_parts_of_gpus_and_name_nodes_that_would_do_for_one_pod() -> None:
+    state = _cluster(nodes=0)
+    state.apply(Kind.NODE, a_node("one", gpus=1, cpu="4", gpu_memory=40_000))
+    state.apply(Kind.NODE, a_node("two", gpus=0, cpu="2500m"))
+    state.apply(Kind.POD_GROUP, a_group("run", queue="team", started=NOW - 500))
+    shared = ("4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001",)
+    state.apply(Kind.POD, a_pod("run-0", group="run", fraction=0.75, node="one", groups=shared))
+    _submit(state, "cores", 2, 0, cpu="3")
+    state.apply(Kind.POD_GROUP, a_group("part", queue="team"))
+    state.apply(Kind.POD, a_pod("part-0", group="part", fraction=0.5))
+    config = SchedulerConfig(actions=("allocate",), params=EngineParams(detailed_fit_errors=True))
+    messages: dict[str, str] = {}
+    for each in Engine(config).run(state, NOW).outcomes:
+        messages |= each.pod_messages
+    lacks = "Insufficient GPU memory (MiB):"
+    assert messages["default/part-0"].splitlines()[1:] == [
+        f"one: {lacks} requested 20000, used 30000, capacity 40000, 20000 on each of 1 device",
+        f"two: {lacks} requested 50, used 0, capacity 0, 50 on each of 1 device",
+    ]
+    assert messages["default/cores-1"].splitlines()[1:] == [
+        "one: could take the pod, but not all that has to run with it",
+        "two: Insufficient CPU cores: requested 3, used 0, capacity 2.5",
+    ]

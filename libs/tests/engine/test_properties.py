@@ -1,0 +1,352 @@
+"""What must hold over random clusters, hierarchies and workloads, whatever is decided."""
+
+import os
+import random
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, SchedulerConfig
+from kai.engine.actions import ACTIONS
+from kai.model.decisions import CycleResult
+from kai.model.objects import Pod, SubGroup
+from kai.snapshot.rows import Job
+from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.status import ACTIVE_USED, Status
+
+NOW = 1_900_000_000.0
+EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
+SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
+
+Objects = list[tuple[Kind, object]]
+
+
+def fuzz(test):
+    """Runs a property on random worlds; as many, and from the seed, that the environment says."""
+    test = given(world=st.integers(0, 2**48))(test)
+    if SEED:
+        test = seed(SEED)(test)
+    return settings(max_examples=EXAMPLES, deadline=None, derandomize=not SEED)(test)
+
+
+def a_world(number: int, *, sharing: bool = True) -> Objects:
+    """A cluster with running and pending work; nothing of it is over capacity."""
+    rng = random.Random(number)
+    found: Objects = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
+    free = {}
+    for i in range(rng.randint(1, 5)):
+        gpus = rng.choice([0, 2, 4, 8])
+        free[f"node-{i}"] = gpus
+        found.append(
+            (Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(rng.choice([4, 16, 64])), gpu_memory=16_000))
+        )
+    leaves = []
+    for d in range(rng.randint(1, 2)):
+        top = f"dept-{d}"
+        found.append(
+            (Kind.QUEUE, a_queue(top, gpu=rng.choice([-1, 4, 8]), weight=rng.choice([0, 1, 3]), created=d))
+        )
+        for q in range(rng.randint(1, 3)):
+            name = f"queue-{d}-{q}"
+            leaves.append(name)
+            found.append(
+                (
+                    Kind.QUEUE,
+                    a_queue(
+                        name,
+                        parent=top,
+                        gpu=rng.choice([-1, 0, 1, 2, 4]),
+                        weight=rng.choice([0, 1, 2]),
+                        limit=rng.choice([-1, -1, 2, 6]),
+                        priority=rng.choice([None, None, 200]),
+                        created=q,
+                    ),
+                )
+            )
+    held = Counter()
+    limits = {q.metadata.name: q.spec.resources.gpu.limit for kind, q in found if kind is Kind.QUEUE}
+    for j in range(rng.randint(1, 12)):
+        name, queue = f"job-{j}", rng.choice(leaves)
+        pods, gpus = rng.randint(1, 4), rng.choice([0, 1, 1, 2])
+        fraction = rng.choice([0, 0, 0.3, 0.5]) if sharing and not gpus else 0
+        minimum = rng.randint(1, pods)
+        running = rng.random() < 0.5
+        priority = rng.choice(["train", "train", "build", "build-preemptible"])
+        sub_groups = None
+        if rng.random() < 0.2 and pods > 1:
+            sub_groups = [SubGroup(name="a", min_member=1), SubGroup(name="b", min_member=1)]
+        found.append(
+            (
+                Kind.POD_GROUP,
+                a_group(
+                    name,
+                    queue=queue,
+                    min_member=minimum,
+                    priority=priority,
+                    created=NOW - 1000 + j,
+                    started=NOW - 100 if running else 0,
+                    sub_groups=sub_groups,
+                ),
+            )
+        )
+        for p in range(pods):
+            node = ""
+            if running and not fraction:
+                node = next((n for n, have in free.items() if have >= gpus), "")
+                over = limits[queue] >= 0 and held[queue] + gpus > limits[queue]
+                if over or priority == "build":
+                    node = ""
+                if node:
+                    free[node] -= gpus
+                    held[queue] += gpus
+            deleted = NOW - 5 if node and rng.random() < 0.1 else 0
+            found.append(
+                (
+                    Kind.POD,
+                    a_pod(
+                        f"{name}-{p}",
+                        group=name,
+                        gpus=gpus,
+                        cpu="250m",
+                        memory="1M",
+                        fraction=fraction,
+                        node=node,
+                        deleted=deleted,
+                        sub_group=rng.choice("ab") if sub_groups else "",
+                    ),
+                )
+            )
+    return found
+
+
+def _state(objects: Objects) -> ClusterState:
+    state = ClusterState()
+    for kind, obj in objects:
+        state.apply(kind, obj)
+    return state
+
+
+def _gang_kept(job: Job, evicted: set[str]) -> bool:
+    left = [
+        sum(ACTIVE_USED[t.status] and t.uid not in evicted for t in pod_set.tasks.values())
+        >= pod_set.min_member
+        for pod_set in job.pod_sets.values()
+    ]
+    return all(left)
+
+
+@fuzz
+def test_every_action_keeps_the_invariants(world: int) -> None:
+    state = _state(a_world(world))
+    engine = Engine()
+    session = engine.open(state, NOW)
+    table = state.nodes
+    for action in engine.config.actions:
+        ACTIONS[action](session)
+        state.check()
+        assert (table.idle >= 0).all(), action
+        assert (table.idle + table.releasing >= 0).all(), action
+        for queue in state.queue_order:
+            limit = queue.limit[2]
+            assert limit < 0 or queue.allocated[2] <= limit * 100 + 1e-6, (action, queue.name)
+            quota = queue.deserved[2]
+            assert quota < 0 or queue.non_preemptible[2] <= quota * 100 + 1e-6, (action, queue.name)
+    session.close()
+    state.check()
+
+
+@fuzz
+def test_gangs_start_as_a_whole_or_not_at_all(world: int) -> None:
+    state = _state(a_world(world))
+    before = {job.key: job.active_used for job in state.jobs.values()}
+    result = Engine().run(state, NOW)
+    bound = Counter(bind.pod.pod_group for bind in result.binds)
+    for key in bound:
+        job = state.jobs[key]
+        assert before[key] or job.gang_satisfied, key
+
+
+@fuzz
+def test_nobody_is_evicted_without_somebody_who_gets_the_place(world: int) -> None:
+    state = _state(a_world(world))
+    result = Engine().run(state, NOW)
+    waiting = {nomination.pod.pod_group for nomination in result.nominations}
+    for eviction in result.evictions:
+        job = state.jobs[eviction.pod.pod_group]
+        if eviction.action == "stalegangeviction":
+            continue
+        assert job.preemptible
+        assert eviction.evictor in waiting, eviction
+        assert eviction.evictor != eviction.pod.pod_group
+
+
+def _carry_out(state: ClusterState, pods: dict[str, Pod], result: CycleResult, number: int) -> None:
+    """Bound pods run, evicted ones are created anew, as their workloads would."""
+    for bind in result.binds:
+        key = f"{bind.pod.namespace}/{bind.pod.name}"
+        pods[key] = _copy(pods[key], node=bind.node, uid=bind.pod.uid)
+        state.bind_done(bind.pod.uid)
+        state.apply(Kind.POD, pods[key])
+    for eviction in result.evictions:
+        key = f"{eviction.pod.namespace}/{eviction.pod.name}"
+        state.remove(Kind.POD, key)
+        pods[key] = _copy(pods[key], node="", uid=f"{key}-{number}")
+        state.apply(Kind.POD, pods[key])
+
+
+def _copy(pod: Pod, *, node: str, uid: str) -> Pod:
+    meta = pod.metadata
+    requests = pod.spec.containers[0].resources.requests
+    made = a_pod(
+        meta.name,
+        group=meta.annotations["pod-group-name"],
+        gpus=int(requests.get("nvidia.com/gpu", 0)),
+        cpu="250m",
+        memory="1M",
+        node=node,
+        sub_group=(meta.labels or {}).get("kai.scheduler/subgroup-name", ""),
+    )
+    made.metadata.uid = uid
+    return made
+
+
+@fuzz
+def test_rounds_come_to_rest_without_endless_evictions(world: int) -> None:
+    objects = a_world(world, sharing=False)
+    state, engine = _state(objects), Engine()
+    pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
+    for key, pod in pods.items():
+        if pod.metadata.deletion_timestamp:
+            pods[key] = _copy(pod, node="", uid=f"{key}-again")
+            state.apply(Kind.POD, pods[key])
+    quiet = 0
+    for number in range(50):
+        result = engine.run(state, NOW + number)
+        _carry_out(state, pods, result, number)
+        state.check()
+        quiet = 0 if result.evictions or result.binds else quiet + 1
+        if quiet >= 3:
+            return
+    raise AssertionError("evictions went on for 50 rounds")
+
+
+@fuzz
+def test_the_order_of_objects_does_not_matter(world: int) -> None:
+    objects = a_world(world)
+    first = Engine().run(_state(objects), NOW)
+    shuffled = list(objects)
+    random.Random(world).shuffle(shuffled)
+    second = Engine().run(_state(shuffled), NOW)
+    for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
+        assert getattr(first, name) == getattr(second, name), name
+
+
+@fuzz
+def test_a_kept_state_decides_like_a_fresh_one(world: int) -> None:
+    objects = a_world(world)
+    late = [each for each in objects if each[0] in (Kind.POD, Kind.POD_GROUP)][::2]
+    early = [each for each in objects if each not in late]
+    engine = Engine(SchedulerConfig(actions=("stalegangeviction",)))
+    warm = _state(early)
+    engine.run(warm, NOW)
+    if any(task.facts.evicting for task in warm.tasks.values()):
+        return
+    for kind, obj in late:
+        warm.apply(kind, obj)
+    for job in warm.jobs.values():
+        job.stale_since = 0.0
+    cold = _state(objects)
+    first, second = Engine().run(warm, NOW), Engine().run(cold, NOW)
+    assert first.binds == second.binds
+    assert first.evictions == second.evictions
+    assert first.nominations == second.nominations
+    assert first.shares == second.shares
+
+
+@fuzz
+def test_scores_of_many_nodes_equal_those_of_each(world: int) -> None:
+    state = _state(a_world(world))
+    session = Engine().open(state, NOW)
+    for task in state.tasks.values():
+        view = session.view(task.cls)
+        vector = view.refresh().copy()
+        assert vector.tolist() == [view.score_of(row) for row in range(len(vector))]
+        if not task.cls.shared:
+            many = view._vector(np.arange(len(vector)))
+            assert many.tolist() == vector.tolist()
+
+
+@fuzz
+def test_a_score_that_is_kept_equals_one_made_anew(world: int) -> None:
+    state = _state(a_world(world))
+    engine = Engine()
+    session = engine.open(state, NOW)
+    views = {task.cls.id: session.view(task.cls) for task in state.tasks.values()}
+    for view in views.values():
+        view.refresh()
+    for action in engine.config.actions:
+        ACTIONS[action](session)
+        for view in views.values():
+            kept = view.refresh().tolist()
+            assert kept == [view.score_of(row) for row in range(len(kept))]
+
+
+@fuzz
+def test_bounds_never_refuse_what_the_plain_search_finds(world: int) -> None:
+    """Without bounds every prefix of victims is simulated; with them the same jobs are solved."""
+    objects = a_world(world)
+    bounded = Engine().run(_state(objects), NOW)
+    plain = _without_bounds(objects)
+    assert bounded.binds == plain.binds
+    assert bounded.nominations == plain.nominations
+    assert bounded.evictions == plain.evictions
+
+
+def _without_bounds(objects: Objects) -> CycleResult:
+    from unittest import mock
+
+    from kai.engine.actions import eviction, reclaim
+    from kai.engine.search import bounds, solver
+
+    with (
+        mock.patch.object(bounds.GangBound, "holds", new_callable=mock.PropertyMock, return_value=True),
+        mock.patch.object(bounds.GangBound, "holds_with", return_value=True),
+        mock.patch.object(bounds.GangBound, "first_holding", return_value=None),
+        mock.patch.object(eviction, "never_fits", return_value=False),
+        mock.patch.object(reclaim._Reclaim, "_may_suffice", return_value=True),
+        mock.patch.object(solver.Search, "_room_for", return_value=True),
+    ):
+        return Engine().run(_state(objects), NOW)
+
+
+@fuzz
+def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
+    rng = random.Random(world)
+    state = _state(a_world(world))
+    session = Engine().open(state, NOW)
+    before = (state.nodes.idle.copy(), state.nodes.releasing.copy(), state.cut().digest)
+    sums = {q.name: (list(q.allocated), list(q.non_preemptible)) for q in state.queue_order}
+    statement = session.statement()
+    tasks = [task for task in state.tasks.values() if task.job is not None]
+    for _ in range(30):
+        task = rng.choice(tasks)
+        node = rng.choice(state.nodes.nodes)
+        if task.status in (Status.RUNNING, Status.PIPELINED, Status.ALLOCATED) and rng.random() < 0.6:
+            if task.status is not Status.ALLOCATED:
+                statement.evict(task)
+        elif task.status is Status.PENDING or (task.status is Status.RELEASING and task.virtual):
+            groups = ("shared",) if task.cls.shared else ()
+            if task.status is Status.PENDING and rng.random() < 0.5:
+                statement.allocate(task, node, groups)
+            else:
+                statement.pipeline(task, node, groups)
+        statement.check()
+    statement.rollback()
+    state.check()
+    assert (state.nodes.idle == before[0]).all()
+    assert (state.nodes.releasing == before[1]).all()
+    assert state.cut().digest == before[2]
+    assert {q.name: (q.allocated, q.non_preemptible) for q in state.queue_order} == sums

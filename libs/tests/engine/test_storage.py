@@ -1,0 +1,62 @@
+"""Volumes that a driver has yet to make share its capacity, where the flag asks to count them."""
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue
+from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+
+
+def a_state(*, pods: int, size: str, capacity: str) -> ClusterState:
+    """One node whose driver has room for volumes, and pods with a claim each."""
+    state = ClusterState()
+    state.apply(Kind.QUEUE, a_queue("top"))
+    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
+    state.apply(Kind.NODE, a_node("n", gpus=8))
+    provisioner = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **provisioner})
+    driver = {"metadata": {"name": "disk.example.com"}, "spec": {"storageCapacity": True}}
+    state.apply(Kind.CSI_DRIVER, driver)
+    room = {"storageClassName": "fast", "capacity": capacity, "nodeTopology": {}}
+    state.apply(Kind.CSI_STORAGE_CAPACITY, {"metadata": {"name": "room", "namespace": "kube-system"}, **room})
+    for i in range(pods):
+        claim = {"storageClassName": "fast", "resources": {"requests": {"storage": size}}}
+        state.apply(
+            Kind.PERSISTENT_VOLUME_CLAIM,
+            {"metadata": {"name": f"disk-{i}", "namespace": "default"}, "spec": claim},
+        )
+        state.apply(Kind.POD_GROUP, a_group(f"job-{i}", queue="team", created=i))
+        volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": f"disk-{i}"}}]
+        state.apply(Kind.POD, a_pod(f"job-{i}", group=f"job-{i}", gpus=1, spec={"volumes": volumes}))
+    return state
+
+
+def placed(state: ClusterState, *, reserves: bool) -> list[str]:
+    config = SchedulerConfig(params=EngineParams(schedule_csi_storage=reserves))
+    return [bind.pod.name for bind in Engine(config).run(state, NOW).binds]
+
+
+def test_with_the_flag_claims_of_one_cycle_and_the_next_share_the_capacity() -> None:
+    state = a_state(pods=3, size="4Gi", capacity="10Gi")
+    assert placed(state, reserves=True) == ["job-0", "job-1"]
+    assert placed(state, reserves=True) == []
+
+
+def test_room_taken_by_a_volume_that_was_made_is_for_the_driver_to_tell() -> None:
+    state = a_state(pods=3, size="4Gi", capacity="10Gi")
+    assert placed(state, reserves=True) == ["job-0", "job-1"]
+    for i in range(2):
+        claim = state.objects[Kind.PERSISTENT_VOLUME_CLAIM][f"default/disk-{i}"]
+        state.apply(
+            Kind.PERSISTENT_VOLUME_CLAIM, {**claim, "spec": {**claim["spec"], "volumeName": f"volume-{i}"}}
+        )
+    assert placed(state, reserves=True) == ["job-2"]
+
+
+@pytest.mark.parametrize(("size", "expected"), [("4Gi", ["job-0", "job-1", "job-2"]), ("11Gi", [])])
+def test_without_the_flag_each_claim_is_compared_with_the_capacity_alone(
+    size: str, expected: list[str]
+) -> None:
+    assert placed(a_state(pods=3, size=size, capacity="10Gi"), reserves=False) == expected

@@ -1,0 +1,204 @@
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kai.engine.usage import (
+    CronSchedule,
+    InvalidCron,
+    InvalidUsageParams,
+    UsageParams,
+    WindowType,
+    prometheus_query,
+    staleness,
+    used_shares,
+    window_start,
+)
+
+HOUR = 3600.0
+NOW = datetime(2030, 1, 2, 12, 30, tzinfo=UTC).timestamp()  # a Wednesday
+
+
+@dataclass(frozen=True)
+class Bucket:
+    start: float
+    amounts: tuple[float, float, float]
+
+
+def hours(*gpus, end=NOW):
+    """Buckets of an hour each with that many GPUs, the last one ending at ``end``."""
+    first = end - len(gpus) * HOUR
+    return [Bucket(first + at * HOUR, (0.0, 0.0, amount * HOUR)) for at, amount in enumerate(gpus)]
+
+
+def gpu_share(used, capacity, now=NOW, **params):
+    found = used_shares({"q": used}, capacity, UsageParams(**params), now, bucket_seconds=HOUR)
+    return found["q"][2]
+
+
+def utc(*parts):
+    return datetime(*parts, tzinfo=UTC).timestamp()
+
+
+def test_a_sliding_window_sums_what_lies_within():
+    assert gpu_share(hours(8, 4, 2), hours(8, 8, 8), window_size=2 * HOUR) == pytest.approx(6 / 16)
+
+
+def test_a_bucket_across_the_start_of_the_window_counts_by_its_part():
+    assert gpu_share(hours(8, 0), hours(8, 8), window_size=1.5 * HOUR) == pytest.approx(4 / 12)
+
+
+def test_the_bucket_that_has_just_begun_counts_in_full():
+    begun = [Bucket(NOW - HOUR / 2, (0.0, 0.0, 4 * HOUR / 2))]
+    capacity = [Bucket(NOW - HOUR / 2, (0.0, 0.0, 8 * HOUR / 2))]
+    assert gpu_share(begun, capacity, window_size=HOUR) == pytest.approx(0.5)
+
+
+def test_old_use_counts_half_after_the_half_life():
+    young = gpu_share(hours(0, 8), hours(8, 8), window_size=2 * HOUR, half_life=HOUR)
+    old = gpu_share(hours(8, 0), hours(8, 8), window_size=2 * HOUR, half_life=HOUR)
+    assert young == pytest.approx(2 / 3)
+    assert old == pytest.approx(1 / 3)
+
+
+def test_a_resource_that_the_cluster_does_not_have_is_unused():
+    assert used_shares({"q": hours(1)}, [], UsageParams(), NOW, bucket_seconds=HOUR) == {"q": (0.0, 0.0, 0.0)}
+
+
+def test_a_tumbling_window_starts_anew_every_window():
+    params = UsageParams(
+        window_type=WindowType.TUMBLING, window_size=6 * HOUR, tumbling_start=utc(2030, 1, 1, 3, 0)
+    )
+    assert window_start(params, NOW) == utc(2030, 1, 2, 9, 0)
+    assert window_start(params, utc(2030, 1, 2, 9, 0)) == utc(2030, 1, 2, 9, 0)
+    assert window_start(params, utc(2029, 1, 1, 0, 0)) == utc(2029, 1, 1, 0, 0)
+    found = used_shares({"q": hours(8, 8, 2, 2, 2)}, hours(*[8] * 5), params, NOW, bucket_seconds=HOUR)
+    assert found["q"][2] == pytest.approx((0.5 * 8 + 6) / (3.5 * 8))
+
+
+def test_a_cron_window_starts_when_the_expression_was_last_due():
+    params = UsageParams.parse({"windowType": "cron", "cronString": "0 0 * * 1"})
+    assert window_start(params, NOW) == utc(2029, 12, 31, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "previous"),
+    [
+        ("* * * * *", (2030, 1, 2, 12, 30)),
+        ("*/20 * * * *", (2030, 1, 2, 12, 20)),
+        ("45 12 * * *", (2030, 1, 1, 12, 45)),
+        ("0 9-17/4 * * *", (2030, 1, 2, 9, 0)),
+        ("0 0 1 * *", (2030, 1, 1, 0, 0)),
+        ("0 0 31 * *", (2029, 12, 31, 0, 0)),
+        ("0 0 29 2 *", (2028, 2, 29, 0, 0)),
+        ("0 0 * * sun", (2029, 12, 30, 0, 0)),
+        ("0 0 * * 7", (2029, 12, 30, 0, 0)),
+        ("0 0 * jun-aug fri", (2029, 8, 31, 0, 0)),
+        ("0 0 15 * mon", (2029, 12, 31, 0, 0)),
+        ("5,35 12 * * *", (2030, 1, 2, 12, 5)),
+        ("@hourly", (2030, 1, 2, 12, 0)),
+        ("@yearly", (2030, 1, 1, 0, 0)),
+    ],
+)
+def test_when_a_cron_expression_was_last_due(text, previous):
+    assert CronSchedule.parse(text).previous(NOW) == utc(*previous)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "* * * *",
+        "60 * * * *",
+        "* 24 * * *",
+        "* * 0 * *",
+        "x * * * *",
+        "*/0 * * * *",
+        "5-1 * * * *",
+        "0 0 31 2 *",
+    ],
+)
+def test_what_is_no_cron_expression_is_rejected_with_an_example(text):
+    with pytest.raises(InvalidCron, match="for example"):
+        CronSchedule.parse(text)
+
+
+@given(
+    st.sampled_from(["*/7 3-5 * * *", "0 0 1,15 * *", "30 6 * * 1-5", "@weekly"]),
+    st.integers(0, 2_000_000_000),
+)
+def test_the_last_time_due_is_due_and_not_in_the_future(text, now):
+    schedule = CronSchedule.parse(text)
+    previous = schedule.previous(now)
+    assert previous <= now
+    assert schedule.previous(previous) == previous
+    assert previous == 0 or schedule.previous(previous - 1) < previous
+
+
+def test_parameters_are_read_with_their_defaults():
+    assert UsageParams.parse({}) == UsageParams(window_size=7 * 24 * HOUR)
+    params = UsageParams.parse(
+        {
+            "windowType": "tumbling",
+            "windowSize": "2w",
+            "halfLifePeriod": "1d12h",
+            "tumblingWindowStartTime": "2030-01-01T00:00:00Z",
+            "fetchInterval": "30s",
+            "extraParams": {"queryResolution": "30s"},
+        }
+    )
+    assert (params.window_size, params.half_life) == (14 * 24 * HOUR, 36 * HOUR)
+    assert (params.tumbling_start, params.fetch_interval) == (utc(2030, 1, 1, 0, 0), 30)
+    assert UsageParams.parse({"halfLifePeriod": "0s"}).half_life is None
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"windowType": "rolling"}, "usageParams.windowType.*allowed are sliding, tumbling, cron"),
+        ({"windowSize": "a week"}, "usageParams.windowSize.*for example"),
+        ({"windowSize": "0s"}, "usageParams.windowSize: must be more than 0"),
+        ({"windowType": "tumbling"}, "usageParams.tumblingWindowStartTime: must be set"),
+        ({"windowType": "cron"}, "usageParams.cronString: must be set"),
+        ({"windowType": "cron", "cronString": "daily"}, "usageParams.cronString.*not a cron expression"),
+        ({"window": "1w"}, "usageParams.window: not known"),
+        ({"extraParams": "x"}, "usageParams.extraParams: 'x' is not a map"),
+        ({"tumblingWindowStartTime": "soon"}, "usageParams.tumblingWindowStartTime"),
+    ],
+)
+def test_a_wrong_parameter_is_named(data, message):
+    with pytest.raises(InvalidUsageParams, match=message):
+        UsageParams.parse(data)
+
+
+def test_old_data_are_reported():
+    params = UsageParams()
+    assert staleness(params, NOW - 300, NOW) is None
+    assert staleness(params, NOW - 301, NOW).startswith("usage data is 5m1s old")
+    assert "no usage data yet" in staleness(params, None, NOW)
+
+
+def test_a_prometheus_is_asked_for_the_same_window():
+    assert prometheus_query("m", UsageParams(window_size=HOUR), NOW) == "sum_over_time((m)[3600s:60s])"
+    params = UsageParams.parse({"windowType": "cron", "cronString": "@daily", "halfLifePeriod": "1h"})
+    decayed = f"(m) * 0.5^(({NOW:.0f} - time()) / 3600)"
+    assert prometheus_query("m", params, NOW) == f"sum_over_time(({decayed})[45000s:60s])"
+
+
+amounts = st.lists(st.integers(0, 8), min_size=1, max_size=20)
+
+
+@given(amounts, st.integers(1, 20), st.one_of(st.none(), st.integers(1, 10)))
+def test_shares_stay_between_none_and_all(gpus, window, half_life):
+    share = gpu_share(
+        hours(*gpus),
+        hours(*[8] * len(gpus)),
+        window_size=window * HOUR,
+        half_life=half_life and half_life * HOUR,
+    )
+    assert 0 <= share <= 1
+    assert gpu_share(
+        hours(*[8] * len(gpus)), hours(*[8] * len(gpus)), window_size=window * HOUR
+    ) == pytest.approx(1)

@@ -1,0 +1,69 @@
+"""The rules that the whole project keeps, checked by the tools that know them."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+BIN = Path(sys.executable).parent
+
+
+def run(*command: str) -> None:
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{' '.join(command)}\n{result.stdout}\n{result.stderr}"
+
+
+def test_the_linter_finds_nothing() -> None:
+    run(str(BIN / "ruff"), "check", ".")
+
+
+def test_everything_is_formatted() -> None:
+    run(str(BIN / "ruff"), "format", "--check", ".")
+
+
+@pytest.mark.timeout(600)
+def test_types_hold() -> None:
+    run(str(BIN / "mypy"))
+
+
+def test_layers_are_kept() -> None:
+    run(str(BIN / "lint-imports"))
+
+
+def test_generated_stubs_are_current(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "proto", tmp_path / "proto")
+    protos = sorted(str(p.relative_to(tmp_path / "proto")) for p in (tmp_path / "proto").rglob("*.proto"))
+    out = tmp_path / "libs"
+    out.mkdir()
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "grpc_tools.protoc",
+            f"-I{tmp_path / 'proto'}",
+            f"--plugin=protoc-gen-mypy={BIN / 'protoc-gen-mypy'}",
+            f"--plugin=protoc-gen-mypy_grpc={BIN / 'protoc-gen-mypy_grpc'}",
+            f"--python_out={out}",
+            f"--grpc_python_out={out}",
+            f"--mypy_out=quiet:{out}",
+            f"--mypy_grpc_out=quiet:{out}",
+            *protos,
+        ],
+        check=True,
+    )
+    fresh = {p.name: p.read_text() for p in (out / "kai/wire/v1").iterdir()}
+    committed = {p.name: p.read_text() for p in (ROOT / "libs/kai/wire/v1").glob("*_pb2*")}
+    assert sorted(fresh) == sorted(committed)
+    stale = [name for name in fresh if fresh[name] != committed[name]]
+    assert not stale, f"run `make proto` and commit: {stale}"
+
+
+def test_the_lock_file_records_no_download_address() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    pins = sum("==" in line for line in lock.splitlines())
+    continued = sum(line.endswith("\\") and "==" in line for line in lock.splitlines())
+    assert pins == continued > 50

@@ -1,0 +1,302 @@
+"""Reads and writes against a server that misbehaves."""
+
+import asyncio
+from contextlib import nullcontext
+
+import msgspec
+import pytest
+
+from kai.kube import errors
+from kai.kube.client import KubeClient, PatchKind
+from kai.kube.resources import NODES, PODS, Resource
+from kai.model.objects import ObjectMeta, Pod
+
+PODS_PATH = "/api/v1/namespaces/team/pods"
+POD_PATH = f"{PODS_PATH}/worker"
+POD = {"metadata": {"name": "worker", "namespace": "team", "uid": "u1", "resourceVersion": "7"}}
+
+
+async def test_an_object_is_read_as_struct_or_as_json(client, server, answers):
+    server.script("GET", POD_PATH, answers.json(POD))
+    assert (await client.get(PODS, "worker", namespace="team", type=Pod)).key == "team/worker"
+    assert await client.get(PODS, "worker", namespace="team") == POD
+
+
+async def test_requests_carry_the_token_and_ask_for_uncompressed_answers(client, server, answers):
+    server.script("GET", POD_PATH, answers.json(POD))
+    await client.get(PODS, "worker", namespace="team")
+    headers = server.requests[-1].headers
+    assert headers["Authorization"] == "Bearer secret"
+    assert headers["Accept-Encoding"] == "identity"
+
+
+async def test_a_list_is_read_page_by_page(client, server, answers):
+    server.script(
+        "GET",
+        "/api/v1/pods",
+        answers.json({"items": [POD], "metadata": {"continue": "more", "resourceVersion": "9"}}),
+        answers.json({"items": [POD, POD], "metadata": {"resourceVersion": "9"}}),
+    )
+    pods = await client.list(PODS, type=Pod, label_selector="app=x", field_selector="spec.nodeName=n")
+    assert len(pods) == 3
+    first, second = server.received("GET", "/api/v1/pods")
+    assert first.query == {"limit": "500", "labelSelector": "app=x", "fieldSelector": "spec.nodeName=n"}
+    assert second.query["continue"] == "more"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        (400, "BadRequest", errors.BadRequest),
+        (403, "Forbidden", errors.Forbidden),
+        (404, "NotFound", errors.NotFound),
+        (409, "AlreadyExists", errors.AlreadyExists),
+        (409, "Conflict", errors.Conflict),
+        (410, "Expired", errors.Gone),
+        (422, "Invalid", errors.Invalid),
+        (418, "", errors.ApiError),
+    ],
+)
+async def test_a_refusal_becomes_an_error_that_names_request_and_reason(
+    client, server, answers, status, reason, expected
+):
+    server.script("POST", PODS_PATH, answers.refusal(status, reason=reason, message="because"))
+    with pytest.raises(expected, match="create pods team/worker: because") as caught:
+        await client.create(PODS, POD, namespace="team")
+    assert type(caught.value) is expected
+    assert (caught.value.status, caught.value.reason) == (status, reason)
+
+
+async def test_a_refusal_that_is_not_json_keeps_its_text(client, server, answers):
+    async def plain(request):
+        from aiohttp import web
+
+        return web.Response(status=403, text="proxy says no")
+
+    server.script("GET", POD_PATH, plain)
+    with pytest.raises(errors.Forbidden, match="proxy says no"):
+        await client.get(PODS, "worker", namespace="team")
+
+
+@pytest.mark.parametrize("trouble", ["429", "503", "500", "dropped"])
+async def test_a_read_is_tried_again_until_it_succeeds(client, server, answers, trouble):
+    bad = answers.dropped() if trouble == "dropped" else answers.refusal(int(trouble))
+    server.script("GET", POD_PATH, bad, answers.json(POD))
+    assert (await client.get(PODS, "worker", namespace="team", type=Pod)).metadata.uid == "u1"
+    assert len(server.received("GET", POD_PATH)) >= 2
+
+
+async def test_a_busy_server_is_given_the_time_it_asks_for(client, server, answers):
+    server.script("GET", POD_PATH, answers.refusal(429, headers={"Retry-After": "0.4"}), answers.json(POD))
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    await client.get(PODS, "worker", namespace="team")
+    assert loop.time() - started >= 0.4
+
+
+async def test_waiting_beyond_the_deadline_is_not_even_begun(client, server, answers):
+    server.script("GET", POD_PATH, answers.refusal(429, headers={"Retry-After": "60"}))
+    with pytest.raises(errors.TooManyRequests):
+        await client.get(PODS, "worker", namespace="team", deadline=2.0)
+    assert len(server.received("GET", POD_PATH)) == 1
+
+
+@pytest.mark.parametrize(("status", "sent"), [(503, 2), (429, 2), (500, 1), (504, 1)])
+async def test_a_creation_is_repeated_only_if_it_cannot_have_had_effect(
+    client, server, answers, status, sent
+):
+    server.script("POST", PODS_PATH, answers.refusal(status), answers.json(POD, status=201))
+    with nullcontext() if sent == 2 else pytest.raises(errors.ServerError):
+        await client.create(PODS, POD, namespace="team")
+    assert len(server.received("POST")) == sent
+
+
+async def test_a_creation_whose_answer_is_lost_is_not_repeated(client, server, answers):
+    server.script("POST", PODS_PATH, answers.dropped(), answers.json(POD, status=201))
+    with pytest.raises(errors.TransportError):
+        await client.create(PODS, POD, namespace="team")
+    assert len(server.received("POST")) == 1
+
+
+async def test_a_merge_patch_is_repeated_and_a_list_of_operations_is_not(client, server, answers):
+    server.script("PATCH", POD_PATH, answers.refusal(500), answers.json(POD))
+    await client.patch(PODS, "worker", {"metadata": {"labels": {"a": "b"}}}, namespace="team")
+    server.script("PATCH", POD_PATH, answers.refusal(500), answers.json(POD))
+    with pytest.raises(errors.ServerError):
+        await client.patch(PODS, "worker", [], namespace="team", kind=PatchKind.JSON)
+    types = [request.headers["Content-Type"] for request in server.received("PATCH")]
+    assert types == ["application/merge-patch+json"] * 2 + ["application/json-patch+json"]
+
+
+async def test_an_apply_names_its_manager_and_takes_over(client, server, answers):
+    server.script("PATCH", POD_PATH, answers.json(POD))
+    await client.patch(PODS, "worker", POD, namespace="team", kind=PatchKind.APPLY, field_manager="kai")
+    request = server.requests[-1]
+    assert request.query == {"fieldManager": "kai", "force": "true"}
+    assert request.headers["Content-Type"] == "application/apply-patch+yaml"
+
+
+async def test_an_eviction_that_a_budget_forbids_is_told_at_once(client, server, answers):
+    server.script("POST", f"{POD_PATH}/eviction", answers.refusal(429, message="budget"))
+    with pytest.raises(errors.TooManyRequests, match="budget"):
+        await client.create_subresource(
+            PODS, "worker", "eviction", {}, namespace="team", retry_throttled=False
+        )
+    assert len(server.received("POST")) == 1
+
+
+async def test_no_answer_in_time_is_an_error_that_says_so(client, server):
+    async def never(request):
+        await asyncio.Event().wait()
+
+    server.script("GET", POD_PATH, never)
+    with pytest.raises(errors.DeadlineExceeded, match=r"get pods team/worker: no answer of http.* in 0.1 s"):
+        await client.get(PODS, "worker", namespace="team", deadline=0.1)
+
+
+async def test_a_struct_is_created_with_its_kind_filled_in(client, server, answers):
+    server.script("POST", PODS_PATH, answers.json(POD, status=201))
+    await client.create(PODS, Pod(metadata=ObjectMeta(name="worker")), namespace="team")
+    sent = server.requests[-1].body
+    assert (sent["apiVersion"], sent["kind"], sent["metadata"]) == ("v1", "Pod", {"name": "worker"})
+
+
+async def test_a_delete_can_be_limited_to_one_uid(client, server, answers):
+    server.script("DELETE", POD_PATH, answers.json({}))
+    await client.delete(PODS, "worker", namespace="team", uid="u1", grace_seconds=0)
+    assert server.requests[-1].body == {"preconditions": {"uid": "u1"}, "gracePeriodSeconds": 0}
+
+
+async def test_an_answer_of_another_shape_is_an_error(client, server, answers):
+    server.script("GET", POD_PATH, answers.json({"metadata": {"name": 3}}))
+    with pytest.raises(errors.TransportError, match="cannot be understood"):
+        await client.get(PODS, "worker", namespace="team", type=Pod)
+
+
+async def test_kinds_are_discovered_once_and_missing_ones_asked_for_again(client, server, answers):
+    entries = [
+        {"name": "pytorchjobs", "kind": "PyTorchJob", "namespaced": True},
+        {"name": "pytorchjobs/status", "kind": "PyTorchJob", "namespaced": True},
+    ]
+    server.script("GET", "/apis/kubeflow.org/v1", answers.json({"resources": entries}))
+    expected = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
+    assert await client.discover("kubeflow.org/v1", "PyTorchJob") == expected
+    assert await client.discover("kubeflow.org/v1", "PyTorchJob") == expected
+    assert len(server.received("GET", "/apis/kubeflow.org/v1")) == 1
+    assert await client.discover("kubeflow.org/v1", "MPIJob") is None
+    assert await client.discover("kubeflow.org/v1", "MPIJob", max_age=0) is None
+    assert len(server.received("GET", "/apis/kubeflow.org/v1")) == 2
+    assert await client.discover("nowhere.io/v1", "Thing") is None
+
+
+async def test_requests_are_counted_by_verb_resource_and_code(client, server, answers):
+    server.script("GET", POD_PATH, answers.refusal(500), answers.json(POD))
+    server.script("POST", f"{POD_PATH}/binding", answers.json({}, status=201))
+    await client.get(PODS, "worker", namespace="team")
+    await client.create_subresource(PODS, "worker", "binding", {}, namespace="team")
+    counted = {
+        tuple(sample.labels.values()): sample.value
+        for metric in client.metrics.requests.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }
+    assert counted[("get", "pods", "500")] == 1
+    assert counted[("get", "pods", "200")] == 1
+    assert counted[("create", "pods/binding", "201")] == 1
+
+
+def test_paths_name_group_version_namespace_and_subresource():
+    assert PODS.path("team", "worker", "binding") == "/api/v1/namespaces/team/pods/worker/binding"
+    assert PODS.path() == "/api/v1/pods"
+    assert NODES.path(name="a/b") == "/api/v1/nodes/a%2Fb"
+    with pytest.raises(ValueError, match="Pod worker lives in a namespace"):
+        PODS.path(name="worker")
+
+
+# --- configuration and credentials ---------------------------------------------------------------
+@pytest.fixture
+def no_environment(monkeypatch):
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "does not exist; give one with --kubeconfig"),
+        ("{", "cannot be used"),
+        ("current-context: a", "cannot be used"),
+        ("[1]", "cannot be used"),
+    ],
+)
+async def test_a_broken_kubeconfig_is_named(tmp_path, no_environment, content, said):
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(errors.KubeConfigError, match=f"kubeconfig {path} {said}"):
+        async with KubeClient.connect(str(path)):
+            pass
+
+
+async def test_an_unknown_context_is_named(server, tmp_path):
+    with pytest.raises(errors.KubeConfigError, match="staging"):
+        async with KubeClient.connect(server.kubeconfig(tmp_path), context="staging"):
+            pass
+
+
+async def test_an_unreachable_server_is_named_at_once(tmp_path, server):
+    path = server.kubeconfig(tmp_path)
+    url = "http://127.0.0.1:1"
+    text = (tmp_path / "kubeconfig").read_text().replace(server.url, url)
+    (tmp_path / "kubeconfig").write_text(text)
+    with pytest.raises(errors.TransportError, match=f"cannot connect to {url}"):
+        async with KubeClient.connect(path):
+            pass
+
+
+async def test_a_server_that_comes_late_is_waited_for(server, tmp_path, answers):
+    server.script("GET", "/version", answers.refusal(503), answers.dropped(), answers.json({}))
+    async with KubeClient.connect(server.kubeconfig(tmp_path), wait=10) as client:
+        assert client.server == server.url
+    assert len(server.received("GET", "/version")) == 3
+
+
+async def test_a_token_that_expired_is_read_again_once(server, tmp_path, answers):
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def check(request):
+        good = request.headers["Authorization"] == "Bearer new"
+        return await (answers.json(POD) if good else answers.refusal(401))(request)
+
+    server.script("GET", POD_PATH, check)
+    async with KubeClient.connect(server.kubeconfig(tmp_path, tokenFile=str(token))) as client:
+        token.write_text("new")
+        assert await client.get(PODS, "worker", namespace="team") == POD
+        await asyncio.gather(*(client.get(PODS, "worker", namespace="team") for _ in range(3)))
+        assert [r.headers["Authorization"] for r in server.received("GET", POD_PATH)].count("Bearer old") == 1
+
+
+async def test_credentials_that_stay_wrong_are_an_error(client, server, answers):
+    server.script("GET", POD_PATH, answers.refusal(401, message="who are you"))
+    with pytest.raises(errors.Unauthorized, match="who are you"):
+        await client.get(PODS, "worker", namespace="team")
+    assert len(server.received("GET", POD_PATH)) == 1
+
+
+async def test_an_exec_plugin_gives_the_token(server, tmp_path, answers):
+    plugin = tmp_path / "plugin"
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    text = msgspec.json.encode({**credential, "status": {"token": "from-plugin"}}).decode()
+    plugin.write_text(f"#!/bin/sh\necho '{text}'\n")
+    plugin.chmod(0o755)
+    user = {"exec": {"apiVersion": credential["apiVersion"], "command": str(plugin)}}
+    async with KubeClient.connect(server.kubeconfig(tmp_path, **user)):
+        assert server.requests[-1].headers["Authorization"] == "Bearer from-plugin"
+
+
+async def test_an_exec_plugin_that_fails_is_told(server, tmp_path):
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false"}}
+    with pytest.raises(errors.KubeConfigError, match="exec plugin gave no credentials"):
+        async with KubeClient.connect(server.kubeconfig(tmp_path, **user)):
+            pass

@@ -1,0 +1,112 @@
+"""Events: what is written, aggregated and dropped."""
+
+import asyncio
+
+import pytest
+
+from kai.kube import errors, events
+from kai.kube.events import EventRecorder, ObjectReference
+
+pytestmark = pytest.mark.looptime
+
+POD = ObjectReference(api_version="v1", kind="Pod", namespace="team", name="worker", uid="u1")
+
+
+class FakeClient:
+    def __init__(self):
+        self.created, self.patched, self.fail = [], [], None
+
+    async def create(self, res, body, *, namespace):
+        await asyncio.sleep(0.001)
+        if self.fail:
+            raise self.fail
+        self.created.append((namespace, body))
+
+    async def patch(self, res, name, patch, *, namespace):
+        self.patched.append((name, patch))
+
+
+class Recording:
+    def __init__(self, **options):
+        self.client = FakeClient()
+        self.recorder = EventRecorder(self.client, controller="binder", instance="binder-1", **options)
+
+    async def __aenter__(self):
+        self.task = asyncio.create_task(self.recorder.run())
+        return self.recorder, self.client
+
+    async def __aexit__(self, *_):
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+async def test_an_event_says_who_what_and_why():
+    async with Recording() as (recorder, client):
+        recorder.emit(POD, "Normal", "Scheduled", "pod team/worker goes to n1", {"a": "b"}, action="Binding")
+        await recorder.drain()
+    namespace, body = client.created[0]
+    assert namespace == body["metadata"]["namespace"] == "team"
+    assert body["metadata"]["name"].startswith("worker.")
+    assert body["metadata"]["annotations"] == {"a": "b"}
+    assert (body["type"], body["reason"], body["action"]) == ("Normal", "Scheduled", "Binding")
+    assert body["note"] == "pod team/worker goes to n1"
+    assert (body["reportingController"], body["reportingInstance"]) == ("binder", "binder-1")
+    assert body["regarding"] == POD
+
+
+async def test_repetitions_are_one_object_with_a_count():
+    async with Recording() as (recorder, client):
+        for _ in range(5):
+            recorder.emit(POD, "Warning", "Unschedulable", "no room")
+            await asyncio.sleep(1)
+        await asyncio.sleep(90)
+        assert len(client.created) == 1
+        assert [patch["series"]["count"] for _, patch in client.patched] == [5]
+        assert client.patched[0][0] == client.created[0][1]["metadata"]["name"]
+        await asyncio.sleep(90)
+        assert len(client.patched) == 1
+
+
+async def test_another_message_or_object_is_another_event():
+    async with Recording() as (recorder, client):
+        recorder.emit(POD, "Warning", "Unschedulable", "no room")
+        recorder.emit(POD, "Warning", "Unschedulable", "no room on 2 nodes")
+        recorder.emit(ObjectReference(kind="Queue", name="q"), "Warning", "Unschedulable", "no room")
+        await recorder.drain()
+    assert sorted(namespace for namespace, _ in client.created) == ["default", "team", "team"]
+
+
+async def test_after_a_long_pause_the_same_event_is_new():
+    async with Recording() as (recorder, client):
+        recorder.emit(POD, "Normal", "NotReady", "1 of 2 pods")
+        await asyncio.sleep(events.FORGET_SECONDS + 1)
+        recorder.emit(POD, "Normal", "NotReady", "1 of 2 pods")
+        await recorder.drain()
+    assert len(client.created) == 2
+
+
+async def test_what_does_not_fit_into_the_queue_is_dropped_and_counted():
+    recorder = EventRecorder(FakeClient(), controller="binder", capacity=2)
+    for number in range(5):
+        recorder.emit(POD, "Normal", "Scheduled", f"{number}")
+    assert recorder.dropped == 3
+
+
+async def test_a_failed_write_does_not_stop_the_others():
+    async with Recording() as (recorder, client):
+        client.fail = errors.Forbidden("namespace is terminating", status=403)
+        recorder.emit(POD, "Normal", "Scheduled", "first")
+        await recorder.drain()
+        client.fail = None
+        recorder.emit(POD, "Normal", "Scheduled", "second")
+        await recorder.drain()
+    assert [body["note"] for _, body in client.created] == ["second"]
+
+
+async def test_a_note_keeps_to_the_limit_of_the_api():
+    async with Recording() as (recorder, client):
+        recorder.emit(POD, "Normal", "Scheduled", "é" * 2000)
+        await recorder.drain()
+    note = client.created[0][1]["note"]
+    assert len(note.encode()) <= 1024
+    assert note.endswith("…")

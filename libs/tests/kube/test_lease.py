@@ -1,0 +1,253 @@
+# ruff: noqa: A002 (the fakes have the signature of the client)
+"""Elections among several electors over one Lease, in virtual time."""
+
+import asyncio
+from collections import Counter
+
+import msgspec
+import pytest
+
+from kai.kube import errors
+from kai.kube.lease import LeaderElector, Lease
+from kai.model import names
+from kai.model.objects import ObjectMeta
+
+pytestmark = pytest.mark.looptime
+
+
+class FakeLeases:
+    """A Lease behind compare-and-swap, as the API server keeps it; ``broken`` identities get no answer."""
+
+    def __init__(self):
+        self.lease = None
+        self.version = 100
+        self.broken = set()
+        self.history = []
+
+    def client(self, identity):
+        return FakeClient(self, identity)
+
+    def store(self, body):
+        self.version += 1
+        lease = msgspec.convert(body, Lease)
+        lease.metadata.resource_version = str(self.version)
+        self.lease = lease
+        self.history.append(lease.spec.holder_identity)
+        return msgspec.convert(msgspec.to_builtins(lease), Lease)
+
+
+class FakeClient:
+    def __init__(self, leases, identity):
+        self.leases, self.identity = leases, identity
+
+    async def answer(self):
+        await asyncio.sleep(0.001)
+        if self.identity in self.leases.broken:
+            raise errors.TransportError("no route to host")
+
+    async def get(self, res, name, *, namespace, type):
+        await self.answer()
+        if self.leases.lease is None:
+            raise errors.NotFound("not found", status=404)
+        return msgspec.convert(msgspec.to_builtins(self.leases.lease), Lease)
+
+    async def create(self, res, body, *, namespace, type):
+        await self.answer()
+        if self.leases.lease is not None:
+            raise errors.AlreadyExists("exists", status=409)
+        return self.leases.store(body)
+
+    async def update(self, res, name, body, *, namespace, type, deadline):
+        await self.answer()
+        if self.leases.lease is None:
+            raise errors.NotFound("not found", status=404)
+        if body["metadata"]["resourceVersion"] != self.leases.lease.metadata.resource_version:
+            raise errors.Conflict("changed", status=409)
+        return self.leases.store(body)
+
+
+def an_elector(leases, identity, *, endpoint=""):
+    return LeaderElector(leases.client(identity), "kai", "kai-scheduler", identity, endpoint=endpoint)
+
+
+async def settle(seconds=1.0):
+    await asyncio.sleep(seconds)
+
+
+class Candidate:
+    """An elector that leads whenever it can, and writes down its terms."""
+
+    def __init__(self, leases, identity, terms):
+        self.elector = an_elector(leases, identity)
+        self.terms = terms
+        self.task = asyncio.create_task(self.elector.lead(self.work))
+
+    async def work(self, term):
+        self.terms.append((self.elector.identity, term.epoch))
+        await asyncio.Event().wait()
+
+    async def stop(self):
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+async def test_the_first_to_come_leads_and_tells_epoch_and_address():
+    leases = FakeLeases()
+    elector = an_elector(leases, "a", endpoint="10.0.0.1:50051")
+    async with elector.term() as term:
+        assert elector.leading
+        await settle()
+        assert leases.lease.spec.holder_identity == "a"
+        assert leases.lease.metadata.annotations == {
+            names.ENDPOINT_ANNOTATION: "10.0.0.1:50051",
+            names.EPOCH_ANNOTATION: str(term.epoch),
+        }
+    assert not elector.leading
+
+
+async def test_only_one_of_many_leads():
+    leases, terms = FakeLeases(), []
+    candidates = [Candidate(leases, name, terms) for name in "abcde"]
+    await settle(120)
+    assert len(terms) == 1
+    for candidate in candidates:
+        await candidate.stop()
+
+
+async def test_leaving_gives_the_lease_back_so_that_the_next_one_leads_soon():
+    leases, terms = FakeLeases(), []
+    first = Candidate(leases, "a", terms)
+    await settle(5)
+    second = Candidate(leases, "b", terms)
+    await settle(5)
+    await first.stop()
+    await settle(2.1)
+    assert [identity for identity, _ in terms] == ["a", "b"]
+    assert terms[1][1] > terms[0][1]
+    assert leases.lease.spec.lease_transitions == 1
+    await second.stop()
+
+
+async def test_a_leader_that_lost_its_server_stops_before_another_one_starts():
+    leases, terms = FakeLeases(), []
+    loop = asyncio.get_running_loop()
+    first = Candidate(leases, "a", terms)
+    await settle(5)
+    second = Candidate(leases, "b", terms)
+    await settle(5)
+    leases.broken.add("a")
+    while first.elector.leading:
+        assert not second.elector.leading
+        await settle(0.1)
+    stopped = loop.time()
+    while not second.elector.leading:
+        await settle(0.1)
+    assert loop.time() - stopped > 1
+    await first.stop()
+    await second.stop()
+
+
+async def test_losing_cancels_the_work_and_is_told():
+    leases = FakeLeases()
+    elector = an_elector(leases, "a")
+    worked = []
+
+    async def lead():
+        async with elector.term():
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                worked.append("cancelled")
+                raise
+
+    task = asyncio.create_task(lead())
+    await settle(3)
+    leases.store(
+        {"metadata": {"name": "kai"}, "spec": {"holderIdentity": "thief", "leaseDurationSeconds": 15}}
+    )
+    with pytest.raises(errors.LeadershipLost, match="lease kai went to thief"):
+        await task
+    assert worked == ["cancelled"]
+    assert leases.lease.spec.holder_identity == "thief"
+
+
+async def test_a_lease_deleted_under_the_leader_ends_its_term():
+    leases = FakeLeases()
+    elector = an_elector(leases, "a")
+
+    async def lead():
+        async with elector.term():
+            await settle(3)
+            leases.lease = None
+            await asyncio.Event().wait()
+
+    with pytest.raises(errors.LeadershipLost, match="deleted"):
+        await lead()
+
+
+async def test_a_write_by_a_bystander_does_not_end_the_term():
+    leases = FakeLeases()
+    async with an_elector(leases, "a").term():
+        await settle(3)
+        leases.lease.metadata.labels = {"touched": "yes"}
+        leases.version += 1
+        leases.lease.metadata.resource_version = str(leases.version)
+        await settle(30)
+        assert leases.lease.spec.holder_identity == "a"
+
+
+async def test_an_error_of_the_work_comes_out_as_it_is_and_gives_the_lease_back():
+    leases = FakeLeases()
+
+    async def lead():
+        async with an_elector(leases, "a").term():
+            await settle(1)
+            raise ValueError("defect")
+
+    with pytest.raises(ValueError, match="defect"):
+        await lead()
+    assert leases.lease.spec.holder_identity == ""
+
+
+async def test_a_short_outage_does_not_end_the_term():
+    leases = FakeLeases()
+    async with an_elector(leases, "a").term():
+        await settle(3)
+        leases.broken.add("a")
+        await settle(6)
+        leases.broken.clear()
+        await settle(30)
+    assert Counter(leases.history)["a"] > 5
+
+
+async def test_an_own_lease_left_behind_is_taken_at_once_with_a_new_epoch():
+    leases = FakeLeases()
+    leases.store({"metadata": {"name": "kai"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}})
+    before = leases.version
+    async with asyncio.timeout(1), an_elector(leases, "a").term() as term:
+        assert term.epoch > before
+
+
+async def test_a_dead_holder_is_waited_for_by_our_own_clock():
+    leases = FakeLeases()
+    leases.store(
+        {
+            "metadata": {"name": "kai"},
+            "spec": {
+                "holderIdentity": "dead",
+                "leaseDurationSeconds": 15,
+                "renewTime": "2100-01-01T00:00:00.000000Z",
+            },
+        }
+    )
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    async with an_elector(leases, "a").term():
+        assert 15 < loop.time() - started < 20
+
+
+def test_a_lease_decodes_with_unknown_fields():
+    lease = msgspec.json.decode(
+        b'{"kind":"Lease","metadata":{"name":"x"},"spec":{"strategy":"new"}}', type=Lease
+    )
+    assert lease.metadata == ObjectMeta(name="x")

@@ -1,0 +1,279 @@
+"""Following a kind through everything that can happen to a watch."""
+
+import asyncio
+
+import pytest
+
+from kai.kube import errors, reflector
+from kai.kube.reflector import Reflector, Removed, Synced, Upserted
+from kai.kube.resources import PODS
+from kai.kube.store import Store
+from kai.model.objects import Pod
+
+PATH = "/api/v1/pods"
+
+
+def a_pod(name, *, version, uid=None, node=""):
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": str(version),
+            "managedFields": [{"manager": "someone"}],
+        },
+        "spec": {"nodeName": node},
+    }
+
+
+def event(kind, obj):
+    return {"type": kind, "object": obj}
+
+
+def bookmark(version, *, end=False):
+    metadata = {"resourceVersion": str(version)}
+    if end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return event("BOOKMARK", {"kind": "Pod", "metadata": metadata})
+
+
+def expired():
+    return event(
+        "ERROR", {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "old"}
+    )
+
+
+class Following:
+    """A reflector at work, with what it told as short words."""
+
+    def __init__(self, client, **options):
+        self.reflector = Reflector(client, PODS, Pod, **options)
+        self.told = []
+        self.changed = asyncio.Condition()
+
+    def sink(self, change):
+        match change:
+            case Upserted(obj, old_known):
+                self.told.append(f"{'~' if old_known else '+'}{obj.metadata.name}")
+            case Removed(obj_key, _, last_known):
+                self.told.append(f"-{obj_key}{'' if last_known else '?'}")
+            case Synced():
+                self.told.append("synced")
+
+    async def __aenter__(self):
+        self.task = asyncio.create_task(self.reflector.run(self.sink))
+        return self
+
+    async def __aexit__(self, *_):
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+    async def until(self, *told):
+        async with asyncio.timeout(10):
+            while self.told[-len(told) :] != list(told):
+                await asyncio.sleep(0.005)
+
+
+async def test_the_list_comes_as_a_stream_and_changes_follow(client, server, answers):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(
+            event("ADDED", a_pod("a", version=1)),
+            event("ADDED", a_pod("b", version=2)),
+            bookmark(5, end=True),
+            event("MODIFIED", a_pod("a", version=6)),
+            event("DELETED", a_pod("b", version=7)),
+            hold=True,
+        ),
+    )
+    async with Following(client, label_selector="x=y") as following:
+        await following.until("+a", "+b", "synced", "~a", "-team/b")
+        assert following.reflector.synced.is_set()
+    query = server.received("GET", PATH)[0].query
+    assert query["sendInitialEvents"] == "true"
+    assert query["labelSelector"] == "x=y"
+
+
+async def test_a_broken_watch_resumes_where_it_was(client, server, answers):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(5, end=True), bookmark(8), cut=True),
+        answers.refusal(500),
+        answers.stream(event("MODIFIED", a_pod("a", version=9)), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "synced", "~a")
+        assert following.reflector.relists == 0
+    assert [r.query.get("resourceVersion") for r in server.received("GET", PATH)] == [None, "8", "8"]
+
+
+@pytest.mark.parametrize("how", ["event", "status"])
+async def test_after_410_everything_is_read_again_and_what_vanished_is_told(client, server, answers, how):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(
+            event("ADDED", a_pod("stays", version=1)),
+            event("ADDED", a_pod("goes", version=2)),
+            bookmark(5, end=True),
+        ),
+        answers.stream(expired()) if how == "event" else answers.refusal(410),
+        answers.stream(event("ADDED", a_pod("stays", version=1)), bookmark(9, end=True), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+stays", "+goes", "synced", "~stays", "-team/goes?", "synced")
+        assert following.reflector.relists == 1
+
+
+async def test_an_object_created_again_while_nobody_looked_is_another_object(client, server, answers):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(event("ADDED", a_pod("a", version=1, uid="first")), bookmark(5, end=True), expired()),
+        answers.stream(event("ADDED", a_pod("a", version=8, uid="second")), bookmark(9, end=True), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "synced", "-team/a?", "+a", "synced")
+
+
+async def test_a_server_that_refuses_to_stream_lists_is_asked_for_pages(client, server, answers):
+    server.script(
+        "GET",
+        PATH,
+        answers.refusal(422, reason="Invalid", message="sendInitialEvents is forbidden"),
+        answers.json(
+            {"items": [a_pod("a", version=1)], "metadata": {"resourceVersion": "4", "continue": "c"}}
+        ),
+        answers.json({"items": [a_pod("b", version=2)], "metadata": {"resourceVersion": "4"}}),
+        answers.stream(event("DELETED", a_pod("a", version=5)), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "+b", "synced", "-team/a")
+    assert server.received("GET", PATH)[-1].query["resourceVersion"] == "4"
+
+
+async def test_a_server_that_ignores_the_wish_for_initial_events_is_asked_for_pages(
+    client, server, answers, monkeypatch
+):
+    monkeypatch.setattr(reflector, "INITIAL_SILENCE_SECONDS", 0.05)
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(event("ADDED", a_pod("a", version=1)), hold=True),
+        answers.json({"items": [a_pod("a", version=1)], "metadata": {"resourceVersion": "4"}}),
+        answers.stream(hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "~a", "synced")
+
+
+async def test_a_stream_that_ends_amid_the_list_does_not_remove_what_it_did_not_get_to(
+    client, server, answers
+):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(
+            event("ADDED", a_pod("a", version=1)), event("ADDED", a_pod("b", version=2)), cut=True
+        ),
+        answers.stream(
+            event("ADDED", a_pod("a", version=1)),
+            event("ADDED", a_pod("b", version=2)),
+            bookmark(5, end=True),
+            hold=True,
+        ),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "+b", "~a", "~b", "synced")
+
+
+async def test_an_event_split_over_chunks_is_one_event(client, server, answers):
+    import json
+
+    line = json.dumps(event("ADDED", a_pod("a", version=1))).encode() + b"\n"
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(
+            line[:20], line[20:90], line[90:] + line[:5], line[5:], bookmark(5, end=True), hold=True
+        ),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "~a", "synced")
+
+
+async def test_a_line_that_cannot_be_understood_is_read_again_and_never_skipped(client, server, answers):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(5, end=True), b"{nonsense\n"),
+        answers.stream(event("MODIFIED", a_pod("a", version=6)), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "synced", "~a")
+    assert server.received("GET", PATH)[-1].query["resourceVersion"] == "5"
+
+
+@pytest.mark.parametrize("status", [404, 403])
+async def test_an_optional_kind_that_is_not_served_counts_as_empty(client, server, answers, status):
+    server.script("GET", PATH, answers.refusal(status))
+    async with Following(client, optional=True) as following:
+        await following.until("synced")
+
+
+async def test_looking_again_for_a_kind_that_is_not_served_is_no_relist(client, server, answers, monkeypatch):
+    monkeypatch.setattr(reflector, "ABSENT_PERIOD_SECONDS", 0.01)
+    there = answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(5, end=True), hold=True)
+    server.script("GET", PATH, answers.refusal(404), answers.refusal(404), there)
+    async with Following(client, optional=True) as following:
+        await following.until("synced", "synced", "+a", "synced")
+    assert following.reflector.relists == 0
+
+
+async def test_lost_credentials_end_the_reflector(client, server, answers):
+    server.script("GET", PATH, answers.refusal(401, message="expired"))
+    with pytest.raises(errors.Unauthorized):
+        await Reflector(client, PODS, Pod).run(lambda change: None)
+
+
+async def test_objects_can_be_followed_as_plain_json(client, server, answers):
+    server.script(
+        "GET", PATH, answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(5, end=True), hold=True)
+    )
+    told = []
+    following = Reflector(client, PODS, dict)
+    task = asyncio.create_task(following.run(told.append))
+    async with asyncio.timeout(5):
+        await following.synced.wait()
+    task.cancel()
+    assert told[0] == Upserted(a_pod("a", version=1), False)
+
+
+async def test_a_store_finds_objects_by_key_and_by_index(client, server, answers):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(
+            event("ADDED", a_pod("a", version=1, node="n1")),
+            event("ADDED", a_pod("b", version=2, node="n1")),
+            bookmark(5, end=True),
+            event("MODIFIED", a_pod("a", version=6, node="n2")),
+            event("DELETED", a_pod("b", version=7, node="n1")),
+            hold=True,
+        ),
+    )
+    store = Store(indexes={"node": lambda pod: (pod.spec.node_name,)})
+    changes = []
+    store.listen(lambda old, new: changes.append((old and old.spec.node_name, new and new.spec.node_name)))
+    task = asyncio.create_task(Reflector(client, PODS, Pod).run(store))
+    async with asyncio.timeout(5):
+        while len(changes) < 4:
+            await asyncio.sleep(0.005)
+    task.cancel()
+    assert [pod.key for pod in store] == ["team/a"]
+    assert [pod.key for pod in store.by_index("node", "n2")] == ["team/a"]
+    assert store.by_index("node", "n1") == []
+    assert list(store.values_of("node")) == ["n2"]
+    assert changes == [(None, "n1"), (None, "n1"), ("n1", "n2"), ("n1", None)]

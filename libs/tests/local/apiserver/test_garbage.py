@@ -1,0 +1,138 @@
+"""Owners and dependents, namespaces and what is in them."""
+
+import asyncio
+
+import pytest
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def an_owner(api, name="owner"):
+    return await api.post(CONFIG_MAPS, {"metadata": {"name": name}})
+
+
+def owned_by(*owners, name="child", block=False):
+    references = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": o["metadata"]["name"],
+            "uid": o["metadata"]["uid"],
+            **({"blockOwnerDeletion": True} if block else {}),
+        }
+        for o in owners
+    ]
+    return {"metadata": {"name": name, "ownerReferences": references}}
+
+
+async def exists(api, name):
+    return (await api.call("GET", f"{CONFIG_MAPS}/{name}"))[0] == 200
+
+
+async def test_dependents_go_after_their_owner_all_the_way_down(api):
+    owner = await an_owner(api)
+    child = await api.post(CONFIG_MAPS, owned_by(owner))
+    await api.post(CONFIG_MAPS, owned_by(child, name="grandchild"))
+    await api.delete(f"{CONFIG_MAPS}/owner")
+    await api.gone(f"{CONFIG_MAPS}/grandchild")
+    assert not await exists(api, "child")
+
+
+async def test_one_living_owner_is_enough(api):
+    first, second = await an_owner(api, "first"), await an_owner(api, "second")
+    await api.post(CONFIG_MAPS, owned_by(first, second))
+    async with api.watch(f"{CONFIG_MAPS}?fieldSelector=metadata.name%3Dchild&resourceVersion=0") as events:
+        await events.next()
+        await api.delete(f"{CONFIG_MAPS}/first")
+        references = (await events.next())["object"]["metadata"]["ownerReferences"]
+    assert [reference["name"] for reference in references] == ["second"]
+    await api.delete(f"{CONFIG_MAPS}/second")
+    await api.gone(f"{CONFIG_MAPS}/child")
+
+
+async def test_an_owner_that_never_was_does_not_keep_anything(api):
+    ghost = {"metadata": {"name": "ghost", "uid": "no-such-uid"}}
+    await api.post(CONFIG_MAPS, owned_by(ghost))
+    await api.gone(f"{CONFIG_MAPS}/child")
+
+
+async def test_an_owner_of_the_same_name_with_another_uid_does_not_count(api):
+    owner = await an_owner(api)
+    await api.post(CONFIG_MAPS, owned_by(owner))
+    await api.delete(f"{CONFIG_MAPS}/owner")
+    await an_owner(api)
+    await api.gone(f"{CONFIG_MAPS}/child")
+
+
+async def test_orphans_lose_their_reference_and_stay(api):
+    owner = await an_owner(api)
+    await api.post(CONFIG_MAPS, owned_by(owner))
+    await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Orphan"})
+    await api.gone(f"{CONFIG_MAPS}/owner")
+    assert "ownerReferences" not in (await api.get(f"{CONFIG_MAPS}/child"))["metadata"]
+
+
+async def test_in_the_foreground_the_owner_waits_for_those_that_block(api):
+    owner = await an_owner(api)
+    child = owned_by(owner, block=True)
+    child["metadata"]["finalizers"] = ["example.com/wait"]
+    await api.post(CONFIG_MAPS, child)
+    going = await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
+    assert going["metadata"]["finalizers"] == ["foregroundDeletion"]
+    async with asyncio.timeout(10):
+        while "deletionTimestamp" not in (await api.get(f"{CONFIG_MAPS}/child"))["metadata"]:
+            await asyncio.sleep(0.01)
+    assert await exists(api, "owner")
+    await api.patch(f"{CONFIG_MAPS}/child", {"metadata": {"finalizers": None}})
+    await api.gone(f"{CONFIG_MAPS}/owner")
+
+
+async def test_pods_of_jobs_are_orphaned_only_when_nobody_said_otherwise(api):
+    jobs, pods = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    for name in ("a", "b"):
+        job = await api.post(jobs, {"metadata": {"name": name}, "spec": {"template": template}})
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job["metadata"]["uid"]}
+        await api.post(pods, {"metadata": {"name": name, "ownerReferences": [reference]}, **template})
+    await api.delete(f"{jobs}/a")
+    await api.delete(f"{jobs}/b", {"propagationPolicy": "Background"})
+    await api.gone(f"{pods}/b")
+    await api.gone(f"{jobs}/a")
+    assert "ownerReferences" not in (await api.get(f"{pods}/a"))["metadata"]
+
+
+async def test_a_new_namespace_has_its_label_and_a_service_account(api):
+    made = await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "team"}
+    assert made["status"]["phase"] == "Active"
+    assert await api.get("/api/v1/namespaces/team/serviceaccounts/default")
+
+
+async def test_a_namespace_goes_with_everything_in_it(api):
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/wait"]}}
+    await api.post("/api/v1/namespaces/team/configmaps", held)
+    await api.post("/api/v1/namespaces/team/secrets", {"metadata": {"name": "s"}})
+    going = await api.delete("/api/v1/namespaces/team")
+    assert going["status"]["phase"] == "Terminating"
+    status, answer = await api.call(
+        "POST", "/api/v1/namespaces/team/configmaps", {"metadata": {"name": "late"}}
+    )
+    assert (status, answer["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+    await api.gone("/api/v1/namespaces/team/secrets/s")
+    assert (await api.call("GET", "/api/v1/namespaces/team"))[0] == 200
+    await api.patch("/api/v1/namespaces/team/configmaps/held", {"metadata": {"finalizers": None}})
+    await api.gone("/api/v1/namespaces/team")
+
+
+async def test_the_namespaces_of_the_cluster_itself_stay(api):
+    status, answer = await api.call("DELETE", "/api/v1/namespaces/kube-system")
+    assert status == 403
+    assert "this namespace may not be deleted" in answer["message"]
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+async def test_an_owner_without_dependents_goes_under_every_policy(api, policy):
+    await an_owner(api)
+    await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": policy})
+    await api.gone(f"{CONFIG_MAPS}/owner")

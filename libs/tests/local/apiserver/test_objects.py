@@ -1,0 +1,309 @@
+"""Creating, reading, changing and deleting single objects."""
+
+import pytest
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def a_config_map(name="a", **metadata):
+    return {"metadata": {"name": name, **metadata}, "data": {"key": "value"}}
+
+
+async def test_a_new_object_gets_what_only_the_server_can_give(api):
+    made = await api.post(CONFIG_MAPS, a_config_map())
+    metadata = made["metadata"]
+    assert metadata["uid"]
+    assert metadata["creationTimestamp"]
+    assert int(metadata["resourceVersion"]) > 0
+    assert metadata["namespace"] == "default"
+    assert (made["kind"], made["apiVersion"]) == ("ConfigMap", "v1")
+    assert await api.get(f"{CONFIG_MAPS}/a") == made
+
+
+async def test_generate_name_gives_each_object_a_name_of_its_own(api):
+    names = {
+        (await api.post(CONFIG_MAPS, {"metadata": {"generateName": "x-"}}))["metadata"]["name"]
+        for _ in range(20)
+    }
+    assert len(names) == 20
+    assert all(name.startswith("x-") and len(name) == 7 for name in names)
+
+
+async def test_every_write_raises_the_one_resource_version(api):
+    first = await api.post(CONFIG_MAPS, a_config_map("a"))
+    second = await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})
+    third = await api.patch(f"{CONFIG_MAPS}/a", {"data": {"key": "other"}})
+    versions = [int(item["metadata"]["resourceVersion"]) for item in (first, second, third)]
+    assert versions == sorted(set(versions))
+
+
+async def test_a_write_that_changes_nothing_keeps_the_version(api):
+    made = await api.post(CONFIG_MAPS, a_config_map())
+    assert await api.patch(f"{CONFIG_MAPS}/a", {"data": {"key": "value"}}) == made
+    assert await api.put(f"{CONFIG_MAPS}/a", made) == made
+
+
+REFUSED = {
+    "a name that is taken": (
+        "POST",
+        CONFIG_MAPS,
+        a_config_map("taken"),
+        409,
+        "AlreadyExists",
+        "already exists",
+    ),
+    "a namespace that is not there": (
+        "POST",
+        "/api/v1/namespaces/nowhere/configmaps",
+        a_config_map("x"),
+        404,
+        "NotFound",
+        'namespaces "nowhere" not found',
+    ),
+    "a namespace other than the one in the path": (
+        "POST",
+        CONFIG_MAPS,
+        a_config_map("x", namespace="kube-system"),
+        400,
+        "BadRequest",
+        "does not match the namespace",
+    ),
+    "a name that is no DNS name": (
+        "POST",
+        CONFIG_MAPS,
+        a_config_map("No_Good"),
+        422,
+        "Invalid",
+        "metadata.name: Invalid value",
+    ),
+    "no name at all": (
+        "POST",
+        CONFIG_MAPS,
+        {"metadata": {}},
+        422,
+        "Invalid",
+        "name or generateName is required",
+    ),
+    "a label that breaks the rules": (
+        "POST",
+        CONFIG_MAPS,
+        a_config_map("x", labels={"a": "b c"}),
+        422,
+        "Invalid",
+        "a valid label must be",
+    ),
+    "another kind": (
+        "POST",
+        CONFIG_MAPS,
+        {"kind": "Secret", "apiVersion": "v1"},
+        400,
+        "BadRequest",
+        "cannot be handled as",
+    ),
+    "a wrong type": (
+        "POST",
+        CONFIG_MAPS,
+        {"metadata": {"name": "x"}, "data": []},
+        400,
+        "BadRequest",
+        "cannot unmarshal array",
+    ),
+    "broken JSON": ("POST", CONFIG_MAPS, b"{", 400, "BadRequest", "not valid JSON"),
+    "a version that is not the latest": (
+        "PUT",
+        f"{CONFIG_MAPS}/taken",
+        a_config_map("taken", resourceVersion="1"),
+        409,
+        "Conflict",
+        "the object has been modified",
+    ),
+    "another uid": (
+        "PUT",
+        f"{CONFIG_MAPS}/taken",
+        a_config_map("taken", uid="other"),
+        409,
+        "Conflict",
+        "Precondition failed: UID",
+    ),
+    "another name than in the path": (
+        "PUT",
+        f"{CONFIG_MAPS}/taken",
+        a_config_map("b"),
+        400,
+        "BadRequest",
+        "does not match the name",
+    ),
+    "an update of nothing": (
+        "PUT",
+        f"{CONFIG_MAPS}/none",
+        a_config_map("none"),
+        404,
+        "NotFound",
+        "not found",
+    ),
+    "an unknown resource": (
+        "GET",
+        "/api/v1/namespaces/default/nothings",
+        None,
+        404,
+        "NotFound",
+        "could not find the requested",
+    ),
+    "an unknown group": (
+        "GET",
+        "/apis/no.such/v1/things",
+        None,
+        404,
+        "NotFound",
+        "could not find the requested",
+    ),
+    "a verb that is not served": (
+        "POST",
+        f"{CONFIG_MAPS}/taken",
+        {},
+        405,
+        "MethodNotAllowed",
+        "not supported",
+    ),
+    "a delete of a newer object": (
+        "DELETE",
+        f"{CONFIG_MAPS}/taken",
+        {"preconditions": {"uid": "other"}},
+        409,
+        "Conflict",
+        "Precondition failed",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code", "reason", "text"), REFUSED.values(), ids=REFUSED.keys()
+)
+async def test_what_is_refused_says_why(api, method, path, body, code, reason, text):
+    await api.post(CONFIG_MAPS, a_config_map("taken"))
+    status, answer = await api.call(method, path, body)
+    assert (status, answer["kind"], answer["status"], answer["code"]) == (code, "Status", "Failure", code)
+    assert answer["reason"] == reason
+    assert text in answer["message"]
+
+
+async def test_a_body_that_is_too_large_is_refused(api):
+    status, answer = await api.call(
+        "POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"x": "y" * 4_000_000}}
+    )
+    assert (status, answer["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_an_invalid_object_is_told_all_causes_by_field(api):
+    body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "A"}], "restartPolicy": "Sometimes"}}
+    _, answer = await api.call("POST", "/api/v1/namespaces/default/pods", body)
+    fields = {(cause["field"], cause["reason"]) for cause in answer["details"]["causes"]}
+    assert fields == {
+        ("spec.containers[0].name", "FieldValueInvalid"),
+        ("spec.containers[0].image", "FieldValueRequired"),
+        ("spec.restartPolicy", "FieldValueNotSupported"),
+    }
+
+
+@pytest.mark.parametrize(("strictness", "code"), [("Strict", 400), ("Warn", 201), ("Ignore", 201), ("", 201)])
+async def test_unknown_fields_are_dropped_warned_of_or_refused(api, strictness, code):
+    status, answer = await api.call(
+        "POST", f"{CONFIG_MAPS}?fieldValidation={strictness}", {"metadata": {"name": "a"}, "dta": {}}
+    )
+    assert status == code
+    if code == 400:
+        assert 'strict decoding error: unknown field "dta"' in answer["message"]
+    else:
+        assert "dta" not in answer
+
+
+async def test_warnings_travel_in_headers(api):
+    headers = {"Authorization": f"Bearer {api.server.admin_token}"}
+    body = {"metadata": {"name": "a"}, "dta": {}}
+    async with api.session.post(api.server.url + CONFIG_MAPS, json=body, headers=headers) as answer:
+        assert answer.headers["Warning"] == '299 - "unknown field \\"dta\\""'
+
+
+async def test_a_dry_run_answers_as_if_and_stores_nothing(api):
+    made = await api.post(f"{CONFIG_MAPS}?dryRun=All", a_config_map())
+    assert made["metadata"]["uid"]
+    assert (await api.call("GET", f"{CONFIG_MAPS}/a"))[0] == 404
+    await api.post(CONFIG_MAPS, a_config_map())
+    changed = await api.patch(f"{CONFIG_MAPS}/a?dryRun=All", {"data": {"key": "other"}})
+    assert changed["data"] == {"key": "other"}
+    await api.delete(f"{CONFIG_MAPS}/a", {"dryRun": ["All"]})
+    assert (await api.get(f"{CONFIG_MAPS}/a"))["data"] == {"key": "value"}
+
+
+async def test_generation_counts_changes_of_the_spec_only(api):
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    await api.post(path, {"metadata": {"name": "d"}, "spec": spec})
+    changes = (
+        {"metadata": {"labels": {"x": "y"}}},
+        {"spec": {"replicas": 3}},
+        {"status": {"replicas": 3}},
+    )
+    generations = [(await api.patch(f"{path}/d", change))["metadata"]["generation"] for change in changes]
+    status = await api.patch(f"{path}/d/status", {"status": {"replicas": 2}, "spec": {"replicas": 9}})
+    assert generations == [1, 2, 2]
+    assert (status["metadata"]["generation"], status["status"]["replicas"], status["spec"]["replicas"]) == (
+        2,
+        2,
+        3,
+    )
+
+
+async def test_finalizers_hold_an_object_until_the_last_is_gone(api):
+    await api.post(CONFIG_MAPS, a_config_map(finalizers=["example.com/a", "example.com/b"]))
+    going = await api.delete(f"{CONFIG_MAPS}/a")
+    assert going["metadata"]["deletionTimestamp"]
+    left = await api.patch(f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": ["example.com/b"]}})
+    assert left["metadata"]["deletionTimestamp"]
+    await api.patch(f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": None}})
+    assert (await api.call("GET", f"{CONFIG_MAPS}/a"))[0] == 404
+
+
+async def test_quantities_are_stored_in_their_canonical_form(api):
+    limits = {"cpu": 0.5, "memory": "1024Mi", "nvidia.com/gpu": 1}
+    container = {"name": "c", "image": "i", "resources": {"limits": limits}}
+    pod = await api.post(
+        "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    )
+    resources = pod["spec"]["containers"][0]["resources"]
+    assert (
+        resources["limits"]
+        == resources["requests"]
+        == {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1"}
+    )
+
+
+async def test_delete_collection_takes_what_the_selector_names(api):
+    for name in ("a", "b", "c"):
+        await api.post(CONFIG_MAPS, a_config_map(name, labels={"keep": str(name == "b").lower()}))
+    await api.delete(f"{CONFIG_MAPS}?labelSelector=keep%3Dfalse")
+    assert [item["metadata"]["name"] for item in (await api.get(CONFIG_MAPS))["items"]] == ["b"]
+
+
+async def test_both_event_apis_show_the_same_events(api):
+    event = {
+        "metadata": {"name": "e"},
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "reason": "Scheduled",
+        "note": "text",
+        "type": "Normal",
+        "eventTime": "2026-01-02T03:04:05.000006Z",
+        "reportingController": "c",
+        "reportingInstance": "i",
+        "action": "Binding",
+    }
+    await api.post("/apis/events.k8s.io/v1/namespaces/default/events", event)
+    core = await api.get("/api/v1/namespaces/default/events/e")
+    assert (core["involvedObject"]["name"], core["message"], core["reportingComponent"]) == ("p", "text", "c")
+    found = await api.get(
+        "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp,reason%3DScheduled"
+    )
+    assert len(found["items"]) == 1
+    assert (await api.get("/apis/events.k8s.io/v1/namespaces/default/events/e"))["note"] == "text"

@@ -1,0 +1,330 @@
+"""Pods: defaults, rules, binding, eviction and the way they go."""
+
+import asyncio
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def a_pod(name="p", *, metadata=None, container=None, **spec):
+    return {
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"containers": [{"name": "c", "image": "i", **(container or {})}], **spec},
+    }
+
+
+def a_binding(node="n1", **metadata):
+    return {"metadata": metadata, "target": {"kind": "Node", "name": node}}
+
+
+async def a_class(api, name, value, **more):
+    await api.post(
+        "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value, **more}
+    )
+
+
+async def test_a_pod_gets_the_defaults_of_the_real_server(api):
+    pod = await api.post(PODS, a_pod())
+    spec = pod["spec"]
+    assert (spec["restartPolicy"], spec["dnsPolicy"], spec["schedulerName"]) == (
+        "Always",
+        "ClusterFirst",
+        "default-scheduler",
+    )
+    assert (spec["terminationGracePeriodSeconds"], spec["serviceAccountName"], spec["priority"]) == (
+        30,
+        "default",
+        0,
+    )
+    assert {item["key"] for item in spec["tolerations"]} == {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    }
+    assert (pod["status"]["phase"], pod["status"]["qosClass"]) == ("Pending", "BestEffort")
+
+
+@pytest.mark.parametrize(
+    ("resources", "quality"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}, "Burstable"),
+        ({"limits": {"nvidia.com/gpu": "1"}}, "BestEffort"),
+    ],
+)
+async def test_quality_of_service_follows_cpu_and_memory(api, resources, quality):
+    pod = await api.post(PODS, a_pod(container={"resources": resources}))
+    assert pod["status"]["qosClass"] == quality
+
+
+async def test_priority_comes_from_the_named_class_or_the_default_one(api):
+    await a_class(api, "high", 1000, preemptionPolicy="Never")
+    assert (await api.post(PODS, a_pod("a")))["spec"]["priority"] == 0
+    high = (await api.post(PODS, a_pod("b", priorityClassName="high")))["spec"]
+    assert (high["priority"], high["preemptionPolicy"]) == (1000, "Never")
+    await a_class(api, "usual", 50, globalDefault=True)
+    usual = (await api.post(PODS, a_pod("c")))["spec"]
+    assert (usual["priority"], usual["priorityClassName"]) == (50, "usual")
+
+
+async def test_a_runtime_class_adds_its_overhead(api):
+    overhead = {"podFixed": {"cpu": "250m"}}
+    runtime = {"metadata": {"name": "kata"}, "handler": "kata", "overhead": overhead}
+    await api.post("/apis/node.k8s.io/v1/runtimeclasses", runtime)
+    assert (await api.post(PODS, a_pod(runtimeClassName="kata")))["spec"]["overhead"] == {"cpu": "250m"}
+
+
+REFUSED = {
+    "no containers": ({"containers": []}, 422, "spec.containers: Required value"),
+    "two of one name": (
+        {"containers": [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]},
+        422,
+        'Duplicate value: "c"',
+    ),
+    "a bad quantity": (
+        {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "much"}}}]},
+        400,
+        "quantities must match",
+    ),
+    "a request above its limit": (
+        {
+            "containers": [
+                {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}}
+            ]
+        },
+        422,
+        "must be less than or equal to cpu limit of 1",
+    ),
+    "a part of a device": (
+        {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "0.5"}}}]},
+        422,
+        "must be an integer",
+    ),
+    "a resource of no group": (
+        {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"gpu": "1"}}}]},
+        422,
+        "must be a standard resource type",
+    ),
+    "a mount of no volume": (
+        {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
+        422,
+        'Not found: "v"',
+    ),
+    "a class that is not there": (
+        {"priorityClassName": "none"},
+        403,
+        "no PriorityClass with name none was found",
+    ),
+    "a runtime class that is not there": ({"runtimeClassName": "none"}, 403, 'RuntimeClass "none" not found'),
+}
+
+
+@pytest.mark.parametrize(("spec", "code", "text"), REFUSED.values(), ids=REFUSED.keys())
+async def test_the_usual_mistakes_are_refused(api, spec, code, text):
+    body = a_pod()
+    body["spec"].update(spec)
+    status, answer = await api.call("POST", PODS, body)
+    assert status == code
+    assert text in answer["message"]
+
+
+async def test_the_spec_of_a_pod_is_fixed_but_for_images_and_more_tolerations(api):
+    await api.post(PODS, a_pod())
+    status, answer = await api.call(
+        "PATCH", f"{PODS}/p", {"spec": {"schedulerName": "x"}}, kind="application/merge-patch+json"
+    )
+    assert status == 422
+    assert "pod updates may not change fields other than" in answer["message"]
+    tolerations = (await api.get(f"{PODS}/p"))["spec"]["tolerations"]
+    await api.patch(
+        f"{PODS}/p", {"spec": {"tolerations": [*tolerations, {"key": "x", "operator": "Exists"}]}}
+    )
+    image = {"spec": {"containers": [{"name": "c", "image": "other"}]}}
+    patched = await api.patch(f"{PODS}/p", image, kind="application/strategic-merge-patch+json")
+    assert patched["spec"]["containers"][0]["image"] == "other"
+
+
+async def test_binding_puts_the_pod_on_its_node_with_the_metadata_of_the_binding(api):
+    made = await api.post(PODS, a_pod(metadata={"annotations": {"old": "1"}}))
+    answer = await api.post(
+        f"{PODS}/p/binding",
+        a_binding(annotations={"new": "2"}, labels={"l": "3"}, uid=made["metadata"]["uid"]),
+    )
+    assert answer["status"] == "Success"
+    pod = await api.get(f"{PODS}/p")
+    assert pod["spec"]["nodeName"] == "n1"
+    assert pod["metadata"]["annotations"] == {"old": "1", "new": "2"}
+    assert pod["metadata"]["labels"] == {"l": "3"}
+    condition = next(item for item in pod["status"]["conditions"] if item["type"] == "PodScheduled")
+    assert condition["status"] == "True"
+    assert condition["lastTransitionTime"]
+
+
+async def test_binding_replaces_the_condition_that_said_unschedulable(api):
+    await api.post(PODS, a_pod())
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    await api.patch(f"{PODS}/p/status", {"status": {"conditions": [condition]}})
+    await api.post(f"{PODS}/p/binding", a_binding())
+    conditions = (await api.get(f"{PODS}/p"))["status"]["conditions"]
+    assert [(item["type"], item["status"], "reason" in item) for item in conditions] == [
+        ("PodScheduled", "True", False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "binding", "code", "text"),
+    [
+        ("bound", a_binding("n2"), 409, 'already assigned to node "n1"'),
+        ("there", a_binding(uid="other"), 409, "Precondition failed: UID"),
+        ("gated", a_binding(), 409, "non-empty .spec.schedulingGates"),
+        ("going", a_binding(), 409, "is being deleted"),
+        ("absent", a_binding(), 404, "not found"),
+        ("there", {"metadata": {}}, 422, "target.name: Required value"),
+    ],
+)
+async def test_a_binding_that_cannot_be_is_refused(api, before, binding, code, text):
+    if before != "absent":
+        gates = {"schedulingGates": [{"name": "example.com/g"}]} if before == "gated" else {}
+        await api.post(PODS, a_pod(metadata={"finalizers": ["example.com/f"]}, **gates))
+    if before == "bound":
+        await api.post(f"{PODS}/p/binding", a_binding())
+    if before == "going":
+        await api.delete(f"{PODS}/p")
+    status, answer = await api.call("POST", f"{PODS}/p/binding", binding)
+    assert status == code
+    assert text in answer["message"]
+
+
+async def test_of_many_bindings_at_once_one_wins(api):
+    await api.post(PODS, a_pod())
+    bindings = [api.call("POST", f"{PODS}/p/binding", a_binding(f"n{number}")) for number in range(10)]
+    statuses = [status for status, _ in await asyncio.gather(*bindings)]
+    assert sorted(statuses) == [201] + [409] * 9
+
+
+async def test_the_bindings_collection_binds_too(api):
+    await api.post(PODS, a_pod())
+    await api.post("/api/v1/namespaces/default/bindings", a_binding(name="p"))
+    assert (await api.get(f"{PODS}/p"))["spec"]["nodeName"] == "n1"
+
+
+async def test_a_pod_without_a_node_goes_at_once(api):
+    await api.post(PODS, a_pod())
+    await api.delete(f"{PODS}/p")
+    assert (await api.call("GET", f"{PODS}/p"))[0] == 404
+
+
+async def test_a_pod_on_a_node_gets_its_grace_period_and_goes_when_the_kubelet_says(api):
+    await api.post(PODS, a_pod(terminationGracePeriodSeconds=7))
+    await api.post(f"{PODS}/p/binding", a_binding())
+    going = await api.delete(f"{PODS}/p")
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 7
+    again = await api.delete(f"{PODS}/p")
+    assert again["metadata"]["deletionTimestamp"] == going["metadata"]["deletionTimestamp"]
+    shorter = await api.delete(f"{PODS}/p", {"gracePeriodSeconds": 2})
+    assert shorter["metadata"]["deletionGracePeriodSeconds"] == 2
+    await api.delete(f"{PODS}/p", {"gracePeriodSeconds": 0})
+    assert (await api.call("GET", f"{PODS}/p"))[0] == 404
+
+
+async def test_a_finished_pod_goes_at_once(api):
+    await api.post(PODS, a_pod())
+    await api.post(f"{PODS}/p/binding", a_binding())
+    await api.patch(f"{PODS}/p/status", {"status": {"phase": "Succeeded"}})
+    await api.delete(f"{PODS}/p")
+    assert (await api.call("GET", f"{PODS}/p"))[0] == 404
+
+
+@pytest.mark.parametrize(("allowed", "code"), [(None, 201), (1, 201), (0, 429)])
+async def test_an_eviction_asks_the_disruption_budget(api, allowed, code):
+    await api.post(PODS, a_pod(metadata={"labels": {"app": "a"}}))
+    await api.post(f"{PODS}/p/binding", a_binding())
+    await api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
+    if allowed is not None:
+        budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        budget = {
+            "metadata": {"name": "b"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+        }
+        await api.post(budgets, budget)
+        await api.patch(
+            f"{budgets}/b/status", {"status": {"disruptionsAllowed": allowed, "observedGeneration": 1}}
+        )
+    status, answer = await api.call("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}})
+    assert status == code
+    if code == 429:
+        assert answer["details"]["causes"][0]["reason"] == "DisruptionBudget"
+    else:
+        assert (await api.get(f"{PODS}/p"))["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "evicted"),
+    [
+        ({"minAvailable": 1}, 2),
+        ({"minAvailable": "50%"}, 1),
+        ({"maxUnavailable": 1}, 1),
+        ({"maxUnavailable": "100%"}, 3),
+        ({"minAvailable": 3}, 0),
+    ],
+)
+async def test_a_budget_that_nobody_looks_after_is_worked_out_when_asked(api, budget, evicted):
+    spec = {"selector": {"matchLabels": {"app": "a"}}, **budget}
+    await api.post(
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets", {"metadata": {"name": "b"}, "spec": spec}
+    )
+    for name in ("a", "b", "c"):
+        await api.post(PODS, a_pod(name, metadata={"labels": {"app": "a"}}))
+        await api.post(f"{PODS}/{name}/binding", a_binding())
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await api.patch(f"{PODS}/{name}/status", {"status": ready})
+    statuses = [(await api.call("POST", f"{PODS}/{name}/eviction", {}))[0] for name in ("a", "b", "c")]
+    assert statuses == [201] * evicted + [429] * (3 - evicted)
+
+
+CRON_JOBS = {
+    "too few fields": ({"schedule": "bad"}, 'spec.schedule: Invalid value: "bad": expected exactly 5 fields'),
+    "no field": ({"schedule": "a b c d !"}, "failed to parse"),
+    "no schedule": ({"schedule": ""}, "spec.schedule: Required value"),
+    "an unknown time zone": ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, "unknown time zone"),
+    "a restart policy": (
+        {"schedule": "*/5 0-6 1,15 jan MON"},
+        "spec.jobTemplate.spec.template.spec.restartPolicy",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "text"), CRON_JOBS.values(), ids=CRON_JOBS.keys())
+async def test_a_cron_job_that_could_never_run_is_refused(api, spec, text):
+    policy = "Always" if "restartPolicy" in text else "Never"
+    template = {"spec": {**a_pod()["spec"], "restartPolicy": policy}}
+    body = {"metadata": {"name": "c"}, "spec": {**spec, "jobTemplate": {"spec": {"template": template}}}}
+    status, answer = await api.call("POST", "/apis/batch/v1/namespaces/default/cronjobs", body)
+    assert status == 422
+    assert text in answer["message"]
+
+
+async def test_the_pods_of_a_stateful_set_may_mount_its_claims(api):
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": a_pod()["spec"]}
+    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "serviceName": "s", "template": template}
+    sets = "/apis/apps/v1/namespaces/default/statefulsets"
+    status, answer = await api.call("POST", sets, {"metadata": {"name": "s"}, "spec": spec})
+    assert status == 422
+    assert 'volumeMounts[0].name: Not found: "data"' in answer["message"]
+    await api.post(
+        sets,
+        {
+            "metadata": {"name": "s"},
+            "spec": {**spec, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]},
+        },
+    )
+
+
+async def test_logs_are_refused_with_a_reason(api):
+    await api.post(PODS, a_pod())
+    status, answer = await api.call("GET", f"{PODS}/p/log")
+    assert status == 501
+    assert "runs no containers" in answer["message"]

@@ -1,0 +1,89 @@
+"""A Deployment's pod as a process: what of the manifest reaches it, and how."""
+
+from kai.local.real.pods import Surroundings, launch, port_of
+
+ADDRESS = "127.9.9.1"
+
+
+def a_deployment(**container):
+    volumes = [
+        {"name": "tls", "secret": {"secretName": "tls"}},
+        {"name": "config", "configMap": {"name": "config"}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    body = {
+        "name": "main",
+        "command": ["python", "-m", "kai_scheduler"],
+        "ports": [{"name": "health", "containerPort": 8081}, {"name": "webhook", "containerPort": 9443}],
+        "volumeMounts": [
+            {"name": "tls", "mountPath": "/etc/kai/tls"},
+            {"name": "config", "mountPath": "/etc/config"},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
+    }
+    spec = {"containers": [body | container], "volumes": volumes, "terminationGracePeriodSeconds": 7}
+    return {"metadata": {"name": "scheduler"}, "spec": {"template": {"spec": spec}}}
+
+
+def launched(tmp_path, **container):
+    around = Surroundings(
+        namespace="kai-scheduler",
+        secrets={
+            "tls": {"tls.crt": b"CERTIFICATE"},
+            "redis": {"url": b"redis://:pw@kai-redis.kai-scheduler.svc:6379/0"},
+        },
+        config_maps={"config": {"config.yaml": b"actions: allocate"}},
+        addresses={"kai-redis": "127.9.9.2"},
+    )
+    return launch(a_deployment(**container), "scheduler", ADDRESS, tmp_path, around)
+
+
+def test_it_listens_on_the_address_of_its_pod(tmp_path):
+    one = launched(tmp_path, args=["--grpc-listen=:9090", "--log-json=false", ":8080", "--a=:x"])
+    assert one.command[3:] == [
+        f"--grpc-listen={ADDRESS}:9090",
+        "--log-json=false",
+        f"{ADDRESS}:8080",
+        "--a=:x",
+    ]
+
+
+def test_variables_are_filled_in(tmp_path):
+    env = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    one = launched(tmp_path, args=["--advertise-host=$(POD_IP)", "$(OTHER)"], env=env)
+    assert one.environment["POD_IP"] == ADDRESS
+    assert one.command[3:] == [f"--advertise-host={ADDRESS}", "$(OTHER)"]
+
+
+def test_names_of_services_become_addresses(tmp_path):
+    source = {"secretKeyRef": {"name": "redis", "key": "url"}}
+    one = launched(
+        tmp_path,
+        args=["--to=kai-redis.kai-scheduler.svc:1", "--not=my-kai-redis.kai-scheduler.svc"],
+        env=[{"name": "URL", "valueFrom": source}],
+    )
+    assert one.environment["URL"] == "redis://:pw@127.9.9.2:6379/0"
+    assert one.command[3:] == ["--to=127.9.9.2:1", "--not=my-kai-redis.kai-scheduler.svc"]
+
+
+def test_mounts_are_folders_of_its_own(tmp_path):
+    one = launched(
+        tmp_path, args=["--cert=/etc/kai/tls/tls.crt", "--conf=/etc/config/config.yaml", "/tmp", "/tmpfs"]
+    )
+    assert one.command[3] == f"--cert={tmp_path}/tls/tls.crt"
+    assert (tmp_path / "tls" / "tls.crt").read_bytes() == b"CERTIFICATE"
+    assert (tmp_path / "tls" / "tls.crt").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "config" / "config.yaml").read_text() == "actions: allocate"
+    assert one.command[5:] == [str(tmp_path / "tmp"), "/tmpfs"]
+
+
+def test_readiness_and_patience_are_those_of_the_manifest(tmp_path):
+    one = launched(tmp_path)
+    assert one.health == f"http://{ADDRESS}:8081/readyz"
+    assert one.stop_after == 7
+
+
+def test_ports_have_names():
+    assert port_of(a_deployment(), "webhook") == 9443
+    assert port_of(a_deployment(), 80) == 80

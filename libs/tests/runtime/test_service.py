@@ -1,0 +1,196 @@
+"""The life of a service process, as seen from outside: answers, signals, exit status."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import textwrap
+
+import aiohttp
+import pytest
+
+pytestmark = pytest.mark.integration
+
+PROGRAM = """
+    import asyncio, sys
+    from kai import observe, runtime
+    from kai.kube.errors import LeadershipLost
+
+    class Program:
+        name = "program"
+        needs_cluster = {needs_cluster}
+        def __init__(self, settings):
+            self.settings = settings
+        async def run(self, host):
+            host.health.add("warm", lambda: {ready})
+            print("running", host.server.health_address[1], host.server.metrics_address[1], flush=True)
+            {body}
+
+    settings = runtime.ServiceSettings.load()
+    observe.configure(service="program", settings=settings.observe)
+    runtime.run(Program(settings))
+"""
+LISTEN = ["--health-listen=127.0.0.1:0", "--metrics-listen=localhost:0"]
+
+
+class Process:
+    """The program in an interpreter of its own."""
+
+    def __init__(self, process):
+        self.process = process
+        self.ports = []
+
+    async def running(self):
+        line = (await asyncio.wait_for(self.process.stdout.readline(), 20)).decode().split()
+        assert line[0] == "running"
+        self.ports = [int(port) for port in line[1:3]]
+
+    async def get(self, port, path):
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{port}{path}") as answer,
+        ):
+            return answer.status, await answer.text()
+
+    async def ended(self):
+        async with asyncio.timeout(20):
+            out, err = await self.process.communicate()
+        return self.process.returncode, out.decode(), err.decode()
+
+
+@contextlib.asynccontextmanager
+async def program(*arguments, body="await host.stopping.wait()", ready="True", needs_cluster=False):
+    source = textwrap.dedent(PROGRAM.format(body=body, ready=ready, needs_cluster=needs_cluster))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        source,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Process(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_it_answers_probes_and_drains_on_sigterm():
+    body = "await host.stopping.wait(); print('drained', flush=True)"
+    async with program(*LISTEN, body=body) as process:
+        await process.running()
+        health, metrics = process.ports
+        assert await process.get(health, "/healthz") == (200, "ok")
+        assert await process.get(health, "/readyz") == (200, "ok")
+        assert (await process.get(health, "/readyz?verbose"))[1].splitlines()[-1] == "ready"
+        assert (await process.get(health, "/metrics"))[0] == 404
+        status, text = await process.get(metrics, "/metrics")
+        assert status == 200
+        assert "process_resident_memory_bytes" in text
+        process.process.send_signal(signal.SIGTERM)
+        status, out, err = await process.ended()
+    assert (status, out) == (0, "drained\n")
+    events = [json.loads(line) for line in err.splitlines()]
+    assert [event["event"] for event in events] == ["listening", "draining", "stopped"]
+    assert {event["service"] for event in events} == {"program"}
+
+
+async def test_it_is_not_ready_while_a_check_says_why():
+    async with program(*LISTEN, ready="'cache is cold'") as process:
+        await process.running()
+        port = process.ports[0]
+        status, text = await process.get(port, "/readyz")
+        assert status == 503
+        assert "[-]warm: cache is cold" in text
+        assert (await process.get(port, "/readyz/warm"))[0] == 503
+        assert (await process.get(port, "/readyz/cold"))[0] == 404
+        assert (await process.get(port, "/healthz"))[0] == 200
+
+
+async def test_health_and_metrics_can_share_a_listener():
+    async with program(*LISTEN) as first:
+        await first.running()
+        address = f"127.0.0.1:{first.ports[0]}"
+        first.process.send_signal(signal.SIGINT)
+        assert (await first.ended())[0] == 0
+    async with program(f"--health-listen={address}", f"--metrics-listen={address}") as process:
+        await process.running()
+        assert process.ports[0] == process.ports[1]
+        assert (await process.get(process.ports[0], "/metrics"))[0] == 200
+        assert (await process.get(process.ports[0], "/healthz"))[0] == 200
+
+
+async def test_a_drain_that_takes_too_long_is_cut_short():
+    async with program(*LISTEN, "--drain-timeout=100ms", body="await asyncio.sleep(3600)") as process:
+        await process.running()
+        process.process.send_signal(signal.SIGTERM)
+        status, _, err = await process.ended()
+    assert status == 0
+    assert "drain took too long" in err
+
+
+async def test_a_second_signal_ends_it_at_once():
+    async with program(*LISTEN, body="await asyncio.sleep(3600)") as process:
+        await process.running()
+        process.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            while b"draining" not in await process.process.stderr.readline():
+                pass
+        process.process.send_signal(signal.SIGTERM)
+        assert (await process.ended())[0] == 128 + signal.SIGTERM
+
+
+async def test_a_defect_ends_it_with_1_and_its_traceback():
+    async with program(*LISTEN, body="raise ValueError('a defect')") as process:
+        await process.running()
+        status, _, err = await process.ended()
+    assert status == 1
+    assert json.loads(err.splitlines()[-1])["exception"][0]["exc_value"] == "a defect"
+
+
+async def test_a_failure_beside_the_service_ends_it_too():
+    program_with_a_helper = """
+            async def beside():
+                raise runtime.FatalError("the stove is on", status=3)
+            host.start(beside())
+            await asyncio.sleep(3600)"""
+    async with program(*LISTEN, body=program_with_a_helper) as process:
+        await process.running()
+        status, _, err = await process.ended()
+    assert status == 3
+    assert err.splitlines()[-1] == "error: the stove is on"
+
+
+async def test_work_beside_the_service_ends_with_it():
+    body = "host.start(asyncio.sleep(3600)); await host.stopping.wait()"
+    async with program(*LISTEN, body=body) as process:
+        await process.running()
+        process.process.send_signal(signal.SIGTERM)
+        assert (await process.ended())[0] == 0
+
+
+async def test_a_port_in_use_is_named():
+    async with program(*LISTEN) as first:
+        await first.running()
+        taken = f"127.0.0.1:{first.ports[0]}"
+        async with program(f"--health-listen={taken}", "--metrics-listen=127.0.0.1:0") as second:
+            status, _, err = await second.ended()
+    assert status == 1
+    assert err.splitlines()[-1] == f"error: address {taken} is in use; choose another with --health-listen"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--kubeconfig=/nowhere/config"], 1, "error: kubeconfig /nowhere/config does not exist"),
+        (["--no-such-flag"], 2, "error: unknown flag --no-such-flag"),
+    ],
+)
+async def test_what_it_cannot_start_with_is_one_clear_line(arguments, status, said):
+    async with program(*LISTEN, *arguments, needs_cluster=True) as process:
+        ended, _, err = await process.ended()
+    assert ended == status
+    assert err.splitlines()[-1].startswith(said)

@@ -1,0 +1,119 @@
+"""Where settings come from, and what is said about wrong ones."""
+
+from typing import ClassVar
+
+import pytest
+
+from kai.runtime.settings import Duration, ServiceSettings, SettingsError
+
+
+class PlannerSettings(ServiceSettings):
+    flag_names: ClassVar = {"listen-address": "metrics_listen", "plan-conf": "plan_file"}
+    ignored_flags: ClassVar = frozenset({"enable-profiler"})
+
+    period: Duration = 1.0
+    plan_file: str = ""
+    workers: int = 10
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch):
+    for name in ("KAI_PERIOD", "KAI_WORKERS", "KAI_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path, monkeypatch):
+    config = tmp_path / "settings.yaml"
+    config.write_text("period: 2s\nworkers: 3\nplan-file: from-file\n")
+    monkeypatch.setenv("KAI_WORKERS", "4")
+    monkeypatch.setenv("KAI_PERIOD", "3")
+    settings = PlannerSettings.parse(["--config", str(config), "--period=4s"])
+    assert (settings.period, settings.workers, settings.plan_file) == (4.0, 4, "from-file")
+    assert settings.leader_elect is False
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--workers=7", "--leader-elect"],
+        ["--workers", "7", "--leader-elect=true"],
+        ["-workers=7", "-leader-elect"],
+        ["--workers=6", "--workers=7", "--leader-elect=1"],
+    ],
+)
+def test_flags_are_written_as_the_field_writes_them(arguments):
+    settings = PlannerSettings.parse(arguments)
+    assert (settings.workers, settings.leader_elect) == (7, True)
+
+
+def test_known_flags_of_the_original_are_understood():
+    settings = PlannerSettings.parse([
+        "--metrics-bind-address=:9090", "--health-probe-bind-address=127.0.0.1:0", "--qps=50",
+        "--burst", "300", "--zap-log-level=debug", "--enable-profiler=true", "--leader-elect=false",
+        "--plan-conf=x",
+    ])  # fmt: skip
+    assert (settings.metrics_listen, settings.health_listen) == (":9090", "127.0.0.1:0")
+    assert (settings.log_level, settings.plan_file) == ("debug", "x")
+    assert settings.ignored == ("burst", "enable-profiler", "qps")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--worker=3"], r"unknown flag --worker \(did you mean --workers\?\)"),
+        (["--workers"], "flag --workers needs a value"),
+        (["serve"], "'serve' is not a flag"),
+        (["--workers=many"], "--workers='many': Input should be a valid integer"),
+        (["--period=soon"], "--period='soon': 'soon' is not a duration; write numbers with"),
+        (["--health-listen=localhost"], "--health-listen='localhost': write host:port"),
+        (["--leader-elect=maybe"], "--leader-elect='maybe': Input should be a valid boolean"),
+        (["--log-level=loud"], "--log-level='loud': allowed are debug, info, warning"),
+        (["--config=/nowhere/x.yaml"], "--config /nowhere/x.yaml cannot be read"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_named(arguments, said):
+    with pytest.raises(SettingsError, match=said):
+        PlannerSettings.parse(arguments)
+
+
+def test_what_is_wrong_in_the_environment_is_named(monkeypatch):
+    monkeypatch.setenv("KAI_WORKERS", "x")
+    with pytest.raises(SettingsError, match="KAI_WORKERS='x': Input should be a valid integer"):
+        PlannerSettings.parse([])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("wrokers: 3", r"unknown setting wrokers \(did you mean workers\?\)"),
+        ("workers: [1]", r"settings.yaml: workers=\[1\]: Input should be a valid integer"),
+        ("- 1", "must hold a mapping"),
+        ("a: b: c", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(tmp_path, content, said):
+    config = tmp_path / "settings.yaml"
+    config.write_text(content)
+    with pytest.raises(SettingsError, match=said):
+        PlannerSettings.parse([f"--config={config}"])
+
+
+def test_load_ends_with_2_and_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        PlannerSettings.load(["--workers=x"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: --workers='x'")
+
+
+def test_help_lists_the_flags(capsys):
+    with pytest.raises(SystemExit) as ended:
+        PlannerSettings.load(["--help"])
+    assert ended.value.code == 0
+    assert "--workers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5", 1.5), ("500ms", 0.5), ("1m30s", 90), ("-1s", -1), ("0", 0)]
+)
+def test_durations_are_seconds_or_go_notation(text, seconds):
+    assert PlannerSettings.parse([f"--period={text}"]).period == pytest.approx(seconds)

@@ -1,0 +1,211 @@
+"""The session cache on a real Redis: fenced, bounded, and gone without harm."""
+
+import asyncio
+import time
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from kai.session.cache import Head, InFlightDecision, Publication, SessionCache
+from kai.session.errors import CacheUnavailable, Fenced, RedisServerMissing
+from kai.session.publisher import WAITING_AT_MOST, PublisherMetrics, SessionPublisher
+from kai.session.server import find_redis_server, redis_server
+from kai.session.usage import BUCKET_SECONDS, Bucket, UsageRecord, bucket_start
+
+pytestmark = pytest.mark.integration
+
+#: Redis numbers its streams by its own clock.
+NOW = time.time()
+
+
+def a_publication(version, *, epoch=1, **more):
+    return Publication(version=version, epoch=epoch, opened_at=NOW, digest=f"d{version}", **more)
+
+
+def a_decision(pod="ns/p", *, epoch=1):
+    return InFlightDecision(pod=pod, pod_uid=f"uid-{pod}", node="n1", epoch=epoch, deadline=NOW + 30)
+
+
+async def eventually(holds):
+    async with asyncio.timeout(20):
+        while not await holds():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def cache():
+    async with redis_server() as url, SessionCache.connect(url, shard="default") as cache:
+        yield cache
+
+
+async def test_an_empty_cache_has_no_head_and_no_history(cache):
+    assert await cache.head() is None
+    assert await cache.history() == []
+    assert await cache.in_flight() == {}
+    assert await cache.snapshot(1) is None
+
+
+async def test_what_is_published_is_read_back(cache):
+    published = a_publication(
+        5, update=b"\x00update", decisions=b"\xffdecisions", snapshot=b"snap", in_flight={"d1": a_decision()}
+    )
+    assert await cache.publish(published) is True
+    assert await cache.head() == Head(version=5, epoch=1, digest="d5", snapshot=5)
+    assert await cache.snapshot(5) == b"snap"
+    assert await cache.in_flight() == {"d1": a_decision()}
+    (entry,) = await cache.history()
+    assert (entry.version, entry.epoch, entry.update, entry.decisions) == (
+        5,
+        1,
+        b"\x00update",
+        b"\xffdecisions",
+    )
+
+
+async def test_every_key_of_a_shard_is_in_one_slot(cache):
+    await cache.publish(a_publication(1, snapshot=b"s", in_flight={"d": a_decision()}))
+    await UsageRecord(cache).add(
+        at=NOW, seconds=1, queues={"q": (1, 1, 1)}, capacity=(2, 2, 2), keep_seconds=60
+    )
+    keys = await cache.connection.keys("*")
+    assert len(keys) >= 7
+    assert all(key.startswith(b"kai:{default}:") for key in keys)
+
+
+async def test_a_leader_whose_time_is_over_cannot_publish(cache):
+    await cache.publish(a_publication(3, epoch=20))
+    with pytest.raises(Fenced, match=r"epoch 19 is over.*20"):
+        await cache.publish(a_publication(99, epoch=19, snapshot=b"old"))
+    assert (await cache.head()).epoch == 20
+    assert await cache.snapshot(99) is None
+
+
+async def test_a_new_leader_starts_its_versions_where_it_likes(cache):
+    await cache.publish(a_publication(300, epoch=20))
+    assert await cache.publish(a_publication(1, epoch=21)) is True
+    assert (await cache.head()).version == 1
+
+
+async def test_publishing_again_after_a_lost_answer_does_no_harm(cache):
+    assert await cache.publish(a_publication(1)) is True
+    assert await cache.publish(a_publication(1)) is False
+    assert len(await cache.history()) == 1
+
+
+async def test_only_the_last_three_snapshots_are_kept_and_they_expire(cache):
+    for version in range(1, 6):
+        await cache.publish(a_publication(version, snapshot=b"s"))
+    kept = [version for version in range(1, 6) if await cache.snapshot(version) is not None]
+    assert kept == [3, 4, 5]
+    assert 0 < await cache.connection.ttl(cache.keys.snapshot(5)) <= 3600
+
+
+async def test_a_session_without_a_snapshot_leaves_the_last_one_in_place(cache):
+    await cache.publish(a_publication(1, snapshot=b"s"))
+    await cache.publish(a_publication(2))
+    assert await cache.head() == Head(version=2, epoch=1, digest="d2", snapshot=1)
+
+
+async def test_what_is_in_flight_is_what_the_newest_session_says(cache):
+    await cache.publish(a_publication(1, in_flight={"d1": a_decision("a/1"), "d2": a_decision("a/2")}))
+    await cache.publish(a_publication(2, in_flight={"d2": a_decision("a/2"), "d3": a_decision("a/3")}))
+    assert sorted(await cache.in_flight()) == ["d2", "d3"]
+
+
+async def test_history_can_be_read_from_a_time_on(cache):
+    for version in (1, 2, 3):
+        await cache.publish(a_publication(version))
+    everything = await cache.history()
+    assert [entry.version for entry in everything] == [1, 2, 3]
+    assert [entry.version for entry in await cache.history(limit=2)] == [2, 3]
+    assert await cache.history(since=everything[-1].at + 1) == []
+
+
+async def test_redis_gone_is_an_error_of_ours():
+    async with redis_server() as url:
+        pass
+    async with SessionCache.connect(url, shard="s") as cache:
+        with pytest.raises(CacheUnavailable, match="does not answer"):
+            await cache.ping()
+        with pytest.raises(CacheUnavailable):
+            await cache.publish(a_publication(1))
+
+
+async def test_a_redis_that_is_full_is_an_error_of_ours(cache):
+    await cache.connection.config_set("maxmemory", 1)
+    with pytest.raises(CacheUnavailable, match="refuses publish"):
+        await cache.publish(a_publication(1, snapshot=b"x" * 1000))
+
+
+# --- in the background -------------------------------------------------------------------------
+async def test_scheduling_goes_on_without_redis_and_everything_in_flight_is_there_when_it_is_back(tmp_path):
+    registry = CollectorRegistry()
+    socket = tmp_path / "r.sock"
+    async with SessionCache.connect(f"unix://{socket}", shard="s") as cache:
+        publisher = SessionPublisher(cache, metrics=PublisherMetrics(registry))
+        running = asyncio.create_task(publisher.run())
+        async with redis_server(unix_socket=socket):
+            publisher.offer(a_publication(1, in_flight={"d1": a_decision("a/1"), "d2": a_decision("a/2")}))
+
+            async def first_is_there():
+                return (head := await cache.head()) is not None and head.version == 1
+
+            await eventually(first_is_there)
+            assert registry.get_sample_value("kai_session_cache_up") == 1
+
+        for version in range(2, 2 + WAITING_AT_MOST + 5):
+            publisher.offer(a_publication(version, in_flight={"d2": a_decision("a/2")}))
+
+        async def noticed():
+            return registry.get_sample_value("kai_session_cache_up") == 0
+
+        await eventually(noticed)
+        assert registry.get_sample_value("kai_session_cache_dropped_total") == 5
+
+        async with redis_server(unix_socket=socket):
+
+            async def caught_up():
+                head = await cache.head()
+                return head is not None and head.version == 1 + WAITING_AT_MOST + 5
+
+            await eventually(caught_up)
+            # That Redis came back empty.
+            assert sorted(await cache.in_flight()) == ["d2"]
+            assert registry.get_sample_value("kai_session_cache_up") == 1
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_a_fenced_publisher_falls_silent(cache):
+    await cache.publish(a_publication(1, epoch=9))
+    publisher = SessionPublisher(cache, metrics=PublisherMetrics(CollectorRegistry()))
+    publisher.offer(a_publication(50, epoch=8))
+    async with asyncio.timeout(10):
+        await publisher.run()
+    assert (await cache.head()).version == 1
+
+
+# --- usage -------------------------------------------------------------------------------------
+async def test_usage_adds_up_in_buckets_and_old_ones_are_forgotten(cache):
+    record = UsageRecord(cache)
+    start = bucket_start(NOW)
+    for at, gpus in [(NOW - 10 * BUCKET_SECONDS, 8.0), (NOW, 2.0), (NOW + 1, 3.0)]:
+        await record.add(
+            at=at,
+            seconds=10,
+            queues={"team": (1000.0, 0.0, gpus)},
+            capacity=(4000.0, 1e9, 8.0),
+            keep_seconds=1e6,
+        )
+    history = await record.read(since=NOW - BUCKET_SECONDS)
+    assert history.queues == {"team": (Bucket(start, (20_000.0, 0.0, 50.0)),)}
+    assert history.capacity == (Bucket(start, (80_000.0, 2e10, 160.0)),)
+    assert len((await record.read(since=0)).queues["team"]) == 1
+
+
+# --- the program -------------------------------------------------------------------------------
+def test_without_any_redis_the_error_says_how_to_get_one(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(RedisServerMissing, match="kai-scheduler\\[local\\]"):
+        find_redis_server()

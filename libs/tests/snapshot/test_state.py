@@ -1,0 +1,200 @@
+"""The state is a function of the newest objects and the decisions, whatever the order of events."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine
+from kai.model.objects import Condition
+from kai.snapshot import codec
+from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.status import Status
+
+NOW = 1_900_000_000.0
+
+
+def _final_objects() -> list[tuple[Kind, object]]:
+    """A small cluster with a bit of everything."""
+    found: list[tuple[Kind, object]] = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
+    found += [(Kind.NODE, a_node(f"node-{i}", gpus=4, gpu_memory=16_000 + 8_000 * i)) for i in range(3)]
+    found += [
+        (Kind.QUEUE, a_queue("top")),
+        (Kind.QUEUE, a_queue("left", parent="top", gpu=4)),
+        (Kind.QUEUE, a_queue("right", parent="top", gpu=4, limit=6)),
+    ]
+    found += [
+        (Kind.POD_GROUP, a_group("gang", queue="left", min_member=2, priority="build")),
+        (Kind.POD_GROUP, a_group("parts", queue="right")),
+        (Kind.POD_GROUP, a_group("lost", queue="nowhere")),
+    ]
+    found += [(Kind.POD, a_pod(f"gang-{i}", group="gang", gpus=2, node="node-0")) for i in range(2)]
+    found += [
+        (Kind.POD, a_pod("part-0", group="parts", fraction=0.5, node="node-1", groups=("g1",))),
+        (Kind.POD, a_pod("part-1", group="parts", gpu_memory=4_000, node="node-1", groups=("g1",))),
+        (Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000)),
+        (Kind.POD, a_pod("part-3", group="parts", gated=True)),
+        (Kind.POD, a_pod("going", group="parts", gpus=1, node="node-2", deleted=NOW - 10)),
+        (Kind.POD, a_pod("stuck", group="parts", gpus=1, node="node-2", deleted=NOW - 1_000)),
+        (Kind.POD, a_pod("other", gpus=1, node="node-2", scheduler="default-scheduler")),
+        (Kind.POD, a_pod("astray", group="lost", gpus=1, node="node-9")),
+        (Kind.POD, a_pod("done", group="gang", gpus=1, node="node-0", phase="Succeeded")),
+    ]
+    return found
+
+
+def _earlier(kind: Kind, obj: object) -> list[object]:
+    """Versions of an object that an event may have shown before."""
+    name = obj.metadata.name
+    match kind:
+        case Kind.POD:
+            group = (obj.metadata.annotations or {}).get("pod-group-name", "")
+            return [a_pod(name, group=group, gpus=1), a_pod(name, group=group, gpus=3, node="node-1")]
+        case Kind.NODE:
+            return [a_node(name, gpus=1), a_node(name, gpus=4, ready=False)]
+        case Kind.QUEUE:
+            return [a_queue(name, gpu=1), a_queue(name, parent="left" if name != "left" else "")]
+        case Kind.POD_GROUP:
+            return [a_group(name, queue="right", min_member=3), a_group(name, queue="top", priority="train")]
+    return []
+
+
+def _fresh(objects: list[tuple[Kind, object]]) -> ClusterState:
+    state = ClusterState()
+    for kind, obj in objects:
+        state.apply(kind, obj)
+    state.settle(NOW)
+    state.check()
+    return state
+
+
+EXPECTED = _fresh(_final_objects()).cut().digest
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_any_interleaving_of_events_ends_equal_to_a_fresh_build(seed: int) -> None:
+    rng = random.Random(seed)
+    state = ClusterState()
+    final = _final_objects()
+    for _ in range(60):
+        kind, obj = rng.choice(final)
+        key = obj.key
+        choice = rng.random()
+        if choice < 0.2:
+            state.remove(kind, key)
+        elif choice < 0.7:
+            state.apply(kind, rng.choice([*_earlier(kind, obj), obj]))
+        elif choice < 0.8 and kind is Kind.POD:
+            state.assume_bind(obj.metadata.uid, rng.choice(["node-0", "node-1", "node-9"]))
+        elif choice < 0.9 and kind is Kind.POD:
+            rng.choice([state.bind_failed, state.bind_done, state.assume_evicted, state.evict_failed])(
+                obj.metadata.uid
+            )
+        else:
+            state.settle(NOW)
+            state.check()
+    for kind, obj in final:  # whatever was decided is over, and the watch has shown the newest of everything
+        if kind is Kind.POD:
+            state.remove(kind, obj.key)
+    rng.shuffle(final)
+    for kind, obj in final:
+        state.apply(kind, obj)
+        if rng.random() < 0.3:
+            state.apply(kind, obj)
+    state.settle(NOW)
+    state.check()
+    assert state.cut().digest == EXPECTED
+    rebuilt = _fresh(_final_objects())
+    assert _sums(state) == _sums(rebuilt)
+
+
+def _sums(state: ClusterState) -> object:
+    return (
+        {
+            node.name: (
+                state.nodes.idle[node.row, :4].tolist(),
+                state.nodes.releasing[node.row, :4].tolist(),
+                node.groups,
+            )
+            for node in state.nodes.nodes
+        },
+        {q.name: (q.allocated, q.non_preemptible, q.pending) for q in state.queue_order},
+        {
+            job.key: (job.pending, job.active_allocated, job.active_used, job.priority)
+            for job in state.jobs.values()
+        },
+        state.foreign,
+    )
+
+
+def test_a_snapshot_survives_the_round_trip_and_decides_the_same() -> None:
+    state = _fresh(_final_objects())
+    state.assume_bind("default-part-2", "node-1", ("g1",))
+    state.assume_evicted("default-gang-0")
+    snapshot = state.cut()
+    decoded = codec.decode(codec.encode(snapshot))
+    assert decoded == snapshot
+    restored = ClusterState.from_snapshot(decoded)
+    restored.settle(NOW)
+    restored.check()
+    assert restored.cut().digest == snapshot.digest
+    assert _sums(restored) == _sums(state)
+    assert Engine().run(restored, NOW).binds == Engine().run(state, NOW).binds
+
+
+def test_bytes_that_are_no_snapshot_are_refused_with_a_reason() -> None:
+    with pytest.raises(codec.SnapshotError, match="kai-snapshot-1"):
+        codec.decode(b"something else")
+    data = codec.encode(_fresh(_final_objects()).cut())
+    with pytest.raises(codec.SnapshotError):
+        codec.decode(data[:-20])
+
+
+def test_a_bind_counts_until_the_watch_shows_it_or_it_fails() -> None:
+    state = _fresh(_final_objects())
+    task = state.tasks["default-part-2"]
+    before = _sums(state)
+    state.assume_bind(task.uid, "node-1", ("g1",))
+    assert task.status is Status.BINDING
+    state.check()
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000))  # an older event comes late
+    assert task.status is Status.BINDING
+    state.bind_failed(task.uid)
+    state.check()
+    assert _sums(state) == before
+
+
+def test_a_finished_bind_survives_an_event_from_before_it() -> None:
+    state = _fresh(_final_objects())
+    task = state.tasks["default-part-2"]
+    state.assume_bind(task.uid, "node-1", ("g1",))
+    state.bind_done(task.uid)
+    assert task.status is Status.BOUND
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000))
+    assert task.status is Status.BOUND
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000, node="node-1", groups=("g1",)))
+    assert task.status is Status.RUNNING
+    state.check()
+
+
+def test_a_heartbeat_of_a_node_changes_nothing() -> None:
+    state = _fresh(_final_objects())
+    epoch = state.nodes.epoch
+    node = a_node("node-0", gpus=4, gpu_memory=16_000)
+    node.status.conditions = [
+        Condition(type="Ready", status="True", last_transition_time="2030-01-01T00:00:00Z")
+    ]
+    state.apply(Kind.NODE, node)
+    assert state.nodes.epoch == epoch
+
+
+def test_releasing_pods_become_stuck_by_time_alone() -> None:
+    state = _fresh(_final_objects())
+    going = state.tasks["default-going"]
+    assert going.status is Status.RELEASING
+    state.settle(NOW + 300)
+    assert going.status is Status.STUCK_IN_RELEASING
+    state.check()

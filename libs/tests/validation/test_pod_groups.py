@@ -1,0 +1,138 @@
+import pytest
+
+from kai.model.objects import ObjectMeta, PodGroup, PodGroupSpec, SubGroup
+from kai.validation import pod_groups
+
+
+def a_pod_group(*parts, **spec):
+    return PodGroup(
+        metadata=ObjectMeta(name="pg", namespace="team"),
+        spec=PodGroupSpec(sub_groups=list(parts) or None, **spec),
+    )
+
+
+def leaf(name, parent=None, min_member=1):
+    return SubGroup(name=name, parent=parent, min_member=min_member)
+
+
+def inner(name, parent=None, min_sub_group=None):
+    return SubGroup(name=name, parent=parent, min_sub_group=min_sub_group)
+
+
+REFUSED = {
+    "both minima at the root": (
+        a_pod_group(min_member=2, min_sub_group=1),
+        "spec.minMember and spec.minSubGroup",
+    ),
+    "both minima at the root, as zeros": (a_pod_group(min_member=0, min_sub_group=0), "exclude each other"),
+    "two subgroups of one name": (a_pod_group(leaf("a"), leaf("a")), 'more than one "a"'),
+    "a parent that does not exist": (a_pod_group(leaf("a", parent="b")), 'parent "b" does not exist'),
+    "its own parent": (a_pod_group(leaf("a", parent="a")), "a -> a form a circle"),
+    "a circle of three": (
+        a_pod_group(leaf("a", parent="b"), leaf("b", parent="c"), leaf("c", parent="a")),
+        "a -> b -> c -> a form a circle",
+    ),
+    "both minima of a leaf": (
+        a_pod_group(SubGroup(name="a", min_member=1, min_sub_group=1)),
+        'subgroup "a": minMember and minSubGroup exclude each other; keep minMember',
+    ),
+    "both minima of an inner one": (
+        a_pod_group(SubGroup(name="a", min_member=1, min_sub_group=1), leaf("b", parent="a")),
+        "keep minSubGroup",
+    ),
+    "a leaf that counts subgroups": (a_pod_group(inner("a", min_sub_group=1)), "set minMember instead"),
+    "a leaf that counts no subgroups": (a_pod_group(inner("a", min_sub_group=0)), "set minMember instead"),
+    "a leaf without a minimum": (a_pod_group(SubGroup(name="a")), "minMember is missing"),
+    "a delay without a unit": (a_pod_group(min_member=1, preemption_delay="5"), "spec.preemptionDelay"),
+    "a grace period in days": (
+        a_pod_group(min_member=1, staleness_grace_period="1d"),
+        "spec.stalenessGracePeriod",
+    ),
+}
+
+
+@pytest.mark.parametrize("updating", [False, True], ids=["create", "update"])
+@pytest.mark.parametrize(("group", "said"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused_with_object_field_and_remedy(group, said, updating):
+    verdict = pod_groups.check(group, updating=updating)
+    assert not verdict.allowed
+    assert verdict.message.startswith("podgroup team/pg: ")
+    assert said in verdict.message
+
+
+def test_inner_subgroups_may_not_count_pods_unless_they_already_did():
+    group = a_pod_group(SubGroup(name="a", min_member=1), leaf("b", parent="a"))
+    assert "set minSubGroup instead" in pod_groups.check(group).message
+    kept = pod_groups.check(group, updating=True)
+    assert kept.allowed
+    assert "set minSubGroup instead" in kept.warnings[0]
+
+
+WARNED = {
+    "more top subgroups than there are": (
+        a_pod_group(leaf("a"), min_sub_group=2),
+        "there are 1 top subgroups",
+    ),
+    "top subgroups where there are none": (a_pod_group(min_sub_group=1), "there are 0 top subgroups"),
+    "more children than there are": (
+        a_pod_group(inner("a", min_sub_group=3), leaf("b", parent="a"), leaf("c", parent="a")),
+        'subgroup "a": minSubGroup is 3 but there are 2',
+    ),
+    "an unsupported backoff": (a_pod_group(min_member=1, scheduling_backoff=5), "counts as -1"),
+}
+
+
+@pytest.mark.parametrize("updating", [False, True], ids=["create", "update"])
+@pytest.mark.parametrize(("group", "said"), WARNED.values(), ids=WARNED.keys())
+def test_what_cannot_be_satisfied_now_is_a_warning(group, said, updating):
+    verdict = pod_groups.check(group, updating=updating)
+    assert verdict.allowed
+    assert len(verdict.warnings) == 1
+    assert said in verdict.warnings[0]
+
+
+ACCEPTED = {
+    "nothing at all": a_pod_group(),
+    "a gang": a_pod_group(min_member=4),
+    "no gang": a_pod_group(min_member=0),
+    "a gang with parts": a_pod_group(leaf("leader"), leaf("workers", min_member=4), min_member=5),
+    "an elastic part": a_pod_group(leaf("a", min_member=0), min_sub_group=0),
+    "a tree of three levels": a_pod_group(
+        inner("segment-0", min_sub_group=2),
+        leaf("leader", parent="segment-0"),
+        inner("workers", parent="segment-0"),
+        leaf("a", parent="workers", min_member=3),
+        min_sub_group=1,
+    ),
+    "durations": a_pod_group(min_member=1, preemption_delay="5m", staleness_grace_period="-1s"),
+    "one attempt": a_pod_group(min_member=1, scheduling_backoff=1),
+}
+
+
+@pytest.mark.parametrize("updating", [False, True], ids=["create", "update"])
+@pytest.mark.parametrize("group", ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_accepted_without_a_word(group, updating):
+    verdict = pod_groups.check(group, updating=updating)
+    assert verdict.allowed, verdict.message
+    assert not verdict.warnings
+
+
+def test_a_broken_tree_is_reported_alone():
+    group = a_pod_group(leaf("a", parent="gone"), SubGroup(name="b"), min_member=1, min_sub_group=1)
+    assert pod_groups.check(group).errors == (
+        (
+            'podgroup team/pg: subgroup "a": parent "gone" does not exist; '
+            "name another subgroup or leave parent out to put it at the top"
+        ),
+    )
+
+
+def test_all_other_errors_come_together_in_the_order_of_names():
+    group = a_pod_group(SubGroup(name="b"), SubGroup(name="a"), min_member=1, min_sub_group=3)
+    verdict = pod_groups.check(group)
+    assert [("spec.minMember" in e, '"a"' in e, '"b"' in e) for e in verdict.errors] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ]
+    assert "spec.minSubGroup is 3" in verdict.warnings[0]

@@ -1,0 +1,213 @@
+import pytest
+
+from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from kai.validation import pods
+from kai.validation.pods import PodRules
+
+SHARING = PodRules(gpu_sharing=True)
+GUARDED = PodRules(gpu_sharing=True, block_visible_devices=True)
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+
+
+def a_container(name="main", *, limits=None, requests=None, env=None):
+    return Container(name=name, resources=ResourceRequirements(limits=limits, requests=requests), env=env)
+
+
+def a_pod(*containers, init=None, labels=None, **annotations):
+    """A pod; underscores in annotation keywords stand for dashes."""
+    return Pod(
+        metadata=ObjectMeta(
+            name="demo",
+            namespace="team",
+            labels=labels,
+            annotations={key.replace("_", "-"): value for key, value in annotations.items()} or None,
+        ),
+        spec=PodSpec(
+            scheduler_name="kai-scheduler",
+            containers=list(containers) or [a_container()],
+            init_containers=init,
+        ),
+    )
+
+
+def annotated(annotations, labels=None):
+    pod = a_pod()
+    pod.metadata.annotations, pod.metadata.labels = annotations, labels
+    return pod
+
+
+GPU = {"nvidia.com/gpu": "1"}
+
+REFUSED = {
+    "a fraction while sharing is off": (PodRules(), a_pod(gpu_fraction="0.5"), "GPU sharing is disabled"),
+    "gpu memory while sharing is off": (PodRules(), a_pod(gpu_memory="1024"), "GPU sharing is disabled"),
+    "mps without a share": (SHARING, a_pod(mps="true"), "annotation mps"),
+    "a fraction and a whole gpu": (SHARING, a_pod(a_container(limits=GPU), gpu_fraction="0.5"), '"main"'),
+    "a fraction and a whole gpu of an init container": (
+        SHARING,
+        a_pod(init=[a_container("setup", limits=GPU)], gpu_fraction="0.5"),
+        '"setup"',
+    ),
+    "gpu memory and a fraction": (SHARING, a_pod(gpu_memory="1024", gpu_fraction="0.5"), "keep one"),
+    "gpu memory and a whole gpu": (SHARING, a_pod(a_container(limits=GPU), gpu_memory="1024"), "gpu-memory"),
+    "a number of devices without a share": (SHARING, a_pod(gpu_fraction_num_devices="2"), "how much of each"),
+    **{
+        f"gpu memory {text!r}": (SHARING, a_pod(gpu_memory=text), "positive number of MiB")
+        for text in ("0", "-1", "1.5", "4Gi", "", "+4", "١", str(2**64))
+    },
+    **{
+        f"fraction {text!r}": (SHARING, a_pod(gpu_fraction=text), "above 0 and below 1")
+        for text in ("0", "1", "1.5", "-0.5", "NaN", "inf", "half", "", "0x1p-2", "500m", "0,5", "1e1", "0_5")
+    },
+    **{
+        f"{text!r} devices": (
+            SHARING,
+            a_pod(gpu_fraction="0.5", gpu_fraction_num_devices=text),
+            "num-devices",
+        )
+        for text in ("0", "-2", "two", "1.0", "")
+    },
+    "devices by a literal": (
+        GUARDED,
+        a_pod(a_container(env=[{"name": VISIBLE, "value": "all"}])),
+        "does not allow",
+    ),
+    "devices by a reference": (
+        GUARDED,
+        a_pod(
+            a_container(env=[{"name": VISIBLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])
+        ),
+        "does not allow",
+    ),
+    "devices of a container beside the sharing one": (
+        GUARDED,
+        a_pod(a_container(), a_container("side", env=[{"name": VISIBLE, "value": "0"}]), gpu_fraction="0.5"),
+        '"side"',
+    ),
+    "a missing fraction container": (
+        SHARING,
+        a_pod(gpu_fraction="0.5", gpu_fraction_container_name="worker"),
+        '"worker"',
+    ),
+}
+
+
+@pytest.mark.parametrize("creating", [True, False], ids=["create", "update"])
+@pytest.mark.parametrize(("rules", "pod", "said"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused_with_object_field_and_remedy(rules, pod, said, creating):
+    verdict = pods.check(pod, rules, creating=creating)
+    assert not verdict.allowed
+    assert verdict.message.startswith("pod team/demo: ")
+    assert said in verdict.message
+    assert not verdict.warnings
+
+
+ACCEPTED = {
+    "a plain pod": (PodRules(), a_pod()),
+    "a whole gpu": (PodRules(), a_pod(a_container(limits=GPU))),
+    "a fraction": (SHARING, a_pod(gpu_fraction="0.5")),
+    "a fraction in scientific notation": (SHARING, a_pod(gpu_fraction="5e-1")),
+    "a fraction with a sign": (SHARING, a_pod(gpu_fraction="+.25")),
+    "gpu memory": (SHARING, a_pod(gpu_memory="4096")),
+    "parts of two devices": (SHARING, a_pod(gpu_fraction="0.5", gpu_fraction_num_devices="2")),
+    "memory of two devices": (SHARING, a_pod(gpu_memory="512", gpu_fraction_num_devices="2")),
+    "mps with a fraction": (SHARING, a_pod(gpu_fraction="0.5", mps="true")),
+    "mps switched off": (PodRules(), a_pod(mps="false")),
+    "a whole gpu in requests only": (SHARING, a_pod(a_container(requests=GPU), gpu_fraction="0.5")),
+    "visible devices where nobody minds": (
+        SHARING,
+        a_pod(a_container(env=[{"name": VISIBLE, "value": "all"}])),
+    ),
+    **{
+        f"harmless visible devices {text!r}": (
+            GUARDED,
+            a_pod(a_container(env=[{"name": VISIBLE, "value": text}])),
+        )
+        for text in ("void", "none", "")
+    },
+    "visible devices without a value": (GUARDED, a_pod(a_container(env=[{"name": VISIBLE}]))),
+    "visible devices of the sharing container": (
+        GUARDED,
+        a_pod(
+            a_container(
+                env=[{"name": VISIBLE, "valueFrom": {"configMapKeyRef": {"name": "x", "key": VISIBLE}}}]
+            ),
+            gpu_fraction="0.5",
+        ),
+    ),
+    "a fraction for an init container": (
+        GUARDED,
+        a_pod(
+            init=[a_container("setup", env=[{"name": VISIBLE, "value": "0"}])],
+            gpu_fraction="0.5",
+            gpu_fraction_container_name="setup",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("creating", [True, False], ids=["create", "update"])
+@pytest.mark.parametrize(("rules", "pod"), ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_accepted_without_a_word(rules, pod, creating):
+    verdict = pods.check(pod, rules, creating=creating)
+    assert verdict.allowed, verdict.message
+    assert not verdict.warnings
+
+
+def test_the_first_row_that_applies_is_the_one_reported():
+    pod = a_pod(a_container(limits=GPU), gpu_fraction="7", gpu_fraction_num_devices="none")
+    assert len(pods.check(pod, SHARING).errors) == 1
+    assert "excludes limits" in pods.check(pod, SHARING).message
+    assert "disabled" in pods.check(pod, PodRules()).message
+
+
+def test_a_pod_without_a_name_yet_is_called_by_its_generated_one():
+    pod = a_pod(gpu_fraction="2")
+    pod.metadata.name, pod.metadata.generate_name = "", "web-"
+    assert pods.check(pod, SHARING).message.startswith("pod team/web-*: ")
+
+
+DUBIOUS = {
+    "more than two decimals": (annotated({"gpu-fraction": "0.333"}), "counts as 0.33"),
+    "a container name without a share": (annotated({"gpu-fraction-container-name": "main"}), "no effect"),
+    "a share and a mig device": (
+        a_pod(a_container(limits={"nvidia.com/mig-1g.5gb": "1"}), gpu_fraction="0.5"),
+        "both are charged",
+    ),
+    "mps neither true nor false": (annotated({"gpu-fraction": "0.5", "mps": "yes"}), 'mps "yes" is ignored'),
+    "a delay without a unit": (annotated({"kai.scheduler/preemption-delay": "5"}), "for example 5m"),
+    "a negative delay": (annotated({"kai.scheduler/preemption-delay": "-5m"}), "for example 5m"),
+    "a grace period in words": (
+        annotated({"kai.scheduler/staleness-grace-period": "long"}),
+        "for example 60s",
+    ),
+    "a segment of one": (annotated({"kai.scheduler/segment-size": "1"}), "above 1"),
+    "a half-true skip": (annotated({"kai.scheduler/skip-podgrouper": "True"}), 'exactly "true"'),
+    "a batch size on the pod": (annotated({"kai.scheduler/batch-min-member": "2"}), "on the Job itself"),
+    "a task priority in words": (annotated(None, {"kai.scheduler/task-priority": "high"}), "whole number"),
+    "an unknown preemptibility": (annotated(None, {"kai.scheduler/preemptibility": "never"}), "is ignored"),
+}
+
+
+@pytest.mark.parametrize(("pod", "said"), DUBIOUS.values(), ids=DUBIOUS.keys())
+def test_what_is_surely_not_meant_is_a_warning_for_the_creator_only(pod, said):
+    verdict = pods.check(pod, SHARING)
+    assert verdict.allowed
+    assert len(verdict.warnings) == 1
+    assert said in verdict.warnings[0]
+    assert not pods.check(pod, SHARING, creating=False).warnings
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"kai.scheduler/preemption-delay": "1m30s"},
+        {"kai.scheduler/staleness-grace-period": "-1s"},
+        {"kai.scheduler/segment-size": "4"},
+        {"kai.scheduler/skip-podgrouper": "true"},
+        {"gpu-fraction": "0.25"},
+        {"gpu-fraction": "2.5e-1"},
+    ],
+)
+def test_what_is_meant_gives_no_warning(annotations):
+    assert not pods.check(annotated(annotations), SHARING).warnings
