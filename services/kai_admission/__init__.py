@@ -1,0 +1,1 @@
+"""Admission: completes pods that share a GPU, refuses pods and topologies that make no sense."""

@@ -1,0 +1,108 @@
+"""From an admission request to our answer; one function for each webhook path."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import jsonpatch
+import msgspec
+
+from kai.model.objects import Json, Pod, Topology
+from kai.model.sharing import NoSuchContainer
+from kai.runtime.registration import MUTATE_POD, VALIDATE_POD, VALIDATE_TOPOLOGY
+from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
+from kai.validation import pods, topologies
+from kai.validation.pods import PodRules
+from kai.validation.verdict import Verdict
+from kai_admission.mutation import Mutator, mutators
+from kai_admission.mutation.draft import PodDraft
+from kai_admission.settings import AdmissionSettings
+
+_ALLOWED: Final = AdmissionResponse()
+
+
+def handlers(settings: AdmissionSettings) -> dict[str, Handler]:
+    """All that this service answers, by path."""
+    chain = mutators(settings)
+    return {
+        MUTATE_POD: _for_pods_of(
+            settings.scheduler_name, lambda request, pod: mutate_pod(request, pod, chain)
+        ),
+        VALIDATE_POD: _for_pods_of(
+            settings.scheduler_name, lambda request, pod: validate_pod(request, pod, settings.pod_rules)
+        ),
+        VALIDATE_TOPOLOGY: validate_topology,
+    }
+
+
+def mutate_pod(request: AdmissionRequest, pod: Json, chain: Sequence[Mutator]) -> AdmissionResponse:
+    """The pod completed by every mutator in turn, as a JSON patch."""
+    try:
+        draft = PodDraft(pod)
+        metadata = draft.json.setdefault("metadata", {})
+        if not metadata.get("namespace"):
+            metadata["namespace"] = request.namespace
+        elif request.namespace and metadata["namespace"] != request.namespace:
+            return _refused(
+                f"pod {metadata.get('name', '')}: metadata.namespace is {metadata['namespace']} "
+                f"but the request is for {request.namespace}; make them agree",
+                code=400,
+            )
+        for mutate in chain:
+            mutate(draft)
+    except NoSuchContainer as error:
+        return _refused(f"pod {request.namespace}/{_name(pod)}: {error}")
+    patch: list[Json] = jsonpatch.make_patch(pod, draft.json).patch
+    return AdmissionResponse(patch=patch)
+
+
+def validate_pod(request: AdmissionRequest, pod: Json, rules: PodRules) -> AdmissionResponse:
+    """Whether the pod may be stored; always if it is being deleted, for else it could get stuck."""
+    understood = msgspec.convert(pod, Pod)
+    if understood.metadata.deletion_timestamp:
+        return _ALLOWED
+    understood.metadata.namespace = understood.metadata.namespace or request.namespace
+    return _answer(pods.check(understood, rules, creating=request.operation == "CREATE"))
+
+
+def validate_topology(request: AdmissionRequest) -> AdmissionResponse:
+    """Whether the topology may be stored."""
+    if request.object is None:
+        return _ALLOWED
+    try:
+        return _answer(topologies.check(msgspec.convert(request.object, Topology)))
+    except msgspec.ValidationError as error:
+        return _refused(f"topology {request.name}: {error}", code=400)
+
+
+def _for_pods_of(
+    scheduler_name: str, answer: Callable[[AdmissionRequest, Json], AdmissionResponse]
+) -> Handler:
+    """Answers for pods of our scheduler; everybody else's go on untouched, whatever is in them."""
+
+    def handle(request: AdmissionRequest) -> AdmissionResponse:
+        pod = request.object
+        if pod is None or request.sub_resource:
+            return _ALLOWED
+        if (pod.get("spec") or {}).get("schedulerName") != scheduler_name:
+            return _ALLOWED
+        try:
+            return answer(request, pod)
+        except msgspec.ValidationError as error:
+            return _refused(f"pod {request.namespace}/{_name(pod)}: {error}", code=400)
+
+    return handle
+
+
+def _answer(verdict: Verdict) -> AdmissionResponse:
+    return AdmissionResponse(allowed=verdict.allowed, message=verdict.message, warnings=verdict.warnings)
+
+
+def _refused(message: str, *, code: int = 403) -> AdmissionResponse:
+    return AdmissionResponse(
+        allowed=False, message=message, code=code, reason="BadRequest" if code == 400 else "Forbidden"
+    )
+
+
+def _name(pod: Json) -> str:
+    metadata: Json = pod.get("metadata") or {}
+    return str(metadata.get("name") or f"{metadata.get('generateName', '')}*")

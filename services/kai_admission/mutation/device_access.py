@@ -1,0 +1,34 @@
+"""Keeps containers that did not ask for a GPU from seeing any."""
+
+from kai.model import names, quantity
+from kai.model.objects import Json
+from kai_admission.mutation.draft import PodDraft
+
+_NO_DEVICES = "void"
+
+
+def mutate(draft: PodDraft) -> None:
+    """Hides all devices from every container that neither shares nor requests one."""
+    for position, container in draft.containers():
+        if position != draft.sharing_container and not _requests_gpu(container):
+            _hide_devices(container)
+
+
+def _requests_gpu(container: Json) -> bool:
+    requests: Json = (container.get("resources") or {}).get("requests") or {}
+    return any(
+        quantity.parse(str(amount)) != 0
+        for resource, amount in requests.items()
+        if resource == names.NVIDIA_GPU or resource.startswith(names.MIG_PREFIX)
+    )
+
+
+def _hide_devices(container: Json) -> None:
+    """Replaces a literal value; a reference is left for validation to refuse."""
+    variables: list[Json] = container.get("env") or []
+    for variable in variables:
+        if variable.get("name") == names.NVIDIA_VISIBLE_DEVICES:
+            if not variable.get("valueFrom"):
+                variable["value"] = _NO_DEVICES
+            return
+    container["env"] = [*variables, {"name": names.NVIDIA_VISIBLE_DEVICES, "value": _NO_DEVICES}]

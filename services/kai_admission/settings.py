@@ -1,0 +1,49 @@
+"""What the admission service can be told."""
+
+from typing import ClassVar, Final
+
+from pydantic import Field
+
+from kai.runtime import Listen, ServiceSettings
+from kai.validation.pods import PodRules
+
+_DEFAULT_RUNTIME_CLASS: Final = "nvidia"
+
+
+class AdmissionSettings(ServiceSettings):
+    """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
+
+    flag_names: ClassVar[dict[str, str]] = {"webhook-listen": "webhook_addr"}
+    ignored_flags: ClassVar[frozenset[str]] = frozenset({"fake-gpu-nodes"})
+
+    webhook_addr: Listen = Field(":9443", description="port, or host:port, of the HTTPS server")
+    cert_dir: str = Field(
+        "/tmp/k8s-webhook-server/serving-certs",  # noqa: S108 (where the field mounts it)
+        description="directory with tls.crt and tls.key; read again when they change",
+    )
+    gpu_sharing_enabled: bool = Field(False, description="let pods ask for a part of a GPU")
+    hami_core_enabled: bool = Field(False, description="tell containers their GPU memory limit for HAMi-core")
+    block_nvidia_visible_devices: bool = Field(
+        False, description="keep containers without a GPU from naming devices by themselves"
+    )
+    gpu_fraction_runtime_class_name: str | None = Field(
+        None, description="runtime class of pods that share a GPU, empty for none; nvidia if not given"
+    )
+    gpu_pod_runtime_class_name: str | None = Field(
+        None, description="deprecated name of --gpu-fraction-runtime-class-name"
+    )
+
+    @property
+    def runtime_class(self) -> str:
+        """The runtime class to give to pods that share a GPU; empty for none."""
+        for given in (self.gpu_fraction_runtime_class_name, self.gpu_pod_runtime_class_name):
+            if given is not None:
+                return given
+        return _DEFAULT_RUNTIME_CLASS
+
+    @property
+    def pod_rules(self) -> PodRules:
+        """What pods may do here."""
+        return PodRules(
+            gpu_sharing=self.gpu_sharing_enabled, block_visible_devices=self.block_nvidia_visible_devices
+        )

@@ -1,0 +1,322 @@
+"""Binding one pod: prepare what it needs, bind it, tell of it. Every step may be done twice.
+
+An ordinary pod costs one request (the bind, which carries its annotations) and one event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from kai.kube import errors
+from kai.kube.client import KubeClient, PatchKind
+from kai.kube.events import EventRecorder, ObjectReference
+from kai.kube.resources import PODS
+from kai.kube.store import Store
+from kai.model import names
+from kai.model.decisions import BindDecision, PodRef, ResourceType
+from kai.model.objects import Pod
+from kai_binder.errors import BindError, BindFailed, Rejected
+from kai_binder.objects import WatchedPod
+from kai_binder.reservations import Reservations, group_labels
+from kai_binder.work import BindPlugin, Work
+
+_ATTEMPTS: Final = 3
+_RETRY_SECONDS: Final = 0.5
+#: A condition is told once; the next failure of the same kind changes only its message.
+POD_BOUND: Final = "PodBound"
+
+_log = structlog.get_logger(__name__)
+
+
+class PodBinder:
+    """Does what a decision says. ``pods`` follows the pods of our scheduler."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        pods: Store[WatchedPod],
+        reservations: Reservations,
+        plugins: tuple[BindPlugin, ...],
+        events: EventRecorder,
+        node_pool_label: str,
+        sync_soon: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._reservations = reservations
+        self._plugins = plugins
+        self._events = events
+        self._node_pool_label = node_pool_label
+        self._sync_soon = sync_soon
+        self._locks: dict[tuple[str, str], _Lock] = {}
+
+    # --- preparing -----------------------------------------------------------------------------
+    def is_ordinary(self, decision: BindDecision) -> bool:
+        """Whether the bind itself is all there is to do, as far as the watch has told."""
+        pod = self._watched(decision)
+        return (
+            pod is not None
+            and not pod.has_claims
+            and decision.resource_type is not ResourceType.FRACTION
+            and not decision.claim_allocations
+            and decision.extended_claim is None
+        )
+
+    async def prepare(self, decision: BindDecision) -> Work | None:
+        """Everything short of the bind; None if nothing is to be done, or the pod is bound there already.
+
+        Raises:
+            BindError: it cannot be. What was done so far is left for :meth:`undo`.
+        """
+        if self.is_ordinary(decision):
+            return None
+        try:
+            pod = await self._read(decision)
+            if pod.spec.node_name:
+                return None
+            work = Work(decision, pod)
+            if work.fraction:
+                await self._reserve(work)
+            for plugin in self._plugins:
+                if plugin.concerns(work):
+                    await plugin.pre_bind(work)
+        except errors.KubeError as error:
+            raise _as_failure(error) from error
+        return work
+
+    async def undo(self, decision: BindDecision) -> None:
+        """Take back what preparing has done, or may have. A pod that is bound by now is left alone."""
+        try:
+            pod = await self._read(decision)
+            if pod.spec.node_name:
+                return
+            work = Work(decision, pod)
+            for plugin in reversed(self._plugins):
+                if plugin.concerns(work):
+                    await plugin.rollback(work)
+            if work.fraction:
+                await self._release(work)
+        except Rejected:
+            self._sync_soon(decision.node)
+        except (BindError, errors.KubeError) as error:
+            # What is left runs out (claims), belongs to the pod (ConfigMaps), or is written anew (labels).
+            _log.warning("bind not undone", pod=_key(decision), node=decision.node, reason=str(error))
+
+    async def _reserve(self, work: Work) -> None:
+        decision = work.decision
+        if not decision.gpu_groups:
+            raise BindFailed(f"the decision for pod {work.pod.key} names no GPU group")
+        devices = []
+        for group in sorted(set(decision.gpu_groups)):
+            async with self._lock(decision.node, group):
+                device = await self._reservations.reserve(work.pod, node=decision.node, group=group)
+            devices.append((group, device))
+        by_group = dict(devices)
+        work.devices = tuple(by_group[group] for group in decision.gpu_groups)
+        await self._label(work.pod, group_labels(decision.gpu_groups, work.pod.labels))
+
+    async def _release(self, work: Work) -> None:
+        decision = work.decision
+        await self._label(work.pod, dict.fromkeys(_group_keys(work.pod)))
+        for group in decision.gpu_groups:
+            await self._reservations.release_claim(work.pod, node=decision.node, group=group)
+        self._sync_soon(decision.node)
+
+    async def _label(self, pod: Pod, labels: dict[str, str | None]) -> None:
+        if labels:
+            meta = pod.metadata
+            patch = {"metadata": {"uid": meta.uid, "labels": labels}}
+            await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace)
+
+    def _lock(self, node: str, group: str) -> _Lock:
+        return self._locks.setdefault((node, group), _Lock(self._locks, (node, group)))
+
+    # --- binding -------------------------------------------------------------------------------
+    async def bind(self, decision: BindDecision) -> None:
+        """The bind itself. Once this has begun its outcome is found out, whatever happens.
+
+        Raises:
+            BindError: the pod is not bound to that node.
+        """
+        try:
+            await self._bind(decision)
+        except errors.KubeError as error:
+            raise _as_failure(error) from error
+        self._tell_bound(decision)
+
+    async def _bind(self, decision: BindDecision) -> None:
+        pod = decision.pod
+        binding: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "uid": pod.uid,
+                "annotations": _annotations(decision),
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+        }
+        last: errors.KubeError | None = None
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(_RETRY_SECONDS * attempt)
+            try:
+                await self._client.create_subresource(
+                    PODS, pod.name, "binding", binding, namespace=pod.namespace
+                )
+            except errors.NotFound as error:
+                raise Rejected(f"pod {_key(decision)} or its namespace is gone: {error}") from error
+            except (
+                errors.Conflict,
+                errors.AlreadyExists,
+                errors.TransportError,
+                errors.ServerError,
+            ) as error:
+                # Bound already, another pod of that name, or an answer that was lost: look.
+                last = error
+                if await self._is_bound(decision):
+                    return
+            else:
+                return
+        assert last is not None
+        raise last
+
+    async def _is_bound(self, decision: BindDecision) -> bool:
+        pod = await self._read(decision)
+        if pod.spec.node_name and pod.spec.node_name != decision.node:
+            raise BindFailed(
+                f"pod {pod.key} is bound to node {pod.spec.node_name}, not {decision.node}", retriable=False
+            )
+        return bool(pod.spec.node_name)
+
+    async def _read(self, decision: BindDecision) -> Pod:
+        """The decision's pod as it is now.
+
+        Raises:
+            Rejected: it is gone, going, or another one by now.
+        """
+        ref = decision.pod
+        try:
+            pod = await self._client.get(PODS, ref.name, namespace=ref.namespace, type=Pod)
+        except errors.NotFound:
+            raise Rejected(f"pod {_key(decision)} is gone") from None
+        if pod.metadata.uid != ref.uid:
+            raise Rejected(f"pod {_key(decision)} is another one of the same name (uid {pod.metadata.uid})")
+        if pod.metadata.deletion_timestamp and not pod.spec.node_name:
+            raise Rejected(f"pod {_key(decision)} is being deleted")
+        return pod
+
+    def _watched(self, decision: BindDecision) -> WatchedPod | None:
+        pod = self._pods.get(_key(decision))
+        return pod if pod is not None and pod.metadata.uid == decision.pod.uid else None
+
+    # --- telling -------------------------------------------------------------------------------
+    def _tell_bound(self, decision: BindDecision) -> None:
+        where = f"node {decision.node}" + (
+            f" of node pool {decision.node_pool}" if decision.node_pool else ""
+        )
+        self._events.emit(
+            _reference(decision.pod), "Normal", "Scheduled", f"Assigned pod {_key(decision)} to {where}"
+        )
+
+    async def after_bind(self, decision: BindDecision) -> None:
+        """What can wait until the result has been told, and few pods need."""
+        pod = self._watched(decision)
+        if pod is None:
+            return
+        try:
+            if decision.node_pool and pod.labels.get(self._node_pool_label) != decision.node_pool:
+                patch = {
+                    "metadata": {
+                        "uid": decision.pod.uid,
+                        "labels": {self._node_pool_label: decision.node_pool},
+                    }
+                }
+                await self._client.patch(PODS, decision.pod.name, patch, namespace=decision.pod.namespace)
+            if any(c.type == POD_BOUND and c.status == "False" for c in pod.status.conditions or ()):
+                await self._set_condition(decision, "True", "Bound", "")
+        except errors.KubeError as error:
+            _log.info("pod bound, but not marked", pod=_key(decision), reason=str(error))
+
+    async def tell_failed(self, decision: BindDecision, reason: str) -> None:
+        """A failure as an event and a condition of the pod."""
+        self._events.emit(_reference(decision.pod), "Warning", "BindingError", reason)
+        try:
+            await self._set_condition(decision, "False", "BindingError", reason)
+        except errors.KubeError as error:
+            _log.info("failure not written to pod", pod=_key(decision), reason=str(error))
+
+    async def _set_condition(self, decision: BindDecision, status: str, reason: str, message: str) -> None:
+        condition = {"type": POD_BOUND, "status": status, "reason": reason, "message": message}
+        await self._client.patch(
+            PODS,
+            decision.pod.name,
+            {"metadata": {"uid": decision.pod.uid}, "status": {"conditions": [condition]}},
+            namespace=decision.pod.namespace,
+            subresource="status",
+            kind=PatchKind.STRATEGIC,
+        )
+
+
+class _Lock:
+    """A lock that is forgotten when nobody holds it or waits for it."""
+
+    def __init__(self, locks: dict[tuple[str, str], _Lock], key: tuple[str, str]) -> None:
+        self._locks = locks
+        self._key = key
+        self._users = 0
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> None:
+        self._users += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._locks.pop(self._key, None)
+
+
+def _annotations(decision: BindDecision) -> dict[str, str]:
+    found = {names.RECEIVED_RESOURCE_TYPE: decision.resource_type.annotation}
+    if decision.numa_zones:
+        found[names.NUMA_PREDICTED] = msgspec.json.encode(decision.numa_zones).decode()
+    return found
+
+
+def _group_keys(pod: Pod) -> list[str]:
+    return [
+        key
+        for key in pod.labels
+        if key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX)
+    ]
+
+
+def _as_failure(error: errors.KubeError) -> BindError:
+    if isinstance(error, errors.Unauthorized):
+        raise error
+    permanent = isinstance(error, (errors.Forbidden, errors.Invalid, errors.BadRequest))
+    return BindFailed(str(error), retriable=not permanent)
+
+
+def _reference(pod: PodRef) -> ObjectReference:
+    return ObjectReference(api_version="v1", kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid)
+
+
+def _key(decision: BindDecision) -> str:
+    return f"{decision.pod.namespace}/{decision.pod.name}"

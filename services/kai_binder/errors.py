@@ -1,0 +1,24 @@
+"""Why a pod is not bound.
+
+::
+
+    BindError
+    ├── Rejected      not started: the decision is old, late, or about a pod that is gone
+    └── BindFailed    tried; ``retriable`` says whether the same placement may work later
+"""
+
+
+class BindError(Exception):
+    """Base; the message is for people."""
+
+
+class Rejected(BindError):
+    """Nothing was done for this decision, and nothing needs to be undone."""
+
+
+class BindFailed(BindError):
+    """Something that the pod needs could not be had."""
+
+    def __init__(self, message: str, *, retriable: bool = True) -> None:
+        super().__init__(message)
+        self.retriable = retriable

@@ -1,0 +1,230 @@
+"""Executing decisions, many at a time, and stopping when we must.
+
+Decisions are worked for one leader, and only while we hear it: when its stream breaks, or a later
+leader is elected, everything that has not reached the bind call is dropped *as it is*. It is not
+undone, since another binder may already be at the same decision; what is left over is harmless (claims
+run out, ConfigMaps belong to the pod, labels are written anew). A bind call that has begun is carried
+to its end, and told to the next leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from kai.kube.errors import Unauthorized
+from kai.wire.decisions import Assignment, Batch, InFlight, Result, ResultStatus
+from kai_binder.binding import PodBinder
+from kai_binder.errors import BindFailed, Rejected
+
+#: How long a prepared pod waits for its gang.
+VERDICT_SECONDS: Final = 380.0
+#: Preparing is mostly waiting (for a device, a volume): it is bounded apart from binding, and higher.
+PREPARING_AT_MOST: Final = 128
+
+_log = structlog.get_logger(__name__)
+
+
+class Fence:
+    """The greatest epoch that we know of. Nothing is begun for a smaller one."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def see(self, epoch: int) -> None:
+        """Somebody leads with this epoch."""
+        self.epoch = max(self.epoch, epoch)
+
+    def admits(self, epoch: int) -> bool:
+        """Whether a decision of this epoch may go on."""
+        return epoch >= self.epoch
+
+
+@dataclass(slots=True, eq=False)
+class _Execution:
+    assignment: Assignment
+    epoch: int
+    deadline: float
+    #: True: bind; False: undo.
+    verdict: asyncio.Future[bool]
+    task: asyncio.Task[None] | None = None
+    #: The bind call has begun: its end must be found out.
+    binding: bool = False
+    #: The leader that gave it is gone: nothing of it may be undone, another binder may be at it.
+    dropped: bool = False
+
+
+class Executor:
+    """Runs assignments; ``report`` is called with every result. ``clock`` gives Unix seconds."""
+
+    def __init__(
+        self,
+        binder: PodBinder,
+        *,
+        fence: Fence,
+        report: Callable[[Result], None],
+        binding_at_most: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._binder = binder
+        self._fence = fence
+        self._report = report
+        self._clock = clock
+        self._binding = asyncio.Semaphore(binding_at_most)
+        self._preparing = asyncio.Semaphore(PREPARING_AT_MOST)
+        self._executions: dict[str, _Execution] = {}
+        self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __len__(self) -> int:
+        return len(self._executions)
+
+    async def run(self) -> None:
+        """Own the executions, until cancelled; then drop those that can be dropped and await the others.
+
+        Raises:
+            Unauthorized: the API server does not know us any more.
+        """
+        try:
+            await asyncio.shield(self._fatal)
+        finally:
+            await self.drop()
+            await self.finish()
+
+    # --- told by the leader --------------------------------------------------------------------
+    def start(self, batch: Batch) -> None:
+        """Begin with the decisions of a batch; those that we work on already are ours already."""
+        for assignment in batch.assignments:
+            if assignment.decision_id in self._executions:
+                continue
+            verdict = asyncio.get_running_loop().create_future()
+            execution = _Execution(assignment, batch.epoch, batch.deadline, verdict)
+            self._executions[assignment.decision_id] = execution
+            execution.task = asyncio.create_task(self._execute(execution), name=assignment.decision_id)
+
+    def verdict(self, *, bind: Iterable[str], abandon: Iterable[str]) -> None:
+        """Go on with, or undo, what was prepared (decision ids); unknown ones are ignored."""
+        for ids, value in ((bind, True), (abandon, False)):
+            for decision_id in ids:
+                execution = self._executions.get(decision_id)
+                if execution is not None and not execution.verdict.done():
+                    execution.verdict.set_result(value)
+
+    # --- stopping ------------------------------------------------------------------------------
+    async def drop(self) -> list[InFlight]:
+        """Stop everything that has not reached its bind call; what has, and goes on."""
+        stopped: list[asyncio.Task[None]] = []
+        for execution in self._executions.values():
+            execution.dropped = True
+            if not execution.binding and execution.task is not None:
+                execution.task.cancel()
+                stopped.append(execution.task)
+        if stopped:
+            await asyncio.wait(stopped)
+        return [
+            InFlight(
+                decision_id=execution.assignment.decision_id,
+                pod_uid=execution.assignment.decision.pod.uid,
+                node=execution.assignment.decision.node,
+                epoch=execution.epoch,
+            )
+            for execution in self._executions.values()
+        ]
+
+    async def finish(self) -> None:
+        """Wait for what goes on."""
+        if tasks := [e.task for e in self._executions.values() if e.task is not None]:
+            await asyncio.wait(tasks)
+
+    # --- one decision --------------------------------------------------------------------------
+    async def _execute(self, execution: _Execution) -> None:
+        assignment = execution.assignment
+        try:
+            result = await self._result(execution)
+        except asyncio.CancelledError:
+            if not execution.dropped:
+                raise
+        except Unauthorized as error:
+            if not self._fatal.done():
+                self._fatal.set_exception(error)
+        except Exception:  # noqa: BLE001 (one bad pod must not stop the others)
+            _log.exception("bind ended by a defect", pod=_pod(assignment), node=assignment.decision.node)
+            self._report(
+                _answer(assignment, ResultStatus.FAILED, "internal error of the binder", retriable=True)
+            )
+        else:
+            self._report(result)
+        finally:
+            self._executions.pop(assignment.decision_id, None)
+
+    async def _result(self, execution: _Execution) -> Result:
+        assignment, decision = execution.assignment, execution.assignment.decision
+        try:
+            await self._prepare(execution)
+            if assignment.prepare_only:
+                await self._verdict(execution)
+            await self._bind(execution)
+        except Rejected as error:
+            return _answer(assignment, ResultStatus.REJECTED, str(error), retriable=True)
+        except BindFailed as error:
+            _log.warning("bind failed", pod=_pod(assignment), node=decision.node, reason=str(error))
+            if not execution.dropped:
+                await self._binder.undo(decision)
+                await self._binder.tell_failed(decision, str(error))
+            return _answer(assignment, ResultStatus.FAILED, str(error), retriable=error.retriable)
+        return _answer(assignment, ResultStatus.BOUND)
+
+    async def _prepare(self, execution: _Execution) -> None:
+        decision = execution.assignment.decision
+        self._check_startable(execution)
+        if self._binder.is_ordinary(decision):
+            return
+        async with self._preparing:
+            self._check_startable(execution)
+            await self._binder.prepare(decision)
+
+    async def _verdict(self, execution: _Execution) -> None:
+        assignment = execution.assignment
+        self._report(_answer(assignment, ResultStatus.PREPARED))
+        try:
+            async with asyncio.timeout(VERDICT_SECONDS):
+                bind = await execution.verdict
+        except TimeoutError:
+            raise BindFailed(f"no verdict about the gang within {VERDICT_SECONDS:g} s") from None
+        if not bind:
+            raise BindFailed("another pod of the gang could not be prepared")
+
+    async def _bind(self, execution: _Execution) -> None:
+        decision = execution.assignment.decision
+        async with self._binding:
+            if not self._fence.admits(execution.epoch):
+                raise Rejected(f"epoch {execution.epoch} is over: {self._fence.epoch} leads")
+            execution.binding = True
+            await self._binder.bind(decision)
+        await self._binder.after_bind(decision)
+
+    def _check_startable(self, execution: _Execution) -> None:
+        if not self._fence.admits(execution.epoch):
+            raise Rejected(f"epoch {execution.epoch} is over: {self._fence.epoch} leads")
+        if self._clock() > execution.deadline:
+            raise Rejected("past its deadline")
+
+
+def _answer(
+    assignment: Assignment, status: ResultStatus, reason: str = "", *, retriable: bool = False
+) -> Result:
+    return Result(
+        decision_id=assignment.decision_id,
+        pod_uid=assignment.decision.pod.uid,
+        status=status,
+        reason=reason,
+        retriable=retriable,
+    )
+
+
+def _pod(assignment: Assignment) -> str:
+    return f"{assignment.decision.pod.namespace}/{assignment.decision.pod.name}"

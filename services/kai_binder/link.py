@@ -1,0 +1,165 @@
+"""The binder's side of the conversation with whoever leads the scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import structlog
+
+from kai.kube.backoff import Backoff
+from kai.kube.lease import Leader
+from kai.wire.channel import TlsFiles, open_channel
+from kai.wire.decisions import (
+    HEARTBEAT_SECONDS,
+    SILENCE_SECONDS,
+    InFlight,
+    Result,
+    ResultStatus,
+    decode_batch,
+    encode_in_flight,
+    encode_results,
+)
+from kai.wire.errors import MalformedMessage
+from kai.wire.leader import LeaderTracker
+from kai.wire.v1 import decision_pb2 as pb
+from kai.wire.v1.decision_pb2_grpc import DecisionServiceStub
+from kai_binder.executor import Executor, Fence
+
+_log = structlog.get_logger(__name__)
+
+
+class Outbox:
+    """Results on their way. Between two streams only good news is kept: the rest may be decided anew."""
+
+    def __init__(self) -> None:
+        self._results: list[Result] = []
+        self._filled = asyncio.Event()
+
+    def put(self, result: Result) -> None:
+        """Tell this with the next message."""
+        self._results.append(result)
+        self._filled.set()
+
+    def keep_only_bound(self) -> None:
+        """The stream broke: what failed or was prepared for it does not count any more."""
+        self._results = [result for result in self._results if result.status is ResultStatus.BOUND]
+
+    async def take(self, *, patience: float) -> list[Result]:
+        """All results, as soon as there is one; none after ``patience`` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not self._results:
+                    self._filled.clear()
+                    await self._filled.wait()
+        taken, self._results = self._results, []
+        return taken
+
+
+class Link:
+    """Keeps talking to the leader, whoever that is."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        outbox: Outbox,
+        *,
+        fence: Fence,
+        binder_id: str,
+        capacity: int,
+        tls: TlsFiles | None = None,
+    ) -> None:
+        #: Epoch of the scheduler that we work for now; 0: none.
+        self.connected_to = 0
+        self._executor = executor
+        self._outbox = outbox
+        self._fence = fence
+        self._binder_id = binder_id
+        self._capacity = capacity
+        self._tls = tls
+
+    async def run(self, tracker: LeaderTracker) -> None:
+        """Work for every leader in turn, until cancelled."""
+        backoff = Backoff(initial=0.2, maximum=3.0)
+        while True:
+            leader = await tracker.present()
+            self._fence.see(leader.epoch)
+            try:
+                await self._talk(leader, tracker, backoff)
+            except grpc.aio.AioRpcError as error:
+                _log.info(
+                    "scheduler lost", endpoint=leader.endpoint, code=error.code().name, reason=error.details()
+                )
+            except TimeoutError:
+                _log.warning("scheduler is not heard any more", endpoint=leader.endpoint)
+            except MalformedMessage as error:
+                _log.error("scheduler sends what it must not", endpoint=leader.endpoint, reason=str(error))
+            await asyncio.sleep(backoff.next())
+
+    async def _talk(self, leader: Leader, tracker: LeaderTracker, backoff: Backoff) -> None:
+        """One stream, from hello to its end; whatever we did for it is dropped then."""
+        in_flight = await self._executor.drop()
+        self._outbox.keep_only_bound()
+        async with open_channel(leader.endpoint, tls=self._tls) as channel:
+            call = DecisionServiceStub(channel).Bind(self._requests(in_flight))
+            reading = asyncio.create_task(self._read(call, leader, backoff))
+            replaced = asyncio.create_task(tracker.replaced(leader))
+            try:
+                await asyncio.wait([reading, replaced], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self.connected_to = 0
+                for task in (reading, replaced):
+                    task.cancel()
+                call.cancel()
+                # Not a step further for a leader that cannot hear us, before anything else.
+                await self._executor.drop()
+                await asyncio.wait([reading, replaced])
+            for task in (reading, replaced):
+                if not task.cancelled():
+                    task.result()
+
+    async def _requests(self, in_flight: list[InFlight]) -> AsyncIterator[pb.BindRequest]:
+        hello = pb.Hello(
+            binder_id=self._binder_id,
+            capacity=self._capacity,
+            in_flight=encode_in_flight(in_flight),
+            epoch=self._fence.epoch,
+        )
+        yield pb.BindRequest(hello=hello)
+        while True:
+            results = await self._outbox.take(patience=HEARTBEAT_SECONDS)
+            yield pb.BindRequest(results=encode_results(results))
+
+    async def _read(self, call: Any, leader: Leader, backoff: Backoff) -> None:
+        first = await _next(call)
+        if first is grpc.aio.EOF or not first.HasField("welcome"):
+            return
+        epoch = first.welcome.epoch
+        self._fence.see(epoch)
+        if not self._fence.admits(epoch):
+            _log.info("scheduler's time is over", endpoint=leader.endpoint, epoch=epoch)
+            return
+        self.connected_to = epoch
+        backoff.reset()
+        _log.info("working for scheduler", endpoint=leader.endpoint, epoch=epoch)
+        while (message := await _next(call)) is not grpc.aio.EOF:
+            match message.WhichOneof("message"):
+                case "decisions":
+                    self._executor.start(decode_batch(message.decisions))
+                case "verdict":
+                    self._executor.verdict(bind=message.verdict.bind, abandon=message.verdict.abandon)
+                case _:
+                    pass
+
+
+async def _next(call: Any) -> Any:
+    """The next message, which may be a mere heartbeat.
+
+    Raises:
+        TimeoutError: the scheduler is silent.
+    """
+    async with asyncio.timeout(SILENCE_SECONDS):
+        return await call.read()

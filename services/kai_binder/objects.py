@@ -1,0 +1,58 @@
+"""Pods as the binder watches them: who they are, where, and what else must be done before they are bound."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kai.kube.store import Store
+from kai.model import names
+from kai.model.objects import ApiObject, ApiStruct, Condition, Json, ObjectMeta, PodResourceClaim
+
+
+class WatchedSpec(ApiStruct):
+    """What binding asks of a pod's specification."""
+
+    node_name: str = ""
+    volumes: list[Json] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
+
+
+class WatchedStatus(ApiStruct):
+    """What binding asks of a pod's status."""
+
+    phase: str = ""
+    conditions: list[Condition] | None = None
+
+
+class WatchedPod(ApiObject):
+    """A pod, without what nobody here reads: it is kept for every pod of ours."""
+
+    spec: WatchedSpec = msgspec.field(default_factory=WatchedSpec)
+    status: WatchedStatus = msgspec.field(default_factory=WatchedStatus)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it holds no device any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether volumes or devices are to be claimed for it."""
+        volumes = self.spec.volumes or ()
+        return bool(self.spec.resource_claims) or any(
+            "persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes
+        )
+
+
+def gpu_groups(meta: ObjectMeta) -> set[str]:
+    """The GPU groups that a pod's labels name, in both forms (one device, several devices)."""
+    labels = meta.labels or {}
+    groups = {value for key, value in labels.items() if key.startswith(names.MULTI_GPU_GROUP_PREFIX)}
+    if group := labels.get(names.GPU_GROUP_LABEL):
+        groups.add(group)
+    return groups
+
+
+def pod_store() -> Store[WatchedPod]:
+    """An empty store of pods, to be found by GPU group."""
+    return Store(indexes={"group": lambda pod: gpu_groups(pod.metadata)})

@@ -1,0 +1,111 @@
+"""What takes part in a bind, in order of priority; chosen and configured by ``--plugins``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from kai.kube.client import KubeClient
+from kai_binder.plugins.dynamicresources import DynamicResources
+from kai_binder.plugins.gpusharing import GpuSharing
+from kai_binder.plugins.hamicore import HamiCore
+from kai_binder.plugins.volumebinding import VolumeBinding
+from kai_binder.work import Arguments, BindPlugin
+
+
+class PluginError(ValueError):
+    """``--plugins`` cannot be used; the message names plugin and argument and says what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """How a plugin takes part. ``arguments`` are replaced as a whole."""
+
+    enabled: bool
+    priority: int
+    arguments: Arguments
+
+
+_DEFAULTS: Final = {
+    VolumeBinding.name: PluginConfig(True, 300, {"bindTimeoutSeconds": "120"}),
+    DynamicResources.name: PluginConfig(True, 200, {"bindTimeoutSeconds": "120"}),
+    GpuSharing.name: PluginConfig(True, 100, {"cdiEnabled": "false"}),
+    HamiCore.name: PluginConfig(False, 50, {}),
+}
+
+
+class _Override(msgspec.Struct, forbid_unknown_fields=True):
+    enabled: bool | None = None
+    priority: int | None = None
+    arguments: dict[str, str] | None = None
+
+
+def configure(text: str) -> dict[str, PluginConfig]:
+    """The configuration of all plugins, from the JSON of ``--plugins`` over the defaults.
+
+    Raises:
+        PluginError: it is not a map of plugins, or names one that we do not have.
+    """
+    try:
+        given = msgspec.json.decode(text, type=dict[str, _Override]) if text.strip() else {}
+    except msgspec.DecodeError as error:
+        raise PluginError(
+            f'--plugins must be JSON like {{"gpusharing": {{"enabled": true}}}}: {error}'
+        ) from error
+    configs = dict(_DEFAULTS)
+    for name, override in given.items():
+        config = configs.get(name, PluginConfig(True, 0, {}))
+        changes = {
+            key: value
+            for key in ("enabled", "priority", "arguments")
+            if (value := getattr(override, key)) is not None
+        }
+        configs[name] = replace(config, **changes)
+        if name not in _DEFAULTS and configs[name].enabled:
+            raise PluginError(f"--plugins names {name!r}; known plugins are {', '.join(_DEFAULTS)}")
+    _check_hamicore(configs)
+    return configs
+
+
+def _check_hamicore(configs: dict[str, PluginConfig]) -> None:
+    hamicore, sharing = configs[HamiCore.name], configs[GpuSharing.name]
+    if hamicore.enabled and not (sharing.enabled and sharing.priority > hamicore.priority):
+        raise PluginError(
+            "--plugins: hamicore needs gpusharing enabled with a higher priority, "
+            f"but that is {'at ' + str(sharing.priority) if sharing.enabled else 'disabled'}"
+        )
+
+
+def build(configs: dict[str, PluginConfig], client: KubeClient) -> tuple[BindPlugin, ...]:
+    """The enabled plugins, highest priority first, then by name.
+
+    Raises:
+        PluginError: an argument is missing or invalid.
+    """
+    makers: dict[str, Callable[[Arguments], Any]] = {
+        VolumeBinding.name: lambda args: VolumeBinding(client, timeout=_seconds(VolumeBinding.name, args)),
+        DynamicResources.name: lambda args: DynamicResources(
+            client, timeout=_seconds(DynamicResources.name, args)
+        ),
+        GpuSharing.name: lambda args: GpuSharing(client, cdi=_switch(GpuSharing.name, args, "cdiEnabled")),
+        HamiCore.name: lambda args: HamiCore(client),
+    }
+    enabled = sorted((-config.priority, name) for name, config in configs.items() if config.enabled)
+    return tuple(makers[name](configs[name].arguments) for _, name in enabled)
+
+
+def _seconds(plugin: str, arguments: Arguments) -> float:
+    text = arguments.get("bindTimeoutSeconds", "")
+    if not text.isdigit() or int(text) == 0:
+        raise PluginError(f"--plugins: {plugin}.bindTimeoutSeconds is {text!r}; give whole seconds above 0")
+    return float(text)
+
+
+def _switch(plugin: str, arguments: Arguments, key: str) -> bool:
+    text = arguments.get(key, "")
+    if text.lower() not in ("true", "false"):
+        raise PluginError(f"--plugins: {plugin}.{key} is {text!r}; give true or false")
+    return text.lower() == "true"

@@ -1,0 +1,214 @@
+"""Writes the scheduler's device allocations into resource claims, and reserves them for the pod."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from kai.kube import errors
+from kai.kube.client import KubeClient, PatchKind
+from kai.kube.resources import PODS, Resource
+from kai.model.objects import Pod
+from kai_binder.errors import BindFailed
+from kai_binder.work import Work
+
+GROUP: Final = "resource.k8s.io"
+VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+#: What the API admits for one claim.
+RESERVED_FOR_AT_MOST: Final = 256
+_CONFLICTS_AT_MOST: Final = 8
+
+Json = dict[str, Any]
+
+
+class DynamicResources:
+    """Claims of a pod, and the synthetic claim for extended resources that devices back."""
+
+    name = "dynamicresources"
+
+    def __init__(self, client: KubeClient, *, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
+
+    def concerns(self, work: Work) -> bool:
+        """Pods with claims, and decisions with an allocation for extended resources."""
+        return bool(work.pod.spec.resource_claims) or work.decision.extended_claim is not None
+
+    async def pre_bind(self, work: Work) -> None:
+        """Write all allocations."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                res = await self._resource()
+                for item in work.decision.claim_allocations:
+                    name = claim_name(work.pod, item["name"])
+                    await self._allocate(res, work.pod, name, item.get("allocation"))
+                if work.decision.extended_claim is not None:
+                    await self._allocate_extended(res, work.pod, work.decision.extended_claim)
+        except TimeoutError:
+            raise BindFailed(
+                f"resource claims of pod {work.pod.key}: no end after {self._timeout:g} s"
+            ) from None
+
+    async def rollback(self, work: Work) -> None:
+        """Give reservations back; an allocation that nobody uses goes with the last of them."""
+        res = await self._resource()
+        for item in work.decision.claim_allocations:
+            try:
+                name = claim_name(work.pod, item["name"])
+                await self._change_status(res, work.pod, name, lambda claim: _released(claim, work.pod))
+            except (BindFailed, errors.NotFound):
+                continue
+        if work.decision.extended_claim is not None:
+            await self._remove_extended(res, work.pod)
+
+    async def _resource(self) -> Resource:
+        for version in VERSIONS:
+            if (found := await self._client.discover(f"{GROUP}/{version}", "ResourceClaim")) is not None:
+                return found
+        raise BindFailed("the API server serves no resource claims", retriable=False)
+
+    # --- claims of the pod ---------------------------------------------------------------------
+    async def _allocate(self, res: Resource, pod: Pod, name: str, allocation: Json | None) -> None:
+        try:
+            await self._change_status(res, pod, name, lambda claim: _reserved(claim, pod, allocation))
+        except errors.NotFound:
+            raise BindFailed(f"resourceclaim {pod.metadata.namespace}/{name} does not exist") from None
+
+    async def _change_status(
+        self, res: Resource, pod: Pod, name: str, change: Callable[[Json], Json | None]
+    ) -> None:
+        """Write what ``change`` makes of the claim's status; None: nothing to write. Conflicts: once more."""
+        namespace = pod.metadata.namespace
+        for _ in range(_CONFLICTS_AT_MOST):
+            claim = await self._client.get(res, name, namespace=namespace)
+            status = change(claim)
+            if status is None:
+                return
+            try:
+                await self._client.update(
+                    res, name, {**claim, "status": status}, namespace=namespace, subresource="status"
+                )
+            except errors.Conflict:
+                continue
+            return
+        raise BindFailed(f"resourceclaim {namespace}/{name} changes all the time")
+
+    # --- extended resources --------------------------------------------------------------------
+    async def _allocate_extended(self, res: Resource, pod: Pod, extended: Json) -> None:
+        claim = await self._find_extended(res, pod)
+        if claim is None:
+            claim = await self._client.create(
+                res, _extended_manifest(pod, extended), namespace=pod.metadata.namespace
+            )
+        name = claim["metadata"]["name"]
+        await self._allocate(res, pod, name, extended.get("allocation"))
+        status = {"resourceClaimName": name, "requestMappings": extended.get("containerMappings") or []}
+        await self._set_pod_status(pod, status)
+
+    async def _remove_extended(self, res: Resource, pod: Pod) -> None:
+        claim = await self._find_extended(res, pod)
+        if claim is None:
+            return
+        name, namespace = claim["metadata"]["name"], pod.metadata.namespace
+        try:
+            await self._change_status(res, pod, name, lambda claim: _released(claim, pod))
+            await self._client.patch(res, name, {"metadata": {"finalizers": None}}, namespace=namespace)
+            await self._client.delete(res, name, namespace=namespace, uid=claim["metadata"]["uid"])
+        except (errors.NotFound, errors.Conflict):
+            pass
+        await self._set_pod_status(pod, None)
+
+    async def _find_extended(self, res: Resource, pod: Pod) -> Json | None:
+        for claim in await self._client.list(res, namespace=pod.metadata.namespace):
+            meta = claim["metadata"]
+            owners = {owner.get("uid") for owner in meta.get("ownerReferences") or ()}
+            marked = (meta.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true"
+            if marked and pod.metadata.uid in owners and not meta.get("deletionTimestamp"):
+                return claim
+        return None
+
+    async def _set_pod_status(self, pod: Pod, status: Json | None) -> None:
+        meta = pod.metadata
+        patch = {"metadata": {"uid": meta.uid}, "status": {"extendedResourceClaimStatus": status}}
+        try:
+            await self._client.patch(
+                PODS, meta.name, patch, namespace=meta.namespace, subresource="status", kind=PatchKind.MERGE
+            )
+        except errors.NotFound:
+            if status is not None:
+                raise
+
+
+def claim_name(pod: Pod, name: str) -> str:
+    """The claim object behind a name in the pod: given directly, or made from a template.
+
+    Raises:
+        BindFailed: the pod has no such claim, or it has not been made yet.
+    """
+    for claim in pod.spec.resource_claims or ():
+        if claim.name != name:
+            continue
+        if claim.resource_claim_name:
+            return claim.resource_claim_name
+        for made in pod.status.resource_claim_statuses or ():
+            if made.name == name and made.resource_claim_name:
+                return made.resource_claim_name
+        raise BindFailed(f"pod {pod.key}: the claim for {name!r} has not been made from its template yet")
+    raise BindFailed(f"pod {pod.key} has no claim {name!r}", retriable=False)
+
+
+def _reserved(claim: Json, pod: Pod, allocation: Json | None) -> Json | None:
+    """The status with the pod in it, and allocated; None if it is so already."""
+    status: Json = dict(claim.get("status") or {})
+    users = list(status.get("reservedFor") or ())
+    changed = False
+    if all(user.get("uid") != pod.metadata.uid for user in users):
+        if len(users) >= RESERVED_FOR_AT_MOST:
+            raise BindFailed(
+                f"resourceclaim {claim['metadata']['name']} has {len(users)} users, the most it can"
+            )
+        users.append({"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid})
+        changed = True
+    if status.get("allocation") is None and allocation is not None:
+        status["allocation"] = allocation
+        changed = True
+    return {**status, "reservedFor": users} if changed else None
+
+
+def _released(claim: Json, pod: Pod) -> Json | None:
+    """The status without the pod; without the allocation too if it was the last. None if it was not in it."""
+    status: Json = dict(claim.get("status") or {})
+    users = list(status.get("reservedFor") or ())
+    left = [user for user in users if user.get("uid") != pod.metadata.uid]
+    if len(left) == len(users):
+        return None
+    status["reservedFor"] = left
+    if not left:
+        status.pop("allocation", None)
+        status.pop("reservedFor")
+    return status
+
+
+def _extended_manifest(pod: Pod, extended: Json) -> Json:
+    meta = pod.metadata
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "metadata": {
+            "generateName": f"{meta.name}-extended-resources-",
+            "namespace": meta.namespace,
+            "annotations": {EXTENDED_RESOURCE_CLAIM: "true"},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [owner],
+        },
+        "spec": {"devices": {"requests": extended.get("deviceRequests") or []}},
+    }

@@ -1,0 +1,232 @@
+"""Binds the volume claims of a pod for the node that was chosen, and waits until they are bound.
+
+A claim whose storage class waits for its first consumer gets a volume that exists and can be reached
+from the node, the smallest that is large enough; else the node is written on the claim, and the class's
+provisioner makes one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from kai.kube import errors
+from kai.kube.client import KubeClient
+from kai.kube.resources import NODES, PVCS, PVS, STORAGE_CLASSES
+from kai.model import quantity
+from kai.model.objects import Pod
+from kai_binder.errors import BindFailed
+from kai_binder.plugins.node_affinity import matches_node
+from kai_binder.work import Work
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_LOOK_SECONDS: Final = 0.5
+
+Json = dict[str, Any]
+
+
+class VolumeBinding:
+    """Claims that are bound already only need their volume to be reachable."""
+
+    name = "volumebinding"
+
+    def __init__(self, client: KubeClient, *, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
+
+    def concerns(self, work: Work) -> bool:
+        """Pods with volume claims, their own ephemeral ones included."""
+        return bool(claim_names(work.pod))
+
+    async def pre_bind(self, work: Work) -> None:
+        """Have all claims bound."""
+        node = await self._client.get(NODES, work.decision.node)
+        unbound = []
+        for name in claim_names(work.pod):
+            claim = await self._claim(work.pod, name)
+            if _is_bound(claim):
+                await self._check_reachable(claim, node)
+            else:
+                await self._start(claim, node)
+                unbound.append(name)
+        if unbound:
+            await self._wait(work.pod, unbound, work.decision.node)
+
+    async def rollback(self, work: Work) -> None:
+        """A volume that is bound, or being made, stays the claim's: it will be used wherever it can be."""
+
+    async def _claim(self, pod: Pod, name: str) -> Json:
+        try:
+            claim = await self._client.get(PVCS, name, namespace=pod.metadata.namespace)
+        except errors.NotFound:
+            raise BindFailed(
+                f"persistentvolumeclaim {pod.metadata.namespace}/{name} does not exist"
+            ) from None
+        if claim["metadata"].get("deletionTimestamp"):
+            raise BindFailed(f"persistentvolumeclaim {pod.metadata.namespace}/{name} is being deleted")
+        return claim
+
+    async def _check_reachable(self, claim: Json, node: Json) -> None:
+        volume = await self._client.get(PVS, claim["spec"]["volumeName"])
+        if not reachable(volume, node):
+            raise BindFailed(
+                f"volume {volume['metadata']['name']} of claim {_key(claim)} cannot be reached from node "
+                f"{node['metadata']['name']}"
+            )
+
+    # --- unbound claims ------------------------------------------------------------------------
+    async def _start(self, claim: Json, node: Json) -> None:
+        """Choose a volume, or ask for one."""
+        if claim["spec"].get("volumeName"):
+            return  # bound by name; the volume controller is about to finish it
+        storage_class = await self._storage_class(claim)
+        if storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
+            raise BindFailed(f"persistentvolumeclaim {_key(claim)} is not bound yet, and not by us to bind")
+        if await self._take_existing(claim, node):
+            return
+        if storage_class.get("provisioner") == NO_PROVISIONER:
+            raise BindFailed(
+                f"no volume of class {storage_class['metadata']['name']} for claim {_key(claim)} can be "
+                f"reached from node {node['metadata']['name']}"
+            )
+        await self._ask_for_volume(claim, node["metadata"]["name"])
+
+    async def _storage_class(self, claim: Json) -> Json | None:
+        name = claim["spec"].get("storageClassName")
+        if not name:
+            return None
+        try:
+            return await self._client.get(STORAGE_CLASSES, name)
+        except errors.NotFound:
+            raise BindFailed(f"storageclass {name} of claim {_key(claim)} does not exist") from None
+
+    async def _take_existing(self, claim: Json, node: Json) -> bool:
+        """Bind the smallest volume that fits; false if there is none. If others are quicker, the next."""
+        volumes = [v for v in await self._client.list(PVS) if suits(v, claim) and reachable(v, node)]
+        for volume in sorted(volumes, key=lambda v: (_capacity(v), v["metadata"]["name"])):
+            meta = claim["metadata"]
+            reference = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": meta["namespace"],
+                "name": meta["name"],
+                "uid": meta["uid"],
+            }
+            bound = {
+                "metadata": {
+                    "resourceVersion": volume["metadata"]["resourceVersion"],
+                    "annotations": {BOUND_BY_CONTROLLER: "yes"},
+                },
+                "spec": {"claimRef": reference},
+            }
+            try:
+                await self._client.patch(PVS, volume["metadata"]["name"], bound)
+            except (errors.Conflict, errors.NotFound):
+                continue
+            return True
+        return False
+
+    async def _ask_for_volume(self, claim: Json, node: str) -> None:
+        if (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) == node:
+            return
+        meta = claim["metadata"]
+        patch = {"metadata": {"uid": meta["uid"], "annotations": {SELECTED_NODE: node}}}
+        await self._client.patch(PVCS, meta["name"], patch, namespace=meta["namespace"])
+
+    async def _wait(self, pod: Pod, waiting: list[str], node: str) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                while waiting:
+                    claims = [await self._claim(pod, name) for name in waiting]
+                    waiting = [claim["metadata"]["name"] for claim in claims if not _is_bound(claim)]
+                    for claim in claims:
+                        self._check_not_given_up(claim, node)
+                    if waiting:
+                        await asyncio.sleep(_LOOK_SECONDS)
+        except TimeoutError:
+            raise BindFailed(
+                f"persistentvolumeclaims {', '.join(waiting)} of pod {pod.key} are not bound after "
+                f"{self._timeout:g} s"
+            ) from None
+
+    @staticmethod
+    def _check_not_given_up(claim: Json, node: str) -> None:
+        """A provisioner that cannot make the volume for this node takes the node off the claim again."""
+        chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+        if not _is_bound(claim) and not claim["spec"].get("volumeName") and chosen not in (None, node):
+            raise BindFailed(f"persistentvolumeclaim {_key(claim)} is meant for node {chosen} meanwhile")
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """The claims that a pod's volumes name, in order; an ephemeral volume's claim is named after both."""
+    found = []
+    for volume in pod.spec.volumes or ():
+        if "persistentVolumeClaim" in volume:
+            found.append(str(volume["persistentVolumeClaim"]["claimName"]))
+        elif "ephemeral" in volume:
+            found.append(f"{pod.metadata.name}-{volume['name']}")
+    return list(dict.fromkeys(found))
+
+
+def suits(volume: Json, claim: Json) -> bool:
+    """Whether a volume that exists could be this claim's: free (or kept for it), and what it asks for."""
+    spec, wanted, meta = volume["spec"], claim["spec"], claim["metadata"]
+    reference = spec.get("claimRef")
+    if reference is not None:
+        kept = (reference.get("namespace"), reference.get("name")) == (meta["namespace"], meta["name"])
+        if not kept or reference.get("uid") not in (None, "", meta["uid"]):
+            return False
+    elif (volume.get("status") or {}).get("phase") not in ("Available", "", None):
+        return False
+    labels = volume["metadata"].get("labels") or {}
+    return (
+        not volume["metadata"].get("deletionTimestamp")
+        and (spec.get("storageClassName") or "") == (wanted.get("storageClassName") or "")
+        and (spec.get("volumeMode") or "Filesystem") == (wanted.get("volumeMode") or "Filesystem")
+        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
+        and _capacity(volume)
+        >= quantity.whole(((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+        and _selected(labels, wanted.get("selector") or {})
+    )
+
+
+def reachable(volume: Json, node: Json) -> bool:
+    """Whether the volume's own node affinity admits the node."""
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+    return required is None or matches_node(required, node)
+
+
+def _selected(labels: dict[str, str], selector: Json) -> bool:
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_holds(labels, expression) for expression in selector.get("matchExpressions") or ())
+
+
+def _holds(labels: dict[str, str], expression: Json) -> bool:
+    key, values = expression["key"], expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case _:
+            return key not in labels
+
+
+def _capacity(volume: Json) -> int:
+    return quantity.whole((volume["spec"].get("capacity") or {}).get("storage", "0"))
+
+
+def _is_bound(claim: Json) -> bool:
+    annotations = claim["metadata"].get("annotations") or {}
+    named = bool(claim["spec"].get("volumeName"))
+    return named and (BIND_COMPLETED in annotations or (claim.get("status") or {}).get("phase") == "Bound")
+
+
+def _key(claim: Json) -> str:
+    return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"

@@ -1,0 +1,152 @@
+"""The pod that holds a whole device, so that we can give parts of it to others: its name and manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from kai.model import names
+from kai.model.objects import ApiObject, ApiStruct, Toleration
+
+CONTAINER: Final = "resource-reservation"
+_DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+
+
+class ReservationSpec(ApiStruct):
+    """``spec`` of a reservation pod, as far as it is read back."""
+
+    node_name: str = ""
+
+
+class ReservationStatus(ApiStruct):
+    """``status`` of a reservation pod, as far as it is read back."""
+
+    phase: str = ""
+    message: str = ""
+
+
+class ReservationPod(ApiObject):
+    """A reservation pod as the API server tells it."""
+
+    spec: ReservationSpec = msgspec.field(default_factory=ReservationSpec)
+    status: ReservationStatus = msgspec.field(default_factory=ReservationStatus)
+
+    @property
+    def group(self) -> str:
+        """The GPU group that it stands for."""
+        return self.labels.get(names.GPU_GROUP_LABEL, "")
+
+    @property
+    def device(self) -> str:
+        """The device that it got; empty until its program has told."""
+        return self.annotations.get(names.RESERVED_GPU, "")
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has ended, or is about to: what it held is not held any more."""
+        return bool(self.metadata.deletion_timestamp) or self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def claims(self) -> dict[str, Claim]:
+        """The claims on it by pod uid; malformed ones count as expired."""
+        prefix = names.RESERVATION_CLAIM_PREFIX
+        return {
+            key.removeprefix(prefix): Claim.parse(value)
+            for key, value in self.annotations.items()
+            if key.startswith(prefix)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A pod (``namespace/name``) counts on a reservation until a Unix time, bound or not."""
+
+    until: float
+    pod: str
+
+    @classmethod
+    def parse(cls, text: str) -> Claim:
+        """The claim in an annotation's value."""
+        until, _, pod = text.partition(" ")
+        return cls(float(until) if until.isdigit() else 0.0, pod)
+
+    def render(self) -> str:
+        """The annotation's value."""
+        return f"{self.until:.0f} {self.pod}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationTemplate:
+    """What all reservation pods have in common."""
+
+    namespace: str = names.RESERVATION_NAMESPACE
+    service_account: str = names.RESERVATION_SERVICE_ACCOUNT
+    app_label: str = names.RESERVATION_APP
+    image: str = ""
+    runtime_class_name: str = ""
+    resources: dict[str, Any] = field(default_factory=dict)
+    pod_security_context: dict[str, Any] = field(default_factory=dict)
+    container_security_context: dict[str, Any] = field(default_factory=dict)
+    #: On nodes without real devices: a pod that sleeps; somebody else tells which device it got.
+    fake_gpu_nodes: bool = False
+
+    def manifest(
+        self, *, node: str, group: str, tolerations: list[Toleration] | None, annotations: dict[str, str]
+    ) -> dict[str, Any]:
+        """The pod for one group on one node, bound there directly: no scheduler is asked."""
+        spec: dict[str, Any] = {
+            "nodeName": node,
+            "serviceAccountName": self.service_account,
+            "containers": [self._container()],
+        }
+        if tolerations:
+            spec["tolerations"] = msgspec.to_builtins(tolerations)
+        if self.runtime_class_name:
+            spec["runtimeClassName"] = self.runtime_class_name
+        if self.pod_security_context:
+            spec["securityContext"] = self.pod_security_context
+        return {
+            "metadata": {
+                "name": reservation_name(node, group),
+                "namespace": self.namespace,
+                "labels": {names.APP_LABEL: self.app_label, names.GPU_GROUP_LABEL: group},
+                "annotations": {_DO_NOT_DISRUPT: "true", **annotations},
+            },
+            "spec": spec,
+        }
+
+    def _container(self) -> dict[str, Any]:
+        container: dict[str, Any] = {
+            "name": CONTAINER,
+            "image": self.image,
+            "imagePullPolicy": "IfNotPresent",
+            "resources": {part: self._amounts(part) for part in ("requests", "limits")},
+            "env": [
+                _from_field("POD_NAME", "metadata.name"),
+                _from_field("POD_NAMESPACE", "metadata.namespace"),
+            ],
+        }
+        if self.fake_gpu_nodes:
+            container |= {"image": "ubuntu", "args": ["sleep", "infinity"]}
+        if self.container_security_context:
+            container["securityContext"] = self.container_security_context
+        return container
+
+    def _amounts(self, part: str) -> dict[str, Any]:
+        """One device, and what else is configured, other devices aside."""
+        configured = self.resources.get(part) or {}
+        return {key: value for key, value in configured.items() if "/gpu" not in key} | {
+            names.NVIDIA_GPU: "1"
+        }
+
+
+def reservation_name(node: str, group: str) -> str:
+    """The one name that the pod for a group on a node can have, so that two attempts make one pod."""
+    return f"gpu-reservation-{hashlib.sha256(f'{node}/{group}'.encode()).hexdigest()[:16]}"
+
+
+def _from_field(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -1,0 +1,276 @@
+"""Devices held for sharing, and who may use and who may free them.
+
+Any number of binders work at the same time, and none leads. The invariant that keeps them from
+freeing what another one is about to use:
+
+    A binder uses a device only after it has written its pod's *claim* into the reservation pod, by a
+    patch whose answer names the device. A reservation pod is deleted only by who has read it at some
+    resource version and found that nobody counts on it (no live consumer on its node, every claim
+    expired or its pod gone), and only at that very version (precondition of the delete).
+
+Both go through the one version of one object. Either the delete comes first, then the patch answers
+"not found" and the pod is made anew; or the claim comes first, then the delete answers "conflict" and
+the sync looks again. It takes neither a leader nor Redis, and any step may be the last of a process:
+a claim runs out, and whoever syncs next finishes the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from kai.kube import errors
+from kai.kube.client import KubeClient
+from kai.kube.resources import PODS
+from kai.kube.store import Store
+from kai.model import names
+from kai.model.objects import Pod
+from kai_binder.errors import BindFailed
+from kai_binder.reservation_pods import Claim, ReservationPod, ReservationTemplate, reservation_name
+
+#: How long a claim lasts: longer than a bind can take, all its time limits together.
+CLAIM_SECONDS: Final = 420.0
+#: Looks at a reservation pod, beside the watch, while waiting for its device.
+LOOK_SECONDS: Final = 5.0
+_ATTEMPTS: Final = 5
+
+_log = structlog.get_logger(__name__)
+
+
+def reservation_store() -> Store[ReservationPod]:
+    """An empty store of reservation pods, to be found by node and by group."""
+    return Store(indexes={"node": lambda pod: (pod.spec.node_name,), "group": lambda pod: (pod.group,)})
+
+
+class Reservations:
+    """Reservation pods of all nodes. ``store`` follows them (:func:`reservation_store`)."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        store: Store[ReservationPod],
+        template: ReservationTemplate,
+        *,
+        binder_id: str,
+        allocation_timeout: float,
+        scale_adjust_namespace: str = names.SCALE_ADJUST_NAMESPACE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._template = template
+        self._binder_id = binder_id
+        self._allocation_timeout = allocation_timeout
+        self._scale_adjust_namespace = scale_adjust_namespace
+        self._clock = clock
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        store.listen(self._changed)
+
+    @property
+    def namespace(self) -> str:
+        """Where reservation pods live."""
+        return self._template.namespace
+
+    def on_node(self, node: str) -> list[ReservationPod]:
+        """The reservation pods of a node, as far as the watch has told."""
+        return self._store.by_index("node", node)
+
+    async def reserve(self, pod: Pod, *, node: str, group: str) -> str:
+        """The device of a group on a node, claimed for ``pod``; a reservation pod is made if there is none.
+
+        Raises:
+            BindFailed: none is to be had now.
+        """
+        for _ in range(_ATTEMPTS):
+            reservation = await self._claim_or_create(pod, node, group)
+            if reservation is None:
+                continue
+            if reservation.device:
+                return reservation.device
+            if not reservation.lost:
+                return await self._wait_for_device(reservation)
+            await self._remove(reservation, "it has ended")
+        raise BindFailed(f"GPU group {group} on node {node}: its reservation pod does not last")
+
+    async def release_claim(self, pod: Pod, *, node: str, group: str) -> None:
+        """The pod does not count on the group any more."""
+        patch = {"metadata": {"annotations": {_claim_key(pod): None}}}
+        try:
+            await self._patch(reservation_name(node, group), patch)
+        except errors.NotFound:
+            return
+
+    async def delete(self, reservation: ReservationPod) -> bool:
+        """Delete it if it is as it was read; false if it changed meanwhile."""
+        meta = reservation.metadata
+        try:
+            await self._client.delete(
+                PODS,
+                meta.name,
+                namespace=meta.namespace,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                grace_seconds=0,
+            )
+        except errors.NotFound:
+            return True
+        except errors.Conflict:
+            return False
+        _log.info(
+            "reservation freed", pod=reservation.key, node=reservation.spec.node_name, group=reservation.group
+        )
+        return True
+
+    async def read(self, node: str, group: str) -> ReservationPod | None:
+        """The reservation pod of a group as it is at this moment; None if there is none."""
+        try:
+            return await self._client.get(
+                PODS, reservation_name(node, group), namespace=self._template.namespace, type=ReservationPod
+            )
+        except errors.NotFound:
+            return None
+
+    # --- getting one ---------------------------------------------------------------------------
+    async def _claim_or_create(self, pod: Pod, node: str, group: str) -> ReservationPod | None:
+        """The reservation with our claim in it; None if others were quicker twice."""
+        name = reservation_name(node, group)
+        known = self._store.get(f"{self._template.namespace}/{name}")
+        claim = {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key).render()}
+        if known is None:
+            if (created := await self._create(pod, node, group, claim)) is not None:
+                return created
+            known_claims: dict[str, Claim] = {}
+        else:
+            known_claims = known.claims
+        expired = {
+            f"{names.RESERVATION_CLAIM_PREFIX}{uid}": None
+            for uid, old in known_claims.items()
+            if old.until < self._clock()
+        }
+        try:
+            return await self._patch(name, {"metadata": {"annotations": expired | claim}})
+        except errors.NotFound:
+            return await self._create(pod, node, group, claim)
+
+    async def _create(self, pod: Pod, node: str, group: str, claim: dict[str, str]) -> ReservationPod | None:
+        await self._refuse_while_scaling()
+        manifest = self._template.manifest(
+            node=node,
+            group=group,
+            tolerations=pod.spec.tolerations,
+            annotations={names.RESERVED_BY: self._binder_id, **claim},
+        )
+        try:
+            created = await self._client.create(
+                PODS, manifest, namespace=self._template.namespace, type=ReservationPod
+            )
+        except errors.AlreadyExists:
+            return None
+        except (errors.Forbidden, errors.Invalid, errors.BadRequest) as error:
+            raise BindFailed(f"GPU group {group}: no reservation pod on node {node}: {error}") from error
+        except errors.TransportError:
+            # It may exist now: the next attempt finds out.
+            return None
+        _log.info("device reserved", pod=created.key, node=node, group=group)
+        return created
+
+    async def _refuse_while_scaling(self) -> None:
+        """A device taken now might be the one for which an autoscaler adds a node this moment."""
+        pods = await self._client.list(PODS, namespace=self._scale_adjust_namespace, type=Pod)
+        for pod in pods:
+            if not any(c.type == "PodScheduled" and c.status == "True" for c in pod.status.conditions or ()):
+                raise BindFailed(f"cluster is scaling up: pod {pod.key} waits for a node")
+
+    async def _patch(self, name: str, patch: dict[str, Any]) -> ReservationPod:
+        patched: ReservationPod = await self._client.patch(
+            PODS, name, patch, namespace=self._template.namespace, type=ReservationPod
+        )
+        return patched
+
+    # --- its device ----------------------------------------------------------------------------
+    async def _wait_for_device(self, reservation: ReservationPod) -> str:
+        changed = asyncio.Event()
+        waiting = self._waiting.setdefault(reservation.key, set())
+        waiting.add(changed)
+        try:
+            async with asyncio.timeout(self._allocation_timeout):
+                return await self._device_of(reservation, changed)
+        except TimeoutError:
+            await self._remove(reservation, f"no device after {self._allocation_timeout:g} s")
+            raise BindFailed(
+                f"reservation pod {reservation.key} on node {reservation.spec.node_name} got no device "
+                f"within {self._allocation_timeout:g} s; see its status and logs"
+            ) from None
+        finally:
+            waiting.discard(changed)
+            if not waiting:
+                self._waiting.pop(reservation.key, None)
+
+    async def _device_of(self, reservation: ReservationPod, changed: asyncio.Event) -> str:
+        current: ReservationPod | None = reservation
+        while True:
+            if current is None or current.metadata.uid != reservation.metadata.uid:
+                raise BindFailed(
+                    f"reservation pod {reservation.key} was deleted while we waited for its device"
+                )
+            if current.device:
+                return current.device
+            if current.lost:
+                await self._remove(current, "it has ended")
+                raise BindFailed(
+                    f"reservation pod {reservation.key} ended: {current.status.message or 'no reason'}"
+                )
+            current = await self._next(reservation, changed)
+
+    async def _next(self, reservation: ReservationPod, changed: asyncio.Event) -> ReservationPod | None:
+        """The pod after its next change; now and then as it is, in case the watch is late."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await changed.wait()
+        except TimeoutError:
+            return await self.read(reservation.spec.node_name, reservation.group)
+        changed.clear()
+        return self._store.get(reservation.key)
+
+    def _changed(self, old: ReservationPod | None, new: ReservationPod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        for event in self._waiting.get(pod.key, ()):
+            event.set()
+
+    async def _remove(self, reservation: ReservationPod, reason: str) -> None:
+        """Delete one that holds nothing: whoever still waits for its device waits in vain."""
+        meta = reservation.metadata
+        _log.warning(
+            "reservation given up", pod=reservation.key, node=reservation.spec.node_name, reason=reason
+        )
+        try:
+            await self._client.delete(
+                PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace_seconds=0
+            )
+        except (errors.NotFound, errors.Conflict):
+            return
+
+
+def _claim_key(pod: Pod) -> str:
+    return f"{names.RESERVATION_CLAIM_PREFIX}{pod.metadata.uid}"
+
+
+def group_labels(groups: tuple[str, ...], labels: dict[str, str]) -> dict[str, str | None]:
+    """The label changes that make ``groups`` a pod's groups: one form for one device, another for several."""
+    wanted: dict[str, str | None] = (
+        {names.GPU_GROUP_LABEL: groups[0]}
+        if len(groups) == 1
+        else {f"{names.MULTI_GPU_GROUP_PREFIX}{group}": group for group in groups}
+    )
+    stale = {
+        key: None
+        for key in labels
+        if (key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX))
+        and key not in wanted
+    }
+    return {**stale, **{key: value for key, value in wanted.items() if labels.get(key) != value}}

@@ -1,0 +1,151 @@
+"""The binder as a process: watch pods, work for the leader, keep reservations in order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from kai.kube.reflector import Reflector
+from kai.kube.resources import PODS
+from kai.kube.workqueue import QueueMetrics, WorkQueue
+from kai.model import names
+from kai.runtime import Host, SettingsError
+from kai.wire.channel import TlsFiles
+from kai.wire.decisions import Result
+from kai.wire.leader import LeaderTracker
+from kai_binder.binding import PodBinder
+from kai_binder.executor import Executor, Fence
+from kai_binder.link import Link, Outbox
+from kai_binder.objects import WatchedPod, pod_store
+from kai_binder.plugins import PluginError, build
+from kai_binder.reservation_pods import ReservationPod
+from kai_binder.reservation_sync import ReservationSync
+from kai_binder.reservations import Reservations, reservation_store
+from kai_binder.settings import BinderSettings
+
+_log = structlog.get_logger(__name__)
+
+
+class BinderMetrics:
+    """What the binder does."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.results = Counter("kai_binder_results", "Decisions by result", ("result",), registry=registry)
+        self.working = Gauge(
+            "kai_binder_executing", "Decisions that are being executed", ("scheduler",), registry=registry
+        )
+        self.epoch = Gauge(
+            "kai_binder_epoch", "Epoch of the scheduler that we work for", ("scheduler",), registry=registry
+        )
+
+
+class BinderService:
+    """Any number of these work side by side; none leads."""
+
+    name = "binder"
+    needs_cluster = True
+
+    def __init__(self, settings: BinderSettings) -> None:
+        self.settings = settings
+        self._plugins = settings.plugin_configs()
+        self._tls = settings.tls
+
+    async def run(self, host: Host) -> None:
+        """Run until told to stop; what has reached its bind call is carried to its end."""
+        settings, client = self.settings, host.client
+        metrics = BinderMetrics(host.metrics)
+        pods, held = pod_store(), reservation_store()
+        queue: WorkQueue[str] = WorkQueue("reservations", metrics=QueueMetrics(host.metrics))
+        reservations = Reservations(
+            client,
+            held,
+            settings.template,
+            binder_id=host.identity,
+            allocation_timeout=settings.resource_reservation_allocation_timeout,
+            scale_adjust_namespace=settings.scale_adjust_namespace,
+        )
+        sync = ReservationSync(
+            client,
+            pods=pods,
+            reservations=reservations,
+            reservation_store=held,
+            queue=queue,
+            binder_id=host.identity,
+        )
+        try:
+            plugins = build(self._plugins, client)
+        except PluginError as error:
+            raise SettingsError(str(error)) from error
+        binder = PodBinder(
+            client,
+            pods=pods,
+            reservations=reservations,
+            plugins=plugins,
+            events=host.recorder(settings.scheduler_name),
+            node_pool_label=settings.nodepool_label_key,
+            sync_soon=sync.soon,
+        )
+        shards = [
+            _Shard(name, binder, settings, host.identity, metrics, self._tls) for name in settings.lease_names
+        ]
+        host.health.add("scheduler", lambda: _missing(shards))
+        watches: list[Reflector[WatchedPod] | Reflector[ReservationPod]] = [
+            Reflector(
+                client, PODS, WatchedPod, field_selector=f"spec.schedulerName={settings.scheduler_name}"
+            ),
+            Reflector(
+                client,
+                PODS,
+                ReservationPod,
+                namespace=settings.resource_reservation_namespace,
+                label_selector=f"{names.APP_LABEL}={settings.resource_reservation_app_label}",
+            ),
+        ]
+        host.start(watches[0].run(pods), name="watch pods")
+        host.start(watches[1].run(held), name="watch reservations")
+        await asyncio.gather(*(watch.synced.wait() for watch in watches))
+        await host.until_stopping(sync.run(), *(shard.run(host) for shard in shards))
+
+
+class _Shard:
+    """Our work for the scheduler of one shard. Epochs of different shards say nothing about each other."""
+
+    def __init__(
+        self,
+        lease_name: str,
+        binder: PodBinder,
+        settings: BinderSettings,
+        binder_id: str,
+        metrics: BinderMetrics,
+        tls: TlsFiles | None,
+    ) -> None:
+        self.lease_name = lease_name
+        self._namespace = settings.namespace
+        self._metrics = metrics
+        self._outbox = Outbox()
+        fence = Fence()
+        at_once = settings.max_concurrent_reconciles
+        self._executor = Executor(binder, fence=fence, report=self._report, binding_at_most=at_once)
+        self.link = Link(
+            self._executor, self._outbox, fence=fence, binder_id=binder_id, capacity=at_once, tls=tls
+        )
+        metrics.epoch.labels(lease_name).set_function(lambda: self.link.connected_to)
+        metrics.working.labels(lease_name).set_function(lambda: len(self._executor))
+
+    async def run(self, host: Host) -> None:
+        """Work for whoever leads, until cancelled."""
+        tracker = LeaderTracker(host.client, lease_name=self.lease_name, namespace=self._namespace)
+        async with tracker, asyncio.TaskGroup() as group:
+            group.create_task(self._executor.run(), name=f"execute {self.lease_name}")
+            group.create_task(self.link.run(tracker), name=f"work for {self.lease_name}")
+
+    def _report(self, result: Result) -> None:
+        self._metrics.results.labels(result.status.name.lower()).inc()
+        self._outbox.put(result)
+
+
+def _missing(shards: list[_Shard]) -> str | None:
+    lost = [shard.lease_name for shard in shards if not shard.link.connected_to]
+    return f"not connected to scheduler {', '.join(lost)}" if lost else None

@@ -1,0 +1,115 @@
+"""What the binder can be told. Names and defaults of flags are those that users know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import BeforeValidator, Field
+
+from kai.model import names
+from kai.runtime import Duration, ServiceSettings, SettingsError
+from kai.wire.channel import TlsFiles
+from kai_binder.plugins import PluginConfig, PluginError, configure
+from kai_binder.reservation_pods import ReservationTemplate
+
+
+def _json_object(value: object) -> object:
+    """A JSON object written as text."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        return {}
+    try:
+        return msgspec.json.decode(value, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"must be a JSON object: {error}") from error
+
+
+JsonObject = Annotated[dict[str, Any], BeforeValidator(_json_object)]
+
+
+class BinderSettings(ServiceSettings):
+    """Flags, variables and file keys of the binder."""
+
+    resource_reservation_namespace: str = Field(
+        names.RESERVATION_NAMESPACE, description="of reservation pods"
+    )
+    resource_reservation_service_account: str = Field(
+        names.RESERVATION_SERVICE_ACCOUNT, description="of reservation pods"
+    )
+    resource_reservation_app_label: str = Field(names.RESERVATION_APP, description="of reservation pods")
+    resource_reservation_pod_image: str = Field(
+        "registry/local/kai-scheduler/resource-reservation", description="image of reservation pods"
+    )
+    resource_reservation_allocation_timeout: Duration = Field(
+        40.0, gt=0, description="how long to wait for a reservation pod's device"
+    )
+    resource_reservation_pod_resources: JsonObject = Field(
+        {}, description="JSON: its further requests and limits"
+    )
+    resource_reservation_pod_security_context: JsonObject = Field({}, description="JSON, of the pod")
+    resource_reservation_container_security_context: JsonObject = Field(
+        {}, description="JSON, of the container"
+    )
+    runtime_class_name: str = Field("", description="runtime class of reservation pods")
+    scale_adjust_namespace: str = Field(names.SCALE_ADJUST_NAMESPACE, description="of scaling pods")
+    fake_gpu_nodes: bool = Field(False, description="nodes have no real devices")
+    max_concurrent_reconciles: int = Field(32, ge=1, description="binds at the same time")
+    nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the shard")
+    scheduler_leases: str = Field(
+        "",
+        description="Leases of the schedulers to work for, comma-separated; default: one shard",
+    )
+    plugins: str = Field("", description="JSON: plugin -> enabled, priority, arguments")
+    tls_ca: str = Field("", description="authority of the certificates between our processes")
+    tls_cert: str = Field("", description="our certificate")
+    tls_key: str = Field("", description="its key")
+
+    @property
+    def lease_names(self) -> list[str]:
+        """The Leases of the schedulers that we work for, one for each shard."""
+        given = [name.strip() for name in self.scheduler_leases.split(",")]
+        return [name for name in given if name] or [self.scheduler_name]
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """Files for TLS between our processes; None for plain text.
+
+        Raises:
+            SettingsError: only some are given.
+        """
+        given = (self.tls_ca, self.tls_cert, self.tls_key)
+        if not any(given):
+            return None
+        if not all(given):
+            raise SettingsError("--tls-ca, --tls-cert and --tls-key go together: give all three or none")
+        ca, cert, key = (Path(path) for path in given)
+        return TlsFiles(ca=ca, cert=cert, key=key, server_name=f"scheduler.{self.namespace}.svc")
+
+    @property
+    def template(self) -> ReservationTemplate:
+        """What reservation pods look like."""
+        return ReservationTemplate(
+            namespace=self.resource_reservation_namespace,
+            service_account=self.resource_reservation_service_account,
+            app_label=self.resource_reservation_app_label,
+            image=self.resource_reservation_pod_image,
+            runtime_class_name=self.runtime_class_name,
+            resources=self.resource_reservation_pod_resources,
+            pod_security_context=self.resource_reservation_pod_security_context,
+            container_security_context=self.resource_reservation_container_security_context,
+            fake_gpu_nodes=self.fake_gpu_nodes,
+        )
+
+    def plugin_configs(self) -> dict[str, PluginConfig]:
+        """Which plugins take part, and how.
+
+        Raises:
+            SettingsError: ``--plugins`` cannot be used.
+        """
+        try:
+            return configure(self.plugins)
+        except PluginError as error:
+            raise SettingsError(str(error)) from error

@@ -1,0 +1,48 @@
+"""The commands of ``kai``, each imported when it is used: `get` need not load the engine of `bench`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+#: Name -> module and the Typer application or function in it, in the order in which help lists them.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "get": ("kai_cli.get", "app"),
+    "explain": ("kai_cli.explain", "app"),
+    "local": ("kai_cli.local", "app"),
+    "top": ("kai_cli.top", "top"),
+    "group": ("kai_cli.group", "group"),
+    "conformance": ("kai_cli.conformance", "conformance"),
+    "bench": ("kai_cli.bench", "bench"),
+    "snapshot": ("kai_cli.snapshot", "snapshot"),
+    "replay": ("kai_cli.replay", "replay"),
+    "run": ("kai_cli.run", "run"),
+    "pack": ("kai_cli.pack", "pack"),
+}
+
+
+class Commands(TyperGroup):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        found = getattr(importlib.import_module(module), name)
+        if isinstance(found, typer.Typer):
+            command: Any = get_group(found)
+        else:
+            application = typer.Typer(add_completion=False)
+            application.command(cmd_name)(found)
+            command = get_command(application)
+        command.name = cmd_name
+        return command

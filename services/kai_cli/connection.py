@@ -1,0 +1,159 @@
+"""How the command line reaches the cluster and, where it can, the scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from kai.model import names
+from kai_cli.output import fail
+
+if TYPE_CHECKING:  # the commands that need no cluster do without what talks to one
+    from kai.kube.client import KubeClient
+    from kai.model.decisions import QueueShare
+    from kai.wire.channel import TlsFiles
+    from kai.wire.clients import SchedulerClient
+
+#: How long a scheduler that cannot be reached may delay an answer that does without it.
+SHARES_DEADLINE_SECONDS: Final = 3.0
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which cluster, and which scheduler in it."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    lease: str = names.SCHEDULER_NAME
+    namespace: str = names.NAMESPACE
+    tls_dir: Path | None = None
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Target:
+        """The target that the options before the command name."""
+        target = context.find_object(cls)
+        return target if target is not None else cls()
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """Files of the mutual TLS, if it is used."""
+        from kai.wire.channel import TlsFiles
+
+        if self.tls_dir is None:
+            return None
+        return TlsFiles(
+            ca=self.tls_dir / "ca.crt",
+            cert=self.tls_dir / "tls.crt",
+            key=self.tls_dir / "tls.key",
+            server_name=f"scheduler.{self.namespace}.svc",
+        )
+
+    @asynccontextmanager
+    async def cluster(self) -> AsyncIterator[KubeClient]:
+        """A client of the API server."""
+        from kai.kube.client import KubeClient
+
+        path = None if self.kubeconfig is None else str(self.kubeconfig)
+        async with KubeClient.connect(path, context=self.context, user_agent="kai-cli") as client:
+            yield client
+
+    @asynccontextmanager
+    async def scheduler(self, client: KubeClient) -> AsyncIterator[SchedulerClient]:
+        """A client of the scheduler that leads."""
+        from kai.wire.clients import connect_scheduler
+        from kai.wire.errors import PeerUnavailable
+
+        if not await self._led(client):
+            raise PeerUnavailable(
+                f"lease {self.namespace}/{self.lease}: no scheduler leads; is one running for this shard?"
+            )
+        async with connect_scheduler(
+            client, lease_name=self.lease, namespace=self.namespace, tls=self.tls
+        ) as scheduler:
+            yield scheduler
+
+    async def _led(self, client: KubeClient) -> bool:
+        """Whether a scheduler says that it leads: where none does there is nobody to wait for."""
+        from kai.kube.errors import NotFound
+        from kai.kube.resources import LEASES
+
+        try:
+            lease = await client.get(LEASES, self.lease, namespace=self.namespace, type=dict)
+        except NotFound:
+            return False
+        return bool((lease.get("spec") or {}).get("holderIdentity"))
+
+    async def shares(self, client: KubeClient) -> dict[str, QueueShare] | None:
+        """Shares by queue as the scheduler last divided them; None where it does not answer soon."""
+        from kai.wire.errors import WireError
+        from kai.wire.sessions import watch_sessions
+
+        if not await self._led(client):
+            return None
+        updates = watch_sessions(client, lease_name=self.lease, namespace=self.namespace, tls=self.tls)
+        try:
+            async with asyncio.timeout(SHARES_DEADLINE_SECONDS):
+                async for update in updates:
+                    if update.full or update.shares:
+                        return {share.queue: share for share in update.shares}
+        except (TimeoutError, WireError):
+            return None
+        return None
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kai {metadata.version('kai-scheduler')}")
+        raise typer.Exit
+
+
+def choose(
+    context: typer.Context,
+    *,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Instead of $KUBECONFIG or ~/.kube/config.")] = None,
+    kube_context: Annotated[
+        str | None, typer.Option("--context", help="Context to use instead of the kubeconfig's current one.")
+    ] = None,
+    lease: Annotated[
+        str, typer.Option("--scheduler-lease", help="Lease of the scheduler to ask; each shard has its own.")
+    ] = names.SCHEDULER_NAME,
+    system_namespace: Annotated[str, typer.Option(help="Namespace of the installation.")] = names.NAMESPACE,
+    tls_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with ca.crt, tls.crt and tls.key, where the scheduler wants TLS."),
+    ] = None,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_tell_version),
+    ] = False,
+) -> None:
+    """A GPU scheduler for Kubernetes: look at it, ask it, run it, try it in a box."""
+    context.obj = Target(
+        kubeconfig=kubeconfig, context=kube_context, lease=lease, namespace=system_namespace, tls_dir=tls_dir
+    )
+
+
+def ask(question: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Run a question to its end; what fails is told in one line, with exit status 1."""
+    from kai.kube.errors import KubeError, NotFound
+    from kai.wire.errors import WireError
+
+    async def run() -> Answer:
+        return await question()
+
+    try:
+        return asyncio.run(run())
+    except NotFound as error:
+        if error.reason != "NotFound" or not error.details.get("name"):
+            raise fail(f"{error}; are the custom resources of the chart's crds/ folder installed?") from error
+        raise fail(str(error)) from error
+    except (KubeError, WireError) as error:
+        raise fail(str(error)) from error

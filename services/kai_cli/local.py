@@ -1,0 +1,305 @@
+"""``kai local``: an embedded cluster on this machine, for trying things out and for tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kai.local.cluster import ClusterOptions, take_down
+from kai.local.kubeconfig import KubeconfigError
+from kai.local.progress import for_stream, replay
+from kai.local.state import (
+    DEFAULT_NAME,
+    ClusterError,
+    ClusterFiles,
+    ClusterRecord,
+    ProcessRecord,
+    known_clusters,
+)
+from kai.local.suite import SERVICES
+from kai.local.up import command_line
+from kai.model import quantity
+from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
+from kai_cli.views.amounts import count
+
+if TYPE_CHECKING:
+    import psutil
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A cluster in a box: API server, simulated nodes, Redis and all services, on this machine.",
+)
+
+NameOption = Annotated[str, typer.Option("--name", help="Which cluster; any number run side by side.")]
+
+
+def _quantity(text: str) -> str:
+    """Refuse what is not a Kubernetes quantity while nothing has been started."""
+    try:
+        quantity.parse(text)
+    except quantity.InvalidQuantity as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
+
+
+@app.command()
+def up(
+    *,
+    name: NameOption = DEFAULT_NAME,
+    nodes: Annotated[int, typer.Option(min=0, help="Simulated nodes.")] = 2,
+    gpus_per_node: Annotated[int, typer.Option(min=0, help="GPUs of each node.")] = 8,
+    binders: Annotated[int, typer.Option(min=1, help="Binder processes.")] = 1,
+    cpus_per_node: Annotated[int, typer.Option("--cpus", min=1, help="CPU cores of each node.")] = 64,
+    memory_per_node: Annotated[
+        str, typer.Option("--memory", callback=_quantity, help="Memory of each node.")
+    ] = "512Gi",
+    gpu_memory: Annotated[int, typer.Option(min=1, help="MiB of memory of each GPU.")] = 81559,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Write this kubeconfig and leave the user's own alone.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the API server; 0 takes a free one.")] = 0,
+    webhooks: Annotated[bool, typer.Option(help="Have admission look at pods, queues and groups.")] = True,
+    services: Annotated[bool, typer.Option(help="Run the services; without, use `kai run`.")] = True,
+    real: Annotated[
+        bool, typer.Option("--real", help="etcd, kube-apiserver and KWOK instead of our own API server.")
+    ] = False,
+    chart: Annotated[
+        bool, typer.Option("--chart", help="Have helm install the chart, its roles in force.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when it is up.")] = False,
+) -> None:
+    """Bring a cluster up and make it the current context; Ctrl-C or `kai local down` ends it."""
+    options = ClusterOptions(
+        name=name,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        cpus_per_node=cpus_per_node,
+        memory_per_node=memory_per_node,
+        gpu_memory_mib=gpu_memory,
+        binders=binders,
+        port=port,
+        kubeconfig=None if kubeconfig is None else kubeconfig.absolute(),
+        webhooks=webhooks and services,
+        services=tuple(SERVICES) if services else (),
+        real=real,
+        chart=chart,
+    )
+    _files(name)
+    if detach:
+        raise typer.Exit(_start_detached(options))
+    sys.stdout.flush()
+    command = command_line(options)
+    os.execv(command[0], command)  # noqa: S606
+
+
+@app.command()
+def down(*, name: NameOption = DEFAULT_NAME) -> None:
+    """End a cluster and remove all that it has left."""
+    try:
+        found = take_down(_files(name))
+    except (ClusterError, KubeconfigError) as error:
+        raise fail(str(error)) from error
+    if not found:
+        raise fail(f"there is no cluster {name!r}{_others()}")
+    typer.echo(f"Cluster {name!r} is gone.")
+
+
+@app.command()
+def status(*, name: NameOption = DEFAULT_NAME, output: FormatOption = Format.TABLE) -> None:
+    """Show the processes of a cluster; status 0 if it is up."""
+    record = _record(name)
+    if output is Format.TABLE:
+        _print_status(record)
+    else:
+        document(_status_document(record), output)
+    if _phase(record) != "ready":
+        raise typer.Exit(1)
+
+
+@app.command()
+def logs(
+    service: Annotated[str, typer.Argument(help="A service, as `kai local status` calls it.")],
+    *,
+    name: NameOption = DEFAULT_NAME,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is written.")] = False,
+    lines: Annotated[int, typer.Option("--tail", "-n", help="Only so many last lines; -1 is all.")] = -1,
+) -> None:
+    """Print what a process of a cluster has logged."""
+    _record(name)
+    folder = _files(name).logs
+    log = folder / f"{service}.log"
+    if "/" in service or not log.exists():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.log")))
+        raise fail(f"there is no log of {service!r}; there are {known}")
+    try:
+        for part in _read_log(log, lines=lines, follow=follow):
+            typer.echo(part, nl=False)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _start_detached(options: ClusterOptions) -> int:
+    """Start the cluster's process, show its progress, and return when it is up or has failed."""
+    progress = for_stream(sys.stdout)
+    process = subprocess.Popen(
+        command_line(options, detached=True),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            replay(line, progress)
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        return 130
+    record = _files(options.name).read()
+    if record is not None and record.phase == "ready" and record.supervisor.pid == process.pid:
+        return 0
+    return process.wait() or 1
+
+
+def _files(name: str) -> ClusterFiles:
+    try:
+        return ClusterFiles.of(name)
+    except ClusterError as error:
+        raise fail(str(error), status=2) from error
+
+
+def _record(name: str) -> ClusterRecord:
+    try:
+        record = _files(name).read()
+    except ClusterError as error:
+        raise fail(str(error)) from error
+    if record is None:
+        raise fail(f"there is no cluster {name!r}{_others()}")
+    return record
+
+
+def _others() -> str:
+    names = ", ".join(files.name for files in known_clusters())
+    return f"; there are {names}" if names else "; start one with `kai local up`"
+
+
+def _phase(record: ClusterRecord) -> str:
+    """What it said last, unless its process is gone."""
+    identity = record.supervisor.identity
+    if record.phase == "lost":
+        return record.phase
+    return record.phase if identity is not None and identity.alive else "dead"
+
+
+def _print_status(record: ClusterRecord) -> None:
+    context = record.kubeconfig.context if record.kubeconfig else "-"
+    size = f"{count(record.nodes, 'node')} x {count(record.gpus_per_node, 'GPU')}"
+    typer.echo(f"Cluster {record.name!r} is {_phase(record)}: {size}, {record.server}, context {context}")
+    headings = [
+        Column("PROCESS"),
+        Column("STATE"),
+        Column("PID", number=True),
+        Column("RESTARTS", number=True),
+        Column("MEMORY", number=True),
+        Column("CPU TIME", number=True),
+        Column("ADDRESS"),
+    ]
+    processes = _processes(record)
+    rows = [
+        [
+            process["name"],
+            process["state"],
+            str(process["pid"] or "-"),
+            str(process["restarts"]),
+            f"{process['memoryBytes'] / 2**20:.0f} MiB",
+            f"{process['cpuSeconds']:.1f} s",
+            process["address"] or "-",
+        ]
+        for process in processes
+    ]
+    memory, cpu = _total(processes)
+    rows.append(["total", "", "", "", f"{memory / 2**20:.0f} MiB", f"{cpu:.1f} s", ""])
+    emit(table(headings, rows))
+
+
+def _total(processes: list[dict[str, Any]]) -> tuple[int, float]:
+    """Bytes and CPU seconds of all together."""
+    cpu = sum(process["cpuSeconds"] for process in processes)
+    return sum(process["memoryBytes"] for process in processes), round(cpu, 2)
+
+
+def _status_document(record: ClusterRecord) -> dict[str, Any]:
+    processes = _processes(record)
+    memory, cpu = _total(processes)
+    return {
+        "name": record.name,
+        "phase": _phase(record),
+        "server": record.server,
+        "context": record.kubeconfig.context if record.kubeconfig else None,
+        "nodes": record.nodes,
+        "gpusPerNode": record.gpus_per_node,
+        "memoryBytes": memory,
+        "cpuSeconds": cpu,
+        "processes": processes,
+    }
+
+
+def _processes(record: ClusterRecord) -> list[dict[str, Any]]:
+    return [_process(process) for process in [record.supervisor, *record.processes]]
+
+
+def _process(process: ProcessRecord) -> dict[str, Any]:
+    import psutil
+
+    memory, cpu, identity = 0, 0.0, process.identity
+    alive = identity is not None and identity.alive
+    if alive:
+        try:
+            running = psutil.Process(process.pid)
+            memory, times = _memory(running), running.cpu_times()
+            cpu = times.user + times.system
+        except psutil.Error:
+            alive = False
+    return {
+        "name": process.name,
+        "state": process.state if alive or not process.pid else "dead",
+        "pid": process.pid,
+        "restarts": process.restarts,
+        "memoryBytes": memory,
+        "cpuSeconds": round(cpu, 2),
+        "address": process.address,
+    }
+
+
+def _memory(process: psutil.Process) -> int:
+    """Bytes; what is shared with other processes counts by its part, where the platform tells that."""
+    import psutil
+
+    try:
+        full = process.memory_full_info()
+    except psutil.AccessDenied:
+        return int(process.memory_info().rss)
+    return int(getattr(full, "pss", full.rss))
+
+
+def _read_log(log: Path, *, lines: int, follow: bool) -> Iterator[str]:
+    """The text of a log, and what is added to it until its cluster is gone."""
+    with log.open(errors="replace") as file:
+        text = file.read()
+        yield text if lines < 0 else "".join(text.splitlines(keepends=True)[-lines or len(text) :])
+        while follow and log.exists():
+            more = file.read()
+            if more:
+                yield more
+            else:
+                time.sleep(0.2)

@@ -1,0 +1,63 @@
+"""``kai run``: the services as processes in the foreground, for whatever cluster the kubeconfig names."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Annotated
+
+import typer
+
+from kai.local.suite import UnknownService, choose
+from kai_cli.connection import Target
+from kai_cli.output import fail
+
+_ADDRESS = re.compile(r"[^:]*:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
+
+
+def run(
+    context: typer.Context,
+    services: Annotated[
+        list[str] | None, typer.Argument(metavar="[SERVICE]...", help="Which; all if none is named.")
+    ] = None,
+    *,
+    binders: Annotated[int, typer.Option(min=1, help="Binder processes.")] = 1,
+    redis: Annotated[
+        str, typer.Option(help="URL of a Redis; `none` does without. Default: one of their own.")
+    ] = "",
+    health_listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Answer /readyz of all together here.")
+    ] = "",
+    webhooks: Annotated[
+        bool, typer.Option("--webhooks/--no-webhooks", help="Have an API server on loopback call ours.")
+    ] = False,
+    install: Annotated[
+        bool, typer.Option("--install", help="First put in CRDs, namespaces, classes and queues.")
+    ] = False,
+) -> None:
+    """Run the services against the cluster of the kubeconfig; Ctrl-C drains and ends them."""
+    from kai.local.run import RunOptions, command_line
+
+    target = Target.of(context)
+    try:
+        chosen = choose(services or ())
+    except UnknownService as error:
+        raise fail(str(error), status=2) from error
+    if health_listen and not _ADDRESS.fullmatch(health_listen):
+        raise fail(
+            f"--health-listen {health_listen!r} is not HOST:PORT, for example 127.0.0.1:8081", status=2
+        )
+    options = RunOptions(
+        services=chosen,
+        binders=binders,
+        redis_url=redis,
+        health_listen=health_listen,
+        kubeconfig="" if target.kubeconfig is None else str(target.kubeconfig.absolute()),
+        context=target.context or "",
+        webhooks=webhooks,
+        install=install,
+    )
+    sys.stdout.flush()
+    command = command_line(options)
+    os.execv(command[0], command)  # noqa: S606

@@ -1,0 +1,83 @@
+"""``kai snapshot``: the whole input of a running scheduler, as a file for ``kai replay``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import aiohttp
+import typer
+
+from kai.local.state import DEFAULT_NAME, ClusterError, ClusterFiles
+from kai_cli.output import fail
+
+#: Lists of large clusters take their time.
+_DEADLINE_SECONDS: Final = 300.0
+_FORWARD: Final = (
+    "a scheduler gives its snapshot only on its own loopback; forward the port with "
+    "`kubectl -n kai-scheduler port-forward deploy/scheduler 8081`, then use --address 127.0.0.1:8081"
+)
+
+
+def snapshot(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")] = Path(
+        "snapshot.zip"
+    ),
+    address: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="The scheduler's --plugin-server-port, forwarded or local."),
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Without --address: the cluster of `kai local` to ask.")
+    ] = DEFAULT_NAME,
+) -> None:
+    """Write what the scheduler's decisions depend on to a file; `kai replay` decides from it.
+
+    The file holds all pods, nodes, queues, pod groups and claims of the cluster, so treat it accordingly.
+    """
+    where = address or _local(name)
+    try:
+        data = asyncio.run(_get(f"http://{where}/get-snapshot"))
+    except aiohttp.ClientResponseError as error:
+        raise fail(f"{where} answers {error.status} to /get-snapshot; is it a scheduler?") from error
+    except (aiohttp.ClientError, ValueError, TimeoutError) as error:
+        raise fail(f"no scheduler answers at {where}: {error}; {_FORWARD}") from error
+    try:
+        _write(output, data)
+    except OSError as error:
+        raise fail(f"{output}: {error.strerror}") from error
+    typer.echo(f"{output}: {len(data) / 2**20:.1f} MiB; look at it with `kai replay {output}`", err=True)
+
+
+async def _get(url: str) -> bytes:
+    timeout = aiohttp.ClientTimeout(total=_DEADLINE_SECONDS, sock_connect=5)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session,
+        session.get(url) as answer,
+    ):
+        return await answer.read()
+
+
+def _local(name: str) -> str:
+    """Where the scheduler of a cluster on this machine serves snapshots."""
+    try:
+        record = ClusterFiles.of(name).read()
+    except ClusterError as error:
+        raise fail(str(error)) from error
+    found = None if record is None else next((each for each in record.processes if each.debug_address), None)
+    if found is None:
+        raise fail(f"there is no cluster {name!r} with a scheduler on this machine; elsewhere, {_FORWARD}")
+    return found.debug_address
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Readable by us only: pods may carry in their environment what others should not see."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    fresh.replace(path)

@@ -1,0 +1,1 @@
+"""What the command line shows, as pure functions of API objects."""

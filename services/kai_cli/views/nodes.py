@@ -1,0 +1,151 @@
+"""Nodes with their GPUs and who sits on them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kai.model import names
+from kai.model.objects import Node, Pod
+from kai_cli.output import Column
+from kai_cli.views import amounts
+
+COLUMNS = (
+    Column("NODE"), Column("STATUS"), Column("GPUS", True), Column("USED", True), Column("FREE", True),
+    Column("DEVICES"), Column("WHO", prose=True),
+)  # fmt: skip
+_ENDED = {"Succeeded", "Failed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedDevice:
+    """A GPU that several pods share."""
+
+    group: str
+    portion: float
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeDevices:
+    """Whole GPUs of one pod."""
+
+    pod: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One node. ``used`` counts a shared device by the portion that is given away."""
+
+    name: str
+    status: str
+    gpus: int
+    used: float
+    free: float
+    whole: tuple[WholeDevices, ...]
+    shared: tuple[SharedDevice, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    def cells(self) -> tuple[str, ...]:
+        """As a row of the table; devices are drawn as full, shared and free."""
+        whole = sum(device.count for device in self.whole)
+        free = max(0, self.gpus - whole - len(self.shared))
+        drawn = "●" * whole + "◐" * len(self.shared) + "○" * free
+        who = [f"{one.pod}={one.count}" for one in self.whole]
+        who += [
+            f"[{device.group[:8]} {amounts.number(device.portion)}: {', '.join(device.pods)}]"
+            for device in self.shared
+        ]
+        return (
+            self.name, self.status, str(self.gpus), amounts.number(self.used), amounts.number(self.free),
+            drawn, "  ".join(who),
+        )  # fmt: skip
+
+
+def table_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[NodeRow]:
+    """One row per node, by name."""
+    by_node: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if pod.spec.node_name and pod.status.phase not in _ENDED:
+            by_node[pod.spec.node_name].append(pod)
+    return [
+        _row(node, by_node[node.metadata.name]) for node in sorted(nodes, key=lambda node: node.metadata.name)
+    ]
+
+
+def _row(node: Node, pods: list[Pod]) -> NodeRow:
+    allocatable = node.status.allocatable or {}
+    total = int(
+        sum(amounts.base_units(value) for name, value in allocatable.items() if name.endswith("/gpu"))
+    )
+    memory = amounts.base_units(node.labels.get(names.GPU_MEMORY_LABEL)) if node.labels else 0.0
+    whole: list[WholeDevices] = []
+    portions: defaultdict[str, float] = defaultdict(float)
+    sharers: defaultdict[str, list[str]] = defaultdict(list)
+    for pod in sorted(pods, key=lambda pod: pod.key):
+        if pod.labels.get(names.APP_LABEL) == names.RESERVATION_APP:
+            group = pod.labels.get(names.GPU_GROUP_LABEL)
+            if group:
+                portions[group] += 0.0
+            continue
+        groups = gpu_groups(pod)
+        if groups:
+            for group in groups:
+                portions[group] += _portion(pod, memory)
+                sharers[group].append(pod.key)
+        elif count := whole_gpus(pod):
+            whole.append(WholeDevices(pod=pod.key, count=count))
+    shared = tuple(
+        SharedDevice(group=group, portion=round(portions[group], 4), pods=tuple(sharers[group]))
+        for group in sorted(portions)
+    )
+    used = sum(one.count for one in whole) + sum(device.portion for device in shared)
+    return NodeRow(
+        name=node.metadata.name,
+        status=_status(node),
+        gpus=total,
+        used=round(used, 4),
+        free=round(total - used, 4),
+        whole=tuple(whole),
+        shared=shared,
+    )
+
+
+def gpu_groups(pod: Pod) -> list[str]:
+    """The shared devices that a pod sits on."""
+    found = {value for key, value in pod.labels.items() if key.startswith(names.MULTI_GPU_GROUP_PREFIX)}
+    if single := pod.labels.get(names.GPU_GROUP_LABEL):
+        found.add(single)
+    return sorted(found)
+
+
+def whole_gpus(pod: Pod) -> int:
+    """Whole GPUs that a pod's containers ask for."""
+    return int(
+        sum(
+            amounts.base_units(value)
+            for container in pod.spec.containers
+            for name, value in ((container.resources and container.resources.requests) or {}).items()
+            if name in (names.NVIDIA_GPU, names.AMD_GPU)
+        )
+    )
+
+
+def _portion(pod: Pod, node_memory_mib: float) -> float:
+    if fraction := pod.annotations.get(names.GPU_FRACTION):
+        return float(fraction)
+    if (size := pod.annotations.get(names.GPU_MEMORY)) and node_memory_mib:
+        return float(size) / node_memory_mib
+    return 0.0
+
+
+def _status(node: Node) -> str:
+    ready = next((c.status for c in node.status.conditions or () if c.type == "Ready"), "Unknown")
+    status = "Ready" if ready == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if node.spec.unschedulable else status

@@ -1,0 +1,144 @@
+"""The queue tree with quota, fair share and what is allocated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kai.model.decisions import QueueShare
+from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
+from kai_cli.output import Column
+from kai_cli.views import amounts
+
+COLUMNS = (
+    Column("QUEUE"), Column("GPU QUOTA", True), Column("GPU LIMIT", True), Column("FAIR SHARE", True),
+    Column("ALLOCATED", True), Column("REQUESTED", True), Column("GPU WEIGHT", True, wide=True),
+    Column("PRIORITY", True, wide=True), Column("CPU ALLOCATED", True, wide=True),
+    Column("MEMORY ALLOCATED", True, wide=True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """One resource of a queue in base units (GPU devices, cores, bytes); -1 is unlimited."""
+
+    quota: float
+    limit: float
+    over_quota_weight: float
+    allocated: float
+    requested: float
+    #: None where the scheduler could not be asked.
+    fair_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """One queue; depth 0 is a top queue."""
+
+    name: str
+    parent: str
+    depth: int
+    #: The parent is named but does not exist: nothing here is ever scheduled.
+    orphan: bool
+    priority: int
+    gpu: Amounts
+    cpu: Amounts
+    memory: Amounts
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    def cells(self) -> tuple[str, ...]:
+        """As a row of the table."""
+        share = self.gpu.fair_share
+        return (
+            "  " * self.depth
+            + self.name
+            + (f"  (parent {self.parent} does not exist)" if self.orphan else ""),
+            amounts.gpus(self.gpu.quota),
+            amounts.gpus(self.gpu.limit),
+            "?" if share is None else amounts.gpus(share),
+            amounts.gpus(self.gpu.allocated),
+            amounts.gpus(self.gpu.requested),
+            amounts.number(self.gpu.over_quota_weight),
+            str(self.priority),
+            amounts.cores(self.cpu.allocated * 1000),
+            amounts.gibibytes(self.memory.allocated),
+        )
+
+
+def tree(queues: Iterable[Queue], shares: Mapping[str, QueueShare]) -> list[QueueRow]:
+    """Queues in tree order, siblings by name. A cycle of parents is listed flat, as orphans are."""
+    by_name = {queue.metadata.name: queue for queue in queues}
+    children: defaultdict[str, list[str]] = defaultdict(list)
+    for name in sorted(by_name):
+        children[by_name[name].spec.parent_queue].append(name)
+    rows: list[QueueRow] = []
+    seen: set[str] = set()
+
+    def visit(name: str, depth: int, *, orphan: bool) -> None:
+        if name in seen:
+            return
+        seen.add(name)
+        rows.append(_row(by_name[name], shares.get(name), depth=depth, orphan=orphan))
+        for child in children[name]:
+            visit(child, depth + 1, orphan=False)
+
+    for top in children[""]:
+        visit(top, 0, orphan=False)
+    for name in sorted(by_name):
+        if by_name[name].spec.parent_queue not in by_name:
+            visit(name, 0, orphan=True)
+    for name in sorted(by_name.keys() - seen):
+        visit(name, 0, orphan=True)
+    return rows
+
+
+#: Index in a share's triples, and what one of its units is in base units.
+_CPU, _MEMORY, _GPU = (0, 1e-3), (1, 1.0), (2, 1.0)
+
+
+def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) -> QueueRow:
+    resources = queue.spec.resources or QueueResources()
+    status = queue.status or QueueStatus()
+    held, wanted = status.allocated or {}, status.requested or {}
+
+    def amounts_of(
+        spec: QueueResource, unit: float, is_it: Callable[[str], bool], triple: tuple[int, float]
+    ) -> Amounts:
+        quota, limit = (_scaled(value, unit) for value in (spec.quota, spec.limit))
+        index, share_unit = triple
+        if share is None:
+            allocated, requested = _sum(held, is_it), _sum(wanted, is_it)
+        else:
+            allocated, requested = (share.allocated[index] * share_unit, share.requested[index] * share_unit)
+        return Amounts(
+            quota=quota,
+            limit=limit,
+            over_quota_weight=spec.over_quota_weight,
+            allocated=allocated,
+            requested=requested,
+            fair_share=None if share is None else _scaled(share.fair_share[index], share_unit),
+        )
+
+    return QueueRow(
+        name=queue.metadata.name,
+        parent=queue.spec.parent_queue,
+        depth=depth,
+        orphan=orphan,
+        priority=100 if queue.spec.priority is None else queue.spec.priority,
+        gpu=amounts_of(resources.gpu, 1.0, lambda name: name.endswith("/gpu"), _GPU),
+        cpu=amounts_of(resources.cpu, 1e-3, "cpu".__eq__, _CPU),
+        memory=amounts_of(resources.memory, 1e6, "memory".__eq__, _MEMORY),
+    )
+
+
+def _scaled(value: float, unit: float) -> float:
+    return value if value == amounts.UNLIMITED else value * unit
+
+
+def _sum(resources: ResourceList, is_it: Callable[[str], bool]) -> float:
+    return sum(amounts.base_units(value) for name, value in resources.items() if is_it(name))

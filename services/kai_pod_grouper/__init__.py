@@ -1,0 +1,1 @@
+"""Groups pods into PodGroups by the workload that owns them."""

@@ -1,0 +1,1 @@
+"""Grouping in a cluster: watches, reads and writes."""

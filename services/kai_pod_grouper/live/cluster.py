@@ -1,0 +1,202 @@
+"""The live cluster as the rules see it: what is watched costs nothing, owners cost a read each."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from kai.kube.client import KubeClient
+from kai.kube.reflector import Reflector
+from kai.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
+from kai.kube.store import Store
+from kai.model.objects import ApiObject, Json, PodGroup, PriorityClass
+from kai_pod_grouper.grouping import type_defaults
+from kai_pod_grouper.grouping.cluster import KARTA_LABELS
+from kai_pod_grouper.grouping.type_defaults import TypeDefaults
+from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
+from kai_pod_grouper.objects.documents import Document, ObjectRef
+from kai_pod_grouper.objects.pods import Pod, pod_document
+from kai_pod_grouper.settings import PodGrouperSettings, parse_labels
+from kai_pod_grouper.workloads.knative import REVISION_LABEL
+from kai_pod_grouper.workloads.kubeflow import JOB_NAME_LABEL
+
+#: Labels by which rules look for other pods of a workload.
+_INDEXED: Final = (REVISION_LABEL, JOB_NAME_LABEL)
+_BY_LABEL: Final = "label"
+_BY_UID: Final = "uid in the name"
+_UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+log = structlog.get_logger()
+
+
+class ConfigMap(ApiObject):
+    """core/v1 ConfigMap."""
+
+    data: dict[str, str] | None = None
+
+
+def _label_values(pod: Pod) -> Iterable[str]:
+    return [f"{pod.metadata.namespace}/{key}={pod.labels[key]}" for key in _INDEXED if key in pod.labels]
+
+
+def _uids_in_name(group: PodGroup) -> Iterable[str]:
+    return [f"{group.metadata.namespace}/{uid}" for uid in _UID.findall(group.metadata.name)]
+
+
+class Watches:
+    """What is followed: pods of our scheduler, pod groups, priority classes, and what is configured."""
+
+    def __init__(self, client: KubeClient, settings: PodGrouperSettings) -> None:
+        self.pods: Store[Pod] = Store(indexes={_BY_LABEL: _label_values})
+        self.pod_groups: Store[PodGroup] = Store(indexes={_BY_UID: _uids_in_name})
+        self.defaults = TypeDefaults()
+        self._priority_classes: Store[PriorityClass] = Store()
+        self._namespaces: Store[ApiObject] = Store()
+        self._wanted_namespace = parse_labels(settings.namespace_label_selector)
+        self._running: list[tuple[Reflector[Any], Store[Any]]] = [
+            (self._pods(client, settings), self.pods),
+            (Reflector(client, POD_GROUPS, PodGroup), self.pod_groups),
+            (Reflector(client, PRIORITY_CLASSES, PriorityClass), self._priority_classes),
+        ]
+        if self._wanted_namespace:
+            self._running.append((Reflector(client, NAMESPACES, ApiObject), self._namespaces))
+        name = settings.default_priorities_configmap_name
+        namespace = settings.default_priorities_configmap_namespace
+        if name and namespace:
+            config_maps: Store[ConfigMap] = Store()
+            config_maps.listen(self._read_defaults)
+            field = f"metadata.name={name}"
+            reflector = Reflector(client, CONFIG_MAPS, ConfigMap, namespace=namespace, field_selector=field)
+            self._running.append((reflector, config_maps))
+
+    @staticmethod
+    def _pods(client: KubeClient, settings: PodGrouperSettings) -> Reflector[Pod]:
+        return Reflector(
+            client,
+            PODS,
+            Pod,
+            field_selector=f"spec.schedulerName={settings.scheduler_name}",
+            label_selector=settings.pod_label_selector,
+        )
+
+    async def run(self) -> None:
+        """Follow everything until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector, store in self._running:
+                group.create_task(reflector.run(store), name=f"watch {reflector.resource.plural}")
+
+    async def wait_until_synced(self) -> None:
+        """Wait until each watch has told all that exists."""
+        for reflector, _ in self._running:
+            await reflector.synced.wait()
+
+    @property
+    def synced(self) -> bool:
+        """Whether each watch has told all that exists."""
+        return all(reflector.synced.is_set() for reflector, _ in self._running)
+
+    def covers(self, namespace: str) -> bool:
+        """Whether pods of the namespace are ours; those of one that we cannot see are not."""
+        if not self._wanted_namespace:
+            return True
+        found = self._namespaces.get(namespace)
+        return found is not None and self._wanted_namespace.items() <= found.labels.items()
+
+    def has_priority_class(self, name: str) -> bool:
+        """Whether the class exists."""
+        return name in self._priority_classes
+
+    def _read_defaults(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
+        types = (new.data or {}).get("types") if new is not None else None
+        try:
+            self.defaults = type_defaults.parse(types) if types is not None else TypeDefaults()
+        except ValueError as error:
+            self.defaults = TypeDefaults()
+            log.warning("defaults by kind ignored, key types must be a JSON list", error=str(error))
+
+
+class LiveCluster:
+    """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`.
+
+    ``max_age``: how old an owner may be, in seconds.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        watches: Watches,
+        owners: OwnerCache,
+        *,
+        existing: Callable[[str], PodGroup | None],
+        max_age: float = FRESH_SECONDS,
+    ) -> None:
+        self._client = client
+        self._watches = watches
+        self._owners = owners
+        self._existing = existing
+        self._max_age = max_age
+        self._definitions: dict[tuple[str, str, str], tuple[float, list[Document]]] = {}
+
+    def impatient(self) -> LiveCluster:
+        """The same cluster, for trying again: owners are read anew."""
+        return LiveCluster(
+            self._client, self._watches, self._owners, existing=self._existing, max_age=IMPATIENT_SECONDS
+        )
+
+    async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Document:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        if ref.kind == "Pod" and ref.api_version == "v1":
+            pod = self._watches.pods.get(f"{ref.namespace}/{ref.name}")
+            if pod is not None:
+                return pod_document(pod)
+        return await self._owners.get(ref, max_age=IMPATIENT_SECONDS if fresh else self._max_age)
+
+    async def pod_body(self, pod: Pod) -> Json:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        return await self._client.get(PODS, pod.metadata.name, namespace=pod.metadata.namespace)
+
+    async def definitions(self, owner: Document) -> Iterable[Document]:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        wanted = (owner.group, owner.version, owner.kind)
+        now = asyncio.get_running_loop().time()
+        read_at, found = self._definitions.get(wanted, (now - 2 * FRESH_SECONDS, []))
+        if now - read_at > self._max_age:
+            found = await self._read_definitions(wanted)
+            self._definitions[wanted] = (now, found)
+        return found
+
+    def pods(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Pod]:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        key = next(key for key in _INDEXED if key in labels)
+        found = self._watches.pods.by_index(_BY_LABEL, f"{namespace}/{key}={labels[key]}")
+        return [pod for pod in found if labels.items() <= pod.labels.items()]
+
+    def pod_group(self, namespace: str, name: str) -> PodGroup | None:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        return self._existing(f"{namespace}/{name}")
+
+    def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        return self._watches.pod_groups.by_index(_BY_UID, f"{namespace}/{uid}")
+
+    def has_priority_class(self, name: str) -> bool:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        return self._watches.has_priority_class(name)
+
+    def type_defaults(self) -> TypeDefaults:
+        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        return self._watches.defaults
+
+    async def _read_definitions(self, wanted: tuple[str, str, str]) -> list[Document]:
+        resource = await self._client.discover("run.ai/v1alpha1", "Karta", max_age=FRESH_SECONDS)
+        if resource is None:
+            return []
+        selector = ",".join(f"{key}={value}" for key, value in zip(KARTA_LABELS, wanted, strict=True))
+        bodies = await self._client.list(resource, label_selector=selector)
+        return [
+            Document.of_body({"apiVersion": "run.ai/v1alpha1", "kind": "Karta"} | body) for body in bodies
+        ]

@@ -1,0 +1,271 @@
+"""Groups each workload once: the pods of one direct owner are one piece of work, however many there are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from kai.kube import errors as kube
+from kai.kube.backoff import Backoff
+from kai.kube.events import EventRecorder, reference
+from kai.kube.resources import PODS
+from kai.kube.workqueue import QueueMetrics, WorkQueue
+from kai.model import names
+from kai.model.objects import PodGroup
+from kai_pod_grouper.errors import GroupingError
+from kai_pod_grouper.grouper import EXTERNAL, LeftAlone, Membership, group_pod
+from kai_pod_grouper.live.cluster import LiveCluster, Watches
+from kai_pod_grouper.live.owner_cache import IMPATIENT_SECONDS
+from kai_pod_grouper.live.writer import Writer
+from kai_pod_grouper.objects.pods import Pod
+from kai_pod_grouper.options import GroupingOptions
+
+REASON: Final = "PodGrouperWarning"
+_FIRST_RETRY_SECONDS: Final = 1.0
+_LONGEST_RETRY_SECONDS: Final = 60.0
+_SECOND_LOOK_SECONDS: Final = 1.5 * IMPATIENT_SECONDS
+_REMEMBERED_NOTES: Final = 10_000
+#: What others write on pods and no rule reads.
+_NOT_OURS_TO_READ: Final = frozenset(
+    {
+        names.RECEIVED_RESOURCE_TYPE,
+        names.SHARED_GPU_CONFIGMAP,
+        names.NUMA_PREDICTED,
+        names.NUMA_OBSERVED,
+        names.GPU_GROUP_LABEL,
+    }
+)
+
+log = structlog.get_logger()
+
+#: Namespace and the uid of the direct owner, or of the pod if it has none.
+WorkloadKey = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A group that a pass found, and the pods to be made its members."""
+
+    pod_group: PodGroup
+    members: list[tuple[Pod, str]] = field(default_factory=list)
+
+
+class Reconciler:
+    """Turns changes of pods into groups. Does nothing before :meth:`run`."""
+
+    def __init__(
+        self,
+        *,
+        watches: Watches,
+        cluster: LiveCluster,
+        writer: Writer,
+        events: EventRecorder,
+        options: GroupingOptions,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        registry = registry or CollectorRegistry()
+        self._watches = watches
+        self._cluster = cluster
+        self._retrying = cluster.impatient()
+        self._writer = writer
+        self._events = events
+        self._options = options
+        self._queue: WorkQueue[WorkloadKey] = WorkQueue("workloads", metrics=QueueMetrics(registry))
+        self._dirty: dict[WorkloadKey, dict[str, None]] = {}
+        self._backoffs: dict[WorkloadKey, Backoff] = {}
+        self._failing: set[str] = set()
+        self._noted: dict[str, None] = {}
+        #: How many pods have been looked at, however it ended.
+        self.looks = 0
+        #: Pods to be looked at again once they have a node.
+        self._awaiting_node: set[str] = set()
+        #: Pods looked at once more if nothing is heard, since what we read may be a second old.
+        self._unlisted: set[str] = set()
+        self._outcomes = Counter(
+            "kai_podgrouper_pods", "Pods looked at, by what became of them", ("outcome",), registry=registry
+        )
+        watches.pods.listen(self._heard_of_pod)
+
+    async def run(self, *, workers: int) -> None:
+        """Look at every pod, then at each that changes, until cancelled."""
+        for pod in self._watches.pods:
+            self._enqueue(pod)
+        await self._queue.run(self._reconcile, workers=workers)
+
+    async def join(self) -> None:
+        """Wait until nothing is left to do."""
+        await self._queue.join()
+
+    # --- what has to be looked at --------------------------------------------------------------
+    def _heard_of_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            if old is not None:
+                self._forget(old)
+        elif old is None or self._matters(old, new):
+            self._enqueue(new)
+
+    def _matters(self, old: Pod, new: Pod) -> bool:
+        echo = self._writer.is_own_echo(old, new)
+        if new.spec.node_name != old.spec.node_name and new.key in self._awaiting_node:
+            return True
+        ignored = _NOT_OURS_TO_READ | ({names.POD_GROUP_ANNOTATION, names.SUBGROUP_LABEL} if echo else set())
+        return (
+            _differ(old.labels, new.labels, ignored)
+            or _differ(old.annotations, new.annotations, ignored)
+            or old.metadata.owner_references != new.metadata.owner_references
+            # Controllers open the gate when all that belongs to the pod exists.
+            or old.spec.scheduling_gates != new.spec.scheduling_gates
+        )
+
+    def _enqueue(self, pod: Pod) -> None:
+        key = _workload_of(pod)
+        self._unlisted.discard(pod.key)
+        self._mark(key, (pod,))
+        self._queue.add(key)
+
+    def _mark(self, key: WorkloadKey, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._dirty.setdefault(key, {})[pod.key] = None
+
+    def _forget(self, pod: Pod) -> None:
+        self._writer.forget_pod(pod.key)
+        self._failing.discard(pod.key)
+        self._awaiting_node.discard(pod.key)
+        self._unlisted.discard(pod.key)
+
+    # --- looking at it -------------------------------------------------------------------------
+    async def _reconcile(self, key: WorkloadKey) -> float | None:
+        """1. Decide for each pod. 2. Write each group once. 3. Make pods members. Seconds until a retry."""
+        pods = self._take(key)
+        failed: list[Pod] = []
+        again: list[Pod] = []
+        wanted: dict[str, _Wanted] = {}
+        try:
+            for pod in pods:
+                membership = await self._decide(pod, failed, again)
+                if membership is not None:
+                    group = wanted.setdefault(membership.pod_group.key, _Wanted(membership.pod_group))
+                    group.pod_group = membership.pod_group
+                    group.members.append((pod, membership.sub_group))
+            for group in wanted.values():
+                await self._write(group, failed)
+        except BaseException:
+            self._mark(key, pods)  # a mistake of ours, or the end: the queue tries again
+            raise
+        return self._settle(key, failed, again)
+
+    def _take(self, key: WorkloadKey) -> list[Pod]:
+        """The pods to look at, eldest first, so that what the youngest says counts, also after a restart."""
+        found = (self._watches.pods.get(pod_key) for pod_key in self._dirty.pop(key, ()))
+        pods = [pod for pod in found if pod is not None and self._watches.covers(pod.metadata.namespace)]
+        return sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+
+    async def _decide(self, pod: Pod, failed: list[Pod], again: list[Pod]) -> Membership | None:
+        self.looks += 1
+        cluster = self._retrying if pod.key in self._failing else self._cluster
+        try:
+            outcome = await group_pod(pod, cluster, self._options)
+        except (GroupingError, kube.KubeError) as error:
+            self._fail(pod, error, failed)
+            return None
+        if isinstance(outcome, LeftAlone):
+            self._outcomes.labels("left alone").inc()
+            say = log.info if outcome.reason == EXTERNAL else log.debug
+            say(outcome.reason, pod=pod.key)
+            return None
+        for warning in outcome.warnings:
+            self._events.emit(reference(PODS, pod), "Warning", REASON, warning)
+        self._note(pod, outcome)
+        (self._awaiting_node.add if outcome.depends_on_node else self._awaiting_node.discard)(pod.key)
+        if outcome.unlisted and pod.key not in self._unlisted:
+            self._unlisted.add(pod.key)
+            again.append(pod)
+        else:
+            self._unlisted.discard(pod.key)
+        return outcome
+
+    def _note(self, pod: Pod, membership: Membership) -> None:
+        """Log what was ignored, the same for a whole workload once."""
+        for note in (*membership.notes, membership.walk_note):
+            if note and note not in self._noted:
+                self._noted[note] = None
+                log.info("ignored on grouping", pod=pod.key, note=note)
+        while len(self._noted) > _REMEMBERED_NOTES:
+            del self._noted[next(iter(self._noted))]
+
+    async def _write(self, wanted: _Wanted, failed: list[Pod]) -> None:
+        try:
+            await self._writer.apply(wanted.pod_group)
+        except kube.KubeError as error:
+            for pod, _ in wanted.members:
+                self._fail(pod, error, failed)
+            return
+        name = wanted.pod_group.metadata.name
+        async with asyncio.TaskGroup() as tasks:
+            for pod, sub_group in wanted.members:
+                if self._writer.is_member(pod, name, sub_group):
+                    self._succeed(pod)
+                else:
+                    tasks.create_task(self._assign(pod, name, sub_group, failed))
+
+    async def _assign(self, pod: Pod, group: str, sub_group: str, failed: list[Pod]) -> None:
+        try:
+            await self._writer.assign(pod, group, sub_group)
+        except kube.KubeError as error:
+            self._fail(pod, error, failed)
+        else:
+            self._succeed(pod)
+
+    def _succeed(self, pod: Pod) -> None:
+        self._outcomes.labels("grouped").inc()
+        self._failing.discard(pod.key)
+
+    def _fail(self, pod: Pod, error: Exception, failed: list[Pod]) -> None:
+        self._outcomes.labels("failed").inc()
+        self._failing.add(pod.key)
+        failed.append(pod)
+        if _is_for_the_user(error):
+            self._events.emit(reference(PODS, pod), "Warning", REASON, _text(error))
+
+    def _settle(self, key: WorkloadKey, failed: list[Pod], again: list[Pod]) -> float | None:
+        self._mark(key, (*failed, *again))
+        if not failed:
+            self._backoffs.pop(key, None)
+            return _SECOND_LOOK_SECONDS if again else None
+        backoff = self._backoffs.setdefault(
+            key, Backoff(initial=_FIRST_RETRY_SECONDS, maximum=_LONGEST_RETRY_SECONDS)
+        )
+        delay = backoff.next()
+        log.info("pods not grouped", workload=key, pods=len(failed), retry_seconds=round(delay, 2))
+        return delay
+
+
+def _workload_of(pod: Pod) -> WorkloadKey:
+    owners = pod.metadata.owner_references
+    return pod.metadata.namespace, owners[0].uid if owners else pod.metadata.uid
+
+
+def _differ(old: dict[str, str], new: dict[str, str], ignored: frozenset[str] | set[str]) -> bool:
+    if old == new:
+        return False
+    return any(
+        old.get(key) != new.get(key)
+        for key in old.keys() | new.keys()
+        if key not in ignored and not key.startswith(names.MULTI_GPU_GROUP_PREFIX)
+    )
+
+
+def _is_for_the_user(error: Exception) -> bool:
+    """Conflicts pass, and an API server in trouble is nothing that the pod's owner can mend."""
+    if isinstance(error, kube.KubeError):
+        return isinstance(error, kube.Invalid | kube.Forbidden | kube.BadRequest | kube.NotFound)
+    return True
+
+
+def _text(error: Exception) -> str:
+    return error.message if isinstance(error, kube.ApiError) else str(error)

@@ -1,0 +1,1 @@
+"""What users and controllers wrote, read with care."""

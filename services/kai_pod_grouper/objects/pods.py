@@ -1,0 +1,55 @@
+"""Pods, as far as grouping reads them: a gang of thousands is held in memory at little cost."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kai.model.objects import ApiObject, ApiStruct, Json
+from kai_pod_grouper.errors import InvalidWorkload
+from kai_pod_grouper.objects.documents import Document
+
+
+class PodSpec(ApiStruct):
+    """``spec`` of a pod."""
+
+    scheduler_name: str = ""
+    node_name: str = ""
+    priority_class_name: str = ""
+    scheduling_gates: list[Json] | None = None
+
+
+class Pod(ApiObject):
+    """A pod, without what only its node needs to know."""
+
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+
+
+def decode_pod(body: object) -> Pod:
+    """The typed pod.
+
+    Raises:
+        InvalidWorkload: a field has the wrong type.
+    """
+    document = Document.of_body(body)
+    try:
+        return msgspec.convert(body, Pod)
+    except msgspec.ValidationError as error:
+        raise InvalidWorkload(f"{document.of}: {error}") from error
+
+
+def pod_document(pod: Pod) -> Document:
+    """A pod as an owner: its metadata, no specification."""
+    meta = pod.metadata
+    return Document(
+        of=f"Pod {pod.key}",
+        path="",
+        content={},
+        api_version="v1",
+        kind="Pod",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        labels=pod.labels,
+        annotations=pod.annotations,
+        owners=tuple(meta.owner_references or ()),
+    )

@@ -1,0 +1,1 @@
+"""Grouping of a file of manifests, without a cluster."""

@@ -1,0 +1,82 @@
+"""Manifests as text: a YAML stream of objects and lists of objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import yaml
+
+from kai_pod_grouper.errors import InvalidWorkload
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """Times stay the strings that they are in JSON."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in _Base.yaml_implicit_resolvers.items()
+    }
+
+
+class InvalidManifest(InvalidWorkload):
+    """The text is not YAML, or there is no object in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The objects of a stream, those in lists too, in order; and where it has something else."""
+
+    objects: tuple[dict[str, Any], ...]
+    problems: tuple[str, ...] = ()
+
+
+def read_manifest(text: str) -> Manifest:
+    """Objects are not looked into, beyond that they say their kind.
+
+    Raises:
+        InvalidManifest: not YAML, or nothing in it is an object; the message says where.
+    """
+    try:
+        documents = list(yaml.load_all(text, Loader=_Loader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidManifest(f"manifest is not YAML: {' '.join(str(error).split())}") from error
+    _refuse_circles(documents)
+    parts = [
+        part for number, body in enumerate(documents, start=1) for part in _flat(body, f"document {number}")
+    ]
+    objects = tuple(part for part in parts if isinstance(part, dict))
+    problems = tuple(part for part in parts if isinstance(part, str))
+    if problems and not objects:
+        raise InvalidManifest(problems[0])
+    return Manifest(objects, problems)
+
+
+def _refuse_circles(documents: list[object]) -> None:
+    """An alias inside its own anchor has no end; no JSON can be made of it."""
+    try:
+        json.dumps(documents, default=str, skipkeys=True)
+    except (ValueError, RecursionError) as error:
+        raise InvalidManifest("manifest: a YAML alias stands inside its own anchor; write it out") from error
+
+
+def _flat(document: object, where: str) -> Iterator[dict[str, Any] | str]:
+    """The objects in a document, and words for what is none."""
+    if document is None:
+        return
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        yield f"manifest: {where} is not an object with apiVersion, kind and metadata"
+        return
+    items = document.get("items")
+    if not (document["kind"].endswith("List") and isinstance(items, list)):
+        yield document
+        return
+    for index, item in enumerate(items):
+        if isinstance(item, dict):  # kubectl leaves kind out of the items of a typed list
+            item.setdefault("apiVersion", document.get("apiVersion"))
+            item.setdefault("kind", document["kind"].removesuffix("List"))
+        yield from _flat(item, f"{where}, item {index}")

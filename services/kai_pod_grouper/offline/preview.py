@@ -1,0 +1,115 @@
+"""What a manifest would become, without a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from kai.model import names
+from kai.model.objects import Json, PodGroup
+from kai_pod_grouper.errors import GroupingError
+from kai_pod_grouper.grouper import LeftAlone, Membership, group_pod
+from kai_pod_grouper.grouping.upsert import apply_merge_patch, body_of, pod_group_patch, pod_patch
+from kai_pod_grouper.objects.pods import decode_pod
+from kai_pod_grouper.offline import acceptance
+from kai_pod_grouper.offline.cluster import FileCluster
+from kai_pod_grouper.offline.manifest import Manifest, read_manifest
+from kai_pod_grouper.options import GroupingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PodMembership:
+    """A pod of the manifest. ``pod_group`` is empty if it is left alone or cannot be grouped."""
+
+    namespace: str
+    name: str
+    pod_group: str = ""
+    sub_group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Groups that were made or changed, whole; pods in the manifest's order; warnings as events would be.
+
+    ``notes`` are what a log would say: labels and annotations that were ignored.
+    """
+
+    pod_groups: tuple[Json, ...]
+    pods: tuple[PodMembership, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+async def preview(text: str, options: GroupingOptions, *, defaults: str = "") -> Preview:
+    """Take the objects of a manifest for the cluster and group its pods one after the other.
+
+    Raises:
+        InvalidWorkload: the manifest cannot be read at all. A pod that cannot be grouped is a warning.
+    """
+    return await _Session(read_manifest(text), options, defaults=defaults).run()
+
+
+class _Session:
+    def __init__(self, manifest: Manifest, options: GroupingOptions, *, defaults: str) -> None:
+        self._cluster = cluster = FileCluster(manifest.objects, defaults=defaults)
+        self._options = options
+        self._touched: dict[tuple[str, str], None] = {}
+        self._warnings = [*manifest.problems, *cluster.problems]
+        self._notes = cluster.notes
+
+    async def run(self) -> Preview:
+        pods = [await self._take(namespace, name) for namespace, name in list(self._cluster.pod_bodies)]
+        if not pods:
+            self._notes.append("the file has no pods; add one of each sort, as of kubectl get pods -o yaml")
+        return Preview(
+            pod_groups=tuple(self._cluster.pod_group_bodies[key] for key in self._touched),
+            pods=tuple(pods),
+            warnings=tuple(self._warnings),
+            notes=tuple(dict.fromkeys(self._notes)),
+        )
+
+    async def _take(self, namespace: str, name: str) -> PodMembership:
+        try:
+            pod = decode_pod(self._cluster.pod_bodies[namespace, name])
+            outcome = await group_pod(pod, self._cluster, self._options)
+            if isinstance(outcome, LeftAlone):
+                self._notes.append(f"Pod {namespace}/{name} is left alone: {outcome.reason}")
+                return PodMembership(namespace, name)
+            self._notes += outcome.notes
+            self._warnings += [_about(namespace, name, text) for text in _told(outcome)]
+            self._store(outcome.pod_group)
+        except GroupingError as error:
+            self._warnings.append(_about(namespace, name, str(error)))
+            return PodMembership(namespace, name)
+        group = outcome.pod_group.metadata.name
+        patch = pod_patch(pod, group, outcome.sub_group)
+        if patch:
+            self._cluster.patch_pod(namespace, name, patch)
+        return PodMembership(
+            namespace, name, group, outcome.sub_group or pod.labels.get(names.SUBGROUP_LABEL, "")
+        )
+
+    def _store(self, wanted: PodGroup) -> None:
+        key = (wanted.metadata.namespace, wanted.metadata.name)
+        existing = self._cluster.pod_group(*key)
+        if existing is None:
+            body = body_of(wanted)
+        else:
+            patch = pod_group_patch(existing, wanted, self._options)
+            if patch is None:
+                return
+            body = apply_merge_patch(self._cluster.pod_group_bodies[key], patch)
+        acceptance.check(msgspec.convert(body, PodGroup), updating=existing is not None)
+        self._cluster.pod_group_bodies[key] = body
+        self._touched[key] = None
+
+
+def _told(outcome: Membership) -> tuple[str, ...]:
+    return (*([outcome.walk_note] if outcome.walk_note else []), *outcome.warnings)
+
+
+def _about(namespace: str, name: str, text: str) -> str:
+    """The text with the pod's name in front, unless it begins with that anyway."""
+    pod = f"Pod {namespace}/{name}: "
+    return text if text.startswith(pod) else f"{pod}{text}"

@@ -1,0 +1,48 @@
+"""Which rule groups a pod: by the kind of its top owner."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import replace
+from functools import cache
+
+from kai_pod_grouper import karta, workloads
+from kai_pod_grouper.grouping.draft import GroupDraft
+from kai_pod_grouper.grouping.workload import ANY_VERSION, Kind, Rule, Workload
+from kai_pod_grouper.objects.documents import Document
+
+
+@cache
+def known_kinds() -> dict[tuple[str, str], Kind]:
+    """Every kind that a module of :mod:`kai_pod_grouper.workloads` declares in its ``KINDS``."""
+    table: dict[tuple[str, str], Kind] = {}
+    for module in pkgutil.iter_modules(workloads.__path__):
+        for kind in importlib.import_module(f"{workloads.__name__}.{module.name}").KINDS:
+            if (kind.api_version, kind.kind) in table:
+                raise RuntimeError(f"{kind.kind} of {kind.api_version} is declared twice")
+            table[kind.api_version, kind.kind] = kind
+    return table
+
+
+def exact_rule(owner: Document) -> Rule | None:
+    """The rule of the kind in just this version."""
+    kind = known_kinds().get((owner.api_version, owner.kind))
+    return kind.rule if kind else None
+
+
+async def group(workload: Workload) -> GroupDraft:
+    """Apply the top owner's rule: of its kind and version, of its kind, of a Karta definition, the default.
+
+    Raises:
+        GroupingError: the rule cannot be applied.
+    """
+    top = workload.top
+    rule = exact_rule(top) or exact_rule(replace(top, api_version=f"{top.group}/{ANY_VERSION}"))
+    if rule is not None:
+        return await rule(workload)
+    if workload.options.generic_karta_fallback:
+        draft = await karta.group(workload)
+        if draft is not None:
+            return draft
+    return workload.draft(all_owners=True)

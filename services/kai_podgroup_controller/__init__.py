@@ -1,0 +1,1 @@
+"""Status, conditions and events of PodGroups and their pods; the PodGroup webhook."""

@@ -1,0 +1,113 @@
+"""What a pod group asks for and what it holds: ``status.resourcesStatus``.
+
+Requested are the pods that wait or run, allocated those that were given a node. Charged are the
+requests of regular containers, the parts of GPUs, and GPUs of resource claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from kai.model import names, resource_lists
+from kai.model.objects import Json, PodGroupResources, PriorityClass
+from kai_podgroup_controller.facts import (
+    DEFAULT_PRIORITY,
+    NON_PREEMPTIBLE_PRIORITY,
+    GroupFacts,
+    PodFacts,
+)
+
+_FIELDS = ("allocated", "allocatedNonPreemptible", "requested")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a pod's charge depends on beside the pod."""
+
+    #: Memory in MiB of each GPU of a node; None if unknown.
+    gpu_memory: Callable[[str], Decimal | None]
+    #: Device class and number of GPUs of a claim by key; None if it has none or does not exist (yet).
+    claimed_gpus: Callable[[str], tuple[str, int] | None]
+
+
+def resources_status(
+    pods: Iterable[PodFacts], surroundings: Surroundings, *, preemptible: bool
+) -> PodGroupResources:
+    """The sums over a group's pods. Amounts are capped at int64, nothing is an error."""
+    requested: dict[str, Decimal] = {}
+    allocated: dict[str, Decimal] = {}
+    for pod in pods:
+        if not pod.alive:
+            continue
+        resource_lists.add(requested, pod.requests)
+        resource_lists.add(requested, _requested_share(pod))
+        resource_lists.add(requested, _claims(pod, surroundings))
+        if pod.allocated:
+            resource_lists.add(allocated, pod.requests)
+            resource_lists.add(allocated, _allocated_share(pod, surroundings))
+            resource_lists.add(allocated, _claims(pod, surroundings))
+    held = resource_lists.rendered(allocated)
+    return PodGroupResources(
+        allocated=held,
+        allocated_non_preemptible={} if preemptible else dict(held),
+        requested=resource_lists.rendered(requested),
+    )
+
+
+def is_preemptible(group: GroupFacts, classes: Mapping[str, PriorityClass]) -> bool:
+    """As the group says, else by its priority: a class that does not exist counts as the default one."""
+    if group.preemptibility:
+        return group.preemptibility == "preemptible"
+    known = classes.get(group.priority_class)
+    if known is None:
+        known = next((each for each in classes.values() if each.global_default), None)
+    return (known.value if known is not None else DEFAULT_PRIORITY) < NON_PREEMPTIBLE_PRIORITY
+
+
+def difference(wanted: PodGroupResources, stored: PodGroupResources | None) -> Json | None:
+    """The merge patch of ``resourcesStatus`` that makes ``stored`` say ``wanted``; None if it does.
+
+    Equal amounts written differently are equal, and so are an empty list and none.
+    """
+    stored = stored or PodGroupResources()
+    pairs = (
+        (wanted.allocated, stored.allocated),
+        (wanted.allocated_non_preemptible, stored.allocated_non_preemptible),
+        (wanted.requested, stored.requested),
+    )
+    patch: Json = {}
+    for field, (new, old) in zip(_FIELDS, pairs, strict=True):
+        changes = resource_lists.difference(new or {}, old or {})
+        if changes:
+            patch[field] = changes
+    return patch or None
+
+
+def _requested_share(pod: PodFacts) -> list[tuple[str, Decimal]]:
+    share = pod.share
+    if share is None:
+        return []
+    if share.portion is not None:
+        return [(names.NVIDIA_GPU, share.portion * share.devices)]
+    return [(names.GPU_MEMORY_RESOURCE, Decimal((share.memory_mib or 0) * share.devices))]
+
+
+def _allocated_share(pod: PodFacts, surroundings: Surroundings) -> list[tuple[str, Decimal]]:
+    """In devices. Memory on a node that does not tell how much it has cannot be told in devices."""
+    share = pod.share
+    if share is None or not pod.received_fraction:
+        return []
+    portion = share.portion
+    if portion is None:
+        memory = surroundings.gpu_memory(pod.node)
+        if memory is None:
+            return []
+        portion = Decimal(share.memory_mib or 0) / memory
+    return [(names.NVIDIA_GPU, portion * share.devices)]
+
+
+def _claims(pod: PodFacts, surroundings: Surroundings) -> list[tuple[str, Decimal]]:
+    found = (surroundings.claimed_gpus(claim) for claim in pod.claims)
+    return [(device_class, Decimal(count)) for device_class, count in filter(None, found)]

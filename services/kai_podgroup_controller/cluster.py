@@ -1,0 +1,194 @@
+"""The pod groups and pods that there are, and which of them a change concerns.
+
+Every sink takes changes of a reflector and asks for the concerned pod groups to be looked at. What we
+wrote ourselves is taken in from the answer, so that nothing is written twice while the watch is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+
+from kai.kube.reflector import Change, Removed, Upserted
+from kai.model import duration
+from kai.model.dra import ResourceClaim
+from kai.model.objects import Node, PodGroup, PriorityClass, Queue
+from kai_podgroup_controller.accounting import Surroundings
+from kai_podgroup_controller.facts import (
+    GroupFacts,
+    PodFacts,
+    PodRecord,
+    claimed_gpus,
+    gpu_memory_mib,
+    group_facts,
+    pod_facts,
+)
+
+
+class Cluster:
+    """What the controller knows. ``concern`` is called with the key of every group to be looked at."""
+
+    def __init__(self, *, node_pool_label_key: str, concern: Callable[[str], None]) -> None:
+        self.groups: dict[str, GroupFacts] = {}
+        self.pods: dict[str, PodFacts] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        #: Groups that a predecessor of ours may have told users about.
+        self.inherited: frozenset[str] = frozenset()
+        self._members: dict[str, dict[str, PodFacts]] = {}
+        self._gpu_memory: dict[str, Decimal] = {}
+        self._claims: dict[str, tuple[str, int]] = {}
+        self._claimants: dict[str, set[str]] = {}
+        self._min_runtime_queues: set[str] = set()
+        self._node_pool_label_key = node_pool_label_key
+        self._concern = concern
+        self.surroundings = Surroundings(self._gpu_memory.get, self._claims.get)
+
+    def members(self, group: str) -> Iterable[PodFacts]:
+        """The pods of a group."""
+        return self._members.get(group, {}).values()
+
+    @property
+    def min_runtime_matters(self) -> bool:
+        """Whether some queue protects what started a short time ago."""
+        return bool(self._min_runtime_queues)
+
+    def begin(self) -> None:
+        """Everything that exists has been told: what comes from now on is new."""
+        self.inherited = frozenset(self.groups)
+
+    # --- sinks ---------------------------------------------------------------------------------
+    def group_sink(self, change: Change[PodGroup]) -> None:
+        """Take in a change of a pod group."""
+        if isinstance(change, Upserted):
+            self.take_group(change.obj)
+            self._concern(change.obj.key)
+        elif isinstance(change, Removed):
+            self.groups.pop(change.obj_key, None)
+            self._concern(change.obj_key)
+
+    def pod_sink(self, change: Change[PodRecord]) -> None:
+        """Take in a change of a pod."""
+        if isinstance(change, Upserted):
+            self.take_pod(change.obj)
+        elif isinstance(change, Removed):
+            old = self.pods.pop(change.obj_key, None)
+            if old is not None:
+                self._leave(old)
+
+    def node_sink(self, change: Change[Node]) -> None:
+        """Take in a change of a node; only how much memory its GPUs have matters."""
+        if isinstance(change, Upserted):
+            name, memory = change.obj.metadata.name, gpu_memory_mib(change.obj)
+        elif isinstance(change, Removed):
+            name, memory = change.obj_key, None
+        else:
+            return
+        if self._gpu_memory.get(name) == memory:
+            return
+        if memory is None:
+            del self._gpu_memory[name]
+        else:
+            self._gpu_memory[name] = memory
+        for pod in list(self.pods.values()):
+            if pod.node == name and pod.share is not None and pod.group:
+                self._concern(pod.group)
+
+    def claim_sink(self, change: Change[ResourceClaim]) -> None:
+        """Take in a change of a resource claim."""
+        if isinstance(change, Upserted):
+            key, gpus = change.obj.key, claimed_gpus(change.obj)
+        elif isinstance(change, Removed):
+            key, gpus = change.obj_key, None
+        else:
+            return
+        if self._claims.get(key) == gpus:
+            return
+        if gpus is None:
+            del self._claims[key]
+        else:
+            self._claims[key] = gpus
+        for group in self._claimants.get(key, ()):
+            self._concern(group)
+
+    def priority_class_sink(self, change: Change[PriorityClass]) -> None:
+        """Take in a change of a priority class; all groups that go by their class are concerned."""
+        if isinstance(change, Upserted):
+            self.priority_classes[change.obj.metadata.name] = change.obj
+        elif isinstance(change, Removed):
+            self.priority_classes.pop(change.obj_key, None)
+        else:
+            return
+        for key, group in self.groups.items():
+            if not group.preemptibility:
+                self._concern(key)
+
+    def queue_sink(self, change: Change[Queue]) -> None:
+        """Take in a change of a queue; only whether it sets a minimum runtime matters."""
+        if isinstance(change, Upserted):
+            matters, name = _sets_min_runtime(change.obj), change.obj.metadata.name
+        elif isinstance(change, Removed):
+            matters, name = False, change.obj_key
+        else:
+            return
+        before = self.min_runtime_matters
+        (self._min_runtime_queues.add if matters else self._min_runtime_queues.discard)(name)
+        if self.min_runtime_matters and not before:
+            for key in self.groups:
+                self._concern(key)
+
+    # --- objects -------------------------------------------------------------------------------
+    def take_group(self, group: PodGroup) -> None:
+        """Take in a pod group, unless it is older than what is known."""
+        facts = group_facts(group, node_pool_label_key=self._node_pool_label_key)
+        known = self.groups.get(facts.key)
+        if known is None or known.uid != facts.uid or known.resource_version <= facts.resource_version:
+            self.groups[facts.key] = facts
+
+    def take_pod(self, pod: PodRecord) -> None:
+        """Take in a pod, unless it is older than what is known."""
+        facts = pod_facts(pod)
+        old = self.pods.get(facts.key)
+        if old is not None:
+            if old.uid == facts.uid and old.resource_version > facts.resource_version:
+                return
+            self._leave(old)
+        self.pods[facts.key] = facts
+        self._join(facts)
+
+    def _join(self, pod: PodFacts) -> None:
+        if not pod.group:
+            return
+        self._members.setdefault(pod.group, {})[pod.key] = pod
+        for claim in pod.claims:
+            self._claimants.setdefault(claim, set()).add(pod.group)
+        self._concern(pod.group)
+
+    def _leave(self, pod: PodFacts) -> None:
+        members = self._members.get(pod.group)
+        if members is None:
+            return
+        members.pop(pod.key, None)
+        if not members:
+            del self._members[pod.group]
+        for claim in pod.claims:
+            self._release(claim, pod.group)
+        self._concern(pod.group)
+
+    def _release(self, claim: str, group: str) -> None:
+        if any(claim in pod.claims for pod in self.members(group)):
+            return
+        groups = self._claimants.get(claim)
+        if groups is not None:
+            groups.discard(group)
+            if not groups:
+                del self._claimants[claim]
+
+
+def _sets_min_runtime(queue: Queue) -> bool:
+    for text in (queue.spec.preempt_min_runtime, queue.spec.reclaim_min_runtime):
+        try:
+            if text and duration.parse(text) > 0:
+                return True
+        except duration.InvalidDuration:
+            continue
+    return False

@@ -1,0 +1,101 @@
+"""``status.schedulingConditions``: why a pod group cannot be scheduled, by node pool.
+
+Clients rely on the order: the newest condition is the last, and its ``transitionID`` is one more than
+that of the last before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from kai.model import names, quantity
+from kai.model.decisions import Explanation, Outcome, PodGroupOutcome
+from kai.model.objects import Json, ResourceList, SchedulingCondition
+from kai.model.resource_lists import parsed
+from kai_podgroup_controller.facts import GroupFacts
+
+UNSCHEDULABLE_ON_NODE_POOL: Final = "UnschedulableOnNodePool"
+UNSCHEDULABLE: Final = "Unschedulable"
+
+
+def message_of(group: GroupFacts, text: str) -> str:
+    """A message for users; a group that gives up after one attempt may be tried in many node pools."""
+    text = text or "no node can take it"
+    return f"Node-Pool '{group.node_pool}': {text}" if group.single_attempt else text
+
+
+def updated(
+    group: GroupFacts, outcome: PodGroupOutcome, *, now: datetime
+) -> tuple[SchedulingCondition, ...] | None:
+    """The conditions after this outcome; None if they stay as they are."""
+    if outcome.clear_conditions:
+        return () if group.conditions else None
+    if outcome.outcome is not Outcome.UNSCHEDULABLE or not outcome.write_condition:
+        return None
+    return with_condition(
+        group.conditions, _condition(group, outcome, transition=_next_id(group.conditions), now=now)
+    )
+
+
+def with_condition(
+    conditions: Sequence[SchedulingCondition], new: SchedulingCondition
+) -> tuple[SchedulingCondition, ...] | None:
+    """``new`` as the last and the only one of its node pool; None if the last one says the same."""
+    if conditions and _says_same(conditions[-1], new):
+        return None
+    return (*(each for each in conditions if each.node_pool != new.node_pool), new)
+
+
+def _says_same(one: SchedulingCondition, other: SchedulingCondition) -> bool:
+    return (one.type, one.node_pool, one.reason, one.message, one.status) == (
+        other.type,
+        other.node_pool,
+        other.reason,
+        other.message,
+        other.status,
+    )
+
+
+def _next_id(conditions: Sequence[SchedulingCondition]) -> str:
+    last = conditions[-1].transition_id if conditions else ""
+    return str(int(last) + 1) if last.isdigit() else "1"
+
+
+def _condition(
+    group: GroupFacts, outcome: PodGroupOutcome, *, transition: str, now: datetime
+) -> SchedulingCondition:
+    return SchedulingCondition(
+        type=UNSCHEDULABLE_ON_NODE_POOL,
+        node_pool=group.node_pool,
+        reason=UNSCHEDULABLE,
+        message=message_of(group, outcome.message),
+        reasons=[_reason(explanation) for explanation in outcome.explanations],
+        last_transition_time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        status="True",
+        transition_id=transition,
+    )
+
+
+def _reason(explanation: Explanation) -> Json:
+    reason: Json = {"reason": explanation.reason, "message": explanation.message}
+    details = (explanation.details or {}).get("queueDetails")
+    if details:
+        written = {
+            key: _resource_list(value) if isinstance(value, dict) else value for key, value in details.items()
+        }
+        reason["details"] = {"queueDetails": written}
+    return reason
+
+
+def _resource_list(amounts: Json) -> ResourceList:
+    """The engine's numbers (millicores, bytes, devices; -1 is unlimited) as quantities."""
+    written: ResourceList = {}
+    for key, amount in amounts.items():
+        value = Decimal(repr(amount)) if isinstance(amount, int | float) else parsed(str(amount))
+        if key == "cpu" and value >= 0:
+            value /= 1000
+        written[names.NVIDIA_GPU if key == "gpu" else key] = quantity.render(value, binary=key == "memory")
+    return written

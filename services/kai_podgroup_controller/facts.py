@@ -1,0 +1,267 @@
+"""What is kept of the objects that we follow: little, since there may be 100,000 of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from kai.model import names, quantity
+from kai.model.dra import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
+from kai.model.objects import (
+    ApiObject,
+    ApiStruct,
+    Condition,
+    Container,
+    Node,
+    PodGroup,
+    PodGroupResources,
+    PodResourceClaim,
+    ResourceClaimStatus,
+    ResourceList,
+    SchedulingCondition,
+)
+from kai.model.resource_lists import parsed
+
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+POD_SCHEDULED: Final = "PodScheduled"
+#: Preemptible below, not preemptible from here on.
+NON_PREEMPTIBLE_PRIORITY: Final = 100
+DEFAULT_PRIORITY: Final = 50
+DEFAULT_NODE_POOL: Final = "default"
+TIMESTAMPS: Final = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
+
+_NO_CONDITION: Final = ("", "", "")
+
+#: Amounts by resource name, in base units.
+Amounts = tuple[tuple[str, Decimal], ...]
+
+
+# --- how objects come in ------------------------------------------------------------------------
+class _PodSpec(ApiStruct):
+    node_name: str = ""
+    containers: list[Container] = msgspec.field(default_factory=list)
+    resource_claims: list[PodResourceClaim] | None = None
+
+
+class _PodStatus(ApiStruct):
+    phase: str = ""
+    conditions: list[Condition] | None = None
+    resource_claim_statuses: list[ResourceClaimStatus] | None = None
+
+
+class PodRecord(ApiObject):
+    """core/v1 Pod, without most of it."""
+
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+
+# --- what stays ---------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class GpuShare:
+    """A part of each of ``devices`` GPUs: a portion, or an amount of memory in MiB."""
+
+    portion: Decimal | None
+    memory_mib: int | None
+    devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """A pod: who it is, where it stands, and what it asks for."""
+
+    #: ``namespace/name``.
+    key: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    #: ``namespace/name`` of its pod group; empty if it has none yet.
+    group: str
+    phase: str
+    node: str
+    #: Status, reason and message of its condition PodScheduled; empty if it has none.
+    scheduled: tuple[str, str, str]
+    requests: Amounts
+    share: GpuShare | None
+    received_fraction: bool
+    #: ``namespace/name`` of its resource claims, as far as they exist.
+    claims: tuple[str, ...]
+
+    @property
+    def alive(self) -> bool:
+        """Whether it asks for anything: not before it is accepted, nor after its end."""
+        return self.phase in (PENDING, RUNNING)
+
+    @property
+    def allocated(self) -> bool:
+        """Whether it holds what it asks for."""
+        return self.phase == RUNNING or (self.phase == PENDING and self.scheduled[0] == "True")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """A pod group: its rules for status, and its status as last seen."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    node_pool: str
+    priority_class: str
+    preemptibility: str
+    mark_unschedulable: bool
+    single_attempt: bool
+    timestamps: Mapping[str, str]
+    conditions: tuple[SchedulingCondition, ...]
+    resources: PodGroupResources | None
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+def pod_facts(pod: PodRecord) -> PodFacts:
+    """What counts of a pod."""
+    meta = pod.metadata
+    group = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
+    scheduled = next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
+    return PodFacts(
+        key=pod.key,
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=version(meta.resource_version),
+        # Texts that many pods share are kept once.
+        group=intern(f"{meta.namespace}/{group}") if group else "",
+        phase=intern(pod.status.phase),
+        node=intern(pod.spec.node_name),
+        scheduled=_condition(scheduled.status, scheduled.reason, scheduled.message)
+        if scheduled
+        else _NO_CONDITION,
+        requests=_requests(pod.spec.containers),
+        share=_gpu_share(pod.annotations),
+        received_fraction=pod.annotations.get(names.RECEIVED_RESOURCE_TYPE) == "Fraction",
+        claims=_claim_keys(pod),
+    )
+
+
+def group_facts(group: PodGroup, *, node_pool_label_key: str) -> GroupFacts:
+    """What counts of a pod group."""
+    meta, spec, status = group.metadata, group.spec, group.status
+    return GroupFacts(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=version(meta.resource_version),
+        node_pool=group.labels.get(node_pool_label_key) or DEFAULT_NODE_POOL,
+        priority_class=spec.priority_class_name,
+        preemptibility=spec.preemptibility,
+        mark_unschedulable=spec.mark_unschedulable is not False,
+        single_attempt=spec.scheduling_backoff == 1,
+        timestamps={key: group.annotations[key] for key in TIMESTAMPS if key in group.annotations},
+        conditions=tuple(status.scheduling_conditions or ()) if status else (),
+        resources=status.resources_status if status else None,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _condition(status: str, reason: str, message: str) -> tuple[str, str, str]:
+    return status, reason, message
+
+
+def version(text: str) -> int:
+    """A resource version as the number that it is; 0 for none."""
+    return int(text) if text.isdigit() else 0
+
+
+# --- amounts ------------------------------------------------------------------------------------
+def _requests(containers: list[Container]) -> Amounts:
+    """Sums over regular containers: init containers and overhead are not charged."""
+    lists = [c.resources.requests for c in containers if c.resources and c.resources.requests]
+    return _sum(tuple(tuple(sorted(each.items())) for each in lists))
+
+
+@lru_cache(maxsize=4096)
+def _sum(lists: tuple[tuple[tuple[str, str], ...], ...]) -> Amounts:
+    """Pods of a kind share one result."""
+    total: dict[str, Decimal] = {}
+    for each in lists:
+        for resource, amount in each:
+            total[resource] = total.get(resource, Decimal(0)) + parsed(amount)
+    return tuple(sorted(total.items()))
+
+
+def _gpu_share(annotations: Mapping[str, str]) -> GpuShare | None:
+    """What the annotations ask for. Admission refuses malformed ones; here they count as none."""
+    try:
+        devices = max(1, int(annotations.get(names.GPU_FRACTION_NUM_DEVICES, "1")))
+        if names.GPU_FRACTION in annotations:
+            portion = Decimal(annotations[names.GPU_FRACTION])
+            return GpuShare(portion, None, devices) if portion.is_finite() else None
+        if names.GPU_MEMORY in annotations:
+            return GpuShare(None, int(annotations[names.GPU_MEMORY]), devices)
+    except (ValueError, InvalidOperation):
+        pass
+    return None
+
+
+def gpu_memory_mib(node: Node) -> Decimal | None:
+    """Memory of each GPU of a node as its labels tell it; None if they do not, or tell two vendors' GPUs."""
+    nvidia = _nvidia_memory(node.labels.get(names.GPU_MEMORY_LABEL, ""))
+    amd = _amd_memory(node.labels)
+    return (nvidia or amd) if nvidia is None or amd is None else None
+
+
+def _nvidia_memory(text: str) -> Decimal | None:
+    if not text.isdigit() or int(text) == 0:
+        return None
+    value = Decimal(text)
+    # No GPU has a TiB; some exporters tell bytes.
+    return value if value < 2**20 else value / 2**20
+
+
+def _amd_memory(labels: ResourceList) -> Decimal | None:
+    """The size stands in the key: ``beta.amd.com/gpu.vram.64G``."""
+    for key in labels:
+        if key.startswith(names.AMD_VRAM_LABEL_PREFIX):
+            size = parsed(key.removeprefix(names.AMD_VRAM_LABEL_PREFIX))
+            if size > 0:
+                return size / 10**6
+    return None
+
+
+# --- claims -------------------------------------------------------------------------------------
+def _claim_keys(pod: PodRecord) -> tuple[str, ...]:
+    """Claims by their own names: given, or what the template of that entry became."""
+    entries = pod.spec.resource_claims or ()
+    if not entries:
+        return ()
+    made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
+    found = (entry.resource_claim_name or made.get(entry.name) for entry in entries)
+    return tuple(f"{pod.metadata.namespace}/{name}" for name in found if name)
+
+
+def claimed_gpus(claim: ResourceClaim) -> tuple[str, int] | None:
+    """The device class that its GPUs are counted under (the first one of them), and their number.
+
+    A claim made for an extended resource is left out: the pod's requests have it already.
+    """
+    if claim.annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true":
+        return None
+    device_class, count = "", 0
+    for request in claim.spec.devices.requests:
+        exact = request.exactly
+        if exact is None or "gpu" not in exact.device_class_name.lower():
+            continue
+        device_class = device_class or exact.device_class_name
+        count += 1 if exact.allocation_mode == "All" else max(1, exact.count)
+    return (device_class, min(count, quantity.INT64_MAX)) if device_class else None

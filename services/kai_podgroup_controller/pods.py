@@ -1,0 +1,52 @@
+"""The condition ``PodScheduled=False`` of pods that no node can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kai.model.decisions import Outcome, PodGroupOutcome
+from kai.model.objects import Json
+from kai_podgroup_controller.cluster import Cluster
+from kai_podgroup_controller.conditions import UNSCHEDULABLE, message_of
+from kai_podgroup_controller.facts import PENDING, POD_SCHEDULED, GroupFacts, PodFacts
+
+
+def unschedulable_pods(
+    group: GroupFacts, outcome: PodGroupOutcome, cluster: Cluster
+) -> Iterator[tuple[PodFacts, str]]:
+    """The waiting pods that cannot be placed, each with the message for its user.
+
+    In a group that was tried these are all its waiting pods, in any other those of unknown subgroups.
+    """
+    tried = outcome.outcome is Outcome.UNSCHEDULABLE
+    invalid = set(outcome.invalid_pods)
+    for pod in cluster.members(group.key):
+        waits = pod.phase == PENDING and not pod.node and pod.scheduled[1] != "SchedulingGated"
+        if waits and (tried or pod.key in invalid):
+            text = outcome.pod_messages.get(pod.key) or outcome.message
+            yield pod, message_of(group, text)
+
+
+def wants_condition(group: GroupFacts, outcome: PodGroupOutcome, pod: PodFacts) -> bool:
+    """Whether the pod may show it: not if the group asks to keep autoscalers from waking."""
+    return group.mark_unschedulable or pod.key in outcome.invalid_pods
+
+
+def condition_patch(pod: PodFacts, message: str, *, now: datetime) -> Json | None:
+    """The strategic merge patch for the pod's status; None if it says so already.
+
+    It carries the resource version, so that it cannot hit a pod that was bound meanwhile.
+    """
+    if pod.scheduled == ("False", UNSCHEDULABLE, message):
+        return None
+    condition = {
+        "type": POD_SCHEDULED,
+        "status": "False",
+        "reason": UNSCHEDULABLE,
+        "message": message,
+    }
+    if pod.scheduled[0] != "False":
+        condition["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
+    return {"metadata": metadata, "status": {"conditions": [condition]}}

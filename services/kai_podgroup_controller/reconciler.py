@@ -1,0 +1,196 @@
+"""Brings status, annotations and pod conditions in line with what is known.
+
+A pod that can be placed at once costs one write here: its group's status is written when it has
+settled, that is when all its pods have been placed or a scheduler said that they cannot be, and then
+resources and conditions together. Where a scheduler says nothing at all, what is known is written
+after :data:`PATIENCE_SECONDS`.
+
+Timestamps are annotations, which a write of the status cannot carry (the API server takes only the
+status from it). So that they do not cost every pod one more request, the time of the last start is
+written only where somebody reads it: while some queue sets a minimum runtime, or together with another
+timestamp that has to be written anyway, or if ``--persist-last-start`` asks for it because a minimum
+runtime is set in the scheduler's own configuration. The scheduler itself knows the time as long as it
+lives. The times of staleness and eviction are always written: they happen seldom and change decisions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from kai.kube import errors
+from kai.kube.client import KubeClient, PatchKind
+from kai.kube.resources import POD_GROUPS, PODS
+from kai.model import names
+from kai.model.decisions import PodGroupOutcome
+from kai.model.objects import Json, PodGroup, SchedulingCondition
+from kai_podgroup_controller import accounting, conditions
+from kai_podgroup_controller.announcer import Announcer
+from kai_podgroup_controller.cluster import Cluster
+from kai_podgroup_controller.facts import GroupFacts, PodFacts, PodRecord
+from kai_podgroup_controller.outcomes import OutcomeBook
+from kai_podgroup_controller.pods import condition_patch, unschedulable_pods, wants_condition
+
+#: How long a status is held back for pods that are about to be placed.
+PATIENCE_SECONDS = 10.0
+#: Time between two writes of the same status, of use where a scheduler changes its mind in every cycle.
+PAUSE_SECONDS = 2.0
+#: After a change a group is looked at so much later, for changes come in company.
+SETTLING_SECONDS = 0.25
+#: Writes to the pods of one group at the same time.
+POD_WRITES = 16
+
+_log = structlog.get_logger(__name__)
+
+
+class Reconciler:
+    """Handles one pod group at a time, by key."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        book: OutcomeBook,
+        announcer: Announcer,
+        *,
+        persist_last_start: bool = False,
+        clock: Callable[[], float] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._book = book
+        self._announcer = announcer
+        self._persist_last_start = persist_last_start
+        self._clock = clock or asyncio.get_running_loop().time
+        self._now = now
+        #: Groups whose status is held back, and since when.
+        self._held_back: dict[str, float] = {}
+        self._written_at: dict[str, float] = {}
+
+    async def reconcile(self, key: str) -> float | None:
+        """Write what differs. Seconds after which to look again, None if nothing is held back."""
+        group = self._cluster.groups.get(key)
+        if group is None:
+            self._held_back.pop(key, None)
+            self._written_at.pop(key, None)
+            return None
+        outcome = self._book.get(key)
+        news = self._book.take_news(key)
+        if outcome is not None and news is not None:
+            self._announcer.announce_outcome(group, outcome, news)
+        try:
+            again = await self._status(group, outcome)
+            if outcome is not None:
+                await self._timestamps(group, outcome)
+                await self._pods(group, outcome)
+        except errors.NotFound:
+            # Deleted meanwhile; the watch will say so.
+            return None
+        except errors.Conflict:
+            return SETTLING_SECONDS
+        return again
+
+    # --- the group's status --------------------------------------------------------------------
+    async def _status(self, group: GroupFacts, outcome: PodGroupOutcome | None) -> float | None:
+        patch = self._status_patch(group, outcome)
+        if not patch:
+            self._held_back.pop(group.key, None)
+            return None
+        wait = self._hold_back(group)
+        if wait > 0:
+            return wait
+        written = await self._client.patch(
+            POD_GROUPS,
+            group.name,
+            {"status": patch},
+            namespace=group.namespace,
+            subresource="status",
+            type=PodGroup,
+        )
+        self._held_back.pop(group.key, None)
+        self._written_at[group.key] = self._clock()
+        self._cluster.take_group(written)
+        return None
+
+    def _hold_back(self, group: GroupFacts) -> float:
+        """Seconds for which the write can wait."""
+        now = self._clock()
+        since = self._held_back.setdefault(group.key, now)
+        pause = self._written_at.get(group.key, now - PAUSE_SECONDS) + PAUSE_SECONDS - now
+        patience = since + PATIENCE_SECONDS - now if self._is_settling(group) else 0.0
+        return max(pause, patience)
+
+    def _status_patch(self, group: GroupFacts, outcome: PodGroupOutcome | None) -> Json:
+        patch: Json = {}
+        wanted = accounting.resources_status(
+            self._cluster.members(group.key),
+            self._cluster.surroundings,
+            preemptible=accounting.is_preemptible(group, self._cluster.priority_classes),
+        )
+        resources = accounting.difference(wanted, group.resources)
+        if resources is not None:
+            patch["resourcesStatus"] = resources
+        found = conditions.updated(group, outcome, now=self._now()) if outcome is not None else None
+        if found is not None:
+            patch["schedulingConditions"] = _listed(found)
+        return patch
+
+    def _is_settling(self, group: GroupFacts) -> bool:
+        """Whether pods wait and no scheduler has said that they have to."""
+        waiting = any(pod.alive and not pod.allocated for pod in self._cluster.members(group.key))
+        return waiting and not self._book.says_no(group.key)
+
+    # --- its annotations -----------------------------------------------------------------------
+    async def _timestamps(self, group: GroupFacts, outcome: PodGroupOutcome) -> None:
+        changes = {
+            key: value for key, value in outcome.annotations.items() if group.timestamps.get(key) != value
+        }
+        last_start_matters = self._persist_last_start or self._cluster.min_runtime_matters
+        if not changes or (set(changes) == {names.LAST_START_TIMESTAMP} and not last_start_matters):
+            return
+        written = await self._client.patch(
+            POD_GROUPS,
+            group.name,
+            {"metadata": {"uid": group.uid, "annotations": changes}},
+            namespace=group.namespace,
+            type=PodGroup,
+        )
+        self._cluster.take_group(written)
+
+    # --- its pods ------------------------------------------------------------------------------
+    async def _pods(self, group: GroupFacts, outcome: PodGroupOutcome) -> None:
+        at_once = asyncio.Semaphore(POD_WRITES)
+        async with asyncio.TaskGroup() as tasks:
+            for pod, message in list(unschedulable_pods(group, outcome, self._cluster)):
+                patch = condition_patch(pod, message, now=self._now())
+                if patch is not None and wants_condition(group, outcome, pod):
+                    tasks.create_task(self._pod(pod, patch, at_once))
+
+    async def _pod(self, pod: PodFacts, patch: Json, at_once: asyncio.Semaphore) -> None:
+        async with at_once:
+            try:
+                written = await self._client.patch(
+                    PODS,
+                    pod.name,
+                    patch,
+                    namespace=pod.namespace,
+                    subresource="status",
+                    kind=PatchKind.STRATEGIC,
+                    type=PodRecord,
+                )
+            except (errors.NotFound, errors.Conflict, errors.Invalid):
+                # Gone, or changed since: the watch brings it here again as it is then.
+                return
+            except errors.KubeError as error:
+                _log.warning("pod condition not written", pod=pod.key, error=str(error))
+                return
+        self._cluster.take_pod(written)
+
+
+def _listed(found: tuple[SchedulingCondition, ...]) -> list[Json]:
+    return [msgspec.to_builtins(condition) for condition in found]

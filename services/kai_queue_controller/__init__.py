@@ -1,0 +1,1 @@
+"""Queue status, metrics and usage; the Queue webhook."""

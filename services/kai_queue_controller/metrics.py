@@ -1,0 +1,144 @@
+"""Metrics of queues, made from what is known at the moment when they are asked for.
+
+So there are never series of queues that are gone, nor of labels that they had once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kai.model.decisions import QueueShare
+from kai.model.objects import Queue, QueueResources
+from kai_queue_controller.tree import QueueTotals, gpus
+
+_IDENTITY = ("queue_name", "queue_metadata_name", "queue_display_name")
+#: Quotas are in millicores and in megabytes; -1 is unlimited and stays.
+_MILLICORES = 1000
+_MEGABYTE = 1_000_000
+_GIGABYTE = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraLabels:
+    """Labels of queues that metrics carry: metric label, and what it says without, by label of queues."""
+
+    metric_labels: Mapping[str, str]
+    defaults: Mapping[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """Names in the metrics, in order of the queues' label keys."""
+        return [self.metric_labels[key] for key in sorted(self.metric_labels)]
+
+    def values(self, queue: Queue) -> list[str]:
+        """What they are for a queue, in the same order."""
+        labels = queue.labels
+        return [labels.get(key) or self.defaults.get(key, "") for key in sorted(self.metric_labels)]
+
+
+class QueueCollector(Collector):
+    """Quota and allocation of each queue."""
+
+    def __init__(
+        self,
+        queues: Callable[[], Mapping[str, Queue]],
+        totals: Callable[[], Mapping[str, QueueTotals]],
+        *,
+        prefix: str,
+        extra: ExtraLabels,
+    ) -> None:
+        self._queues = queues
+        self._totals = totals
+        self._prefix = prefix
+        self._extra = extra
+
+    def describe(self) -> Iterable[Metric]:
+        """The names alone."""
+        return self._families()
+
+    def collect(self) -> Iterator[Metric]:
+        """All series."""
+        families = self._families()
+        found = self._totals()
+        for name, queue in sorted(self._queues().items()):
+            labels = [name, name, queue.spec.display_name, *self._extra.values(queue)]
+            amounts = found[name].sums.allocated if name in found else {}
+            for family, value in zip(families, _values(queue.spec.resources, amounts), strict=True):
+                family.add_metric(labels, value)
+        yield from families
+
+    def _families(self) -> list[GaugeMetricFamily]:
+        named = (
+            ("queue_info", "Queues; always 1"),
+            ("queue_deserved_gpus", "Quota in GPUs; -1 is unlimited"),
+            ("queue_quota_cpu_cores", "Quota in CPU cores; -1 is unlimited"),
+            ("queue_quota_memory_bytes", "Quota of memory in bytes; -1 is unlimited"),
+            ("queue_allocated_gpus", "Allocated GPUs"),
+            ("queue_allocated_cpu_cores", "Allocated CPU cores"),
+            ("queue_allocated_memory_bytes", "Allocated memory in bytes"),
+        )
+        return _gauges(self._prefix, named, [*_IDENTITY, *self._extra.names])
+
+
+class ShareCollector(Collector):
+    """Fair share and usage of each queue, as the schedulers found them last."""
+
+    def __init__(self, shares: Callable[[], Iterable[QueueShare]], *, prefix: str) -> None:
+        self._shares = shares
+        self._prefix = prefix
+
+    def describe(self) -> Iterable[Metric]:
+        """The names alone."""
+        return self._families()
+
+    def collect(self) -> Iterator[Metric]:
+        """All series."""
+        families = self._families()
+        for share in self._shares():
+            cpu, memory, devices = share.fair_share
+            values = (_scaled(cpu, _MILLICORES), _scaled(memory, _GIGABYTE), devices, *share.usage)
+            for family, value in zip(families, values, strict=True):
+                family.add_metric([share.queue, share.queue, share.display_name], value)
+        yield from families
+
+    def _families(self) -> list[GaugeMetricFamily]:
+        named = (
+            ("queue_fair_share_cpu_cores", "Fair share in CPU cores"),
+            ("queue_fair_share_memory_gb", "Fair share of memory in 10^9 bytes"),
+            ("queue_fair_share_gpu", "Fair share in GPUs"),
+            ("queue_cpu_usage", "Past use of CPU as a part of the cluster"),
+            ("queue_memory_usage", "Past use of memory as a part of the cluster"),
+            ("queue_gpu_usage", "Past use of GPUs as a part of the cluster"),
+        )
+        return _gauges(self._prefix, named, _IDENTITY)
+
+
+def _gauges(prefix: str, named: Iterable[tuple[str, str]], labels: Sequence[str]) -> list[GaugeMetricFamily]:
+    return [GaugeMetricFamily(f"{prefix}_{name}", text, labels=labels) for name, text in named]
+
+
+def _values(resources: QueueResources | None, allocated: Mapping[str, Decimal]) -> tuple[float, ...]:
+    quota = resources or QueueResources()
+    nothing = Decimal(0)
+    return (
+        1.0,
+        quota.gpu.quota,
+        _scaled(quota.cpu.quota, _MILLICORES),
+        _scaled(quota.memory.quota, 1 / _MEGABYTE),
+        _rounded(gpus(allocated)),
+        _rounded(allocated.get("cpu", nothing)),
+        _rounded(allocated.get("memory", nothing)),
+    )
+
+
+def _scaled(amount: float, unit: float) -> float:
+    return amount if amount == -1 else amount / unit
+
+
+def _rounded(amount: Decimal) -> float:
+    return float(round(amount, 4))

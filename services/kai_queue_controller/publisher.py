@@ -1,0 +1,105 @@
+"""Writes the status of queues, few times for many changes.
+
+Changes are gathered for ``interval`` seconds and then written level by level, the deepest first: one
+patch for each queue whose status differs, however many pod groups changed and however deep the tree is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from kai.kube import errors
+from kai.kube.client import KubeClient
+from kai.kube.reflector import Change, Removed, Upserted
+from kai.kube.resources import QUEUES
+from kai.model.objects import Queue
+from kai_queue_controller.queues import QueueBook
+from kai_queue_controller.tree import (
+    PodGroupRecord,
+    QueueTotals,
+    Workloads,
+    by_depth,
+    status_patch,
+    totals,
+)
+
+#: Patches under way at the same time.
+WRITES = 8
+
+_log = structlog.get_logger(__name__)
+
+
+class Publisher:
+    """Keeps statuses in line with workloads, for one term; its sink is for a reflector of pod groups."""
+
+    def __init__(self, client: KubeClient, queues: QueueBook, *, interval: float) -> None:
+        self.workloads = Workloads()
+        self._queues = queues
+        self._client = client
+        self._interval = interval
+        self._changed = asyncio.Event()
+        self._changed.set()
+
+    def pod_group_sink(self, change: Change[PodGroupRecord]) -> None:
+        """Take in a change of a pod group."""
+        if isinstance(change, Upserted):
+            group = change.obj
+            resources = group.status.resources_status if group.status else None
+            changed = self.workloads.put(group.key, group.spec.queue, resources)
+        elif isinstance(change, Removed):
+            changed = self.workloads.drop(change.obj_key)
+        else:
+            return
+        if changed:
+            self._changed.set()
+
+    def totals(self) -> dict[str, QueueTotals]:
+        """All queues with what they hold now."""
+        return totals(self._queues.by_name, self.workloads)
+
+    async def run(self) -> None:
+        """Write what differs, until cancelled."""
+        with self._queues.listening(self._changed.set):
+            while True:
+                await self._changed.wait()
+                await asyncio.sleep(self._interval)
+                self._changed.clear()
+                if not await self.publish():
+                    # A server in trouble: what is left is tried again after the next pause.
+                    self._changed.set()
+
+    async def publish(self) -> bool:
+        """Write all that differs now; whether every write succeeded. One that fails stops no other."""
+        found = self.totals()
+        results: list[bool] = []
+        for level in by_depth(found.items()):
+            results += await self._publish_level(level, found)
+        return all(results)
+
+    async def _publish_level(self, level: list[str], found: Mapping[str, QueueTotals]) -> list[bool]:
+        at_once = asyncio.Semaphore(WRITES)
+        async with asyncio.TaskGroup() as group:
+            writes = [group.create_task(self._write(name, found[name], at_once)) for name in level]
+        return [write.result() for write in writes]
+
+    async def _write(self, name: str, wanted: QueueTotals, at_once: asyncio.Semaphore) -> bool:
+        async with at_once:
+            queue = self._queues.by_name.get(name)
+            patch = status_patch(wanted, queue.status) if queue is not None else None
+            if patch is None:
+                return True
+            try:
+                written: Queue = await self._client.patch(
+                    QUEUES, name, {"status": patch}, subresource="status", type=Queue
+                )
+            except errors.NotFound:
+                return True
+            except errors.KubeError as error:
+                _log.warning("queue status not written", queue=name, error=str(error))
+                return False
+        if name in self._queues.by_name:
+            self._queues.take(written)
+        return True

@@ -1,0 +1,161 @@
+"""The queue-controller: status, metrics and usage history of queues.
+
+One replica leads and works; all know the queues and serve the webhook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+import structlog
+from prometheus_client import Counter
+
+from kai.kube.lease import Term
+from kai.kube.reflector import Reflector
+from kai.kube.resources import NODES, POD_GROUPS, QUEUES
+from kai.model import names
+from kai.model.objects import Node, Queue
+from kai.runtime import Host, freeze_garbage
+from kai.runtime.registration import VALIDATE_QUEUE
+from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.session.cache import SessionCache
+from kai.validation.queues import QueueRules
+from kai.wire.sessions import watch_sessions
+from kai_queue_controller.metrics import ExtraLabels, QueueCollector, ShareCollector
+from kai_queue_controller.publisher import Publisher
+from kai_queue_controller.queues import QueueBook
+from kai_queue_controller.settings import QueueControllerSettings
+from kai_queue_controller.shares import ShareBook
+from kai_queue_controller.tree import PodGroupRecord
+from kai_queue_controller.usage import Capacity, UsageSampler, failure_counter
+from kai_queue_controller.webhook import reviewer
+
+LEASE = "kai-queue-controller"
+
+_log = structlog.get_logger(__name__)
+
+
+class QueueControllerService:
+    """Runs until it is told to stop."""
+
+    name = "queue-controller"
+    needs_cluster = True
+
+    def __init__(self, settings: QueueControllerSettings) -> None:
+        self.settings = settings
+
+    async def run(self, host: Host) -> None:
+        """Follow the queues, serve the webhook, and do the work while we lead."""
+        queues = QueueBook()
+        reflector = Reflector(host.client, QUEUES, Queue)
+        host.health.add("queues", reflector.synced.is_set)
+        work: list[Coroutine[Any, Any, None]] = [
+            reflector.run(queues),
+            self._lead(host, queues, reflector.synced),
+        ]
+        if self.settings.enable_webhook:
+            work.append(self._webhook(host, queues).run())
+        await host.until_stopping(*work)
+
+    def _webhook(self, host: Host, queues: QueueBook) -> WebhookServer:
+        rules = QueueRules(
+            quotas=self.settings.enable_quota_validation,
+            node_pool_label_key=self.settings.nodepool_label_key,
+        )
+        return WebhookServer(
+            {VALIDATE_QUEUE: reviewer(queues.by_name, rules)},
+            listen=self.settings.webhook_listen,
+            certificates=CertificateFiles.in_directory(self.settings.cert_dir),
+            health=host.health,
+            registry=host.metrics,
+        )
+
+    async def _lead(self, host: Host, queues: QueueBook, synced: asyncio.Event) -> None:
+        lost = failure_counter(host.metrics)
+
+        async def work(term: Term | None = None) -> None:
+            await synced.wait()
+            await Controller(host, self.settings, queues, lost).run()
+
+        if self.settings.leader_elect:
+            await host.elector(LEASE).lead(work)
+        else:
+            await work()
+
+
+class Controller:
+    """One term of work."""
+
+    def __init__(
+        self, host: Host, settings: QueueControllerSettings, queues: QueueBook, lost_samples: Counter
+    ) -> None:
+        self._host = host
+        self._settings = settings
+        self._queues = queues
+        self._lost_samples = lost_samples
+        self._publisher = Publisher(host.client, queues, interval=settings.status_interval)
+        self._shares = ShareBook()
+        self._capacity = Capacity(node_pool_label_key=settings.nodepool_label_key)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        groups = Reflector(self._host.client, POD_GROUPS, PodGroupRecord)
+        self._host.health.add("synced", groups.synced.is_set)
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+            stack.callback(self._host.health.remove, "synced")
+            tasks.create_task(groups.run(self._publisher.pod_group_sink), name="watch podgroups")
+            await groups.synced.wait()
+            freeze_garbage()
+            _log.info("synced", queues=len(self._queues.by_name))
+            self._publish_metrics(stack)
+            tasks.create_task(self._publisher.run(), name="publish")
+            for shard, lease in self._settings.leases.items():
+                tasks.create_task(self._listen(shard, lease), name=f"listen to {lease}")
+            if self._settings.redis_url:
+                nodes = Reflector(self._host.client, NODES, Node)
+                tasks.create_task(nodes.run(self._capacity.node_sink), name="watch nodes")
+                for shard in self._settings.leases:
+                    tasks.create_task(self._record_usage(shard, nodes.synced), name=f"usage of {shard}")
+
+    def _publish_metrics(self, stack: AsyncExitStack) -> None:
+        """Only who leads tells them: a queue must not be counted twice."""
+        settings, queues = self._settings, self._queues
+        extra = ExtraLabels(
+            settings.queue_label_to_metric_label, settings.queue_label_to_default_metric_value
+        )
+        prefix = settings.metrics_namespace
+        for collector in (
+            QueueCollector(lambda: queues.by_name, self._publisher.totals, prefix=prefix, extra=extra),
+            ShareCollector(lambda: self._shares, prefix=prefix),
+        ):
+            self._host.metrics.register(collector)
+            stack.callback(self._host.metrics.unregister, collector)
+
+    async def _record_usage(self, shard: str, capacity_known: asyncio.Event) -> None:
+        settings = self._settings
+        await capacity_known.wait()
+        async with SessionCache.connect(settings.redis_url, shard=shard) as cache:
+            await UsageSampler(
+                cache,
+                shares=lambda: self._shares.of(shard),
+                capacity=lambda: self._capacity.of(_pool(shard)),
+                interval=settings.usage_interval,
+                retention=settings.usage_retention,
+                failures=self._lost_samples,
+            ).run()
+
+    async def _listen(self, shard: str, lease: str) -> None:
+        """Take in what one scheduler publishes; its absence stops only news of it."""
+        updates = watch_sessions(
+            self._host.client, lease_name=lease, namespace=self._settings.namespace, tls=self._settings.tls
+        )
+        async for update in updates:
+            self._shares.take(shard, update)
+
+
+def _pool(shard: str) -> str:
+    """The label value of a shard's nodes: the default shard has those without."""
+    return "" if shard == names.DEFAULT_SHARD else shard

@@ -1,0 +1,120 @@
+"""Samples of what queues use, kept in Redis for time-based fair share.
+
+Without Redis nothing is kept and nothing else is different; when it comes back sampling goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from kai.kube.reflector import Change, Removed, Upserted
+from kai.model import quantity
+from kai.model.decisions import QueueShare
+from kai.model.objects import Node
+from kai.session.cache import SessionCache
+from kai.session.errors import CacheUnavailable
+from kai.session.usage import Amounts, UsageRecord
+
+_log = structlog.get_logger(__name__)
+_NOTHING: Amounts = (0.0, 0.0, 0.0)
+
+
+class Capacity:
+    """What the nodes of each pool can give to pods; the sink is for a reflector."""
+
+    def __init__(self, *, node_pool_label_key: str) -> None:
+        self._node_pool_label_key = node_pool_label_key
+        self._nodes: dict[str, tuple[str, Amounts]] = {}
+
+    def node_sink(self, change: Change[Node]) -> None:
+        """Take in a change of a node."""
+        if isinstance(change, Upserted):
+            node = change.obj
+            pool = node.labels.get(self._node_pool_label_key, "")
+            self._nodes[node.metadata.name] = (pool, _allocatable(node))
+        elif isinstance(change, Removed):
+            self._nodes.pop(change.obj_key, None)
+
+    def of(self, pool: str) -> Amounts:
+        """The sum over a pool (empty: nodes without the label) in millicores, bytes, devices."""
+        cpu, memory, devices = 0.0, 0.0, 0.0
+        for node_pool, amounts in self._nodes.values():
+            if node_pool == pool:
+                cpu, memory, devices = cpu + amounts[0], memory + amounts[1], devices + amounts[2]
+        return cpu, memory, devices
+
+
+def _allocatable(node: Node) -> Amounts:
+    listed = node.status.allocatable or {}
+    devices = sum(quantity.whole(amount) for name, amount in listed.items() if name.endswith("/gpu"))
+    cpu, memory = listed.get("cpu", "0"), listed.get("memory", "0")
+    return float(quantity.milli(cpu)), float(quantity.whole(memory)), float(devices)
+
+
+class UsageSampler:
+    """Samples the allocation of one shard's queues."""
+
+    def __init__(
+        self,
+        cache: SessionCache,
+        *,
+        shares: Callable[[], Iterable[QueueShare]],
+        capacity: Callable[[], Amounts],
+        interval: float,
+        retention: float,
+        failures: Counter,
+        clock: Callable[[], float] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._record = UsageRecord(cache)
+        self._shares = shares
+        self._capacity = capacity
+        self._interval = interval
+        self._retention = retention
+        self._failures = failures
+        self._clock = clock or asyncio.get_running_loop().time
+        self._now = now
+        self._available = True
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        sampled_at = self._clock()
+        while True:
+            await asyncio.sleep(self._interval)
+            now = self._clock()
+            # A process that was stopped for a while must not claim to know that time.
+            await self.sample(min(now - sampled_at, 2 * self._interval))
+            sampled_at = now
+
+    async def sample(self, seconds: float) -> None:
+        """Record that the last ``seconds`` were as it is now."""
+        queues: Mapping[str, Amounts] = {
+            share.queue: share.allocated for share in self._shares() if share.allocated != _NOTHING
+        }
+        try:
+            await self._record.add(
+                at=self._now(),
+                seconds=seconds,
+                queues=queues,
+                capacity=self._capacity(),
+                keep_seconds=self._retention,
+            )
+        except CacheUnavailable as error:
+            self._failures.inc()
+            if self._available:
+                _log.warning("usage is not recorded", error=str(error))
+            self._available = False
+        else:
+            if not self._available:
+                _log.info("usage is recorded again")
+            self._available = True
+
+
+def failure_counter(registry: CollectorRegistry) -> Counter:
+    """Counts samples that were lost."""
+    return Counter("kai_usage_samples_lost", "Samples of usage that Redis did not take", registry=registry)

@@ -1,0 +1,1 @@
+"""Runs inside a reservation pod and reports which GPU it was given."""

@@ -1,0 +1,1 @@
+"""The scheduler process: cluster state in, decisions out."""

@@ -1,0 +1,16 @@
+"""``python -m kai_scheduler``."""
+
+from kai import observe, runtime
+from kai_scheduler.service import SchedulerService
+from kai_scheduler.settings import SchedulerSettings
+
+
+def main() -> None:
+    """Run the scheduler."""
+    settings = SchedulerSettings.load()
+    observe.configure(service="scheduler", settings=settings.observe)
+    runtime.run(SchedulerService(settings))
+
+
+if __name__ == "__main__":
+    main()

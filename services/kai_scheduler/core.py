@@ -1,0 +1,105 @@
+"""The state of the cluster and the engine, behind one worker thread.
+
+Everything that touches them runs in that thread, one after the other, so that the event loop stays
+free while a cycle computes and nobody needs a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
+from kai.model.decisions import CycleResult
+from kai.snapshot.collector import paused
+from kai.snapshot.state import ClusterState, Kind
+from kai_scheduler.intake import Batch
+
+T = TypeVar("T")
+#: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
+Usage = Mapping[str, tuple[float, float, float]]
+
+_log = structlog.get_logger(__name__)
+
+
+class Decider(Protocol):
+    """The engine, as far as the service knows it. Keys are ``namespace/name``, times Unix seconds."""
+
+    def run(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> CycleResult:
+        """Decide one cycle, and fold the decisions into ``state``."""
+
+    def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
+        """Why a pod group is as it is; None if there is none. Leaves the state as it was."""
+
+    def explain_pod(self, state: ClusterState, key: str, now: float) -> PodAnswer | None:
+        """Why a pod is where it is; None if there is none. Leaves the state as it was."""
+
+
+class Core:
+    """State and engine. Times are Unix seconds."""
+
+    def __init__(self, state: ClusterState, engine: Decider) -> None:
+        self.engine = engine
+        #: Objects that could not be taken in.
+        self.rejected = 0
+        #: Pods that a relist showed to be gone or new, though no event had told so.
+        self.corrected = 0
+        self._state = state
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="cycle")
+
+    def close(self) -> None:
+        """End the worker thread after what it does now."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    async def fold(self, batch: Batch) -> None:
+        """Bring the state up to date, and decide nothing."""
+        await self.ask(lambda state: self._fold(state, batch))
+
+    async def cycle(self, batch: Batch, *, now: float, usage: Usage | None = None) -> CycleResult:
+        """Bring the state up to date, and decide."""
+
+        def work(state: ClusterState) -> CycleResult:
+            self._fold(state, batch)
+            return self.engine.run(state, now, usage=usage)
+
+        return await self.ask(work)
+
+    async def ask(self, question: Callable[[ClusterState], T]) -> T:
+        """Run something over the state, in the worker thread; it must leave the state as it was."""
+        working = asyncio.get_running_loop().run_in_executor(self._worker, question, self._state)
+        # Who asks may be cancelled; a batch that was taken must get into the state all the same.
+        return await asyncio.shield(working)
+
+    def _fold(self, state: ClusterState, batch: Batch) -> None:
+        with paused():
+            for kind, objects in batch.ordered():
+                for key, obj in objects.items():
+                    self._apply(state, kind, key, obj)
+        for result in batch.results:
+            result(state)
+        if batch.pods_after_relist is not None:
+            self._compare(state, batch.pods_after_relist)
+
+    def _apply(self, state: ClusterState, kind: Kind, key: str, obj: Any) -> None:
+        try:
+            if obj is None:
+                state.remove(kind, key)
+            else:
+                state.apply(kind, obj)
+        except Exception:  # noqa: BLE001 (one user's malformed object must not stop everybody's scheduling)
+            self.rejected += 1
+            _log.exception("object cannot be taken in", kind=kind.value, key=key)
+
+    def _compare(self, state: ClusterState, uids: frozenset[str]) -> None:
+        """After a relist the state must hold the very pods that it told; what differs is repaired."""
+        surplus = [task for uid, task in state.tasks.items() if uid not in uids]
+        for task in surplus:
+            state.remove(Kind.POD, f"{task.namespace}/{task.name}")
+        missing = uids.difference(state.tasks)
+        if surplus or missing:
+            self.corrected += len(surplus) + len(missing)
+            _log.error("state differed from a relist", surplus=len(surplus), missing=len(missing))

@@ -1,0 +1,157 @@
+"""``/get-snapshot`` and ``/get-job-order``, for people and offline tools, on this machine only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from kai.kube import resources
+from kai.kube.client import KubeClient
+from kai.kube.errors import KubeError
+from kai.kube.resources import Resource
+from kai.replay import archive
+from kai.runtime.health import listen_on
+from kai.snapshot.state import ClusterState
+from kai_scheduler.core import Core
+
+HOST: Final = "127.0.0.1"
+#: The lists of a snapshot file, and where they come from.
+RAW_OBJECTS: Final[Mapping[str, Resource]] = {
+    "pods": resources.PODS,
+    "nodes": resources.NODES,
+    "queues": resources.QUEUES,
+    "podGroups": resources.POD_GROUPS,
+    "bindRequests": resources.BIND_REQUESTS,
+    "priorityClasses": resources.PRIORITY_CLASSES,
+    "configMaps": resources.CONFIG_MAPS,
+    "persistentVolumes": resources.PVS,
+    "persistentVolumeClaims": resources.PVCS,
+    "csiStorageCapacities": resources.CSI_STORAGE_CAPACITIES,
+    "storageClasses": resources.STORAGE_CLASSES,
+    "csiDrivers": resources.CSI_DRIVERS,
+    "resourceClaims": resources.RESOURCE_CLAIMS,
+    "resourceSlices": resources.RESOURCE_SLICES,
+    "deviceClasses": resources.DEVICE_CLASSES,
+    "topologies": resources.TOPOLOGIES,
+    "nodeResourceTopologies": resources.NODE_RESOURCE_TOPOLOGIES,
+    # The original has no use for the rest, and ignores it.
+    "csiNodes": resources.CSI_NODES,
+    "podDisruptionBudgets": resources.PDBS,
+    "namespaces": resources.NAMESPACES,
+}
+#: What these hold may be secret or large, and no decision depends on it.
+_CONTENT: Final = ("data", "binaryData")
+
+_log = structlog.get_logger(__name__)
+
+
+class DebugServer:
+    """Serves on 127.0.0.1 while it is open; ``port`` 0 takes any."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        core: Core,
+        *,
+        config: dict[str, Any],
+        params: dict[str, Any],
+        port: int,
+    ) -> None:
+        self.port = port
+        self._client = client
+        self._core = core
+        self._config = config
+        self._params = params
+        app = web.Application()
+        app.add_routes([web.get("/get-snapshot", self._snapshot), web.get("/get-job-order", self._job_order)])
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+
+    async def start(self) -> None:
+        """Begin to answer.
+
+        Raises:
+            ListenError: the port is in use.
+        """
+        await self._runner.setup()
+        _, self.port = await listen_on(self._runner, HOST, self.port, flag="--plugin-server-port")
+
+    async def close(self) -> None:
+        """Stop answering."""
+        await self._runner.cleanup()
+
+    async def _snapshot(self, request: web.Request) -> web.Response:
+        taken_at = time.time()
+        raw = {name: await self._list(res) for name, res in RAW_OBJECTS.items()}
+        raw["bindRequests"] += await self._core.ask(lambda state: list(_being_bound(state)))
+        packed = archive.write(
+            archive.Archive(
+                config=self._config,
+                params=self._params,
+                raw_objects=raw,
+                discovery=await self._discover(),
+                taken_at=taken_at,
+            )
+        )
+        return web.Response(
+            body=packed,
+            content_type="application/zip",
+            headers={"Content-Disposition": "attachment; filename=snapshot.zip"},
+        )
+
+    async def _list(self, res: Resource) -> list[dict[str, Any]]:
+        try:
+            found = await self._client.list(res)
+        except KubeError as error:
+            _log.info("kind is left out of the snapshot", resource=res.plural, reason=str(error))
+            return []
+        if res is resources.CONFIG_MAPS:
+            return [{key: value for key, value in obj.items() if key not in _CONTENT} for obj in found]
+        return found
+
+    async def _discover(self) -> dict[str, Any]:
+        """The server's version, and which kinds it has in the groups that we read."""
+        versions = sorted({res.api_version for res in RAW_OBJECTS.values()})
+        paths = {name: f"/apis/{name}" if "/" in name else f"/api/{name}" for name in versions}
+        kinds = [await self._raw(path) for path in paths.values()]
+        return {
+            "serverVersion": await self._raw("/version"),
+            "resources": [found for found in kinds if found is not None],
+        }
+
+    async def _raw(self, path: str) -> dict[str, Any] | None:
+        try:
+            return await self._client.raw(path)
+        except KubeError as error:
+            _log.info("path is left out of the snapshot", path=path, reason=str(error))
+            return None
+
+    async def _job_order(self, request: web.Request) -> web.Response:
+        if (job_order := getattr(self._core.engine, "job_order", None)) is None:
+            raise web.HTTPNotFound
+        order = await self._core.ask(job_order)
+        if order is None:
+            raise web.HTTPServiceUnavailable(text="no cycle has run yet")
+        return web.Response(body=msgspec.json.encode(order), content_type="application/json")
+
+
+def _being_bound(state: ClusterState) -> Iterator[dict[str, Any]]:
+    """Decisions under way, as the bind requests that the original would have for them."""
+    for task in sorted(state.tasks.values(), key=lambda task: task.key):
+        facts = task.facts
+        if facts is None or not facts.assumed_node or facts.node_name:
+            continue
+        namespace, _, name = facts.key.rpartition("/")
+        yield {
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "podName": name,
+                "selectedNode": facts.assumed_node,
+                "selectedGPUGroups": list(facts.assumed_groups),
+            },
+            "status": {"phase": "Pending"},
+        }

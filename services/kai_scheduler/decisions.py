@@ -1,0 +1,262 @@
+"""DecisionService: one stream per binder, and the dispatcher's instructions carried out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+import structlog
+
+from kai.kube.errors import LeadershipLost
+from kai.model.decisions import BindDecision
+from kai.wire.decisions import (
+    HEARTBEAT_SECONDS,
+    SILENCE_SECONDS,
+    Batch,
+    decode_in_flight,
+    decode_results,
+    encode_batch,
+)
+from kai.wire.errors import MalformedMessage
+from kai.wire.v1 import decision_pb2 as pb
+from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer
+from kai_scheduler.dispatch import Cut, Dispatcher, Inherited, Instruction, Send, Settled, Verdict
+
+TICK_SECONDS: Final = 1.0
+#: Messages that may wait for a binder; one that does not read is cut off.
+WAITING_AT_MOST: Final = 4096
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    binder: str
+    outbox: asyncio.Queue[pb.BindResponse] = field(default_factory=lambda: asyncio.Queue(WAITING_AT_MOST))
+    cut: asyncio.Event = field(default_factory=asyncio.Event)
+    #: When it was last heard, and last told something; Unix seconds.
+    heard_at: float = 0.0
+    told_at: float = 0.0
+
+
+class Decisions:
+    """The leader's side of the conversation with binders, for one term.
+
+    ``ended`` is told each end of a decision, and what binders still did for an earlier leader. ``clock``
+    gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch: int,
+        identity: str,
+        clock: Callable[[], float],
+        ended: Callable[[Settled | Inherited], None],
+    ) -> None:
+        self.epoch = epoch
+        self._identity = identity
+        self._clock = clock
+        self._ended = ended
+        self._dispatcher = Dispatcher(epoch=epoch)
+        self._streams: dict[str, _Stream] = {}
+        self._connected = asyncio.Event()
+        #: Set when a binder knows a greater epoch than ours.
+        self._overtaken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def __len__(self) -> int:
+        """Decisions that are not settled."""
+        return len(self._dispatcher)
+
+    @property
+    def binders(self) -> int:
+        """How many are connected."""
+        return len(self._streams)
+
+    @property
+    def outstanding(self) -> dict[str, tuple[BindDecision, float]]:
+        """Decisions that are not settled, with their deadlines, by id."""
+        return self._dispatcher.outstanding()
+
+    async def some_binder(self) -> None:
+        """Return once a binder has connected."""
+        await self._connected.wait()
+
+    def decide(
+        self,
+        decisions: Sequence[BindDecision],
+        *,
+        needs_preparation: Callable[[BindDecision], bool],
+        is_gang: Callable[[str], bool],
+    ) -> None:
+        """Give decisions out."""
+        told = self._dispatcher.decide(
+            decisions, now=self._clock(), needs_preparation=needs_preparation, is_gang=is_gang
+        )
+        self._carry_out(told)
+
+    async def run(self) -> None:
+        """Let time pass, until cancelled.
+
+        Raises:
+            LeadershipLost: a binder has seen a later leader.
+        """
+        while True:
+            done, _ = await asyncio.wait([self._overtaken], timeout=TICK_SECONDS)
+            if done:
+                raise LeadershipLost(
+                    f"a binder has seen epoch {self._overtaken.result()}, ours is {self.epoch}"
+                )
+            self._carry_out(self._dispatcher.tick(now=self._clock()))
+            self._keep_in_touch()
+
+    def _keep_in_touch(self) -> None:
+        """Let binders hear us, and break with those that we do not hear."""
+        now = self._clock()
+        for stream in list(self._streams.values()):
+            if now - stream.heard_at > SILENCE_SECONDS:
+                _log.warning("binder is not heard any more", binder=stream.binder)
+                stream.cut.set()
+            elif now - stream.told_at >= HEARTBEAT_SECONDS:
+                self._tell(stream.binder, pb.BindResponse(verdict=pb.GangVerdict(epoch=self.epoch)))
+
+    def close(self) -> None:
+        """End all streams; binders then stop working for us."""
+        for stream in self._streams.values():
+            stream.cut.set()
+
+    # --- one binder ----------------------------------------------------------------------------
+    async def serve(
+        self, requests: AsyncIterator[pb.BindRequest], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[pb.BindResponse]:
+        """Talk to one binder for as long as its stream holds."""
+        hello = await _hello(requests, context)
+        if hello.epoch > self.epoch:
+            if not self._overtaken.done():
+                self._overtaken.set_result(hello.epoch)
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"epoch {self.epoch} is over")
+        stream = _Stream(hello.binder_id, heard_at=self._clock(), told_at=self._clock())
+        if (older := self._streams.get(hello.binder_id)) is not None:
+            older.cut.set()
+        yield pb.BindResponse(welcome=pb.Welcome(epoch=self.epoch, scheduler_id=self._identity))
+        self._streams[hello.binder_id] = stream
+        self._connected.set()
+        _log.info("binder connected", binder=stream.binder, in_flight=len(hello.in_flight))
+        told = self._dispatcher.connect(
+            stream.binder,
+            capacity=hello.capacity,
+            in_flight=decode_in_flight(hello.in_flight),
+            now=self._clock(),
+        )
+        self._carry_out(told)
+        reader = asyncio.create_task(self._read(stream, requests), name=f"results of {stream.binder}")
+        cut = asyncio.create_task(stream.cut.wait(), name=f"stream of {stream.binder}")
+        try:
+            async for message in _until(stream.outbox, [reader, cut]):
+                yield message
+        finally:
+            for task in (reader, cut):
+                task.cancel()
+            await asyncio.wait([reader, cut])
+            self._disconnect(stream)
+
+    async def _read(self, stream: _Stream, requests: AsyncIterator[pb.BindRequest]) -> None:
+        try:
+            async for request in requests:
+                stream.heard_at = self._clock()
+                results = decode_results(request.results)
+                if self._streams.get(stream.binder) is not stream:
+                    return
+                self._carry_out(self._dispatcher.results(stream.binder, results, now=self._clock()))
+        except MalformedMessage as error:
+            _log.error("binder sends what it must not", binder=stream.binder, reason=str(error))
+
+    def _disconnect(self, stream: _Stream) -> None:
+        if self._streams.get(stream.binder) is not stream:
+            return  # it is back already, on another stream
+        del self._streams[stream.binder]
+        if not self._streams:
+            self._connected.clear()
+        _log.info("binder disconnected", binder=stream.binder)
+        self._carry_out(self._dispatcher.disconnect(stream.binder, now=self._clock()))
+
+    # --- instructions --------------------------------------------------------------------------
+    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Send(binder, deadline, assignments):
+                    batch = Batch(epoch=self.epoch, deadline=deadline, assignments=assignments)
+                    self._tell(binder, pb.BindResponse(decisions=encode_batch(batch)))
+                case Verdict(binder, bind, abandon):
+                    verdict = pb.GangVerdict(epoch=self.epoch, bind=bind, abandon=abandon)
+                    self._tell(binder, pb.BindResponse(verdict=verdict))
+                case Settled() | Inherited():
+                    self._ended(instruction)
+                case Cut(binder):
+                    _log.error("binder is silent", binder=binder)
+                    self._cut(binder)
+
+    def _tell(self, binder: str, message: pb.BindResponse) -> None:
+        stream = self._streams.get(binder)
+        if stream is None:
+            return
+        stream.told_at = self._clock()
+        try:
+            stream.outbox.put_nowait(message)
+        except asyncio.QueueFull:
+            _log.error("binder does not read", binder=binder)
+            self._cut(binder)
+
+    def _cut(self, binder: str) -> None:
+        if (stream := self._streams.get(binder)) is not None:
+            stream.cut.set()
+
+
+async def _hello(
+    requests: AsyncIterator[pb.BindRequest], context: grpc.aio.ServicerContext[Any, Any]
+) -> pb.Hello:
+    async for request in requests:
+        if request.hello.binder_id:
+            return request.hello
+        break
+    await context.abort(
+        grpc.StatusCode.INVALID_ARGUMENT, "the first message must be a hello with a binder_id"
+    )
+    raise AssertionError("abort raises")
+
+
+async def _until(
+    outbox: asyncio.Queue[pb.BindResponse], ends: Sequence[asyncio.Task[Any]]
+) -> AsyncIterator[pb.BindResponse]:
+    """What comes into the outbox, until one of ``ends`` is done."""
+    while True:
+        take = asyncio.create_task(outbox.get())
+        try:
+            await asyncio.wait([take, *ends], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            take.cancel()
+            raise
+        if not take.done():
+            take.cancel()
+            return
+        yield take.result()
+
+
+class DecisionServicer(DecisionServiceServicer):
+    """Passes binders on to whoever leads in this process; turns them away while nobody does."""
+
+    def __init__(self) -> None:
+        self.term: Decisions | None = None
+
+    async def Bind(  # noqa: N802
+        self, request_iterator: AsyncIterator[pb.BindRequest], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[pb.BindResponse]:
+        """One binder's stream."""
+        if self.term is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead")
+            return
+        async for message in self.term.serve(request_iterator, context):
+            yield message

@@ -1,0 +1,147 @@
+"""What dashboards know of a scheduler, under the names that they know."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from kai.engine.config import SearchBudgets
+from kai.model.decisions import CycleResult, QueueShare
+
+_TASK_BUCKETS: Final = tuple(5.0 * 2**n for n in range(10))
+_SEARCH_BUCKETS: Final = tuple(0.001 * 2**n for n in range(16))
+_QUEUE: Final = ("queue_name", "queue_metadata_name", "queue_display_name")
+_OPEN, _CLOSE = "open", "close"
+
+
+class SchedulerMetrics:
+    """All metrics of the scheduler, in one registry. Milliseconds where the name says so."""
+
+    def __init__(self, registry: CollectorRegistry, *, namespace: str) -> None:
+        def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+            return Gauge(name, text, labels, namespace=namespace, registry=registry)
+
+        def histogram(
+            name: str, text: str, labels: tuple[str, ...] = (), buckets: tuple[float, ...] = _TASK_BUCKETS
+        ) -> Histogram:
+            return Histogram(name, text, labels, namespace=namespace, buckets=buckets, registry=registry)
+
+        def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge | Counter:
+            # The client library ends every counter in _total; names without it are known to dashboards.
+            if name.endswith("_total"):
+                return Counter(name, text, labels, namespace=namespace, registry=registry)
+            return gauge(name, text, labels)
+
+        self.cycle_latency = gauge("e2e_scheduling_latency_milliseconds", "Latency of the last cycle")
+        self.open_latency = gauge("open_session_latency_milliseconds", "Latency of opening a session")
+        self.close_latency = gauge("close_session_latency_milliseconds", "Latency of closing a session")
+        self.plugin_latency = gauge(
+            "plugin_scheduling_latency_milliseconds", "Latency of a plugin", ("plugin", "OnSession")
+        )
+        self.action_latency = gauge(
+            "action_scheduling_latency_milliseconds", "Latency of an action", ("action",)
+        )
+        self.task_latency = histogram(
+            "task_scheduling_latency_milliseconds", "From a pod's creation to the decision"
+        )
+        self.bind_latency = histogram("task_bind_latency_milliseconds", "From the decision to its result")
+        self.usage_latency = histogram("usage_query_latency_milliseconds", "Latency of reading usage")
+        self.evicted = counter(
+            "pod_group_evicted_pods_total",
+            "Pods evicted by pod group",
+            ("podgroup", "namespace", "uid", "nodepool", "action"),
+        )
+        self.fair_share = [
+            gauge("queue_fair_share_cpu_cores", "Fair share of CPU of a queue", _QUEUE),
+            gauge("queue_fair_share_memory_gb", "Fair share of memory of a queue, 10^9 bytes", _QUEUE),
+            gauge("queue_fair_share_gpu", "Fair share of GPUs of a queue", _QUEUE),
+        ]
+        self.usage = [
+            gauge("queue_cpu_usage", "Past use of CPU of a queue", _QUEUE),
+            gauge("queue_memory_usage", "Past use of memory of a queue", _QUEUE),
+            gauge("queue_gpu_usage", "Past use of GPUs of a queue", _QUEUE),
+        ]
+        #: What the engine counts and times, by name.
+        self.by_name = {
+            name: counter(name, text, labels)
+            for name, text, labels in (
+                ("podgroups_scheduled_by_action", "Pod groups scheduled", ("action",)),
+                ("podgroups_acted_on_by_action", "Pod groups that an action tried", ("action",)),
+                ("scenarios_simulation_by_action", "Scenarios simulated", ("action",)),
+                ("scenarios_filtered_by_action", "Scenarios filtered", ("action",)),
+                ("total_preemption_attempts", "Preemptions decided", ()),
+                (
+                    "scenario_search_jobs_total",
+                    "Jobs searched for",
+                    ("action", "result", "reduced_budget"),
+                ),
+                ("scenario_search_action_budget_exhausted_total", "Budgets exhausted", ("action",)),
+                (
+                    "scenario_search_scenarios_total",
+                    "Scenarios by what became of them",
+                    ("action", "generator", "state"),
+                ),
+            )
+        }
+        self.search_duration = histogram(
+            "scenario_search_duration_seconds",
+            "Duration of searches",
+            ("action", "generator", "result"),
+            _SEARCH_BUCKETS,
+        )
+        self.action_budget = gauge(
+            "scenario_search_action_budget_configured_seconds", "Budget of an action", ("action",)
+        )
+        self.job_budget = gauge("scenario_search_job_budget_configured_seconds", "Budget of a job")
+        self.generator_budget = gauge(
+            "scenario_search_generator_budget_configured_seconds", "Budget of a generator", ("generator",)
+        )
+        # Beyond what the original tells.
+        self.cycles = Counter("cycles_total", "Cycles run", namespace=namespace, registry=registry)
+        self.cycle_failures = Counter(
+            "cycle_failures_total", "Cycles that failed by a defect", namespace=namespace, registry=registry
+        )
+        self.binds = Counter(
+            "binds_total", "Decisions by how they ended", ("result",), namespace=namespace, registry=registry
+        )
+        self.outstanding = gauge("decisions_outstanding", "Decisions without a result")
+        self.binders = gauge("binders_connected", "Binders that are connected")
+        self.leading = gauge("leading", "Whether this process leads")
+        self.corrected = gauge("state_corrections", "Pods that a relist showed the state to be wrong about")
+        self.rejected = gauge("objects_rejected", "Objects that could not be taken in")
+
+    def budgets(self, budgets: SearchBudgets) -> None:
+        """Tell what searches may take."""
+        self.job_budget.set(budgets.job)
+        for action, seconds in budgets.action.items():
+            self.action_budget.labels(action).set(seconds)
+        for generator, seconds in budgets.generator.items():
+            self.generator_budget.labels(generator).set(seconds)
+
+    def cycle(self, result: CycleResult, *, seconds: float) -> None:
+        """Tell of one cycle."""
+        self.cycles.inc()
+        self.cycle_latency.set(seconds * 1000)
+        for phase, spent in result.timings.items():
+            if phase == _OPEN:
+                self.open_latency.set(spent * 1000)
+            elif phase == _CLOSE:
+                self.close_latency.set(spent * 1000)
+            else:
+                self.action_latency.labels(phase).set(spent * 1000)
+        for (name, *labels), amount in result.counters.items():
+            if (metric := self.by_name.get(name)) is not None:
+                (metric.labels(*labels) if labels else metric).inc(amount)
+
+    def queues(self, shares: tuple[QueueShare, ...]) -> None:
+        """Tell the division among queues; queues that are gone disappear."""
+        for gauge in (*self.fair_share, *self.usage):
+            gauge.clear()
+        for share in shares:
+            labels = (share.display_name or share.queue, share.queue, share.display_name)
+            cpu, memory, gpus = share.fair_share
+            for gauge, value in zip(self.fair_share, (cpu / 1000, memory / 1e9, gpus), strict=True):
+                gauge.labels(*labels).set(value)
+            for gauge, value in zip(self.usage, share.usage, strict=True):
+                gauge.labels(*labels).set(value)

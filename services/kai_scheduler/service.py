@@ -1,0 +1,231 @@
+"""The scheduler as a process: watch, wait to lead, decide."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any
+
+import grpc
+import structlog
+
+from kai.engine import Engine
+from kai.kube.client import KubeClient
+from kai.replay import config as replay_config
+from kai.replay import params as replay_params
+from kai.runtime import Host, freeze_garbage
+from kai.runtime.health import split_address
+from kai.session.cache import SessionCache
+from kai.session.publisher import PublisherMetrics, SessionPublisher
+from kai.session.usage import UsageRecord
+from kai.snapshot.state import ClusterState
+from kai.wire.channel import serve
+from kai.wire.v1.decision_pb2_grpc import add_DecisionServiceServicer_to_server
+from kai.wire.v1.explain_pb2_grpc import add_ExplainServiceServicer_to_server
+from kai.wire.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
+from kai_scheduler.core import Core, Decider
+from kai_scheduler.debug_server import DebugServer
+from kai_scheduler.decisions import DecisionServicer
+from kai_scheduler.intake import Intake
+from kai_scheduler.metrics import SchedulerMetrics
+from kai_scheduler.servicers import ExplainServicer, SessionServicer
+from kai_scheduler.settings import SchedulerSettings
+from kai_scheduler.snapshots import Snapshots
+from kai_scheduler.sources import reflectors
+from kai_scheduler.term import Term
+from kai_scheduler.usage import UsageReader, usage_params
+
+_log = structlog.get_logger(__name__)
+
+_SERVICES = tuple(f"kai.wire.v1.{name}Service" for name in ("Session", "Decision", "Explain"))
+
+
+class SchedulerService:
+    """Watches always, decides while it leads. A lost term ends the process."""
+
+    name = "scheduler"
+    needs_cluster = True
+
+    def __init__(self, settings: SchedulerSettings, *, engine: Decider | None = None) -> None:
+        self.settings = settings
+        self._config = settings.scheduler_config()
+        usage_db = self._config.usage_db
+        self._usage_params = usage_params(usage_db) if usage_db is not None else None
+        self._engine = engine or Engine(self._config)
+
+    async def run(self, host: Host) -> None:
+        """Run until told to stop."""
+        core = Core(ClusterState(self.settings.state_params), self._engine)
+        try:
+            async with AsyncExitStack() as stack:
+                await self._run(host, core, stack)
+        finally:
+            core.close()
+
+    async def _run(self, host: Host, core: Core, stack: AsyncExitStack) -> None:
+        settings = self.settings
+        metrics = SchedulerMetrics(host.metrics, namespace=settings.metrics_namespace)
+        metrics.budgets(self._config.budgets)
+        metrics.corrected.set_function(lambda: core.corrected)
+        metrics.rejected.set_function(lambda: core.rejected)
+        intake = Intake(
+            scheduler_name=settings.scheduler_name,
+            debounce=settings.debounce,
+            period=settings.schedule_period,
+            clock=asyncio.get_running_loop().time,
+        )
+        snapshots = Snapshots(core)
+        door = _Door(core, snapshots)
+        port = await stack.enter_async_context(
+            serve(settings.grpc_listen, [door.register], tls=settings.tls, services=_SERVICES)
+        )
+        await self._start_debug_server(host.client, core, stack)
+        cache = await self._open_cache(stack)
+        publisher = self._start_publisher(host, cache)
+        usage = self._start_usage(host, cache, metrics)
+        standby = await self._start_watching(host, core, intake)
+        elector = host.elector(settings.lease_name, endpoint=f"{self._advertised_host()}:{port}")
+
+        async def lead() -> None:
+            async with elector.term() as elected:
+                standby.cancel()
+                await asyncio.wait([standby])
+                term = Term(
+                    epoch=elected.epoch,
+                    identity=host.identity,
+                    settings=settings,
+                    client=host.client,
+                    core=core,
+                    intake=intake,
+                    metrics=metrics,
+                    publisher=publisher,
+                    snapshots=snapshots,
+                    usage=(lambda: usage.shares) if usage is not None else dict,
+                )
+                with door.opened(term):
+                    metrics.leading.set(1)
+                    await term.run()
+
+        await _unless_stopping(host, lead())
+
+    async def _start_watching(self, host: Host, core: Core, intake: Intake) -> asyncio.Task[None]:
+        """Start all watches, and the standby; return once everything that exists is in the state."""
+        pairs = list(reflectors(host.client, intake))
+        synced = {reflector.resource.plural: reflector.synced for reflector, _ in pairs}
+
+        def missing() -> str | None:
+            late = [name for name, event in synced.items() if not event.is_set()]
+            return f"not read yet: {', '.join(late)}" if late else None
+
+        host.health.add("watches", missing)
+        for reflector, sink in pairs:
+            host.start(reflector.run(sink), name=f"watch {reflector.resource.plural}")
+        standby = host.start(_stand_by(core, intake), name="standby")
+        for event in synced.values():
+            await event.wait()
+        await core.fold(intake.take())
+        freeze_garbage()
+        _log.info("cluster read")
+        return standby
+
+    async def _open_cache(self, stack: AsyncExitStack) -> SessionCache | None:
+        settings = self.settings
+        if not settings.redis_url:
+            _log.info("no redis; sessions have no history")
+            return None
+        return await stack.enter_async_context(SessionCache.connect(settings.redis_url, shard=settings.shard))
+
+    def _start_publisher(self, host: Host, cache: SessionCache | None) -> SessionPublisher | None:
+        if cache is None:
+            return None
+        metrics = PublisherMetrics(host.metrics, namespace=self.settings.metrics_namespace)
+        publisher = SessionPublisher(cache, metrics=metrics)
+        host.start(publisher.run(), name="session cache")
+        return publisher
+
+    def _start_usage(
+        self, host: Host, cache: SessionCache | None, metrics: SchedulerMetrics
+    ) -> UsageReader | None:
+        if self._usage_params is None:
+            return None
+        if cache is None:
+            _log.warning("usageDBConfig needs redis; all queues count as if they had used nothing")
+            return None
+        reader = UsageReader(UsageRecord(cache), self._usage_params, latency=metrics.usage_latency)
+        host.start(reader.run(), name="usage")
+        return reader
+
+    async def _start_debug_server(self, client: KubeClient, core: Core, stack: AsyncExitStack) -> None:
+        settings = self.settings
+        server = DebugServer(
+            client,
+            core,
+            config=replay_config.document(self._config),
+            params=replay_params.document(
+                settings.state_params,
+                self._config.params,
+                schedule_period_seconds=settings.schedule_period,
+                update_pod_eviction_condition=settings.update_pod_eviction_condition,
+            ),
+            port=settings.plugin_server_port,
+        )
+        stack.push_async_callback(server.close)
+        await server.start()
+
+    def _advertised_host(self) -> str:
+        """How others reach us: as told, else where we listen, else our pod's or machine's address."""
+        if self.settings.advertise_host:
+            return self.settings.advertise_host
+        host, _ = split_address(self.settings.grpc_listen)
+        if host and host not in ("0.0.0.0", "::"):
+            return host
+        return os.environ.get("POD_IP") or socket.gethostbyname(socket.gethostname())
+
+
+class _Door:
+    """Our gRPC services, which answer for whichever term runs."""
+
+    def __init__(self, core: Core, snapshots: Snapshots) -> None:
+        self._sessions = SessionServicer(snapshots)
+        self._decisions = DecisionServicer()
+        self._explain = ExplainServicer(core, clock=time.time)
+
+    def register(self, server: grpc.aio.Server) -> None:
+        """Add all services to a server."""
+        add_SessionServiceServicer_to_server(self._sessions, server)
+        add_DecisionServiceServicer_to_server(self._decisions, server)
+        add_ExplainServiceServicer_to_server(self._explain, server)
+
+    @contextmanager
+    def opened(self, term: Term) -> Iterator[None]:
+        """Serve a term while the block runs."""
+        self._sessions.log = self._explain.log = term.log
+        self._decisions.term = term.decisions
+        try:
+            yield
+        finally:
+            self._sessions.log = self._explain.log = self._decisions.term = None
+
+
+async def _unless_stopping(host: Host, work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work`` until it ends or the process is to stop; then it is cancelled, and may clean up."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(host.stopping.wait())
+    try:
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.wait([working, stopping])
+    if not working.cancelled():
+        working.result()
+
+
+async def _stand_by(core: Core, intake: Intake) -> None:
+    """Keep the state current without deciding anything."""
+    while True:
+        await intake.wait()
+        await core.fold(intake.take())

@@ -1,0 +1,85 @@
+"""SessionService and ExplainService: what others may ask of a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+
+from kai.wire.chunks import split_snapshot
+from kai.wire.v1 import explain_pb2, session_pb2
+from kai.wire.v1.explain_pb2_grpc import ExplainServiceServicer
+from kai.wire.v1.session_pb2_grpc import SessionServiceServicer
+from kai_scheduler import explanations
+from kai_scheduler.core import Core
+from kai_scheduler.sessions import SessionLog
+from kai_scheduler.snapshots import Snapshots
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class SessionServicer(SessionServiceServicer):
+    """Serves the sessions of whoever leads in this process; turns watchers away while nobody does."""
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self.log: SessionLog | None = None
+        self._snapshots = snapshots
+
+    async def GetSnapshot(  # noqa: N802
+        self, request: session_pb2.GetSnapshotRequest, context: _Context
+    ) -> AsyncIterator[session_pb2.GetSnapshotResponse]:
+        """A snapshot in chunks."""
+        found = await self._snapshots.get(request.version)
+        if found is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"snapshot {request.version} is not kept")
+            return
+        epoch = self.log.epoch if self.log is not None else 0
+        for chunk in split_snapshot(found.data, version=found.version, epoch=epoch):
+            yield chunk
+
+    async def WatchSessions(  # noqa: N802
+        self, request: session_pb2.WatchSessionsRequest, context: _Context
+    ) -> AsyncIterator[session_pb2.WatchSessionsResponse]:
+        """Sessions from the one after the caller's on."""
+        if self.log is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead")
+            return
+        async for message in self.log.watch(after_version=request.after_version, epoch=request.epoch):
+            yield message
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler leads no longer")
+
+
+class ExplainServicer(ExplainServiceServicer):
+    """Asks the engine, on the newest state; a standby can answer too."""
+
+    def __init__(self, core: Core, *, clock: Callable[[], float]) -> None:
+        self.log: SessionLog | None = None
+        self._core = core
+        self._clock = clock
+
+    @property
+    def _version(self) -> int:
+        return self.log.version if self.log is not None else 0
+
+    async def ExplainPodGroup(  # noqa: N802
+        self, request: explain_pb2.ExplainPodGroupRequest, context: _Context
+    ) -> explain_pb2.ExplainPodGroupResponse:
+        """Why a pod group is as it is."""
+        key = f"{request.namespace}/{request.name}"
+        now = self._clock()
+        engine = self._core.engine
+        found = await self._core.ask(lambda state: explanations.pod_group(engine, state, key, now))
+        found.version = self._version
+        return found
+
+    async def ExplainPod(  # noqa: N802
+        self, request: explain_pb2.ExplainPodRequest, context: _Context
+    ) -> explain_pb2.ExplainPodResponse:
+        """Why a pod is where it is, or is nowhere."""
+        key = f"{request.namespace}/{request.name}"
+        now = self._clock()
+        engine = self._core.engine
+        found = await self._core.ask(lambda state: explanations.pod(engine, state, key, now))
+        found.version = self._version
+        return found

@@ -1,0 +1,112 @@
+"""The sessions of this leader: kept in a ring for those who come back, as a whole for those who are new."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+from kai.model.decisions import CycleResult, Nomination, Outcome, PodGroupOutcome, QueueShare
+from kai.wire.session_codec import SessionUpdate, encode_update
+from kai.wire.v1.session_pb2 import WatchSessionsResponse
+
+KEPT: Final = 512
+
+
+class SessionLog:
+    """Turns cycles into updates, and gives every watcher what it has not seen."""
+
+    def __init__(self, *, epoch: int, shard: str, node_pool: str) -> None:
+        self.epoch = epoch
+        self.version = 0
+        self._shard = shard
+        self._node_pool = node_pool
+        self._shares: tuple[QueueShare, ...] = ()
+        self._outcomes: dict[str, PodGroupOutcome] = {}
+        self._nominations: frozenset[Nomination] = frozenset()
+        self._ring: deque[WatchSessionsResponse] = deque(maxlen=KEPT)
+        self._opened_at = 0.0
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def record(
+        self, result: CycleResult, *, opened_at: float, forgotten: Iterable[str] = ()
+    ) -> WatchSessionsResponse | None:
+        """The update of a cycle; None if it changed nothing (the very first always counts)."""
+        gone = tuple(key for key in forgotten if self._outcomes.pop(key, None) is not None)
+        outcomes = tuple(item for item in result.outcomes if self._outcomes.get(item.pod_group) != item)
+        self._outcomes.update({item.pod_group: item for item in outcomes})
+        shares = result.shares if result.shares != self._shares else ()
+        self._shares = result.shares
+        nominations = tuple(item for item in result.nominations if item not in self._nominations)
+        self._nominations = frozenset(result.nominations)
+        events = result.binds or result.evictions or nominations
+        if self.version and not (gone or outcomes or shares or events):
+            return None
+        self.version += 1
+        self._opened_at = opened_at
+        update = SessionUpdate(
+            version=self.version,
+            epoch=self.epoch,
+            opened_at=opened_at,
+            shard=self._shard,
+            node_pool=self._node_pool,
+            shares=shares,
+            outcomes=outcomes,
+            forgotten=gone,
+            evictions=result.evictions,
+            nominations=nominations,
+            binds=len(result.binds),
+        )
+        message = encode_update(update)
+        self._ring.append(message)
+        self._announce()
+        return message
+
+    def everything(self) -> WatchSessionsResponse:
+        """The full update of the newest version. Groups of which nothing is pending need no mention."""
+        return encode_update(
+            SessionUpdate(
+                version=self.version,
+                epoch=self.epoch,
+                opened_at=self._opened_at,
+                full=True,
+                shard=self._shard,
+                node_pool=self._node_pool,
+                shares=self._shares,
+                outcomes=tuple(self._outcomes.values()),
+            )
+        )
+
+    async def watch(self, *, after_version: int, epoch: int) -> AsyncIterator[WatchSessionsResponse]:
+        """All updates after that one; a full one first if they are not kept. Ends with our term."""
+        seen = after_version if epoch == self.epoch and after_version <= self.version else -1
+        while not self._closed:
+            news = self._news
+            if self.version > max(seen, 0):
+                for message in self._after(seen):
+                    seen = message.version
+                    yield message
+            else:
+                await news.wait()
+
+    def close(self) -> None:
+        """End all watches."""
+        self._closed = True
+        self._announce()
+
+    def _after(self, seen: int) -> list[WatchSessionsResponse]:
+        oldest = self._ring[0].version
+        if seen < oldest - 1 or seen < 0:
+            return [self.everything()]
+        return [message for message in self._ring if message.version > seen]
+
+    def _announce(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def is_pending(outcome: PodGroupOutcome) -> bool:
+    """Whether something of the group waits for resources or for time."""
+    return outcome.outcome in (Outcome.PIPELINED, Outcome.UNSCHEDULABLE, Outcome.NOT_READY) or outcome.stale

@@ -1,0 +1,277 @@
+"""One term of leading: cycles, and what becomes of their decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from kai.kube.client import KubeClient
+from kai.model.decisions import BindDecision, CycleResult, Eviction
+from kai.runtime import FatalError
+from kai.session.cache import InFlightDecision, Publication
+from kai.session.publisher import SessionPublisher
+from kai.wire.decisions import Assignment, Batch, encode_batch
+from kai.wire.v1.session_pb2 import WatchSessionsResponse
+from kai_scheduler.core import Core, Usage
+from kai_scheduler.decisions import Decisions
+from kai_scheduler.dispatch import DECISION_SECONDS, NOBODY, Inherited, Settled, takes_preparation
+from kai_scheduler.evictions import Evictor
+from kai_scheduler.intake import Intake, Urgency
+from kai_scheduler.metrics import SchedulerMetrics
+from kai_scheduler.sessions import SessionLog, is_pending
+from kai_scheduler.settings import SchedulerSettings
+from kai_scheduler.snapshots import Snapshots
+
+#: How long a new leader waits for a binder that may tell what it still does for the last one.
+FIRST_BINDER_SECONDS: Final = 2.0
+#: How long a pod whose bind failed waits for the next one, in periods; it begins with one and doubles.
+RETRY_AT_MOST_PERIODS: Final = 16.0
+#: Between two snapshots in Redis, for those who look back; asking for one gives the newest at any time.
+SNAPSHOT_SECONDS: Final = 30.0
+#: A defect that shows in so many cycles in a row is not weather: start afresh.
+FAILURES_IN_A_ROW: Final = 3
+
+_log = structlog.get_logger(__name__)
+
+
+class Term:
+    """Decides and has its decisions carried out, for as long as :meth:`run` runs.
+
+    ``clock`` gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch: int,
+        identity: str,
+        settings: SchedulerSettings,
+        client: KubeClient,
+        core: Core,
+        intake: Intake,
+        metrics: SchedulerMetrics,
+        publisher: SessionPublisher | None,
+        snapshots: Snapshots,
+        usage: Callable[[], Usage] = dict,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.log = SessionLog(epoch=epoch, shard=settings.shard, node_pool=settings.partition_label_value)
+        self.decisions = Decisions(epoch=epoch, identity=identity, clock=clock, ended=self._ended)
+        self._evictor = Evictor(
+            client,
+            through_api=settings.eviction_api,
+            set_condition=settings.update_pod_eviction_condition,
+            failed=self._not_evicted,
+        )
+        self._settings = settings
+        self._core = core
+        self._intake = intake
+        self._metrics = metrics
+        self._publisher = publisher
+        self._snapshots = snapshots
+        self._next_snapshot = 0.0
+        self._usage = usage
+        self._clock = clock
+        metrics.outstanding.set_function(lambda: len(self.decisions))
+        metrics.binders.set_function(lambda: self.decisions.binders)
+        self._pending: set[str] = set()
+        self._decided_at: dict[str, float] = {}
+        #: Binds of a pod (uid) that failed in a row.
+        self._failures: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Decide until cancelled.
+
+        Raises:
+            LeadershipLost: a binder knows a later leader.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._evictor.run(), name="evictions")
+                group.create_task(self.decisions.run(), name="decisions")
+                group.create_task(self._cycles(), name="cycles")
+        finally:
+            self.log.close()
+            self.decisions.close()
+
+    # --- cycles --------------------------------------------------------------------------------
+    async def _cycles(self) -> None:
+        try:
+            async with asyncio.timeout(FIRST_BINDER_SECONDS):
+                await self.decisions.some_binder()
+        except TimeoutError:
+            _log.info("no binder yet; deciding all the same")
+        loop = asyncio.get_running_loop()
+        timer, not_before, failures = loop.time(), 0.0, 0
+        while True:
+            await self._intake.wait(timer=timer, not_before=not_before)
+            started = loop.time()
+            try:
+                result = await self._cycle()
+            except Exception as error:
+                failures += 1
+                self._metrics.cycle_failures.inc()
+                _log.exception("cycle failed", in_a_row=failures)
+                if failures >= FAILURES_IN_A_ROW:
+                    raise FatalError("cycles fail one after the other; starting afresh may help") from error
+                timer = loop.time() + self._settings.schedule_period
+                continue
+            failures = 0
+            took = loop.time() - started
+            # Computing takes half of our time at most; the rest is for what comes of it.
+            not_before = loop.time() + min(took, self._settings.schedule_period)
+            timer = loop.time() + self._idle_seconds(result)
+
+    async def _cycle(self) -> CycleResult:
+        opened_at, started = self._clock(), time.perf_counter()
+        batch = self._intake.take()
+        forgotten, self._intake.forgotten = self._intake.forgotten, []
+        result = await self._core.cycle(batch, now=opened_at, usage=self._usage())
+        self._metrics.cycle(result, seconds=time.perf_counter() - started)
+        self._give_out(result.binds)
+        for eviction in result.evictions:
+            self._evict(eviction)
+        self._remember_pending(result, forgotten)
+        message = self.log.record(result, opened_at=opened_at, forgotten=forgotten)
+        if message is not None:
+            await self._publish(message, result, opened_at)
+        return result
+
+    def _idle_seconds(self, result: CycleResult) -> float:
+        """How long until time alone is a reason to look again."""
+        if result.next_due:
+            return max(result.next_due - self._clock(), self._settings.schedule_period)
+        return self._settings.schedule_period if self._pending else math.inf
+
+    def _remember_pending(self, result: CycleResult, forgotten: list[str]) -> None:
+        self._pending.difference_update(forgotten)
+        for outcome in result.outcomes:
+            if is_pending(outcome):
+                self._pending.add(outcome.pod_group)
+            else:
+                self._pending.discard(outcome.pod_group)
+
+    # --- decisions -----------------------------------------------------------------------------
+    def _give_out(self, binds: tuple[BindDecision, ...]) -> None:
+        now = self._clock()
+        for decision in binds:
+            self._decided_at[decision.pod.uid] = now
+            if created := self._intake.waiting_since.get(decision.pod.uid):
+                self._metrics.task_latency.observe(max(now - created, 0.0) * 1000)
+        groups = self._intake.groups
+        with_claims = self._intake.pods_with_claims
+        self.decisions.decide(
+            binds,
+            needs_preparation=lambda decision: takes_preparation(decision) or decision.pod.uid in with_claims,
+            is_gang=lambda key: key in groups and groups[key].gang,
+        )
+
+    def _ended(self, end: Settled | Inherited) -> None:
+        match end:
+            case Settled(_, decision, bound, reason, _):
+                self._settled(decision, bound=bound, reason=reason)
+            case Inherited(uid, node, None):
+                self._intake.note(lambda state: state.assume_bind(uid, node))
+            case Inherited(uid, _, bound):
+                self._intake.note(
+                    lambda state: state.bind_done(uid) if bound else state.bind_failed(uid),
+                    Urgency.SOON if bound else Urgency.PROMPT,
+                )
+
+    def _settled(self, decision: BindDecision, *, bound: bool, reason: str) -> None:
+        uid = decision.pod.uid
+        decided_at = self._decided_at.pop(uid, None)
+        if decided_at is not None:
+            self._metrics.bind_latency.observe((self._clock() - decided_at) * 1000)
+        self._metrics.binds.labels("bound" if bound else "failed").inc()
+        if bound:
+            self._failures.pop(uid, None)
+            self._intake.note(lambda state: state.bind_done(uid), Urgency.SOON)
+            return
+        pod = f"{decision.pod.namespace}/{decision.pod.name}"
+        _log.warning("pod not bound", pod=pod, node=decision.node, reason=reason)
+        self._retry_later(uid, counts=reason != NOBODY)
+
+    def _retry_later(self, uid: str, *, counts: bool) -> None:
+        """Let the engine decide anew about a pod, the later the more often it has failed.
+
+        Until then it keeps its place: a reason that lasts must not cost the API server a bind each second.
+        """
+        if self._failures and uid not in self._intake.waiting_since:
+            self._failures = {
+                uid: n for uid, n in self._failures.items() if uid in self._intake.waiting_since
+            }
+        failures = self._failures[uid] = self._failures.get(uid, 0) + counts
+        delay = min(2.0**failures / 2, RETRY_AT_MOST_PERIODS) * self._settings.schedule_period
+        asyncio.get_running_loop().call_later(
+            delay, self._intake.note, lambda state: state.bind_failed(uid), Urgency.PROMPT
+        )
+
+    def _evict(self, eviction: Eviction) -> None:
+        namespace, _, name = eviction.pod.pod_group.partition("/")
+        group = self._intake.groups.get(eviction.pod.pod_group)
+        self._metrics.evicted.labels(
+            name,
+            namespace,
+            group.uid if group is not None else "",
+            self._settings.partition_label_value,
+            eviction.action,
+        ).inc()
+        self._evictor.offer(eviction)
+
+    def _not_evicted(self, eviction: Eviction) -> None:
+        uid = eviction.pod.uid
+        self._intake.note(lambda state: state.evict_failed(uid), Urgency.SOON)
+
+    # --- publishing ----------------------------------------------------------------------------
+    async def _publish(self, message: WatchSessionsResponse, result: CycleResult, opened_at: float) -> None:
+        if message.shares.rows:
+            self._metrics.queues(result.shares)
+        if self._publisher is None:
+            return
+        epoch = self.log.epoch
+        outstanding = self.decisions.outstanding
+        batch = Batch(
+            epoch=epoch,
+            deadline=opened_at + DECISION_SECONDS,
+            assignments=tuple(Assignment(decision_id=bind.pod.uid, decision=bind) for bind in result.binds),
+        )
+        snapshot = await self._cut_now_and_then()
+        newest = self._snapshots.newest
+        self._publisher.offer(
+            Publication(
+                version=self.log.version,
+                epoch=epoch,
+                opened_at=opened_at,
+                digest=newest.digest if newest is not None else "",
+                snapshot=snapshot,
+                update=message.SerializeToString(),
+                decisions=encode_batch(batch).SerializeToString() if result.binds else b"",
+                in_flight={
+                    key: InFlightDecision(
+                        pod=f"{decision.pod.namespace}/{decision.pod.name}",
+                        pod_uid=decision.pod.uid,
+                        node=decision.node,
+                        epoch=epoch,
+                        deadline=deadline,
+                        gpu_groups=decision.gpu_groups,
+                    )
+                    for key, (decision, deadline) in outstanding.items()
+                },
+            )
+        )
+
+    async def _cut_now_and_then(self) -> bytes:
+        """An encoded snapshot, or nothing if the last is young; it takes a hundredth of our time at most."""
+        now = time.monotonic()
+        if now < self._next_snapshot:
+            return b""
+        snapshot = await self._snapshots.get()
+        took = time.monotonic() - now
+        self._next_snapshot = now + max(SNAPSHOT_SECONDS, 100 * took)
+        return snapshot.data if snapshot is not None else b""

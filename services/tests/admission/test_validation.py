@@ -1,0 +1,83 @@
+import pytest
+
+from kai.runtime.registration import VALIDATE_POD, VALIDATE_TOPOLOGY
+from kai.runtime.webhook import AdmissionRequest
+from kai_admission.handlers import handlers
+from kai_admission.settings import AdmissionSettings
+
+
+def a_pod(annotations=None, *, scheduler="kai-scheduler", metadata=None):
+    return {
+        "metadata": {
+            "name": "demo",
+            "namespace": "team",
+            "annotations": annotations or {},
+            **(metadata or {}),
+        },
+        "spec": {"schedulerName": scheduler, "containers": [{"name": "main"}]},
+    }
+
+
+def review(path, obj, *flags, operation="CREATE", **request):
+    settings = AdmissionSettings.parse(list(flags))
+    return handlers(settings)[path](
+        AdmissionRequest(uid="u", operation=operation, namespace="team", object=obj, **request)
+    )
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_the_rules_follow_the_flags(operation):
+    fraction = a_pod({"gpu-fraction": "0.5"})
+    assert "GPU sharing is disabled" in review(VALIDATE_POD, fraction, operation=operation).message
+    assert review(VALIDATE_POD, fraction, "--gpu-sharing-enabled", operation=operation).allowed
+
+
+def test_warnings_go_to_the_creator():
+    pod = a_pod({"gpu-fraction": "0.333"})
+    assert review(VALIDATE_POD, pod, "--gpu-sharing-enabled").warnings
+    assert not review(VALIDATE_POD, pod, "--gpu-sharing-enabled", operation="UPDATE").warnings
+
+
+def test_pods_of_other_schedulers_are_nobodys_business():
+    assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}, scheduler="default-scheduler")).allowed
+    assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}, scheduler="")).allowed
+
+
+def test_a_pod_that_is_being_deleted_can_always_lose_its_finalizers():
+    pod = a_pod({"gpu-fraction": "7"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert review(VALIDATE_POD, pod, operation="UPDATE").allowed
+
+
+@pytest.mark.parametrize("obj", [None, {}, {"spec": None}])
+def test_what_holds_no_pod_of_ours_goes_on(obj):
+    assert review(VALIDATE_POD, obj).allowed
+
+
+def test_subresources_are_not_pods():
+    assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}), sub_resource="binding").allowed
+
+
+def test_what_cannot_be_understood_is_refused_with_the_place():
+    response = review(VALIDATE_POD, {"spec": {"schedulerName": "kai-scheduler", "containers": "none"}})
+    assert not response.allowed
+    assert response.code == 400
+    assert "$.spec.containers" in response.message
+
+
+def a_topology(*levels):
+    return {
+        "metadata": {"name": "fabric"},
+        "spec": {"levels": [dict(zip(("nodeLabel", "alias"), level, strict=False)) for level in levels]},
+    }
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_topologies_are_checked_whatever_the_flags(operation):
+    assert review(VALIDATE_TOPOLOGY, a_topology(("a", "x"), ("b",)), operation=operation).allowed
+    response = review(VALIDATE_TOPOLOGY, a_topology(("a", "x"), ("b", "x")), operation=operation)
+    assert "used for more than one level: x" in response.message
+    assert response.code == 403
+
+
+def test_deletion_of_a_topology_is_free():
+    assert review(VALIDATE_TOPOLOGY, None, operation="DELETE").allowed

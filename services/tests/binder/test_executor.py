@@ -1,0 +1,241 @@
+"""What a binder does for its leader, and what it stops doing when that is gone."""
+
+import asyncio
+
+import pytest
+
+from kai.model.decisions import BindDecision, PodRef, ResourceType
+from kai.wire.decisions import Assignment, Batch, ResultStatus
+from kai_binder.errors import BindFailed, Rejected
+from kai_binder.executor import Executor, Fence
+
+NOW = 1000.0
+
+
+class FakeBinder:
+    """Takes as long as the test lets it."""
+
+    def __init__(self):
+        self.log = []
+        self.prepares = asyncio.Event()
+        self.binds = asyncio.Event()
+        self.prepares.set()
+        self.binds.set()
+        self.failure = None
+        self.running = self.most = 0
+
+    def is_ordinary(self, decision):
+        return decision.resource_type is ResourceType.REGULAR
+
+    async def prepare(self, decision):
+        await self.prepares.wait()
+        self.log.append(("prepared", decision.pod.name))
+        if self.failure is not None:
+            raise self.failure
+
+    async def bind(self, decision):
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.log.append(("binding", decision.pod.name))
+        await asyncio.sleep(0)
+        await self.binds.wait()
+        self.running -= 1
+        if self.failure is not None:
+            raise self.failure
+        self.log.append(("bound", decision.pod.name))
+
+    async def undo(self, decision):
+        self.log.append(("undone", decision.pod.name))
+
+    async def after_bind(self, decision):
+        pass
+
+    async def tell_failed(self, decision, reason):
+        self.log.append(("told", decision.pod.name))
+
+
+class Bench:
+    def __init__(self, *, binding_at_most=10):
+        self.binder = FakeBinder()
+        self.fence = Fence()
+        self.results = asyncio.Queue()
+        self.executor = Executor(
+            self.binder,
+            fence=self.fence,
+            report=self.results.put_nowait,
+            binding_at_most=binding_at_most,
+            clock=lambda: NOW,
+        )
+
+    def start(self, *names, epoch=1, deadline=NOW + 1, fraction=False, prepare_only=False):
+        kind = ResourceType.FRACTION if fraction else ResourceType.REGULAR
+        assignments = tuple(
+            Assignment(
+                decision_id=f"id-{name}",
+                prepare_only=prepare_only,
+                decision=BindDecision(
+                    pod=PodRef(uid=f"uid-{name}", namespace="ns", name=name), node="n", resource_type=kind
+                ),
+            )
+            for name in names
+        )
+        self.executor.start(Batch(epoch=epoch, deadline=deadline, assignments=assignments))
+
+    async def result(self):
+        async with asyncio.timeout(5):
+            result = await self.results.get()
+        return result.decision_id.removeprefix("id-"), result.status
+
+    async def until(self, entry):
+        async with asyncio.timeout(5):
+            while entry not in self.binder.log:
+                await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def bench():
+    return Bench()
+
+
+async def test_an_ordinary_pod_is_bound_without_preparing(bench):
+    bench.start("p")
+    assert await bench.result() == ("p", ResultStatus.BOUND)
+    assert bench.binder.log == [("binding", "p"), ("bound", "p")]
+    assert len(bench.executor) == 0
+
+
+async def test_no_more_binds_at_once_than_told():
+    bench = Bench(binding_at_most=3)
+    bench.start(*(f"p{number}" for number in range(10)))
+    for _ in range(10):
+        await bench.result()
+    assert bench.binder.most == 3
+
+
+async def test_the_same_decision_told_twice_is_executed_once(bench):
+    bench.binder.binds.clear()
+    bench.start("p")
+    await bench.until(("binding", "p"))
+    bench.start("p")
+    bench.binder.binds.set()
+    assert await bench.result() == ("p", ResultStatus.BOUND)
+    assert bench.binder.log.count(("binding", "p")) == 1
+    assert bench.results.empty()
+
+
+async def test_a_decision_past_its_deadline_is_not_started(bench):
+    bench.start("p", deadline=NOW - 1)
+    assert await bench.result() == ("p", ResultStatus.REJECTED)
+    assert bench.binder.log == []
+
+
+async def test_a_decision_of_an_earlier_leader_is_not_started(bench):
+    bench.fence.see(7)
+    bench.start("p", epoch=6)
+    assert await bench.result() == ("p", ResultStatus.REJECTED)
+    assert bench.binder.log == []
+
+
+async def test_a_leader_elected_while_preparing_ends_it_before_the_bind(bench):
+    bench.binder.prepares.clear()
+    bench.start("p", epoch=6, fraction=True)
+    await asyncio.sleep(0)
+    bench.fence.see(7)
+    bench.binder.prepares.set()
+    assert await bench.result() == ("p", ResultStatus.REJECTED)
+    assert bench.binder.log == [("prepared", "p")]
+
+
+async def test_a_failure_is_undone_told_and_reported(bench):
+    bench.binder.failure = BindFailed("no device")
+    bench.start("p", fraction=True)
+    assert await bench.result() == ("p", ResultStatus.FAILED)
+    assert bench.binder.log == [("prepared", "p"), ("undone", "p"), ("told", "p")]
+
+
+async def test_a_pod_that_is_gone_needs_nothing_undone(bench):
+    bench.binder.failure = Rejected("gone")
+    bench.start("p")
+    assert await bench.result() == ("p", ResultStatus.REJECTED)
+    assert bench.binder.log == [("binding", "p")]
+
+
+async def test_a_defect_in_one_bind_does_not_stop_the_others(bench):
+    bench.binder.failure = ZeroDivisionError()
+    bench.start("p")
+    assert await bench.result() == ("p", ResultStatus.FAILED)
+    bench.binder.failure = None
+    bench.start("q")
+    assert await bench.result() == ("q", ResultStatus.BOUND)
+
+
+# --- gangs -------------------------------------------------------------------------------------
+async def test_a_prepared_pod_waits_for_the_verdict(bench):
+    bench.start("p", "q", fraction=True, prepare_only=True)
+    assert {await bench.result(), await bench.result()} == {
+        ("p", ResultStatus.PREPARED),
+        ("q", ResultStatus.PREPARED),
+    }
+    bench.executor.verdict(bind=["id-p"], abandon=["id-q", "unknown"])
+    assert {await bench.result(), await bench.result()} == {
+        ("p", ResultStatus.BOUND),
+        ("q", ResultStatus.FAILED),
+    }
+    assert ("undone", "q") in bench.binder.log
+    assert ("undone", "p") not in bench.binder.log
+
+
+async def test_a_verdict_that_comes_while_still_preparing_counts(bench):
+    bench.binder.prepares.clear()
+    bench.start("p", fraction=True, prepare_only=True)
+    await asyncio.sleep(0)
+    bench.executor.verdict(bind=[], abandon=["id-p"])
+    bench.binder.prepares.set()
+    assert await bench.result() == ("p", ResultStatus.PREPARED)
+    assert await bench.result() == ("p", ResultStatus.FAILED)
+
+
+# --- the leader is lost ------------------------------------------------------------------------
+async def test_what_has_not_reached_its_bind_is_dropped_as_it_is(bench):
+    bench.binder.prepares.clear()
+    bench.start("preparing", fraction=True)
+    bench.start("prepared", fraction=True, prepare_only=True)
+    await asyncio.sleep(0)
+    assert await bench.executor.drop() == []
+    assert bench.results.empty()
+    assert bench.binder.log == []
+    assert len(bench.executor) == 0
+
+
+async def test_a_bind_call_is_carried_to_its_end_and_told_to_the_next_leader(bench):
+    bench.binder.binds.clear()
+    bench.start("p")
+    await bench.until(("binding", "p"))
+    (in_flight,) = await bench.executor.drop()
+    assert (in_flight.decision_id, in_flight.pod_uid, in_flight.node) == ("id-p", "uid-p", "n")
+    bench.binder.binds.set()
+    assert await bench.result() == ("p", ResultStatus.BOUND)
+
+
+async def test_a_bind_that_fails_after_the_leader_is_lost_undoes_nothing(bench):
+    bench.binder.binds.clear()
+    bench.start("p")
+    await bench.until(("binding", "p"))
+    await bench.executor.drop()
+    bench.binder.failure = BindFailed("no")
+    bench.binder.binds.set()
+    assert await bench.result() == ("p", ResultStatus.FAILED)
+    assert ("undone", "p") not in bench.binder.log
+
+
+async def test_at_the_end_of_the_process_begun_binds_are_awaited(bench):
+    bench.binder.binds.clear()
+    running = asyncio.ensure_future(bench.executor.run())
+    bench.start("p")
+    await bench.until(("binding", "p"))
+    running.cancel()
+    await asyncio.sleep(0)
+    assert not running.done()
+    bench.binder.binds.set()
+    await asyncio.wait([running])
+    assert await bench.result() == ("p", ResultStatus.BOUND)

@@ -1,0 +1,169 @@
+"""The binder's side of the stream, against a scheduler that does what the test says."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kai.kube.lease import Leader
+from kai.model.decisions import BindDecision, PodRef
+from kai.wire.channel import serve
+from kai.wire.decisions import Assignment, Batch, InFlight, Result, ResultStatus, decode_batch, encode_batch
+from kai.wire.v1 import decision_pb2 as pb
+from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer, add_DecisionServiceServicer_to_server
+from kai_binder import link as link_module
+from kai_binder.executor import Fence
+from kai_binder.link import Link, Outbox
+
+pytestmark = pytest.mark.integration
+
+
+class Scheduler(DecisionServiceServicer):
+    """Welcomes, then says what it is given and remembers what it hears."""
+
+    def __init__(self, epoch=5):
+        self.epoch = epoch
+        self.hellos = asyncio.Queue()
+        self.results = asyncio.Queue()
+        self.says = asyncio.Queue()
+
+    async def Bind(self, request_iterator, context):
+        first = await anext(aiter(request_iterator))
+        self.hellos.put_nowait(first.hello)
+        yield pb.BindResponse(welcome=pb.Welcome(epoch=self.epoch, scheduler_id="s"))
+        reader = asyncio.create_task(self.read(request_iterator))
+        try:
+            while (message := await self.says.get()) is not None:
+                yield message
+        finally:
+            reader.cancel()
+
+    async def read(self, requests):
+        async for request in requests:
+            for result in request.results.results:
+                self.results.put_nowait(result)
+
+
+class Tracker:
+    def __init__(self, leader):
+        self.leader = leader
+        self.gone = asyncio.Event()
+
+    async def present(self):
+        return self.leader
+
+    async def replaced(self, leader):
+        await self.gone.wait()
+        self.gone.clear()
+
+
+class FakeExecutor:
+    def __init__(self):
+        self.started = asyncio.Queue()
+        self.verdicts = asyncio.Queue()
+        self.drops = 0
+        self.in_flight = []
+
+    def start(self, batch):
+        self.started.put_nowait(batch)
+
+    def verdict(self, *, bind, abandon):
+        self.verdicts.put_nowait((list(bind), list(abandon)))
+
+    async def drop(self):
+        self.drops += 1
+        return self.in_flight
+
+
+class Bench:
+    def __init__(self, scheduler, port):
+        self.scheduler = scheduler
+        self.fence, self.outbox, self.executor = Fence(), Outbox(), FakeExecutor()
+        self.tracker = Tracker(Leader("s", f"127.0.0.1:{port}", scheduler.epoch))
+        self.link = Link(self.executor, self.outbox, fence=self.fence, binder_id="b", capacity=7)
+
+
+@asynccontextmanager
+async def a_bench(epoch=5):
+    scheduler = Scheduler(epoch)
+
+    def register(server):
+        add_DecisionServiceServicer_to_server(scheduler, server)
+
+    async with serve("127.0.0.1:0", [register], grace_seconds=0) as port:
+        bench = Bench(scheduler, port)
+        running = asyncio.create_task(bench.link.run(bench.tracker))
+        try:
+            async with asyncio.timeout(20):
+                yield bench
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+
+def a_batch(epoch=5):
+    decision = BindDecision(pod=PodRef(uid="u", namespace="ns", name="p"), node="n")
+    return Batch(epoch=epoch, deadline=9e9, assignments=(Assignment(decision_id="d", decision=decision),))
+
+
+def a_result(status):
+    return Result(decision_id="d", pod_uid="u", status=status)
+
+
+async def test_it_says_who_it_is_and_what_it_could_not_stop():
+    in_flight = InFlight(decision_id="3-1", pod_uid="u", node="n", epoch=3)
+    async with a_bench() as bench:
+        bench.executor.in_flight = [in_flight]
+        first = await bench.scheduler.hellos.get()
+        assert (first.binder_id, first.capacity, first.epoch) == ("b", 7, 5)
+        bench.tracker.gone.set()
+        again = await bench.scheduler.hellos.get()
+        assert [item.decision_id for item in again.in_flight] == ["3-1"]
+
+
+async def test_decisions_and_verdicts_arrive_and_results_go_back():
+    async with a_bench() as bench:
+        bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(a_batch())))
+        assert await bench.executor.started.get() == decode_batch(encode_batch(a_batch()))
+        bench.scheduler.says.put_nowait(
+            pb.BindResponse(verdict=pb.GangVerdict(epoch=5, bind=["d"], abandon=["e"]))
+        )
+        assert await bench.executor.verdicts.get() == (["d"], ["e"])
+        bench.outbox.put(a_result(ResultStatus.BOUND))
+        assert (await bench.scheduler.results.get()).status == pb.Result.STATUS_BOUND
+        assert bench.link.connected_to == 5
+
+
+async def test_when_the_leader_is_replaced_everything_is_dropped_and_the_next_one_is_called():
+    async with a_bench() as bench:
+        await bench.scheduler.hellos.get()
+        before = bench.executor.drops
+        bench.tracker.gone.set()
+        await bench.scheduler.hellos.get()
+        assert bench.executor.drops >= before + 1
+
+
+async def test_a_silent_scheduler_is_given_up(monkeypatch):
+    monkeypatch.setattr(link_module, "SILENCE_SECONDS", 0.2)
+    async with a_bench() as bench:
+        await bench.scheduler.hellos.get()
+        await bench.scheduler.hellos.get()
+
+
+async def test_a_scheduler_whose_time_is_over_gets_no_work_done():
+    async with a_bench(epoch=5) as bench:
+        bench.fence.see(6)
+        bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(a_batch())))
+        await bench.scheduler.hellos.get()
+        assert (await bench.scheduler.hellos.get()).epoch == 6
+        assert bench.executor.started.empty()
+        assert bench.link.connected_to == 0
+
+
+async def test_between_two_streams_only_good_news_is_kept():
+    outbox = Outbox()
+    for status in ResultStatus:
+        outbox.put(a_result(status))
+    outbox.keep_only_bound()
+    assert [result.status for result in await outbox.take(patience=1)] == [ResultStatus.BOUND]
+    assert await outbox.take(patience=0.01) == []

@@ -1,0 +1,199 @@
+"""Which plugins take part, and what their pure parts decide."""
+
+import json
+
+import pytest
+
+from kai.model.objects import ObjectMeta, Pod, PodResourceClaim, PodSpec, PodStatus, ResourceClaimStatus
+from kai.runtime import SettingsError
+from kai_binder.errors import BindFailed
+from kai_binder.plugins import PluginError, build, configure
+from kai_binder.plugins.dynamicresources import claim_name
+from kai_binder.plugins.node_affinity import matches_node
+from kai_binder.plugins.volumebinding import claim_names, reachable, suits
+from kai_binder.settings import BinderSettings
+
+
+# --- configuration -----------------------------------------------------------------------------
+def names_of(text):
+    return [plugin.name for plugin in build(configure(text), client=None)]
+
+
+def test_by_default_volumes_come_before_claims_and_claims_before_sharing():
+    assert names_of("") == ["volumebinding", "dynamicresources", "gpusharing"]
+
+
+def test_priority_and_use_are_overridden_one_by_one():
+    text = json.dumps({"gpusharing": {"priority": 400}, "volumebinding": {"enabled": False}})
+    assert names_of(text) == ["gpusharing", "dynamicresources"]
+
+
+def test_arguments_are_replaced_as_a_whole():
+    with pytest.raises(PluginError, match=r"volumebinding\.bindTimeoutSeconds"):
+        names_of(json.dumps({"volumebinding": {"arguments": {"other": "1"}}}))
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "1.5"])
+def test_a_timeout_must_be_whole_seconds(value):
+    with pytest.raises(PluginError, match="bindTimeoutSeconds"):
+        names_of(json.dumps({"dynamicresources": {"arguments": {"bindTimeoutSeconds": value}}}))
+
+
+def test_an_unknown_plugin_is_refused_unless_it_is_off():
+    with pytest.raises(PluginError, match="mine"):
+        configure('{"mine": {}}')
+    assert "mine" in configure('{"mine": {"enabled": false}}')
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{"gpusharing": {"enabled": False}}, {"gpusharing": {"priority": 50}}, {"gpusharing": {"priority": 10}}],
+)
+def test_hamicore_needs_gpusharing_before_it(others):
+    with pytest.raises(PluginError, match="hamicore needs gpusharing"):
+        configure(json.dumps({"hamicore": {"enabled": True}, **others}))
+    assert names_of(json.dumps({"hamicore": {"enabled": True}}))[-1] == "hamicore"
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"gpusharing": {"enable": true}}'])
+def test_what_is_no_map_of_plugins_ends_the_binder_at_its_start(text):
+    with pytest.raises(SettingsError, match="--plugins"):
+        BinderSettings.parse([f"--plugins={text}"]).plugin_configs()
+
+
+def test_json_flags_are_read():
+    settings = BinderSettings.parse(
+        [
+            '--resource-reservation-pod-resources={"requests": {"cpu": "10m", "nvidia.com/gpu": "9"}}',
+            "--resource-reservation-allocation-timeout=7",
+            "--runtime-class-name=nvidia",
+            "--fake-gpu-nodes=true",
+            "--qps=50",
+        ]
+    )
+    manifest = settings.template.manifest(node="n", group="g", tolerations=None, annotations={})
+    container = manifest["spec"]["containers"][0]
+    assert container["resources"] == {
+        "requests": {"cpu": "10m", "nvidia.com/gpu": "1"},
+        "limits": {"nvidia.com/gpu": "1"},
+    }
+    assert (container["image"], container["args"]) == ("ubuntu", ["sleep", "infinity"])
+    assert manifest["spec"]["runtimeClassName"] == "nvidia"
+    assert manifest["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
+
+
+# --- volumes -----------------------------------------------------------------------------------
+def a_claim(*, size="10Gi", cls="fast", modes=("ReadWriteOnce",), **spec):
+    return {
+        "metadata": {"namespace": "ns", "name": "c", "uid": "u"},
+        "spec": {
+            "storageClassName": cls,
+            "accessModes": list(modes),
+            "resources": {"requests": {"storage": size}},
+            **spec,
+        },
+    }
+
+
+def a_volume(*, size="10Gi", cls="fast", modes=("ReadWriteOnce",), labels=None, phase="Available", **spec):
+    return {
+        "metadata": {"name": "v", "labels": labels or {}},
+        "spec": {
+            "storageClassName": cls,
+            "accessModes": list(modes),
+            "capacity": {"storage": size},
+            **spec,
+        },
+        "status": {"phase": phase},
+    }
+
+
+@pytest.mark.parametrize(
+    ("volume", "claim", "fits"),
+    [
+        (a_volume(), a_claim(), True),
+        (a_volume(size="20Gi"), a_claim(), True),
+        (a_volume(size="9Gi"), a_claim(), False),
+        (a_volume(cls="slow"), a_claim(), False),
+        (a_volume(modes=("ReadWriteOnce", "ReadWriteMany")), a_claim(modes=("ReadWriteMany",)), True),
+        (a_volume(), a_claim(modes=("ReadWriteMany",)), False),
+        (a_volume(volumeMode="Block"), a_claim(), False),
+        (a_volume(volumeMode="Block"), a_claim(volumeMode="Block"), True),
+        (a_volume(phase="Released"), a_claim(), False),
+        (a_volume(claimRef={"namespace": "ns", "name": "c"}), a_claim(), True),
+        (a_volume(claimRef={"namespace": "ns", "name": "c", "uid": "old"}), a_claim(), False),
+        (a_volume(claimRef={"namespace": "ns", "name": "other"}), a_claim(), False),
+        (a_volume(labels={"tier": "a"}), a_claim(selector={"matchLabels": {"tier": "a"}}), True),
+        (a_volume(labels={"tier": "b"}), a_claim(selector={"matchLabels": {"tier": "a"}}), False),
+        (
+            a_volume(labels={"tier": "b"}),
+            a_claim(selector={"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["a"]}]}),
+            True,
+        ),
+    ],
+)
+def test_a_volume_suits_a_claim_if_it_has_all_that_is_asked(volume, claim, fits):
+    assert suits(volume, claim) is fits
+
+
+def in_zone(*zones):
+    expression = {"key": "zone", "operator": "In", "values": list(zones)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def test_a_volume_is_reached_only_from_where_it_says():
+    node = {"metadata": {"name": "n1", "labels": {"zone": "a"}}}
+    assert reachable(a_volume(), node)
+    assert reachable(a_volume(nodeAffinity=in_zone("a", "b")), node)
+    assert not reachable(a_volume(nodeAffinity=in_zone("c")), node)
+
+
+@pytest.mark.parametrize(
+    ("term", "matches"),
+    [
+        ({}, False),
+        ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}, True),
+        ({"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["3"]}]}, True),
+        ({"matchExpressions": [{"key": "size", "operator": "Lt", "values": ["3"]}]}, False),
+        ({"matchExpressions": [{"key": "gone", "operator": "DoesNotExist"}]}, True),
+        ({"matchExpressions": [{"key": "gone", "operator": "Exists"}]}, False),
+        ({"matchExpressions": [{"key": "size", "operator": "NotIn", "values": ["4"]}]}, False),
+    ],
+)
+def test_terms_of_a_node_selector(term, matches):
+    node = {"metadata": {"name": "n1", "labels": {"size": "4"}}}
+    assert matches_node({"nodeSelectorTerms": [term]}, node) is matches
+
+
+def test_claims_are_those_of_volumes_and_of_ephemeral_volumes():
+    volumes = [
+        {"name": "a", "persistentVolumeClaim": {"claimName": "c1"}},
+        {"name": "b", "emptyDir": {}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+        {"name": "again", "persistentVolumeClaim": {"claimName": "c1"}},
+    ]
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=PodSpec(volumes=volumes))
+    assert claim_names(pod) == ["c1", "p-scratch"]
+
+
+# --- devices -----------------------------------------------------------------------------------
+def test_a_claim_is_found_by_its_name_in_the_pod():
+    pod = Pod(
+        metadata=ObjectMeta(name="p", namespace="ns"),
+        spec=PodSpec(
+            resource_claims=[
+                PodResourceClaim(name="direct", resource_claim_name="shared"),
+                PodResourceClaim(name="made", resource_claim_template_name="t"),
+                PodResourceClaim(name="late", resource_claim_template_name="t"),
+            ]
+        ),
+        status=PodStatus(
+            resource_claim_statuses=[ResourceClaimStatus(name="made", resource_claim_name="p-made-x")]
+        ),
+    )
+    assert claim_name(pod, "direct") == "shared"
+    assert claim_name(pod, "made") == "p-made-x"
+    with pytest.raises(BindFailed, match="not been made"):
+        claim_name(pod, "late")
+    with pytest.raises(BindFailed, match="no claim 'other'"):
+        claim_name(pod, "other")

@@ -1,0 +1,44 @@
+"""``kai local`` and ``kai run`` say clearly what is wrong before they start anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kai.local.state import ClusterFiles
+from kai_cli.__main__ import app
+
+
+@pytest.fixture(autouse=True)
+def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["local", "status"], 1, "there is no cluster 'local'; start one with `kai local up`"),
+        (["local", "down", "--name", "x"], 1, "there is no cluster 'x'"),
+        (["local", "logs", "scheduler"], 1, "there is no cluster 'local'"),
+        (["local", "up", "--name", "A b"], 2, "cluster name 'A b' cannot be used"),
+        (["local", "up", "--binders", "0"], 2, "greater than or equal to 1"),
+        (["local", "up", "--memory", "lots"], 2, "'lots' is not a Kubernetes quantity"),
+        (["run", "sheduler"], 2, "there is no service 'sheduler'; there are queue-controller"),
+        (["run", "--health-listen", "8080"], 2, "'8080' is not HOST:PORT"),
+    ],
+)
+def test_bad_input_is_told(arguments: list[str], status: int, says: str) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == status
+    assert says in " ".join(result.output.replace("│", " ").split())
+
+
+def test_other_clusters_are_named_when_one_is_not_found(state_home: Path) -> None:
+    box = ClusterFiles.of("box")
+    box.make()
+    (box.directory / "cluster.json").write_text("{}")
+    result = CliRunner().invoke(app, ["local", "down", "--name", "bax"])
+    assert "there are box" in result.output

@@ -1,0 +1,140 @@
+"""``kai run``: the services as processes in the foreground, for the cluster that the kubeconfig names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kai.local.ports import free_ports
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+KAI = [sys.executable, "-m", "kai_cli"]
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    """The kubeconfig of an API server that knows nothing of us."""
+    command = [sys.executable, "-m", "kai.local.apiserver", "--dir", str(tmp_path)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout
+    assert "serving" in server.stdout.readline()
+    yield tmp_path / "kubeconfig"
+    server.terminate()
+    server.communicate()
+
+
+def start(kubeconfig: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*KAI, "run", *arguments],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def refused(kubeconfig: Path, *arguments: str) -> str:
+    process = start(kubeconfig, *arguments)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, out
+    return out
+
+
+def until(condition: Callable[[], Any], patience: float = 60.0) -> Any:
+    deadline = time.monotonic() + patience
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
+    return found
+
+
+def readyz(port: int) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def test_the_services_named_run_until_they_are_interrupted(kubeconfig: Path) -> None:
+    (port,) = free_ports(1)
+    listen = f"127.0.0.1:{port}"
+    process = start(
+        kubeconfig,
+        "scheduler",
+        "binder",
+        "admission",
+        "--binders",
+        "2",
+        "--install",
+        "--health-listen",
+        listen,
+    )
+    until(lambda: readyz(port)[0] == 200)
+    assert set(readyz(port)[1].split()) >= {"[+]redis", "[+]scheduler", "[+]binder-1", "[+]binder-2"}
+    children = psutil.Process(process.pid).children(recursive=True)
+    binder = next(child for child in children if "kai_binder" in " ".join(child.cmdline()))
+    binder.kill()
+    until(lambda: readyz(port)[0] == 503)
+    until(lambda: readyz(port)[0] == 200)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "4 services" not in out
+    assert "3 services serve https://127.0.0.1:" in out
+    assert "admission is left out: nothing calls it without --webhooks" in out
+    assert "scheduler | " in out
+    assert not any(child.is_running() for child in children)
+
+
+def test_a_cluster_without_our_custom_resources_is_told_how_to_get_them(kubeconfig: Path) -> None:
+    assert "does not know our custom resources; install the chart" in refused(kubeconfig)
+
+
+def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path) -> None:
+    assert f"kubeconfig {tmp_path / 'none'} does not exist" in refused(tmp_path / "none")
+
+
+def test_an_address_that_is_taken_is_told_before_anything_starts(kubeconfig: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert "is already in use" in refused(kubeconfig, "--health-listen", address)
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
+def test_the_webhooks_are_there_while_the_services_run(kubeconfig: Path) -> None:
+    def configurations() -> int:
+        names = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+        done = subprocess.run(
+            ["kubectl", f"--kubeconfig={kubeconfig}", "get", ",".join(names), "-o", "name"],
+            capture_output=True,
+            text=True,
+        )
+        return len(done.stdout.split())
+
+    process = start(kubeconfig, "admission", "queue-controller", "--install", "--webhooks", "--redis", "none")
+    until(lambda: configurations() == 3)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert configurations() == 0

@@ -1,0 +1,122 @@
+"""What `kai get` shows of a cluster."""
+
+from kai.model.decisions import QueueShare
+from kai.model.objects import (
+    Condition,
+    Container,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    PodSpec,
+    PodStatus,
+    Queue,
+    QueueResource,
+    QueueResources,
+    QueueSpec,
+    QueueStatus,
+    ResourceRequirements,
+    SchedulingCondition,
+)
+from kai_cli.views import nodes, pod_groups, queues
+
+
+def a_queue(name, parent="", *, gpus=0.0, cpu_millis=0.0, status=None):
+    resources = QueueResources(
+        gpu=QueueResource(quota=gpus, limit=-1), cpu=QueueResource(quota=cpu_millis, limit=-1)
+    )
+    return Queue(
+        metadata=ObjectMeta(name=name),
+        spec=QueueSpec(parent_queue=parent, resources=resources),
+        status=status,
+    )
+
+
+def a_share(queue, **columns):
+    zero = (0.0, 0.0, 0.0)
+    fields = ("deserved", "limit", "over_quota_weight", "allocated_non_preemptible", "usage")
+    given = dict.fromkeys(fields, zero) | {"fair_share": zero, "allocated": zero, "requested": zero} | columns
+    return QueueShare(queue=queue, display_name=queue, parent="", priority=100, **given)
+
+
+def a_pod(name, *, node="n1", gpus=0, phase="Running", labels=None, annotations=None):
+    requests = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace="team", labels=labels, annotations=annotations),
+        spec=PodSpec(
+            node_name=node,
+            containers=[Container(name="main", resources=ResourceRequirements(requests=requests))],
+        ),
+        status=PodStatus(phase=phase),
+    )
+
+
+def a_node(name="n1", gpus=4):
+    return Node(
+        metadata=ObjectMeta(name=name),
+        status=NodeStatus(
+            allocatable={"nvidia.com/gpu": str(gpus)}, conditions=[Condition(type="Ready", status="True")]
+        ),
+    )
+
+
+def test_queues_come_as_a_tree_with_siblings_by_name():
+    rows = queues.tree([a_queue("z", "top"), a_queue("a", "top"), a_queue("top"), a_queue("other")], {})
+    assert [(row.name, row.depth) for row in rows] == [("other", 0), ("top", 0), ("a", 1), ("z", 1)]
+
+
+def test_a_queue_without_its_parent_is_marked_and_a_cycle_is_still_listed():
+    rows = queues.tree([a_queue("lost", "gone"), a_queue("x", "y"), a_queue("y", "x")], {})
+    assert {row.name: row.orphan for row in rows} == {"lost": True, "x": True, "y": False}
+
+
+def test_amounts_come_from_the_scheduler_where_it_answers_and_from_the_status_otherwise():
+    status = QueueStatus(allocated={"nvidia.com/gpu": "1500m", "cpu": "2"}, requested={"nvidia.com/gpu": "4"})
+    queue = a_queue("q", gpus=3, cpu_millis=4000, status=status)
+    [offline] = queues.tree([queue], {})
+    assert (offline.gpu.allocated, offline.gpu.requested, offline.gpu.fair_share) == (1.5, 4.0, None)
+    assert (offline.cpu.quota, offline.cpu.allocated, offline.cpu.limit) == (4.0, 2.0, -1)
+    share = a_share("q", fair_share=(6000.0, -1, 5.0), allocated=(1000.0, 2.0**30, 2.0))
+    [online] = queues.tree([queue], {"q": share})
+    assert (online.gpu.fair_share, online.cpu.fair_share, online.memory.fair_share) == (5.0, 6.0, -1)
+    assert (online.gpu.allocated, online.cpu.allocated) == (2.0, 1.0)
+    assert online.cells()[-1] == "1Gi"
+
+
+def test_a_node_shows_whole_and_shared_gpus_and_who_holds_them():
+    reservation = a_pod("r", gpus=1, labels={"app": "kai-resource-reservation", "runai-gpu-group": "g1"})
+    sharers = [
+        a_pod(name, labels={"runai-gpu-group": "g1"}, annotations={"gpu-fraction": portion})
+        for name, portion in (("s1", "0.5"), ("s2", "0.2"))
+    ]
+    ended = a_pod("old", gpus=1, phase="Succeeded")
+    [row] = nodes.table_of([a_node()], [a_pod("whole", gpus=2), reservation, *sharers, ended])
+    assert (row.gpus, row.used, row.free) == (4, 2.7, 1.3)
+    assert row.cells()[5] == "●●◐○"
+    assert row.shared[0].pods == ("team/s1", "team/s2")
+
+
+def test_a_pod_on_several_shared_devices_counts_on_each():
+    pod = a_pod(
+        "multi",
+        labels={"runai-gpu-group/a": "a", "runai-gpu-group/b": "b"},
+        annotations={"gpu-fraction": "0.5"},
+    )
+    [row] = nodes.table_of([a_node()], [pod])
+    assert [(device.group, device.portion) for device in row.shared] == [("a", 0.5), ("b", 0.5)]
+
+
+def test_a_pod_group_that_waits_shows_the_newest_reason():
+    conditions = [SchedulingCondition(message="old"), SchedulingCondition(message="no node has 9 GPUs\nmore")]
+    group = PodGroup(
+        metadata=ObjectMeta(name="pg", namespace="team"),
+        spec=PodGroupSpec(queue="q", min_member=2),
+        status=PodGroupStatus(scheduling_conditions=conditions),
+    )
+    pods = [a_pod(f"p{i}", node="", phase="Pending", annotations={"pod-group-name": "pg"}) for i in range(2)]
+    [row] = pod_groups.table_of([group], pods)
+    assert (row.state, row.pods, row.pending, row.minimum) == ("Unschedulable", 2, 2, "2")
+    assert row.cells()[-1] == "no node has 9 GPUs"

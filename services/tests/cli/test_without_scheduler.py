@@ -1,0 +1,98 @@
+"""What can be told of a cluster while no scheduler answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kai.kube.client import KubeClient
+from kai.kube.resources import POD_GROUPS, PODS, QUEUES
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+A_POD = {
+    "metadata": {"name": "p", "annotations": {"pod-group-name": "g"}},
+    "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
+}
+WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An API server with a queue, a pod group and a pod of it that waits."""
+    directory = tmp_path_factory.mktemp("server")
+    command = [sys.executable, "-m", "kai.local.apiserver", "--dir", str(directory)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout
+    assert "serving" in server.stdout.readline()
+    asyncio.run(fill(directory / "kubeconfig"))
+    yield directory / "kubeconfig"
+    server.terminate()
+    server.communicate()
+
+
+async def fill(path: Path) -> None:
+    async with KubeClient.connect(str(path), user_agent="test") as client:
+        crds = await client.discover("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        assert crds
+        for file in sorted(CRDS.glob("*.yaml")):
+            for crd in yaml.safe_load_all(file.read_text()):
+                await client.create(crds, crd)
+        await client.create(QUEUES, {"metadata": {"name": "q"}, "spec": {"resources": {"gpu": {"quota": 3}}}})
+        group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "q"}}
+        await client.create(POD_GROUPS, group, namespace="default")
+        await client.create(PODS, A_POD, namespace="default")
+        status = {"status": {"conditions": [WHY]}}
+        await client.patch(PODS, "p", status, namespace="default", subresource="status")
+
+
+def kai(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kai_cli", *arguments],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_queues_are_listed_with_fair_shares_unknown(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "get", "queues")
+    assert done.returncode == 0, done.stderr
+    assert "fair shares are not known" in done.stderr
+    assert done.stdout.splitlines()[1].split() == ["q", "3", "0", "?", "0", "0"]
+    assert "PRIORITY" in kai(kubeconfig, "get", "queues", "-o", "wide").stdout
+    [queue] = json.loads(kai(kubeconfig, "get", "queues", "-o", "json").stdout)
+    assert (queue["gpu"]["quota"], queue["gpu"]["fair_share"]) == (3.0, None)
+
+
+def test_one_look_at_the_cluster_says_what_is_not_known(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "top", "--once")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "0 nodes, 0 of 0 GPUs in use, 1 group waiting\nthe scheduler does not answer"
+    )
+
+
+@pytest.mark.parametrize("name", ["p", "pod/p"])
+def test_a_pod_is_explained_by_what_it_records(kubeconfig: Path, name: str) -> None:
+    done = kai(kubeconfig, "explain", "pod", name)
+    assert done.returncode == 0, done.stderr
+    assert "showing what the pod says" in done.stderr
+    assert done.stdout == "default/p: Pending\nin pod group default/g\nno node has 9 GPUs\n"
+
+
+def test_all_namespaces_are_what_is_shown_without_one(kubeconfig: Path) -> None:
+    shown = [kai(kubeconfig, "get", "podgroups", *more).stdout for more in ((), ("-A",), ("-n", "default"))]
+    assert len(set(shown)) == 1
+    none = kai(kubeconfig, "get", "podgroups", "-n", "elsewhere")
+    assert (none.returncode, none.stdout, none.stderr) == (0, "", "No resources found.\n")

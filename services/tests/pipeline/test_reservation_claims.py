@@ -1,0 +1,178 @@
+"""Nobody frees a device that somebody is about to use, in whatever order binders act."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kai.kube.reflector import Reflector
+from kai.kube.resources import PODS
+from kai.kube.workqueue import WorkQueue
+from kai.model import names
+from kai.model.objects import Pod
+from kai_binder.objects import WatchedPod, pod_store
+from kai_binder.reservation_pods import ReservationPod, ReservationTemplate
+from kai_binder.reservation_sync import ReservationSync
+from kai_binder.reservations import CLAIM_SECONDS, Reservations, group_labels, reservation_store
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("devices")]
+NODE, GROUP = "n1", "group-1"
+
+
+class Clock:
+    now = 1_800_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Binder:
+    """The part of a binder that looks after reservations."""
+
+    def __init__(self, cluster, name, clock):
+        self.pods, self.held = pod_store(), reservation_store()
+        self.reservations = Reservations(
+            cluster.client,
+            self.held,
+            ReservationTemplate(image="x"),
+            binder_id=name,
+            allocation_timeout=10,
+            clock=clock,
+        )
+        self.sync = ReservationSync(
+            cluster.client,
+            pods=self.pods,
+            reservations=self.reservations,
+            reservation_store=self.held,
+            queue=WorkQueue("test"),
+            binder_id=name,
+            clock=clock,
+        )
+
+
+@asynccontextmanager
+async def a_binder(cluster, name="b1", *, clock=None):
+    binder = Binder(cluster, name, clock or Clock())
+    watches = [
+        (Reflector(cluster.client, PODS, WatchedPod, namespace="default"), binder.pods),
+        (Reflector(cluster.client, PODS, ReservationPod, namespace=names.RESERVATION_NAMESPACE), binder.held),
+    ]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(watch.run(sink)) for watch, sink in watches]
+        for watch, _ in watches:
+            await watch.synced.wait()
+        try:
+            yield binder
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def a_pod(cluster, name):
+    await cluster.pod(name, fraction=0.5)
+    return await cluster.client.get(PODS, name, namespace="default", type=Pod)
+
+
+async def test_two_binders_that_reserve_at_once_get_one_device(cluster):
+    pods = [await a_pod(cluster, name) for name in "abcd"]
+    async with a_binder(cluster, "b1") as one, a_binder(cluster, "b2") as two:
+        found = await asyncio.gather(
+            *(
+                binder.reservations.reserve(pod, node=NODE, group=GROUP)
+                for pod, binder in zip(pods, [one, two, one, two], strict=True)
+            )
+        )
+    assert set(found) == {"GPU-n1-1"}
+    (reservation,) = await cluster.reservations()
+    claims = [key for key in reservation["metadata"]["annotations"] if key.startswith("claim.kai.scheduler/")]
+    assert len(claims) == 4
+
+
+async def test_a_claim_that_comes_first_makes_the_delete_fail(cluster):
+    first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")
+    async with a_binder(cluster, "b1") as one, a_binder(cluster, "b2") as two:
+        await one.reservations.reserve(first, node=NODE, group=GROUP)
+        as_it_was = await one.reservations.read(NODE, GROUP)
+        await two.reservations.reserve(second, node=NODE, group=GROUP)
+        assert await one.reservations.delete(as_it_was) is False
+    assert len(await cluster.reservations()) == 1
+
+
+async def test_a_delete_that_comes_first_makes_the_claim_start_anew(cluster):
+    first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")
+    async with a_binder(cluster, "b1") as one, a_binder(cluster, "b2") as two:
+        await one.reservations.reserve(first, node=NODE, group=GROUP)
+        as_it_was = await one.reservations.read(NODE, GROUP)
+        assert await one.reservations.delete(as_it_was) is True
+        # The other binder's watch may still show what is gone.
+        two.held._put(as_it_was.key, as_it_was)
+        assert await two.reservations.reserve(second, node=NODE, group=GROUP) == "GPU-n1-2"
+    (reservation,) = await cluster.reservations()
+    assert reservation["metadata"]["uid"] != as_it_was.metadata.uid
+
+
+async def test_a_claim_holds_the_device_until_it_runs_out(cluster):
+    clock = Clock()
+    pod = await a_pod(cluster, "p")
+    async with a_binder(cluster, clock=clock) as binder:
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        assert await binder.sync.sync_node(NODE) is not None
+        assert len(await cluster.reservations()) == 1
+        clock.now += CLAIM_SECONDS + 1
+        assert await binder.sync.sync_node(NODE) is None
+    assert await cluster.reservations() == []
+
+
+async def test_the_claim_of_a_pod_that_is_gone_holds_nothing(cluster):
+    pod = await a_pod(cluster, "p")
+    async with a_binder(cluster) as binder:
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        await cluster.client.delete(PODS, "p", namespace="default", grace_seconds=0)
+        await binder.sync.sync_node(NODE)
+    assert await cluster.reservations() == []
+
+
+async def test_a_claim_that_is_given_back_holds_nothing(cluster):
+    pod = await a_pod(cluster, "p")
+    async with a_binder(cluster) as binder:
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        await binder.reservations.release_claim(pod, node=NODE, group=GROUP)
+        await binder.sync.sync_node(NODE)
+    assert await cluster.reservations() == []
+
+
+async def test_a_consumer_holds_the_device_when_its_claim_has_long_run_out(cluster):
+    clock = Clock()
+    pod = await a_pod(cluster, "p")
+    await cluster.node(NODE)
+    async with a_binder(cluster, clock=clock) as binder:
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        labels = {"metadata": {"labels": {names.GPU_GROUP_LABEL: GROUP}}}
+        await cluster.client.patch(PODS, "p", labels, namespace="default")
+        target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": NODE}}
+        await cluster.client.create_subresource(PODS, "p", "binding", target, namespace="default")
+        clock.now += CLAIM_SECONDS + 1
+        assert await binder.sync.sync_node(NODE) is None
+    assert len(await cluster.reservations()) == 1
+
+
+async def test_expired_claims_are_cleared_away_by_the_next_one(cluster):
+    clock = Clock()
+    first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")
+    async with a_binder(cluster, clock=clock) as binder:
+        await binder.reservations.reserve(first, node=NODE, group=GROUP)
+        clock.now += CLAIM_SECONDS + 1
+        await binder.reservations.reserve(second, node=NODE, group=GROUP)
+        reservation = await binder.reservations.read(NODE, GROUP)
+    assert set(reservation.claims) == {second.metadata.uid}
+
+
+def test_labels_of_an_earlier_attempt_are_replaced():
+    old = {names.GPU_GROUP_LABEL: "a", "app": "x"}
+    assert group_labels(("b",), old) == {names.GPU_GROUP_LABEL: "b"}
+    assert group_labels(("a",), old) == {}
+    assert group_labels(("b", "c"), old) == {
+        names.GPU_GROUP_LABEL: None,
+        f"{names.MULTI_GPU_GROUP_PREFIX}b": "b",
+        f"{names.MULTI_GPU_GROUP_PREFIX}c": "c",
+    }

@@ -1,0 +1,283 @@
+"""What others get from a scheduler: sessions, explanations, snapshots, metrics; and evictions."""
+
+import asyncio
+import io
+import json
+import zipfile
+
+import aiohttp
+import grpc
+import pytest
+
+from kai.kube import errors
+from kai.kube.reflector import Reflector, Upserted
+from kai.kube.resources import CONFIG_MAPS, LEASES, PDBS, POD_GROUPS, PODS, PRIORITY_CLASSES
+from kai.model import names
+from kai.model.decisions import Outcome
+from kai.session.cache import SessionCache
+from kai.session.server import free_port, redis_server
+from kai.snapshot import codec
+from kai.wire.channel import open_channel
+from kai.wire.clients import connect_scheduler
+from kai.wire.decisions import decode_batch
+from kai.wire.errors import PeerUnavailable
+from kai.wire.session_codec import decode_update
+from kai.wire.sessions import watch_sessions
+from kai.wire.v1.decision_pb2 import BindRequest, DecisionBatch, Hello
+from kai.wire.v1.decision_pb2_grpc import DecisionServiceStub
+from kai.wire.v1.session_pb2 import WatchSessionsResponse
+
+pytestmark = pytest.mark.integration
+LEASE = {"lease_name": names.SCHEDULER_NAME, "namespace": names.NAMESPACE}
+
+
+async def first(updates, holds):
+    async with asyncio.timeout(20):
+        async for update in updates:
+            if holds(update):
+                return update
+    raise AssertionError("the sessions ended")
+
+
+async def test_sessions_tell_shares_outcomes_and_binds_over_a_change_of_leader(cluster):
+    await cluster.node("n1", gpus=2)
+    updates = watch_sessions(cluster.client, **LEASE)
+    async with cluster.binder():
+        async with cluster.scheduler():
+            await first(updates, lambda update: update.full)
+            await cluster.pod("fits")
+            placed = await first(updates, lambda update: update.binds)
+            await cluster.pod("large", gpus=5)
+            refused = await first(
+                updates, lambda update: any(o.pod_group == "default/pg-large" for o in update.outcomes)
+            )
+        async with cluster.scheduler():
+            again = await first(updates, lambda update: update.full)
+    (outcome,) = [o for o in refused.outcomes if o.pod_group == "default/pg-large"]
+    assert outcome.outcome is Outcome.UNSCHEDULABLE
+    assert outcome.message
+    assert placed.version < refused.version
+    assert again.epoch > refused.epoch
+    assert {share.queue for share in again.shares} == {"top", "test"}
+
+
+async def test_a_pending_pod_group_is_explained(cluster):
+    await cluster.node("n1", gpus=2)
+    async with cluster.scheduler(), connect_scheduler(cluster.client, **LEASE) as scheduler:
+        await cluster.pod("large", gpus=5)
+
+        async def explained():
+            answer = await scheduler.explain_pod_group(namespace="default", name="pg-large")
+            return answer if answer.found and answer.outcome.explanations else None
+
+        answer = await cluster.until(explained)
+        pod = await scheduler.explain_pod(namespace="default", name="large")
+        nobody = await scheduler.explain_pod(namespace="default", name="nobody")
+    assert (answer.queue, answer.pods, answer.pods_pending) == ("test", 1, 1)
+    assert [(line.name, line.status) for line in answer.pod_lines] == [("large", "Pending")]
+    assert (pod.found, pod.pod_group, pod.status) == (True, "default/pg-large", "Pending")
+    assert not nobody.found
+
+
+async def test_without_a_leader_asking_fails_with_a_reason(cluster):
+    with pytest.raises(PeerUnavailable, match="no scheduler leads"):
+        async with connect_scheduler(cluster.client, **LEASE, deadline=0.3):
+            pass
+
+
+async def test_a_snapshot_is_what_decisions_were_made_of(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("p")
+        await cluster.bound("p")
+        async with connect_scheduler(cluster.client, **LEASE) as scheduler:
+            version, data = await scheduler.snapshot()
+            assert await scheduler.snapshot(version=version) == (version, data)
+            with pytest.raises(PeerUnavailable, match="NOT_FOUND"):
+                await scheduler.snapshot(version=version + 1000)
+    assert codec.decode(data).pods.keys.split("\n") == ["default/p"]
+
+
+async def test_history_and_what_is_in_flight_are_in_redis(cluster):
+    await cluster.node("n1")
+    async with (
+        redis_server() as url,
+        SessionCache.connect(url, shard="default") as cache,
+        cluster.scheduler(redis_url=url),
+    ):
+        await cluster.pod("p")
+
+        async def in_flight():
+            return await cache.in_flight()
+
+        (decision,) = (await cluster.until(in_flight)).values()
+        history = await cache.history()
+        head = await cache.head()
+        snapshot = codec.decode(await cache.snapshot(head.snapshot))
+    assert head.digest == snapshot.digest
+    assert (decision.pod, decision.node) == ("default/p", "n1")
+    (entry,) = [entry for entry in history if entry.decisions]
+    assert decode_update(WatchSessionsResponse.FromString(entry.update)).binds == 1
+    batch = decode_batch(DecisionBatch.FromString(entry.decisions))
+    assert [item.decision.pod.name for item in batch.assignments] == ["p"]
+
+
+async def test_a_binder_that_knows_a_later_leader_ends_the_term(cluster):
+    async with cluster.process(
+        "kai_scheduler", "--grpc-listen=127.0.0.1:0", "--plugin-server-port=0"
+    ) as process:
+
+        async def endpoint():
+            lease = await cluster.get(names.SCHEDULER_NAME, res=LEASES, namespace=names.NAMESPACE)
+            return lease["metadata"].get("annotations", {}).get(names.ENDPOINT_ANNOTATION)
+
+        async with open_channel(await cluster.until(endpoint)) as channel:
+            call = DecisionServiceStub(channel).Bind()
+            await call.write(BindRequest(hello=Hello(binder_id="b", epoch=2**60)))
+            async with asyncio.timeout(20):
+                assert await process.wait() == 1
+
+
+async def test_a_binder_that_is_not_heard_any_more_is_cut_off(cluster, monkeypatch):
+    monkeypatch.setattr("kai_scheduler.decisions.SILENCE_SECONDS", 0.2)
+    async with cluster.scheduler() as scheduler:
+
+        async def endpoint():
+            lease = await cluster.get(names.SCHEDULER_NAME, res=LEASES, namespace=names.NAMESPACE)
+            return lease["metadata"].get("annotations", {}).get(names.ENDPOINT_ANNOTATION)
+
+        async with open_channel(await cluster.until(endpoint)) as channel:
+            call = DecisionServiceStub(channel).Bind()
+            await call.write(BindRequest(hello=Hello(binder_id="b")))
+            async with asyncio.timeout(20):
+                while await call.read() is not grpc.aio.EOF:
+                    pass
+        assert scheduler.metrics.get_sample_value("kai_binders_connected") == 0
+
+
+async def test_the_debug_server_gives_the_objects_as_the_original_does(cluster):
+    await cluster.node("n1")
+    port = free_port()
+    async with cluster.scheduler(plugin_server_port=port):
+        await cluster.pod("p")
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
+            async with http.get("/get-snapshot") as answer:
+                archive = zipfile.ZipFile(io.BytesIO(await answer.read()))
+            async with http.get("/anything-else") as missing:
+                assert missing.status == 404
+    document = json.loads(archive.read("snapshot.json"))
+    assert [pod["metadata"]["name"] for pod in document["rawObjects"]["pods"]] == ["p"]
+    assert document["rawObjects"]["nodeResourceTopologies"] == []
+    assert document["schedulerParams"]["schedulerName"] == "kai-scheduler"
+
+
+async def test_metrics_have_the_names_that_dashboards_know(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler() as scheduler, cluster.binder():
+        await cluster.pod("p")
+        await cluster.bound("p")
+
+        async def told():
+            return value("kai_task_bind_latency_milliseconds_count") == 1
+
+        def value(name, **labels):
+            return scheduler.metrics.get_sample_value(name, labels)
+
+        await cluster.until(told)
+        assert value("kai_e2e_scheduling_latency_milliseconds") > 0
+        assert value("kai_action_scheduling_latency_milliseconds", action="allocate") > 0
+        assert value("kai_task_scheduling_latency_milliseconds_count") == 1
+        queue = {"queue_name": "test", "queue_metadata_name": "test", "queue_display_name": "test"}
+        assert value("kai_queue_fair_share_gpu", **queue) > 0
+        assert value("kai_binders_connected") == 1
+        assert value("kai_scenario_search_job_budget_configured_seconds") == 240
+
+
+# --- evictions ---------------------------------------------------------------------------------
+async def a_full_node(cluster):
+    """A running pod of low priority on the only device, and one of high priority that wants it."""
+    for name, value in (("low", 50), ("high", 90)):
+        await cluster.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    await cluster.node("n1", gpus=1)
+    await cluster.group("pg-low", priority="low")
+    await cluster.pod("victim", group="pg-low")
+    await cluster.bound("victim")
+    await cluster.phase("victim", "Running")
+    await cluster.group("pg-high", priority="high")
+    await cluster.pod("winner", group="pg-high")
+
+
+async def test_a_victim_is_deleted_and_the_winner_takes_its_place(cluster):
+    async with cluster.scheduler(update_pod_eviction_condition=True) as scheduler, cluster.binder():
+        await a_full_node(cluster)
+
+        async def going():
+            pod = await cluster.get("victim")
+            return pod if "deletionTimestamp" in pod["metadata"] else None
+
+        victim = await cluster.until(going)
+        (condition,) = [c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        assert "winner" in condition["message"] or "pg-high" in condition["message"]
+        await cluster.client.delete(PODS, "victim", namespace="default", grace_seconds=0)
+        assert await cluster.bound("winner") == ["n1"]
+        group = await cluster.client.get(POD_GROUPS, "pg-low", namespace="default")
+        labels = {
+            "podgroup": "pg-low",
+            "namespace": "default",
+            "uid": group["metadata"]["uid"],
+            "nodepool": "",
+            "action": "preempt",
+        }
+        assert scheduler.metrics.get_sample_value("kai_pod_group_evicted_pods_total", labels) == 1
+
+
+async def test_by_the_eviction_api_a_budget_is_respected_and_the_pod_stays(cluster):
+    budget = {
+        "metadata": {"name": "keep"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+    }
+    await cluster.client.create(PDBS, budget, namespace="default")
+    async with cluster.scheduler(eviction_api=True), cluster.binder():
+        cluster.fault(verb="create", resource="pods", subresource="eviction", status=429, count=2)
+        await a_full_node(cluster)
+
+        async def refused():
+            return cluster.requests("scheduler", "create", "pods/eviction") >= 2
+
+        await cluster.until(refused)
+
+        async def evicted():
+            try:
+                return "deletionTimestamp" in (await cluster.get("victim"))["metadata"]
+            except errors.NotFound:
+                return True
+
+        await cluster.until(evicted)
+
+
+async def test_config_maps_are_read_without_their_content(cluster):
+    config_map = {"metadata": {"name": "c"}, "data": {"large": "x" * 1000}}
+    await cluster.client.create(CONFIG_MAPS, config_map, namespace="default")
+    told = []
+    reflector = Reflector(
+        cluster.client,
+        CONFIG_MAPS,
+        dict,
+        namespace="default",
+        field_selector="metadata.name=c",
+        metadata_only=True,
+    )
+    task = asyncio.create_task(reflector.run(told.append))
+    await reflector.synced.wait()
+    later = {"metadata": {"annotations": {"a": "b"}}}
+    await cluster.client.patch(CONFIG_MAPS, "c", later, namespace="default")
+
+    async def both():
+        return [change.obj for change in told if isinstance(change, Upserted)][1:]
+
+    (changed,) = await cluster.until(both)
+    task.cancel()
+    await asyncio.wait([task])
+    assert changed["metadata"]["annotations"] == {"a": "b"}
+    assert not any("data" in change.obj for change in told if isinstance(change, Upserted))

@@ -1,0 +1,178 @@
+"""Parts of GPUs: reservation pods, labels and ConfigMaps, from the first consumer to the last."""
+
+import pytest
+
+from kai.kube import errors
+from kai.kube.resources import CONFIG_MAPS, PODS
+from kai.model import names
+from kai_binder.reservation_pods import reservation_name
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("devices")]
+
+
+async def test_a_fraction_is_told_its_device_and_its_part(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("demo", fraction=0.5)
+        assert await cluster.bound("demo") == ["n1"]
+    pod = await cluster.get("demo")
+    group = pod["metadata"]["labels"][names.GPU_GROUP_LABEL]
+    assert pod["metadata"]["annotations"][names.RECEIVED_RESOURCE_TYPE] == "Fraction"
+    (reservation,) = await cluster.reservations()
+    assert reservation["metadata"]["name"] == reservation_name("n1", group)
+    assert reservation["metadata"]["labels"] == {
+        names.APP_LABEL: names.RESERVATION_APP,
+        names.GPU_GROUP_LABEL: group,
+    }
+    assert reservation["spec"]["nodeName"] == "n1"
+    assert reservation["spec"]["containers"][0]["resources"]["limits"] == {names.NVIDIA_GPU: "1"}
+    capabilities = await cluster.config_map("demo-abcdefg-shared-gpu-0")
+    assert capabilities["data"] == {
+        "NVIDIA_VISIBLE_DEVICES": "GPU-n1-1",
+        "GPU_PORTION": "0.50",
+        "RUNAI_NUM_OF_GPUS": "0.50",
+    }
+    assert capabilities["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+    environment = await cluster.config_map("demo-abcdefg-shared-gpu-0-evar")
+    assert environment.get("data", {}) == {}
+
+
+async def test_two_fractions_that_fit_share_one_device_and_a_third_gets_another(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("a", fraction=0.7)
+        await cluster.bound("a")
+        await cluster.pod("b", fraction=0.2)
+        await cluster.bound("b")
+        await cluster.pod("c", fraction=0.5)
+        await cluster.bound("c")
+    groups = [(await cluster.get(name))["metadata"]["labels"][names.GPU_GROUP_LABEL] for name in "abc"]
+    assert groups[0] == groups[1] != groups[2]
+    assert len(await cluster.reservations()) == 2
+
+
+async def test_several_devices_for_one_pod(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("wide", fraction=0.5, devices=2)
+        await cluster.bound("wide")
+    labels = (await cluster.get("wide"))["metadata"]["labels"]
+    groups = [value for key, value in labels.items() if key.startswith(names.MULTI_GPU_GROUP_PREFIX)]
+    assert len(groups) == 2
+    assert names.GPU_GROUP_LABEL not in labels
+    data = (await cluster.config_map("wide-abcdefg-shared-gpu-0"))["data"]
+    assert sorted(data["NVIDIA_VISIBLE_DEVICES"].split(",")) == ["GPU-n1-1", "GPU-n1-2"]
+
+
+@pytest.mark.parametrize("devices_wanted", [1, 2])
+async def test_the_reservation_goes_with_its_last_consumer(cluster, devices_wanted):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("a", fraction=0.3, devices=devices_wanted)
+        await cluster.bound("a")
+        await cluster.pod("b", fraction=0.3, devices=devices_wanted)
+        await cluster.bound("b")
+        assert len(await cluster.reservations()) == devices_wanted
+        await cluster.phase("a", "Running")
+        await cluster.phase("b", "Running")
+        await cluster.phase("a", "Succeeded")
+        await cluster.client.delete(PODS, "b", namespace="default", grace_seconds=0)
+
+        async def none_left():
+            return not await cluster.reservations()
+
+        await cluster.until(none_left)
+
+
+async def test_what_ended_while_no_binder_ran_is_freed_when_one_starts(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler():
+        async with cluster.binder():
+            await cluster.pod("a", fraction=0.3)
+            await cluster.bound("a")
+        await cluster.client.delete(PODS, "a", namespace="default", grace_seconds=0)
+        assert len(await cluster.reservations()) == 1
+        async with cluster.binder():
+
+            async def none_left():
+                return not await cluster.reservations()
+
+            await cluster.until(none_left)
+
+
+async def test_a_pod_that_runs_on_a_device_that_nobody_holds_is_deleted(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("a", fraction=0.3)
+        await cluster.bound("a")
+        await cluster.phase("a", "Running")
+        (reservation,) = await cluster.reservations()
+        name = reservation["metadata"]["name"]
+        await cluster.client.delete(PODS, name, namespace=names.RESERVATION_NAMESPACE, grace_seconds=0)
+
+        async def going():
+            try:
+                return "deletionTimestamp" in (await cluster.get("a"))["metadata"]
+            except errors.NotFound:
+                return True
+
+        await cluster.until(going)
+
+
+async def test_consumers_of_a_reservation_that_has_ended_go_with_it(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("a", fraction=0.3)
+        await cluster.bound("a")
+        await cluster.phase("a", "Running")
+        (reservation,) = await cluster.reservations()
+        name = reservation["metadata"]["name"]
+        await cluster.phase(name, "Running", namespace=names.RESERVATION_NAMESPACE)
+        await cluster.phase(name, "Failed", namespace=names.RESERVATION_NAMESPACE)
+
+        async def both_gone():
+            if await cluster.reservations():
+                return False
+            return all("deletionTimestamp" in pod["metadata"] for pod in await cluster.pods())
+
+        await cluster.until(both_gone)
+
+
+async def test_a_config_map_of_somebody_else_is_not_overwritten(cluster):
+    await cluster.node("n1")
+    mine = {"metadata": {"name": "demo-abcdefg-shared-gpu-0"}, "data": {"precious": "yes"}}
+    await cluster.client.create(CONFIG_MAPS, mine, namespace="default")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("demo", fraction=0.5)
+
+        async def told():
+            return await cluster.events("BindingError")
+
+        (event, *_) = await cluster.until(told)
+        assert "does not belong to pod demo" in event["note"]
+
+        async def condition():
+            conditions = (await cluster.get("demo"))["status"].get("conditions", [])
+            return [c for c in conditions if c["type"] == "PodBound" and c["status"] == "False"]
+
+        await cluster.until(condition)
+    kept = await cluster.config_map("demo-abcdefg-shared-gpu-0")
+    assert kept["data"] == {"precious": "yes"}
+
+
+async def test_a_gang_of_fractions_is_bound_as_a_whole_or_not_at_all(cluster):
+    await cluster.node("n1")
+    await cluster.group("gang", min_member=2)
+    foreign = {"metadata": {"name": "two-abcdefg-shared-gpu-0"}, "data": {"x": "y"}}
+    await cluster.client.create(CONFIG_MAPS, foreign, namespace="default")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("one", group="gang", fraction=0.5)
+        await cluster.pod("two", group="gang", fraction=0.5)
+
+        async def failed():
+            return {e["regarding"]["name"] for e in await cluster.events("BindingError")} >= {"one", "two"}
+
+        await cluster.until(failed)
+        assert "nodeName" not in (await cluster.get("one"))["spec"]
+        await cluster.client.delete(CONFIG_MAPS, "two-abcdefg-shared-gpu-0", namespace="default")
+        await cluster.bound("one", "two")

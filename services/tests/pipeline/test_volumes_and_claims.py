@@ -1,0 +1,245 @@
+"""Volumes and devices are claimed before the pod is bound, and given back if it is not."""
+
+import pytest
+
+from kai.kube import errors
+from kai.kube.resources import NODES, PODS, PVCS, PVS, RESOURCE_CLAIMS, STORAGE_CLASSES
+from kai.model.decisions import BindDecision, PodRef
+from kai.model.objects import Pod
+from kai_binder.errors import BindFailed
+from kai_binder.plugins.dynamicresources import DynamicResources
+from kai_binder.plugins.volumebinding import SELECTED_NODE, VolumeBinding
+from kai_binder.work import Work
+
+pytestmark = pytest.mark.integration
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+async def a_class(cluster, *, provisioner=NO_PROVISIONER, mode="WaitForFirstConsumer"):
+    body = {"metadata": {"name": "fast"}, "provisioner": provisioner, "volumeBindingMode": mode}
+    await cluster.client.create(STORAGE_CLASSES, body)
+
+
+async def a_claim(cluster, name="data"):
+    spec = {
+        "storageClassName": "fast",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "10Gi"}},
+    }
+    await cluster.client.create(PVCS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+
+
+async def a_volume(cluster, name, *, size="10Gi", node="n1"):
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    spec = {
+        "storageClassName": "fast",
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": size},
+        "hostPath": {"path": "/x"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+    }
+    await cluster.client.create(PVS, {"metadata": {"name": name}, "spec": spec})
+    await cluster.client.patch(PVS, name, {"status": {"phase": "Available"}}, subresource="status")
+
+
+async def finish(cluster, claim, volume):
+    """What the volume controller does once a volume names its claim."""
+    bound = {
+        "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": volume},
+    }
+    await cluster.client.patch(PVCS, claim, bound, namespace="default")
+    status = {"status": {"phase": "Bound"}}
+    await cluster.client.patch(PVCS, claim, status, namespace="default", subresource="status")
+
+
+def with_claim(name="data"):
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}
+
+
+async def work(cluster, name, **decision):
+    """A pod about to be bound to n1."""
+    pod = await cluster.client.get(PODS, name, namespace="default", type=Pod)
+    ref = PodRef(uid=pod.metadata.uid, namespace="default", name=name)
+    return Work(BindDecision(pod=ref, node="n1", **decision), pod)
+
+
+# --- volumes -----------------------------------------------------------------------------------
+async def test_the_smallest_volume_that_the_node_can_reach_is_taken(cluster):
+    await cluster.node("n1", labels={"kubernetes.io/hostname": "n1"})
+    await a_class(cluster)
+    await a_claim(cluster)
+    await a_volume(cluster, "elsewhere", node="n2")
+    await a_volume(cluster, "large", size="100Gi")
+    await a_volume(cluster, "small", size="20Gi")
+    await cluster.pod("p", **with_claim())
+    async with cluster.scheduler(), cluster.binder():
+
+        async def taken():
+            volume = await cluster.client.get(PVS, "small")
+            return volume["spec"].get("claimRef")
+
+        reference = await cluster.until(taken)
+        claim = await cluster.client.get(PVCS, "data", namespace="default")
+        assert (reference["name"], reference["uid"]) == ("data", claim["metadata"]["uid"])
+        assert "nodeName" not in (await cluster.get("p"))["spec"]
+        await finish(cluster, "data", "small")
+        assert await cluster.bound("p") == ["n1"]
+
+
+async def test_a_provisioner_is_told_the_node_and_waited_for(cluster):
+    await cluster.node("n1")
+    await a_class(cluster, provisioner="example.com/disks")
+    await a_claim(cluster)
+    await cluster.pod("p", **with_claim())
+    async with cluster.scheduler(), cluster.binder():
+
+        async def asked():
+            claim = await cluster.client.get(PVCS, "data", namespace="default")
+            return (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) == "n1"
+
+        await cluster.until(asked)
+        await a_volume(cluster, "made", node="n1")
+        await finish(cluster, "data", "made")
+        node = {"metadata": {"labels": {"kubernetes.io/hostname": "n1"}}}
+        await cluster.client.patch(NODES, "n1", node)
+        assert await cluster.bound("p") == ["n1"]
+
+
+async def test_a_volume_that_does_not_come_in_time_is_a_failure_with_its_claim_named(cluster):
+    await cluster.node("n1")
+    await a_class(cluster, provisioner="example.com/disks")
+    await a_claim(cluster)
+    await cluster.pod("p", **with_claim())
+    plugin = VolumeBinding(cluster.client, timeout=0.1)
+    with pytest.raises(BindFailed, match=r"persistentvolumeclaims data of pod default/p .* 0\.1 s"):
+        await plugin.pre_bind(await work(cluster, "p"))
+
+
+async def test_without_a_volume_and_without_a_provisioner_it_fails_at_once(cluster):
+    await cluster.node("n1")
+    await a_class(cluster)
+    await a_claim(cluster)
+    await cluster.pod("p", **with_claim())
+    plugin = VolumeBinding(cluster.client, timeout=60)
+    with pytest.raises(BindFailed, match="no volume of class fast"):
+        await plugin.pre_bind(await work(cluster, "p"))
+
+
+async def test_a_bound_volume_out_of_reach_is_a_failure(cluster):
+    await cluster.node("n1", labels={"kubernetes.io/hostname": "n1"})
+    await a_class(cluster)
+    await a_claim(cluster)
+    await a_volume(cluster, "far", node="n2")
+    await finish(cluster, "data", "far")
+    await cluster.pod("p", **with_claim())
+    plugin = VolumeBinding(cluster.client, timeout=60)
+    with pytest.raises(BindFailed, match="volume far of claim default/data cannot be reached from node n1"):
+        await plugin.pre_bind(await work(cluster, "p"))
+
+
+# --- devices -----------------------------------------------------------------------------------
+ALLOCATION = {
+    "devices": {
+        "results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}],
+    }
+}
+
+
+async def a_resource_claim(cluster, name="gpu"):
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
+    body = {"metadata": {"name": name}, "spec": spec}
+    return await cluster.client.create(RESOURCE_CLAIMS, body, namespace="default")
+
+
+def with_device(name="gpu"):
+    return {"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]}
+
+
+async def claim_status(cluster, name="gpu"):
+    claim = await cluster.client.get(RESOURCE_CLAIMS, name, namespace="default")
+    return claim.get("status") or {}
+
+
+async def test_a_claim_is_allocated_and_reserved_once_and_given_back(cluster):
+    await a_resource_claim(cluster)
+    await cluster.pod("p", **with_device())
+    plugin = DynamicResources(cluster.client, timeout=10)
+    item = {"name": "gpu", "allocation": ALLOCATION}
+    prepared = await work(cluster, "p", claim_allocations=(item,))
+    await plugin.pre_bind(prepared)
+    await plugin.pre_bind(prepared)
+    status = await claim_status(cluster)
+    assert status["allocation"] == ALLOCATION
+    assert [user["name"] for user in status["reservedFor"]] == ["p"]
+    await plugin.rollback(prepared)
+    assert await claim_status(cluster) == {}
+
+
+async def test_a_shared_claim_keeps_its_allocation_as_long_as_somebody_uses_it(cluster):
+    await a_resource_claim(cluster)
+    plugin = DynamicResources(cluster.client, timeout=10)
+    item = {"name": "gpu", "allocation": ALLOCATION}
+    users = []
+    for name in ("a", "b"):
+        await cluster.pod(name, **with_device())
+        users.append(await work(cluster, name, claim_allocations=(item,)))
+        await plugin.pre_bind(users[-1])
+    await plugin.rollback(users[0])
+    status = await claim_status(cluster)
+    assert status["allocation"] == ALLOCATION
+    assert [user["name"] for user in status["reservedFor"]] == ["b"]
+
+
+async def test_conflicts_over_a_claim_are_tried_again(cluster):
+    await a_resource_claim(cluster)
+    await cluster.pod("p", **with_device())
+    prepared = await work(cluster, "p", claim_allocations=({"name": "gpu", "allocation": ALLOCATION},))
+    cluster.fault(verb="update", resource="resourceclaims", subresource="status", status=409, count=3)
+    await DynamicResources(cluster.client, timeout=10).pre_bind(prepared)
+    assert (await claim_status(cluster))["allocation"] == ALLOCATION
+
+
+async def test_extended_resources_get_a_claim_of_their_own_once(cluster):
+    await cluster.pod("p")
+    extended = {
+        "allocation": ALLOCATION,
+        "deviceRequests": [
+            {"name": "container-0-request-0", "exactly": {"deviceClassName": "gpu.example.com", "count": 1}}
+        ],
+        "containerMappings": [
+            {
+                "containerName": "main",
+                "resourceName": "example.com/gpu",
+                "requestName": "container-0-request-0",
+            }
+        ],
+    }
+    plugin = DynamicResources(cluster.client, timeout=10)
+    prepared = await work(cluster, "p", extended_claim=extended)
+    await plugin.pre_bind(prepared)
+    await plugin.pre_bind(prepared)
+    (claim,) = await cluster.client.list(RESOURCE_CLAIMS, namespace="default")
+    assert claim["metadata"]["name"].startswith("p-extended-resources-")
+    assert claim["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] is True
+    assert claim["status"]["allocation"] == ALLOCATION
+    pod = await cluster.get("p")
+    told = pod["status"]["extendedResourceClaimStatus"]
+    assert told["resourceClaimName"] == claim["metadata"]["name"]
+    assert told["requestMappings"] == extended["containerMappings"]
+    await plugin.rollback(prepared)
+
+    async def gone():
+        return not await cluster.client.list(RESOURCE_CLAIMS, namespace="default")
+
+    await cluster.until(gone)
+    assert "extendedResourceClaimStatus" not in (await cluster.get("p"))["status"]
+
+
+async def test_a_claim_that_does_not_exist_is_a_failure_that_names_it(cluster):
+    await cluster.pod("p", **with_device("nothing"))
+    prepared = await work(cluster, "p", claim_allocations=({"name": "gpu", "allocation": ALLOCATION},))
+    with pytest.raises(BindFailed, match="resourceclaim default/nothing does not exist"):
+        await DynamicResources(cluster.client, timeout=10).pre_bind(prepared)
+    with pytest.raises(errors.NotFound):
+        await cluster.client.get(RESOURCE_CLAIMS, "nothing", namespace="default")

@@ -1,0 +1,47 @@
+"""The page on adding a kind is right: its module and its case, put where it says, work."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kai_pod_grouper import rules, workloads
+
+from .test_manifests import test_a_manifest_becomes_the_pod_groups_that_its_rules_say as check
+
+PAGE = (Path(__file__).parents[3] / "docs" / "pod-grouper.md").read_text()
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1]
+
+
+@pytest.fixture
+def one_more_module(tmp_path, monkeypatch):
+    (tmp_path / "widget.py").write_text(block("python"))
+    monkeypatch.setattr(workloads, "__path__", [*workloads.__path__, str(tmp_path)])
+    rules.known_kinds.cache_clear()
+    yield
+    rules.known_kinds.cache_clear()
+
+
+@pytest.mark.usefixtures("one_more_module")
+async def test_a_module_and_a_case_are_all_that_a_kind_needs():
+    assert ("example.com/v1", "Widget") in rules.known_kinds()
+    for case in yaml.safe_load(block("yaml"))["cases"]:
+        await check(case)
+
+
+@pytest.mark.usefixtures("one_more_module")
+def test_a_kind_that_two_modules_declare_is_a_mistake(tmp_path):
+    (tmp_path / "widget_again.py").write_text(block("python"))
+
+    with pytest.raises(RuntimeError, match="Widget"):
+        rules.known_kinds()
+
+
+def test_the_page_names_every_kind():
+    for kind in {kind.kind for kind in rules.known_kinds().values()}:
+        if "Workload" not in kind and kind != "PodGangSet":
+            assert kind in PAGE, kind

@@ -1,0 +1,488 @@
+"""The pod-grouper on an API server: what it writes, how often, and what does not stop it."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from kai.kube.resources import JOBS, POD_GROUPS, PODS, SERVICES
+from kai_pod_grouper.errors import UnknownKind
+from kai_pod_grouper.grouper import group_pod
+from kai_pod_grouper.live import reconciler
+from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
+from kai_pod_grouper.objects.documents import ObjectRef
+
+from .conftest import a_pod_grouper, eventually
+
+pytestmark = pytest.mark.integration
+
+
+def a_pod(name, *, owner=None, labels=None, annotations=None, **spec):
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "labels": labels or {},
+        "annotations": annotations or {},
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [a_reference(owner)]
+    container = {"name": "main", "image": "busybox"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"schedulerName": "kai-scheduler", "containers": [container], **spec},
+    }
+
+
+def a_reference(owner):
+    meta = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+    }
+
+
+def a_job(name="train", **metadata):
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": {"template": template, "parallelism": 4},
+    }
+
+
+def has_members(cluster, *names):
+    async def condition():
+        return set(names) <= (await cluster.memberships()).keys()
+
+    return condition
+
+
+async def test_an_ordinary_pod_costs_one_group_and_one_patch(cluster):
+    async with a_pod_grouper(cluster) as grouper:
+        pod = await cluster.create(a_pod("demo"))
+        await eventually(has_members(cluster, "demo"))
+        await grouper.join()
+
+    uid = pod["metadata"]["uid"]
+    assert await cluster.memberships() == {"demo": f"pg-demo-{uid}"}
+    group = (await cluster.groups())[f"pg-demo-{uid}"]
+    assert group["spec"] == {
+        "minMember": 1,
+        "queue": "default-queue",
+        "priorityClassName": "train",
+        "subGroups": [],
+    }
+    assert cluster.requests() == Counter({"create podgroups": 1, "patch pods": 1})
+
+
+async def test_a_gang_costs_one_read_of_its_owner_and_one_group(cluster):
+    job = await cluster.create(a_job(annotations={"kai.scheduler/batch-min-member": "64"}))
+    names = [f"train-{i}" for i in range(64)]
+    async with a_pod_grouper(cluster) as grouper:
+        await cluster.create(*(a_pod(name, owner=job) for name in names))
+        await eventually(has_members(cluster, *names))
+        await grouper.join()
+
+    assert set((await cluster.memberships()).values()) == {f"pg-train-{job['metadata']['uid']}"}
+    requests = cluster.requests()
+    assert requests["get jobs"] == 1
+    assert requests["create podgroups"] == 1
+    assert requests["patch podgroups"] == 0
+    assert requests["patch pods"] == 64
+
+
+async def test_pods_of_many_owners_of_one_workload_do_not_conflict(cluster):
+    await cluster.install("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
+    replicated = [{"name": "w", "replicas": 16, "template": {"spec": {"parallelism": 2}}}]
+    job_set = await cluster.create(
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": "js", "namespace": "default"},
+            "spec": {"replicatedJobs": replicated},
+        }
+    )
+    pods = []
+    for i in range(16):
+        job = await cluster.create(a_job(f"js-w-{i}", ownerReferences=[a_reference(job_set)]))
+        labels = {"jobset.sigs.k8s.io/replicatedjob-name": "w", "jobset.sigs.k8s.io/job-index": str(i)}
+        pods += [a_pod(f"js-w-{i}-{k}", owner=job, labels=labels) for k in range(2)]
+    await cluster.create(*pods)
+    async with a_pod_grouper(cluster) as grouper:
+        await eventually(has_members(cluster, *(pod["metadata"]["name"] for pod in pods)))
+        await grouper.join()
+
+    group = f"pg-js-{job_set['metadata']['uid']}"
+    assert (await cluster.memberships())["js-w-7-1"] == f"{group}/w-replica-7"
+    assert await cluster.warnings() == {}
+    assert cluster.requests() == Counter(
+        {"create podgroups": 1, "patch pods": 32, "get jobs": 16, "get jobsets": 1}
+    )
+
+
+async def test_a_restart_changes_nothing(cluster):
+    job = await cluster.create(a_job())
+    names = [f"train-{i}" for i in range(4)]
+    await cluster.create(*(a_pod(name, owner=job) for name in names), a_pod("alone"))
+    async with a_pod_grouper(cluster) as grouper:
+        await eventually(has_members(cluster, "alone", *names))
+        await grouper.join()
+    before = await cluster.groups(), await cluster.pods()
+    cluster.server.counts.reset()
+
+    async with a_pod_grouper(cluster) as grouper:
+        await grouper.join()
+
+    assert (await cluster.groups(), await cluster.pods()) == before
+    assert cluster.requests() == Counter({"get jobs": 1})
+
+
+async def test_a_queue_that_was_changed_on_the_group_stays_and_a_size_does_not(cluster):
+    job = await cluster.create(a_job(labels={"kai.scheduler/queue": "a"}))
+    await cluster.create(a_pod("one", owner=job))
+    name = f"pg-train-{job['metadata']['uid']}"
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "one"))
+        patch = {"spec": {"queue": "b", "minMember": 9, "markUnschedulable": False}}
+        await cluster.client.patch(POD_GROUPS, name, patch, namespace="default")
+        await cluster.create(a_pod("two", owner=job))
+        await eventually(has_members(cluster, "two"))
+
+    spec = (await cluster.groups())[name]["spec"]
+    assert (spec["queue"], spec["minMember"], spec["markUnschedulable"]) == ("b", 1, False)
+
+
+async def test_a_vanished_owner_stops_nobody_else_and_is_told_in_an_event(cluster):
+    job = await cluster.create(a_job())
+    cluster.fail(verb="get", resource="jobs", status=404, count=-1)
+    await cluster.create(a_pod("orphan", owner=job), a_pod("fine"))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "fine"))
+        warnings = await eventually(cluster.warnings)
+
+    assert warnings == {"orphan": "Job default/train (batch/v1) does not exist"}
+    assert set(await cluster.memberships()) == {"fine"}
+
+
+async def test_a_kind_that_is_not_served_is_told_by_name(cluster):
+    cache = OwnerCache(cluster.client, asyncio.get_running_loop().time)
+
+    with pytest.raises(UnknownKind, match=r"does not serve Widget of example\.com/v1"):
+        await cache.get(ObjectRef("example.com/v1", "Widget", "default", "w"))
+
+
+async def test_an_owner_is_read_once_by_however_many_and_again_when_it_is_old(cluster):
+    await cluster.create(a_job())
+    now = 0.0
+    cache = OwnerCache(cluster.client, lambda: now)
+    ref = ObjectRef("batch/v1", "Job", "default", "train")
+    cluster.server.counts.reset()
+
+    await asyncio.gather(*(cache.get(ref) for _ in range(20)))
+    now = FRESH_SECONDS
+    await cache.get(ref)
+    assert cluster.reads_of("jobs") == 1
+    now += 0.1
+    await cache.get(ref)
+    assert cluster.reads_of("jobs") == 2
+    await cache.get(ref, max_age=IMPATIENT_SECONDS)
+    assert cluster.reads_of("jobs") == 2
+
+
+async def test_a_mistake_that_is_mended_is_noticed_by_the_next_try(cluster):
+    job = await cluster.create(a_job(annotations={"kai.scheduler/batch-min-member": "two"}))
+    await cluster.create(a_pod("p", owner=job))
+    async with a_pod_grouper(cluster):
+        await eventually(cluster.warnings)
+        patch = {"metadata": {"annotations": {"kai.scheduler/batch-min-member": "2"}}}
+        await cluster.client.patch(JOBS, "train", patch, namespace="default")
+        await eventually(has_members(cluster, "p"))
+
+    [group] = (await cluster.groups()).values()
+    assert group["spec"]["minMember"] == 2
+
+
+async def test_what_the_api_refuses_is_told_and_makes_no_group(cluster):
+    job = await cluster.create(a_job(annotations={"kai.scheduler/batch-min-member": "-1"}))
+    await cluster.create(a_pod("p", owner=job))
+    async with a_pod_grouper(cluster):
+        warnings = await eventually(cluster.warnings)
+
+    assert "spec.minMember" in warnings["p"]
+    assert await cluster.groups() == {}
+
+
+async def test_pods_of_others_and_external_groups_are_left_alone(cluster):
+    await cluster.create(
+        a_pod("skipped", annotations={"kai.scheduler/skip-podgrouper": "true"}),
+        a_pod("external", annotations={"pod-group-name": "pg-external-u"}),
+        a_pod("foreign", schedulerName="default-scheduler"),
+        a_pod("ours"),
+    )
+    async with a_pod_grouper(cluster) as grouper:
+        await eventually(has_members(cluster, "ours"))
+        await grouper.join()
+
+    assert len(await cluster.groups()) == 1
+    assert cluster.requests() == Counter({"create podgroups": 1, "patch pods": 1})
+
+
+async def test_only_namespaces_and_pods_that_are_selected_are_grouped(cluster):
+    await cluster.client.create(
+        (await cluster.client.discover("v1", "Namespace")),
+        {"metadata": {"name": "in", "labels": {"team": "a"}}},
+    )
+    inside = a_pod("inside", labels={"app": "x"})
+    inside["metadata"]["namespace"] = "in"
+    other = a_pod("other", labels={"app": "y"})
+    other["metadata"]["namespace"] = "in"
+    await cluster.create(inside, other, a_pod("outside", labels={"app": "x"}))
+    selectors = {"namespace_label_selector": "team=a", "pod_label_selector": "app=x"}
+    async with a_pod_grouper(cluster, **selectors) as grouper:
+        await eventually(has_members(cluster, "inside"))
+        await grouper.join()
+
+    assert set(await cluster.memberships()) == {"inside"}
+
+
+async def test_a_leader_that_must_be_ready_first_lets_its_group_grow_once_it_has_a_node(cluster):
+    await cluster.install("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+    lws = await cluster.create(
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "vllm", "namespace": "default"},
+            "spec": {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 4}},
+        }
+    )
+    index = "leaderworkerset.sigs.k8s.io"
+    labels = {f"{index}/group-index": "0", f"{index}/worker-index": "0"}
+    await cluster.create(a_pod("vllm-0", owner=lws, labels=labels))
+    name = f"pg-vllm-{lws['metadata']['uid']}-group-0"
+
+    async def needs(size):
+        return (await cluster.groups())[name]["spec"]["minMember"] == size
+
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "vllm-0"))
+        assert await needs(1)
+        binding = {"target": {"kind": "Node", "name": "n1"}}
+        await cluster.client.create_subresource(PODS, "vllm-0", "binding", binding, namespace="default")
+        await eventually(lambda: needs(4))
+
+
+async def test_an_owner_that_may_not_be_read_ends_the_walk(cluster):
+    service = await cluster.client.create(
+        SERVICES,
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "vc"},
+            "spec": {"ports": [{"port": 80}]},
+        },
+        namespace="default",
+    )
+    service |= {"apiVersion": "v1", "kind": "Service"}
+    cluster.fail(verb="get", resource="services", status=403, count=-1)
+    await cluster.create(*(a_pod(f"web-{i}", owner=service) for i in range(3)))
+    async with a_pod_grouper(cluster) as grouper:
+        await eventually(has_members(cluster, "web-0", "web-1", "web-2"))
+        await grouper.join()
+
+    assert len(await cluster.groups()) == 3
+    assert await cluster.warnings() == {}
+
+
+async def test_trouble_at_the_api_server_delays_and_loses_nothing(cluster):
+    job = await cluster.create(a_job())
+    cluster.fail(verb="create", resource="podgroups", status=409)
+    cluster.fail(verb="patch", resource="pods", status=503, count=3)
+    cluster.fail(verb="get", resource="jobs", status=500)
+    cluster.fail(verb="create", resource="podgroups", drop=True, after=True)
+    names = [f"train-{i}" for i in range(5)]
+    await cluster.create(a_pod("alone"), *(a_pod(name, owner=job) for name in names))
+    async with a_pod_grouper(cluster) as grouper:
+        await eventually(has_members(cluster, "alone", *names))
+        await grouper.join()
+
+    assert len(await cluster.groups()) == 2
+    assert await cluster.warnings() == {}
+
+
+async def test_a_mistake_of_ours_delays_a_workload_and_loses_none_of_its_pods(cluster, monkeypatch):
+    tries = []
+
+    async def fails_at_first(pod, *others):
+        tries.append(pod.key)
+        if len(tries) == 1:
+            raise RuntimeError("a mistake")
+        return await group_pod(pod, *others)
+
+    monkeypatch.setattr(reconciler, "group_pod", fails_at_first)
+    job = await cluster.create(a_job())
+    await cluster.create(a_pod("one", owner=job), a_pod("two", owner=job))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "one", "two"))
+
+
+async def test_a_group_that_was_deleted_is_made_again_for_the_next_pod(cluster):
+    job = await cluster.create(a_job())
+    name = f"pg-train-{job['metadata']['uid']}"
+    await cluster.create(a_pod("one", owner=job))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "one"))
+        await cluster.client.delete(POD_GROUPS, name, namespace="default")
+        await cluster.create(a_pod("two", owner=job))
+        await eventually(has_members(cluster, "two"))
+        await eventually(cluster.groups)
+
+    assert list(await cluster.groups()) == [name]
+
+
+async def test_a_pod_that_was_replaced_by_another_of_its_name_gets_a_group_of_its_own(cluster):
+    async with a_pod_grouper(cluster):
+        first = await cluster.create(a_pod("web-0"))
+        await eventually(has_members(cluster, "web-0"))
+        await cluster.client.delete(PODS, "web-0", namespace="default", grace_seconds=0)
+        second = await cluster.create(a_pod("web-0"))
+        await eventually(has_members(cluster, "web-0"))
+
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    assert await cluster.memberships() == {"web-0": f"pg-web-0-{second['metadata']['uid']}"}
+
+
+async def test_a_pod_that_others_move_to_another_group_is_brought_back(cluster):
+    job = await cluster.create(a_job())
+    name = f"pg-train-{job['metadata']['uid']}"
+    await cluster.create(a_pod("one", owner=job))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "one"))
+        patch = {"metadata": {"annotations": {"pod-group-name": "elsewhere"}}}
+        await cluster.client.patch(PODS, "one", patch, namespace="default")
+
+        async def is_back():
+            return (await cluster.memberships())["one"] == name
+
+        await eventually(is_back)
+
+
+async def test_what_binding_writes_on_a_pod_is_no_reason_to_look_again(cluster):
+    job = await cluster.create(a_job())
+    await cluster.create(a_pod("one", owner=job))
+    async with a_pod_grouper(cluster) as grouper:
+        await eventually(has_members(cluster, "one"))
+        await grouper.join()
+        looked = grouper.looks
+        annotations = {"received-resource-type": "Fraction", "runai/shared-gpu-configmap": "x"}
+        patch = {"metadata": {"annotations": annotations, "labels": {"runai-gpu-group": "g"}}}
+        await cluster.client.patch(PODS, "one", patch, namespace="default")
+        await cluster.create(a_pod("other"))
+        await eventually(has_members(cluster, "other"))
+        await grouper.join()
+
+    assert grouper.looks == looked + 1
+
+
+async def test_a_jobset_keeps_the_flat_group_of_an_earlier_release(cluster):
+    await cluster.install("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
+    body = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "js", "namespace": "default"},
+        "spec": {"replicatedJobs": [{"name": "workers"}]},
+    }
+    owner = await cluster.create(body)
+    name = f"pg-js-{owner['metadata']['uid']}"
+    flat = {"metadata": {"name": f"{name}-driver"}, "spec": {"minMember": 1, "queue": "q"}}
+    await cluster.client.create(POD_GROUPS, flat, namespace="default")
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": "workers", "jobset.sigs.k8s.io/job-index": "0"}
+    async with a_pod_grouper(cluster):
+        await cluster.create(a_pod("w", owner=owner, labels=labels))
+        await eventually(has_members(cluster, "w"))
+
+    assert await cluster.memberships() == {"w": name}
+    assert (await cluster.groups())[name]["spec"]["subGroups"] == []
+
+
+async def test_a_pod_that_its_gang_names_only_later_gets_its_subgroup_then(cluster):
+    await cluster.install("grove.io", "v1alpha1", "PodCliqueSet", "podcliquesets")
+    await cluster.install("scheduler.grove.io", "v1alpha1", "PodGang", "podgangs")
+    meta = {"name": "pcs", "namespace": "default"}
+    owner = await cluster.create(
+        {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": meta}
+    )
+    clique = {"name": "prefill", "minReplicas": 1, "podReferences": []}
+    gang = await cluster.create(
+        {
+            "apiVersion": "scheduler.grove.io/v1alpha1",
+            "kind": "PodGang",
+            "metadata": {"name": "pcs-0", "namespace": "default"},
+            "spec": {"podgroups": [clique]},
+        }
+    )
+    gate = [{"name": "grove.io/podgang-pending-creation"}]
+    pod = a_pod("prefill-0", owner=owner, labels={"grove.io/podgang": "pcs-0"}, schedulingGates=gate)
+    await cluster.create(pod)
+    group = f"pg-pcs-0-{gang['metadata']['uid']}"
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "prefill-0"))
+        assert await cluster.memberships() == {"prefill-0": group}
+        clique["podReferences"] = [{"namespace": "default", "name": "prefill-0"}]
+        resource = await cluster.client.discover("scheduler.grove.io/v1alpha1", "PodGang")
+        patch = {"spec": {"podgroups": [clique]}}
+        await cluster.client.patch(resource, "pcs-0", patch, namespace="default")
+        await cluster.client.patch(PODS, "prefill-0", {"spec": {"schedulingGates": []}}, namespace="default")
+
+        async def is_in_its_subgroup():
+            return await cluster.memberships() == {"prefill-0": f"{group}/prefill"}
+
+        await eventually(is_in_its_subgroup)
+
+
+async def test_a_definition_in_the_cluster_groups_a_kind_that_no_code_knows(cluster):
+    await cluster.install("jobs.example.com", "v1", "PyFlow", "pyflows")
+    await cluster.install("run.ai", "v1alpha1", "Karta", "kartas")
+    kind = {"group": "jobs.example.com", "version": "v1", "kind": "PyFlow"}
+    worker = {
+        "name": "worker",
+        "ownerRef": "pyflow",
+        "scaleDefinition": {"replicasPath": ".spec.workers"},
+        "podSelector": {"componentTypeSelector": {"keyPath": ".spec.containers[0].name", "value": "main"}},
+    }
+    root = {"name": "pyflow", "kind": kind, "statusDefinition": {}}
+    pod_group = {"name": "all", "subGroups": [{"componentName": "worker"}]}
+    await cluster.create(
+        {
+            "apiVersion": "run.ai/v1alpha1",
+            "kind": "Karta",
+            "metadata": {
+                "name": "pyflow",
+                "namespace": "default",
+                "labels": {f"run.ai/karta-{key}": value for key, value in kind.items()},
+            },
+            "spec": {
+                "structureDefinition": {"rootComponent": root, "childComponents": [worker]},
+                "optimizationInstructions": {"gangScheduling": {"podGroup": pod_group}},
+            },
+        }
+    )
+    flow = await cluster.create(
+        {
+            "apiVersion": "jobs.example.com/v1",
+            "kind": "PyFlow",
+            "metadata": {"name": "flow", "namespace": "default"},
+            "spec": {"workers": 3},
+        }
+    )
+    await cluster.create(a_pod("flow-0", owner=flow))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "flow-0"))
+
+    group = f"pg-{flow['metadata']['uid']}-all"
+    assert await cluster.memberships() == {"flow-0": f"{group}/worker"}
+    assert (await cluster.groups())[group]["spec"]["subGroups"] == [{"name": "worker", "minMember": 3}]

@@ -1,0 +1,235 @@
+"""What pods are charged for, as tables."""
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from kai.model.dra import ResourceClaim
+from kai.model.objects import Node, PodGroupResources, PriorityClass
+from kai_podgroup_controller.accounting import Surroundings, difference, is_preemptible, resources_status
+from kai_podgroup_controller.facts import claimed_gpus, gpu_memory_mib, group_facts, pod_facts
+
+GPU = "nvidia.com/gpu"
+FRACTION = {"received-resource-type": "Fraction"}
+
+
+def charged(build, *pods, preemptible=True, memory=None, claims=None):
+    surroundings = Surroundings((memory or {}).get, (claims or {}).get)
+    return resources_status(
+        [pod_facts(build.pod(**pod)) for pod in pods], surroundings, preemptible=preemptible
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "requested", "allocated"),
+    [
+        pytest.param([], {}, {}, id="no pods"),
+        pytest.param([{"requests": [{"cpu": "500m"}]}], {"cpu": "500m"}, {}, id="waiting"),
+        pytest.param([{"bound": True}], {"cpu": "1"}, {"cpu": "1"}, id="bound"),
+        pytest.param([{"phase": "Running"}], {"cpu": "1"}, {"cpu": "1"}, id="running"),
+        pytest.param([{"phase": "Succeeded", "bound": True}], {}, {}, id="succeeded"),
+        pytest.param([{"phase": "Failed", "bound": True}], {}, {}, id="failed"),
+        pytest.param([{"phase": "Unknown", "bound": True}], {}, {}, id="unknown"),
+        pytest.param([{"phase": ""}], {}, {}, id="not accepted yet"),
+        pytest.param(
+            [{"conditions": [{"type": "PodScheduled", "status": "False"}]}], {"cpu": "1"}, {}, id="refused"
+        ),
+        pytest.param(
+            [{"requests": [{"cpu": "1", "memory": "1Gi"}, {"cpu": "250m", GPU: "2"}], "phase": "Running"}],
+            {"cpu": "1250m", "memory": "1Gi", GPU: "2"},
+            {"cpu": "1250m", "memory": "1Gi", GPU: "2"},
+            id="containers add up",
+        ),
+        pytest.param(
+            [{"name": "a", "bound": True}, {"name": "b"}],
+            {"cpu": "2"},
+            {"cpu": "1"},
+            id="one of two is bound",
+        ),
+        pytest.param(
+            [{"requests": [], "annotations": {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "3"}}],
+            {GPU: "1500m"},
+            {},
+            id="fraction of several devices",
+        ),
+        pytest.param(
+            [
+                {
+                    "requests": [],
+                    "bound": True,
+                    "annotations": {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "3", **FRACTION},
+                }
+            ],
+            {GPU: "1500m"},
+            {GPU: "1500m"},
+            id="fraction of several devices, bound",
+        ),
+        pytest.param(
+            [{"requests": [], "bound": True, "annotations": {"gpu-fraction": "0.5"}}],
+            {GPU: "500m"},
+            {},
+            id="bound, fraction not received",
+        ),
+        pytest.param(
+            [{"requests": [], "annotations": {"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}}],
+            {"run.ai/gpu.memory": "4000"},
+            {},
+            id="memory is asked for in MiB",
+        ),
+        pytest.param(
+            [{"requests": [], "annotations": {"gpu-fraction": "much"}}], {}, {}, id="malformed fraction"
+        ),
+        pytest.param(
+            [{"requests": [{GPU: str(2**62)}], "name": str(i), "phase": "Running"} for i in range(4)],
+            {GPU: str(2**63 - 1)},
+            {GPU: str(2**63 - 1)},
+            id="sums stop at int64",
+        ),
+    ],
+)
+def test_requested_and_allocated(build, pods, requested, allocated):
+    status = charged(build, *pods)
+    assert (status.requested, status.allocated) == (requested, allocated)
+
+
+@pytest.mark.parametrize(("preemptible", "expected"), [(True, {}), (False, {"cpu": "1"})])
+def test_non_preemptible_groups_hold_all_they_hold_so(build, preemptible, expected):
+    status = charged(build, {"phase": "Running"}, preemptible=preemptible)
+    assert status.allocated_non_preemptible == expected
+
+
+def a_node(**labels):
+    return msgspec.convert({"metadata": {"name": "n1", "labels": labels}}, Node)
+
+
+@pytest.mark.parametrize(
+    ("labels", "memory"),
+    [
+        ({"nvidia.com/gpu.memory": "16000"}, 16000),
+        ({"nvidia.com/gpu.memory": str(16 * 2**30)}, 16384),
+        ({"beta.amd.com/gpu.vram.64G": "1"}, 64000),
+        ({"nvidia.com/gpu.memory": "16000", "beta.amd.com/gpu.vram.64G": "1"}, None),
+        ({"nvidia.com/gpu.memory": "big"}, None),
+        ({"nvidia.com/gpu.memory": "0"}, None),
+        ({}, None),
+    ],
+)
+def test_memory_of_a_gpu_stands_in_the_labels_of_its_node(labels, memory):
+    assert gpu_memory_mib(a_node(**labels)) == memory
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"), [({"n1": Decimal(16000)}, {GPU: "500m"}), ({}, {})], ids=["known", "unknown"]
+)
+def test_granted_memory_counts_in_devices_of_that_node(build, memory, expected):
+    annotations = {"gpu-memory": "4000", "gpu-fraction-num-devices": "2", **FRACTION}
+    pod = {"requests": [], "phase": "Running", "node": "n1", "annotations": annotations}
+    assert charged(build, pod, memory=memory).allocated == expected
+
+
+def a_claim(*requests, annotations=None):
+    devices = {"requests": [{"name": str(i), **each} for i, each in enumerate(requests)]}
+    metadata = {"name": "c", "namespace": "team", "annotations": annotations or {}}
+    return msgspec.convert({"metadata": metadata, "spec": {"devices": devices}}, ResourceClaim)
+
+
+def exactly(device_class, **fields):
+    return {"exactly": {"deviceClassName": device_class, **fields}}
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ([exactly("gpu.nvidia.com", allocationMode="ExactCount", count=2)], ("gpu.nvidia.com", 2)),
+        ([exactly("gpu.nvidia.com")], ("gpu.nvidia.com", 1)),
+        ([exactly("GPU.example.com", allocationMode="All")], ("GPU.example.com", 1)),
+        ([exactly("gpu-a", count=2), exactly("gpu-b", count=3)], ("gpu-a", 5)),
+        ([exactly("nic.example.com", count=2)], None),
+        ([{"firstAvailable": [{"name": "x", "deviceClassName": "gpu"}]}], None),
+        ([exactly("gpu", count=2**63), exactly("gpu", count=2**63)], ("gpu", 2**63 - 1)),
+    ],
+)
+def test_gpus_of_a_claim(requests, expected):
+    assert claimed_gpus(a_claim(*requests)) == expected
+
+
+def test_a_claim_made_for_an_extended_resource_is_not_counted_twice():
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    assert claimed_gpus(a_claim(exactly("gpu"), annotations=annotations)) is None
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"claims": [{"name": "g", "resourceClaimName": "c"}]},
+        {
+            "claims": [{"name": "g", "resourceClaimTemplateName": "t"}],
+            "claim_statuses": [{"name": "g", "resourceClaimName": "c"}],
+        },
+    ],
+    ids=["by name", "by template"],
+)
+def test_claimed_gpus_are_charged_under_their_device_class(build, pod):
+    pod = {"requests": [], "phase": "Running", **pod}
+    status = charged(build, pod, claims={"team/c": ("gpu.nvidia.com", 2)})
+    assert status.requested == status.allocated == {"gpu.nvidia.com": "2"}
+
+
+def test_a_claim_that_does_not_exist_yet_counts_nothing_until_it_does(build):
+    pod = {"requests": [], "claims": [{"name": "g", "resourceClaimTemplateName": "t"}]}
+    assert charged(build, pod).requested == {}
+
+
+CLASSES = {
+    "train": PriorityClass(value=50),
+    "inference": PriorityClass(value=125),
+    "edge": PriorityClass(value=100),
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "classes", "expected"),
+    [
+        ({"preemptibility": "preemptible", "priorityClassName": "inference"}, CLASSES, True),
+        ({"preemptibility": "non-preemptible", "priorityClassName": "train"}, CLASSES, False),
+        ({"priorityClassName": "train"}, CLASSES, True),
+        ({"priorityClassName": "edge"}, CLASSES, False),
+        ({"priorityClassName": "inference"}, CLASSES, False),
+        ({"priorityClassName": "gone"}, CLASSES, True),
+        (
+            {"priorityClassName": "gone"},
+            {**CLASSES, "d": PriorityClass(value=200, global_default=True)},
+            False,
+        ),
+        ({}, {}, True),
+    ],
+)
+def test_preemptibility_is_said_or_follows_from_priority(build, spec, classes, expected):
+    group = group_facts(build.group(spec=spec), node_pool_label_key="pool")
+    assert is_preemptible(group, classes) is expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stored", "patch"),
+    [
+        ({}, None, None),
+        ({"requested": {"cpu": "1"}}, None, {"requested": {"cpu": "1"}}),
+        ({"requested": {"cpu": "1"}}, {"requested": {"cpu": "1000m"}}, None),
+        (
+            {"requested": {"cpu": "1"}},
+            {"requested": {"cpu": "1", "memory": "1"}},
+            {"requested": {"memory": None}},
+        ),
+        (
+            {"allocated": {"cpu": "1"}},
+            {"allocated": {"cpu": "1"}, "allocatedNonPreemptible": {"cpu": "1"}},
+            {"allocatedNonPreemptible": {"cpu": None}},
+        ),
+        ({"allocated": {}}, {"allocated": None}, None),
+    ],
+    ids=["nothing", "new", "same amount written differently", "resource gone", "became preemptible", "empty"],
+)
+def test_only_differences_are_written(wanted, stored, patch):
+    stored = msgspec.convert(stored, PodGroupResources) if stored is not None else None
+    assert difference(msgspec.convert(wanted, PodGroupResources), stored) == patch

@@ -1,0 +1,119 @@
+"""The list of scheduling conditions, as clients rely on it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kai.model.decisions import Explanation, Outcome
+from kai_podgroup_controller.conditions import updated
+from kai_podgroup_controller.facts import group_facts
+
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
+
+
+def a_condition(pool="default", *, message="no room", transition="1"):
+    return {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": pool,
+        "reason": "Unschedulable",
+        "message": message,
+        "status": "True",
+        "transitionID": transition,
+        "lastTransitionTime": "2026-11-01T00:00:00Z",
+    }
+
+
+def facts(build, *conditions, spec=None, pool=""):
+    labels = {"kai.scheduler/node-pool": pool} if pool else {}
+    group = build.group(status={"schedulingConditions": list(conditions)}, spec=spec, labels=labels)
+    return group_facts(group, node_pool_label_key="kai.scheduler/node-pool")
+
+
+def shown(conditions):
+    return conditions and [(c.node_pool, c.message, c.transition_id) for c in conditions]
+
+
+@pytest.mark.parametrize(
+    ("before", "pool", "after"),
+    [
+        pytest.param([], "", [("default", "no room", "1")], id="first"),
+        pytest.param([a_condition()], "", None, id="same as the last"),
+        pytest.param([a_condition(message="old")], "", [("default", "no room", "2")], id="message changed"),
+        pytest.param(
+            [a_condition("a", transition="7")],
+            "b",
+            [("a", "no room", "7"), ("b", "no room", "8")],
+            id="another node pool comes last",
+        ),
+        pytest.param(
+            [a_condition("a", transition="1"), a_condition("b", transition="2")],
+            "a",
+            [("b", "no room", "2"), ("a", "no room", "3")],
+            id="same but not last moves to the end",
+        ),
+        pytest.param(
+            [a_condition(message="x", transition="abc")], "", [("default", "no room", "1")], id="bad id"
+        ),
+        pytest.param(
+            [a_condition(message="x", transition="-4")], "", [("default", "no room", "1")], id="negative"
+        ),
+        pytest.param(
+            [a_condition(message="x", transition="")], "", [("default", "no room", "1")], id="no id"
+        ),
+    ],
+)
+def test_the_newest_is_last_and_the_only_one_of_its_pool(build, before, pool, after):
+    assert shown(updated(facts(build, *before, pool=pool), build.outcome(), now=NOW)) == after
+
+
+def test_nothing_is_written_while_pods_are_actively_allocated(build):
+    assert updated(facts(build), build.outcome(write_condition=False), now=NOW) is None
+
+
+@pytest.mark.parametrize("kind", [Outcome.SETTLED, Outcome.PLACED, Outcome.PIPELINED, Outcome.NOT_READY])
+def test_other_outcomes_leave_the_conditions_alone(build, kind):
+    assert updated(facts(build, a_condition()), build.outcome(kind), now=NOW) is None
+
+
+def test_all_are_cleared_once_nothing_waits(build):
+    outcome = build.outcome(Outcome.SETTLED, clear_conditions=True)
+    assert updated(facts(build, a_condition("a"), a_condition("b")), outcome, now=NOW) == ()
+    assert updated(facts(build), outcome, now=NOW) is None
+
+
+def test_reasons_carry_the_numbers_as_quantities(build):
+    details = {
+        "queueDetails": {
+            "name": "q",
+            "queueDeservedResources": {"cpu": -1, "memory": 2.0**31, "gpu": 1.5},
+            "queueAllocatedResources": {"cpu": 1500.0, "memory": 0, "gpu": 0.7},
+        }
+    }
+    outcome = build.outcome(
+        explanations=(
+            Explanation(reason="OverLimit", message="too much", details=details),
+            Explanation(reason="PodSchedulingErrors", message="b"),
+        )
+    )
+    (condition,) = updated(facts(build), outcome, now=NOW)
+    assert condition.last_transition_time == "2026-11-21T10:00:00Z"
+    assert condition.reasons == [
+        {
+            "reason": "OverLimit",
+            "message": "too much",
+            "details": {
+                "queueDetails": {
+                    "name": "q",
+                    "queueDeservedResources": {"cpu": "-1", "memory": "2Gi", "nvidia.com/gpu": "1500m"},
+                    "queueAllocatedResources": {"cpu": "1500m", "memory": "0", "nvidia.com/gpu": "700m"},
+                }
+            },
+        },
+        {"reason": "PodSchedulingErrors", "message": "b"},
+    ]
+
+
+def test_a_group_with_one_attempt_names_the_pool_in_its_message(build):
+    group = facts(build, spec={"schedulingBackoff": 1}, pool="blue")
+    (condition,) = updated(group, build.outcome(), now=NOW)
+    assert condition.message == "Node-Pool 'blue': no room"

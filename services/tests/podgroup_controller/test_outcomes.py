@@ -1,0 +1,46 @@
+"""What is remembered of sessions, over leaders and shards."""
+
+from kai.model.decisions import Outcome
+from kai.wire.sessions import SessionUpdate
+from kai_podgroup_controller.outcomes import News, OutcomeBook
+
+
+def an_update(*outcomes, full=False, forgotten=()):
+    return SessionUpdate(version=1, epoch=1, opened_at=0, full=full, outcomes=outcomes, forgotten=forgotten)
+
+
+def test_only_what_changed_concerns_anyone(build):
+    book = OutcomeBook()
+    assert book.take("s", an_update(build.outcome())) == {"team/train"}
+    assert book.take("s", an_update(build.outcome())) == set()
+    assert book.take("s", an_update(build.outcome(), full=True)) == set()
+    assert book.take("s", an_update(build.outcome(message="other"))) == {"team/train"}
+
+
+def test_a_full_update_forgets_what_it_does_not_have(build):
+    book = OutcomeBook()
+    book.take("s", an_update(build.outcome(), build.outcome(pod_group="team/b")))
+    book.take("other shard", an_update(build.outcome(pod_group="team/c")))
+    assert book.take("s", an_update(build.outcome(), full=True)) == {"team/b"}
+    assert book.get("team/b") is None
+    assert book.get("team/c") is not None
+
+
+def test_a_group_that_moved_belongs_to_the_shard_that_spoke_last(build):
+    book = OutcomeBook()
+    book.take("old", an_update(build.outcome()))
+    book.take("new", an_update(build.outcome(Outcome.PLACED)))
+    assert book.take("old", an_update(forgotten=("team/train",))) == set()
+    assert book.get("team/train").outcome is Outcome.PLACED
+    assert book.take("new", an_update(forgotten=("team/train",))) == {"team/train"}
+    assert book.get("team/train") is None
+
+
+def test_news_is_told_once_with_whether_it_became_stale(build):
+    book = OutcomeBook()
+    assert book.take_news("team/train") is None
+    book.take("s", an_update(build.outcome(stale=True)))
+    assert book.take_news("team/train") == News(found_earlier=False, became_stale=True)
+    assert book.take_news("team/train") is None
+    book.take("s", an_update(build.outcome(stale=True, message="other"), full=True))
+    assert book.take_news("team/train") == News(found_earlier=True, became_stale=False)

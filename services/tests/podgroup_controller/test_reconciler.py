@@ -1,0 +1,461 @@
+"""When status is written, how often, and what else goes with it; in virtual time."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from kai.kube import errors
+from kai.kube.reflector import Removed, Upserted
+from kai.kube.workqueue import WorkQueue
+from kai.model import names
+from kai.model.decisions import Eviction, Nomination, Outcome, PodRef
+from kai.model.objects import PriorityClass, Queue
+from kai.wire.sessions import SessionUpdate
+from kai_podgroup_controller import reconciler
+from kai_podgroup_controller.announcer import Announcer
+from kai_podgroup_controller.outcomes import OutcomeBook
+from kai_podgroup_controller.reconciler import Reconciler
+
+pytestmark = pytest.mark.looptime
+
+SCHEDULED = {"type": "PodScheduled", "status": "True"}
+
+
+def merge(target, patch):
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict):
+            target[key] = merge(dict(target.get(key) or {}), value)
+        else:
+            target[key] = value
+    return target
+
+
+class FakeApi:
+    """Keeps objects as JSON, applies merge patches, and counts who wrote what."""
+
+    def __init__(self):
+        self.objects = {}
+        self.version = 1000
+        self.writes = []
+        self.failures = []
+
+    async def patch(self, res, name, patch, *, namespace, subresource="", kind=None, type):  # noqa: A002
+        await asyncio.sleep(0.01)
+        self.writes.append((f"{res.plural}/{subresource}".rstrip("/"), name, patch))
+        if self.failures:
+            raise self.failures.pop(0)
+        stored = self.objects[res.plural, name]
+        merge(stored, patch)
+        self.version += 1
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        return msgspec.convert(stored, type)
+
+    def written(self, resource):
+        return [(name, patch) for what, name, patch in self.writes if what == resource]
+
+
+class FakeRecorder:
+    def __init__(self):
+        self.events = []
+
+    def emit(self, regarding, kind, reason, message, annotations=None, *, action=""):
+        self.events.append((regarding.kind, regarding.name, kind, reason, message, annotations))
+
+    def reasons(self):
+        return [(kind, name, reason) for kind, name, _, reason, _, _ in self.events]
+
+
+class World:
+    """A controller among fakes."""
+
+    def __init__(self, build, **options):
+        self.build = build
+        self.api, self.recorder, self.book = FakeApi(), FakeRecorder(), OutcomeBook()
+        self.queue = WorkQueue("test")
+        self.cluster = build.cluster(lambda key: self.queue.add_after(key, reconciler.SETTLING_SECONDS))
+        self.announcer = Announcer(self.cluster, self.recorder)
+        now = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
+        self.reconciler = Reconciler(
+            self.api, self.cluster, self.book, self.announcer, now=lambda: now, **options
+        )
+
+    async def __aenter__(self):
+        self.task = asyncio.create_task(self.queue.run(self.reconciler.reconcile))
+        return self
+
+    async def __aexit__(self, *_):
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+    def group(self, *args, **options):
+        json = self.build.group_json(*args, **options)
+        self.api.objects["podgroups", json["metadata"]["name"]] = json
+        self.cluster.group_sink(Upserted(self.build.group(*args, **options), False))
+
+    def pod(self, *args, **options):
+        json = self.build.pod_json(*args, **options)
+        self.api.objects["pods", json["metadata"]["name"]] = json
+        self.cluster.pod_sink(Upserted(self.build.pod(*args, **options), False))
+
+    def session(self, *outcomes, full=False, **fields):
+        update = SessionUpdate(version=1, epoch=1, opened_at=0, full=full, outcomes=outcomes, **fields)
+        self.announcer.announce(update)
+        for key in self.book.take("default", update):
+            self.queue.add_after(key, reconciler.SETTLING_SECONDS)
+
+
+async def test_a_pod_placed_at_once_costs_one_write(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        await asyncio.sleep(1)
+        world.session(build.outcome(Outcome.PLACED, message=""))
+        await asyncio.sleep(0.5)
+        world.pod(bound=True, version=2)
+        await asyncio.sleep(0.5)
+        world.pod(bound=True, phase="Running", version=3)
+        await asyncio.sleep(60)
+    resources = {"requested": {"cpu": "1"}, "allocated": {"cpu": "1"}}
+    assert world.api.writes == [("podgroups/status", "train", {"status": {"resourcesStatus": resources}})]
+    assert world.recorder.events == []
+
+
+async def test_a_gang_placed_over_some_time_costs_one_write(build):
+    async with World(build) as world:
+        world.group()
+        for number in range(8):
+            world.pod(f"w{number}")
+        world.session(build.outcome(Outcome.PLACED, message=""))
+        for number in range(8):
+            await asyncio.sleep(0.3)
+            world.pod(f"w{number}", bound=True, version=2)
+        await asyncio.sleep(60)
+    assert len(world.api.writes) == 1
+    assert world.api.objects["podgroups", "train"]["status"]["resourcesStatus"]["allocated"] == {"cpu": "8"}
+
+
+async def test_where_no_scheduler_says_anything_the_request_is_written_after_a_while(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        await asyncio.sleep(reconciler.PATIENCE_SECONDS - 0.5)
+        assert world.api.writes == []
+        await asyncio.sleep(1)
+    assert world.api.writes[0][2] == {"status": {"resourcesStatus": {"requested": {"cpu": "1"}}}}
+
+
+async def test_a_group_that_does_not_fit_is_told_at_once_in_one_write(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        await asyncio.sleep(0.1)
+        world.session(build.outcome(pod_messages={"team/worker": "0/3 nodes"}))
+        await asyncio.sleep(1)
+    ((_, patch),) = world.api.written("podgroups/status")
+    assert patch["status"]["resourcesStatus"] == {"requested": {"cpu": "1"}}
+    (condition,) = patch["status"]["schedulingConditions"]
+    assert condition == {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": "default",
+        "reason": "Unschedulable",
+        "message": "no room",
+        "reasons": [],
+        "status": "True",
+        "transitionID": "1",
+        "lastTransitionTime": "2026-11-21T10:00:00Z",
+    }
+    assert world.recorder.reasons() == [
+        ("PodGroup", "train", "Unschedulable"),
+        ("Pod", "worker", "Unschedulable"),
+    ]
+
+
+async def test_its_pods_show_why_unless_the_group_asks_not_to(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.group("quiet", spec={"markUnschedulable": False})
+        world.pod("q", group="quiet")
+        world.session(
+            build.outcome(pod_messages={"team/worker": "0/3 nodes"}),
+            build.outcome(pod_group="team/quiet", invalid_pods=()),
+        )
+        await asyncio.sleep(1)
+    ((name, patch),) = world.api.written("pods/status")
+    assert name == "worker"
+    assert patch["metadata"] == {"uid": "uid-worker", "resourceVersion": "1"}
+    (condition,) = patch["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["message"]) == (
+        "PodScheduled",
+        "False",
+        "0/3 nodes",
+    )
+    assert ("Pod", "q", "Unschedulable") in world.recorder.reasons()
+
+
+async def test_pods_of_an_unknown_subgroup_are_told_also_in_a_group_that_runs(build):
+    async with World(build) as world:
+        world.group(spec={"markUnschedulable": False})
+        world.pod("good", bound=True)
+        world.pod("lost")
+        world.session(build.outcome(Outcome.SETTLED, message="no subgroup x", invalid_pods=("team/lost",)))
+        await asyncio.sleep(1)
+    assert [name for name, _ in world.api.written("pods/status")] == ["lost"]
+    assert world.recorder.reasons() == [("Pod", "lost", "Unschedulable")]
+
+
+async def test_a_pod_bound_meanwhile_is_left_alone(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome())
+        world.pod(bound=True, version=2)
+        await asyncio.sleep(1)
+    assert world.api.written("pods/status") == []
+
+
+async def test_the_conditions_go_once_nothing_waits(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome())
+        await asyncio.sleep(5)
+        world.pod(bound=True, version=2000)
+        world.session(build.outcome(Outcome.SETTLED, message="", clear_conditions=True))
+        await asyncio.sleep(5)
+    writes = world.api.written("podgroups/status")
+    assert len(writes) == 2
+    assert writes[1][1]["status"] == {
+        "resourcesStatus": {"allocated": {"cpu": "1"}},
+        "schedulingConditions": [],
+    }
+
+
+async def test_a_restart_writes_and_announces_nothing(build):
+    async with World(build) as first:
+        first.group()
+        first.pod()
+        first.session(build.outcome(pod_messages={"team/worker": "0/3 nodes"}))
+        await asyncio.sleep(5)
+    async with World(build) as second:
+        for (kind, name), json in first.api.objects.items():
+            second.api.objects[kind, name] = json
+        group, pod = first.api.objects["podgroups", "train"], first.api.objects["pods", "worker"]
+        second.cluster.take_group(msgspec.convert(group, type(build.group())))
+        second.cluster.take_pod(msgspec.convert(pod, type(build.pod())))
+        second.cluster.begin()
+        second.session(build.outcome(pod_messages={"team/worker": "0/3 nodes"}), full=True)
+        await asyncio.sleep(60)
+    assert second.api.writes == []
+    assert second.recorder.events == []
+
+
+async def test_a_restart_announces_what_its_predecessor_had_no_time_for(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome(), full=True)
+        await asyncio.sleep(5)
+    assert ("PodGroup", "train", "Unschedulable") in world.recorder.reasons()
+
+
+async def test_what_came_after_the_start_is_announced_even_if_the_news_is_old(build):
+    async with World(build) as world:
+        world.group("old")
+        world.cluster.begin()
+        world.group("new")
+        found = {name: build.outcome(Outcome.NOT_READY, pod_group=f"team/{name}") for name in ("old", "new")}
+        world.session(*found.values(), full=True)
+        await asyncio.sleep(5)
+    assert world.recorder.reasons() == [("PodGroup", "new", "NotReady")]
+
+
+async def test_a_message_that_changes_with_every_cycle_is_written_now_and_then(build):
+    async with World(build) as world:
+        world.group()
+        for cycle in range(40):
+            world.session(build.outcome(message=f"no room on {cycle} nodes"))
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(5)
+    writes = world.api.written("podgroups/status")
+    assert 5 <= len(writes) <= 12
+    assert writes[-1][1]["status"]["schedulingConditions"][0]["message"] == "no room on 39 nodes"
+
+
+async def test_an_outcome_that_comes_before_its_group_is_told_when_the_group_is_there(build):
+    async with World(build) as world:
+        world.session(build.outcome())
+        await asyncio.sleep(2)
+        world.group()
+        world.pod()
+        await asyncio.sleep(2)
+    assert len(world.api.written("podgroups/status")) == 1
+    assert ("PodGroup", "train", "Unschedulable") in world.recorder.reasons()
+
+
+async def test_one_group_in_trouble_does_not_stop_the_others(build):
+    async with World(build) as world:
+        world.group()
+        world.group("other")
+        world.pod(phase="Running")
+        world.pod("o", group="other", phase="Running")
+        world.api.failures = [errors.Conflict("changed", status=409)]
+        await asyncio.sleep(10)
+    assert {name for name, _ in world.api.written("podgroups/status")} == {"train", "other"}
+    assert len(world.api.writes) == 3
+
+
+async def test_a_group_deleted_meanwhile_is_no_failure(build):
+    async with World(build) as world:
+        world.group()
+        world.pod(phase="Running")
+        world.api.failures = [errors.NotFound("gone", status=404)]
+        await asyncio.sleep(60)
+    assert len(world.api.writes) == 1
+
+
+# --- timestamps ------------------------------------------------------------------------------------
+START = {names.LAST_START_TIMESTAMP: "2026-11-21T09:00:00Z"}
+
+
+async def test_the_last_start_is_not_written_where_nobody_reads_it(build):
+    async with World(build) as world:
+        world.group()
+        world.session(build.outcome(Outcome.PLACED, annotations=START))
+        await asyncio.sleep(60)
+    assert world.api.written("podgroups") == []
+
+
+async def test_it_is_written_if_asked_for(build):
+    async with World(build, persist_last_start=True) as world:
+        world.group()
+        world.session(build.outcome(Outcome.PLACED, annotations=START))
+        await asyncio.sleep(60)
+    assert world.api.written("podgroups") == [
+        ("train", {"metadata": {"uid": "uid-train", "annotations": START}})
+    ]
+
+
+async def test_it_is_written_as_soon_as_a_queue_sets_a_minimum_runtime(build):
+    async with World(build) as world:
+        world.group()
+        world.session(build.outcome(Outcome.PLACED, annotations=START))
+        await asyncio.sleep(5)
+        world.cluster.queue_sink(
+            Upserted(
+                msgspec.convert({"metadata": {"name": "q"}, "spec": {"preemptMinRuntime": "5m"}}, Queue),
+                False,
+            )
+        )
+        await asyncio.sleep(5)
+    assert len(world.api.written("podgroups")) == 1
+
+
+async def test_staleness_and_eviction_are_always_written_and_take_the_start_along(build):
+    stale = {names.STALE_TIMESTAMP: None, names.LAST_EVICTION_TIMESTAMP: "2026-11-21T09:30:00Z"}
+    async with World(build) as world:
+        world.group(annotations={names.STALE_TIMESTAMP: "2026-11-21T08:00:00Z"})
+        world.session(build.outcome(Outcome.NOT_READY, annotations={**START, **stale}))
+        await asyncio.sleep(60)
+    ((_, patch),) = world.api.written("podgroups")
+    assert patch["metadata"]["annotations"] == {**START, **stale}
+
+
+# --- events ----------------------------------------------------------------------------------------
+async def test_an_eviction_tells_who_profits(build):
+    ref = PodRef(uid="u", namespace="team", name="worker", pod_group="team/train")
+    eviction = Eviction(pod=ref, action="reclaim", message="pod goes", gang_size=3, evictor="other/big")
+    async with World(build) as world:
+        world.group()
+        world.session(evictions=(eviction,))
+    assert world.recorder.events == [
+        (
+            "PodGroup",
+            "train",
+            "Normal",
+            "Evict",
+            "pod goes",
+            {
+                "num-evicted-pods": "3",
+                "evictor-action-type": "reclaim",
+                "evictor-pod-group-namespace": "other",
+                "evictor-pod-group-name": "big",
+            },
+        )
+    ]
+
+
+async def test_waiting_for_resources_not_ready_and_stale_are_events_of_their_own(build):
+    ref = PodRef(uid="u", namespace="team", name="worker", pod_group="team/train")
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(
+            build.outcome(Outcome.NOT_READY, message="1 of 2 pods", stale=True),
+            nominations=(Nomination(pod=ref, node="n1"),),
+        )
+        await asyncio.sleep(1)
+        world.session(build.outcome(Outcome.NOT_READY, message="1 of 3 pods", stale=True))
+        await asyncio.sleep(1)
+    assert world.recorder.reasons() == [
+        ("Pod", "worker", "Pipelined"),
+        ("PodGroup", "train", "StaleJob"),
+        ("PodGroup", "train", "NotReady"),
+        ("PodGroup", "train", "NotReady"),
+    ]
+    assert world.api.written("pods/status") == []
+
+
+# --- what concerns whom ----------------------------------------------------------------------------
+async def test_a_priority_class_changes_what_is_preemptible(build):
+    async with World(build) as world:
+        world.group(spec={"priorityClassName": "p"})
+        world.pod(phase="Running")
+        await asyncio.sleep(5)
+        high = msgspec.convert({"metadata": {"name": "p"}, "value": 200}, PriorityClass)
+        world.cluster.priority_class_sink(Upserted(high, False))
+        await asyncio.sleep(5)
+        world.cluster.priority_class_sink(Removed("p", "u", None))
+        await asyncio.sleep(5)
+    patches = [patch["status"]["resourcesStatus"] for _, patch in world.api.written("podgroups/status")]
+    assert patches[1:] == [
+        {"allocatedNonPreemptible": {"cpu": "1"}},
+        {"allocatedNonPreemptible": {"cpu": None}},
+    ]
+
+
+async def test_pods_that_end_or_move_change_the_sums(build):
+    async with World(build) as world:
+        world.group()
+        world.group("other")
+        world.pod("a", phase="Running")
+        world.pod("b", phase="Running")
+        world.pod("c", phase="Running")
+        await asyncio.sleep(5)
+        world.pod("a", phase="Succeeded", version=2)
+        world.pod("b", group="other", phase="Running", version=2)
+        world.cluster.pod_sink(Removed("team/c", "uid-c", None))
+        await asyncio.sleep(5)
+    status = {
+        name: json["status"]["resourcesStatus"]
+        for (kind, name), json in world.api.objects.items()
+        if kind == "podgroups"
+    }
+    assert status == {
+        "train": {"requested": {}, "allocated": {}},
+        "other": {"requested": {"cpu": "1"}, "allocated": {"cpu": "1"}},
+    }
+
+
+async def test_news_older_than_our_own_write_is_not_believed(build):
+    async with World(build) as world:
+        world.group()
+        world.pod(phase="Running")
+        await asyncio.sleep(5)
+        world.cluster.group_sink(Upserted(build.group(version=999), True))
+        await asyncio.sleep(60)
+    assert len(world.api.writes) == 1

@@ -1,0 +1,238 @@
+"""The service between an API server that keeps objects and a scheduler that publishes sessions."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from kai.kube.client import KubeClient
+from kai.kube.lease import LeaderElector
+from kai.kube.resources import CORE_EVENTS, CRDS, NAMESPACES, POD_GROUPS, PODS
+from kai.local.apiserver.faults import Rule
+from kai.local.apiserver.server import ApiServer
+from kai.model.decisions import Outcome
+from kai.runtime import Host
+from kai.wire.channel import serve
+from kai.wire.session_codec import SessionUpdate, encode_update
+from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
+from kai_podgroup_controller.service import PodGroupControllerService
+from kai_podgroup_controller.settings import PodGroupControllerSettings
+
+pytestmark = pytest.mark.integration
+
+CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+
+
+class Scheduler(SessionServiceServicer):
+    """Publishes what a test tells it to; every watcher gets it all, from a full update on."""
+
+    def __init__(self):
+        self.updates, self.news, self.version = [], asyncio.Event(), 0
+
+    def publish(self, *outcomes):
+        self.version += 1
+        self.updates.append(
+            SessionUpdate(
+                version=self.version, epoch=1, opened_at=0, full=self.version == 1, outcomes=outcomes
+            )
+        )
+        self.news.set()
+
+    async def WatchSessions(self, request, context):
+        seen = 0
+        while True:
+            await self.news.wait()
+            self.news.clear()
+            while seen < len(self.updates):
+                yield encode_update(self.updates[seen])
+                seen += 1
+
+    @asynccontextmanager
+    async def leading(self, client):
+        register = lambda server: add_SessionServiceServicer_to_server(self, server)  # noqa: E731
+        async with serve("127.0.0.1:0", [register], grace_seconds=0.0) as port:
+            endpoint = f"127.0.0.1:{port}"
+            elector = LeaderElector(client, "kai-scheduler", "kai-scheduler", "s", endpoint=endpoint)
+            async with elector.term():
+                yield self
+
+
+@pytest.fixture
+async def api():
+    async with ApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def admin(api, tmp_path):
+    async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as client:
+        for name in ("podgroups", "queues"):
+            definition = yaml.safe_load((CHART_CRDS / f"{name}.scheduling.run.ai.yaml").read_text())
+            await client.create(CRDS, definition)
+        for namespace in ("kai-scheduler", "team"):
+            await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        yield client
+
+
+@asynccontextmanager
+async def controller(kubeconfig, *arguments):
+    settings = PodGroupControllerSettings.parse(["--enable-podgroup-webhook=false", *arguments])
+    service = PodGroupControllerService(settings)
+    host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
+    agent = "controller-under-test"
+    async with (
+        KubeClient.connect(kubeconfig, user_agent=agent, registry=host.metrics) as host.client,
+        asyncio.TaskGroup() as host.tasks,
+    ):
+        work = host.tasks.create_task(service.run(host))
+        async with asyncio.timeout(10):
+            while host.health.ask().get("synced", "no check yet"):
+                await asyncio.sleep(0.01)
+        yield host
+        host.stopping.set()
+        await asyncio.wait([work])
+        host.stop_background()
+
+
+def writes(api):
+    return {
+        (entry["verb"], entry["resource"]): entry["count"]
+        for entry in api.counts.report()
+        if entry["userAgent"] == "controller-under-test" and entry["verb"] not in ("watch", "list", "get")
+    }
+
+
+def a_pod(name="worker", *, group="train"):
+    return {
+        "metadata": {"name": name, "annotations": {"pod-group-name": group}},
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
+            ],
+        },
+    }
+
+
+def a_group(name="train", **spec):
+    return {"metadata": {"name": name}, "spec": {"queue": "q", "minMember": 1, **spec}}
+
+
+async def bind(client, name):
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}}
+    await client.create_subresource(PODS, name, "binding", body, namespace="team")
+
+
+async def status_of(client, name="train"):
+    return (await client.get(POD_GROUPS, name, namespace="team")).get("status") or {}
+
+
+async def until_status(client, condition, name="train"):
+    async with asyncio.timeout(15):
+        while not condition(status := await status_of(client, name)):
+            await asyncio.sleep(0.05)
+    return status
+
+
+async def test_a_pod_placed_at_once_costs_one_status_write(api, admin, build, tmp_path):
+    scheduler = Scheduler()
+    async with scheduler.leading(admin), controller(str(tmp_path / "config")):
+        await admin.create(POD_GROUPS, a_group(), namespace="team")
+        await admin.create(PODS, a_pod(), namespace="team")
+        scheduler.publish(build.outcome(Outcome.PLACED, message=""))
+        await bind(admin, "worker")
+        status = await until_status(admin, lambda status: "resourcesStatus" in status)
+        amounts = {"cpu": "2", "memory": "1Gi"}
+        assert status["resourcesStatus"] == {"requested": amounts, "allocated": amounts}
+        await asyncio.sleep(1)
+        assert writes(api) == {("patch", "podgroups/status"): 1}
+
+
+async def test_a_group_that_does_not_fit_shows_why_on_itself_its_pods_and_in_events(
+    api, admin, build, tmp_path
+):
+    scheduler = Scheduler()
+    async with scheduler.leading(admin), controller(str(tmp_path / "config")):
+        await admin.create(POD_GROUPS, a_group(), namespace="team")
+        await admin.create(PODS, a_pod(), namespace="team")
+        scheduler.publish(build.outcome(message="0 of 1 pods fit", pod_messages={"team/worker": "too big"}))
+        status = await until_status(admin, lambda status: "schedulingConditions" in status)
+        assert status["schedulingConditions"][0]["message"] == "0 of 1 pods fit"
+        async with asyncio.timeout(10):
+            while True:
+                pod = await admin.get(PODS, "worker", namespace="team")
+                found = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+                events = await admin.list(CORE_EVENTS, namespace="team")
+                if found and len(events) == 2:
+                    break
+                await asyncio.sleep(0.05)
+        assert (found[0]["status"], found[0]["reason"], found[0]["message"]) == (
+            "False",
+            "Unschedulable",
+            "too big",
+        )
+        assert {(e["involvedObject"]["kind"], e["type"], e["message"]) for e in events} == {
+            ("PodGroup", "Normal", "0 of 1 pods fit"),
+            ("Pod", "Warning", "too big"),
+        }
+
+        await bind(admin, "worker")
+        scheduler.publish(build.outcome(Outcome.SETTLED, message="", clear_conditions=True))
+        await until_status(admin, lambda status: not status.get("schedulingConditions"))
+        pod = await admin.get(PODS, "worker", namespace="team")
+        assert {c["type"]: c["status"] for c in pod["status"]["conditions"]}["PodScheduled"] == "True"
+
+
+async def test_a_restart_changes_nothing(api, admin, build, tmp_path):
+    scheduler = Scheduler()
+    async with scheduler.leading(admin):
+        async with controller(str(tmp_path / "config")):
+            await admin.create(POD_GROUPS, a_group(), namespace="team")
+            await admin.create(PODS, a_pod(), namespace="team")
+            scheduler.publish(build.outcome())
+            await until_status(admin, lambda status: "schedulingConditions" in status)
+            await asyncio.sleep(0.5)
+        api.counts.reset()
+        scheduler.news.set()
+        async with controller(str(tmp_path / "config")):
+            await asyncio.sleep(1.5)
+        assert writes(api) == {}
+
+
+async def test_only_the_leader_works_and_the_next_one_takes_over(api, admin, tmp_path):
+    fast = [
+        "--leader-elect",
+        "--lease-duration=2s",
+        "--lease-renew-deadline=1s",
+        "--lease-retry-period=100ms",
+    ]
+    async with controller(str(tmp_path / "config"), *fast):
+        await admin.create(POD_GROUPS, a_group(), namespace="team")
+    async with controller(str(tmp_path / "config"), *fast):
+        await admin.create(PODS, a_pod(), namespace="team")
+        await bind(admin, "worker")
+        await until_status(admin, lambda status: "resourcesStatus" in status)
+
+
+async def test_trouble_with_the_server_delays_but_loses_nothing(api, admin, build, tmp_path):
+    scheduler = Scheduler()
+    async with scheduler.leading(admin), controller(str(tmp_path / "config")):
+        await admin.create(POD_GROUPS, a_group(), namespace="team")
+        api.faults.rules += [
+            Rule(count=2, verb="patch", resource="podgroups", status=500),
+            Rule(count=1, verb="patch", resource="podgroups", status=429, retry_after=0),
+            Rule(count=1, verb="patch", resource="podgroups", drop=True, after=True),
+            Rule(count=3, verb="watch", resource="pods", status=503),
+        ]
+        api.hubs.close()
+        await admin.create(PODS, a_pod(), namespace="team")
+        scheduler.publish(build.outcome(Outcome.PLACED, message=""))
+        await bind(admin, "worker")
+        api.faults.compact()
+        status = await until_status(admin, lambda status: "allocated" in status.get("resourcesStatus", {}))
+        assert status["resourcesStatus"]["allocated"] == {"cpu": "2", "memory": "1Gi"}
+        await admin.delete(PODS, "worker", namespace="team", grace_seconds=0)
+        await until_status(admin, lambda status: not status["resourcesStatus"].get("requested"))

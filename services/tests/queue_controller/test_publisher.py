@@ -1,0 +1,155 @@
+"""How often the status of queues is written; in virtual time."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from kai.kube import errors
+from kai.kube.reflector import Removed, Upserted
+from kai_queue_controller.publisher import Publisher
+from kai_queue_controller.queues import QueueBook
+
+pytestmark = pytest.mark.looptime
+
+ONE = {"requested": {"cpu": "1"}, "allocated": {"cpu": "1"}}
+
+
+class FakeApi:
+    def __init__(self):
+        self.objects, self.writes, self.failures, self.version = {}, [], {}, 1000
+
+    async def patch(self, res, name, patch, *, subresource, type):  # noqa: A002
+        await asyncio.sleep(0.01)
+        self.writes.append((name, patch["status"]))
+        if name in self.failures:
+            raise self.failures.pop(name)
+        stored = self.objects[name]
+        for key, value in patch["status"].items():
+            if isinstance(value, dict):
+                merged = {**(stored["status"].get(key) or {}), **value}
+                stored["status"][key] = {k: v for k, v in merged.items() if v is not None}
+            else:
+                stored["status"][key] = value
+        self.version += 1
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        return msgspec.convert(stored, type)
+
+
+class World:
+    def __init__(self, build, *chain):
+        self.build, self.api, self.queues = build, FakeApi(), QueueBook()
+        parents = ["", *chain]
+        for name, parent in zip(chain, parents, strict=False):
+            self.queue(name, parent=parent)
+        self.publisher = Publisher(self.api, self.queues, interval=2.0)
+
+    async def __aenter__(self):
+        self.task = asyncio.create_task(self.publisher.run())
+        return self
+
+    async def __aexit__(self, *_):
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+    def queue(self, *args, **options):
+        json = self.build.queue_json(*args, **options)
+        self.api.objects[json["metadata"]["name"]] = json
+        self.queues(Upserted(self.build.queue(*args, **options), False))
+
+    def group(self, *args, **options):
+        self.publisher.pod_group_sink(Upserted(self.build.group(*args, **options), False))
+
+
+def written(world):
+    return [name for name, _ in world.api.writes]
+
+
+async def test_a_tree_of_any_depth_needs_one_patch_for_each_queue_deepest_first(build):
+    async with World(build, "root", "department", "team", "project") as world:
+        await asyncio.sleep(5)
+        world.api.writes.clear()
+        world.group("g", queue="project", resources=ONE)
+        await asyncio.sleep(60)
+    assert written(world) == ["project", "team", "department", "root"]
+    assert world.api.objects["root"]["status"]["requested"] == {"cpu": "1"}
+
+
+async def test_many_changes_cost_few_writes(build):
+    async with World(build, "root", "team") as world:
+        await asyncio.sleep(5)
+        world.api.writes.clear()
+        for number in range(1000):
+            world.group(f"g{number}", queue="team", resources=ONE)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(10)
+    assert len(world.api.writes) <= 14
+    assert world.api.objects["root"]["status"]["allocated"] == {"cpu": "1000"}
+
+
+async def test_nothing_changed_nothing_written(build):
+    async with World(build, "root", "team") as world:
+        world.group("g", queue="team", resources=ONE)
+        await asyncio.sleep(5)
+        world.api.writes.clear()
+        world.group("g", queue="team", resources=ONE)
+        world.queues(Upserted(build.queue("team", parent="root", version=5), True))
+        await asyncio.sleep(60)
+    assert world.api.writes == []
+
+
+async def test_a_restart_writes_nothing(build):
+    async with World(build, "root", "team") as first:
+        first.group("g", queue="team", resources=ONE)
+        await asyncio.sleep(5)
+    async with World(build) as second:
+        for json in first.api.objects.values():
+            second.queues(Upserted(msgspec.convert(json, type(build.queue("x"))), False))
+        second.group("g", queue="team", resources=ONE)
+        await asyncio.sleep(60)
+    assert second.api.writes == []
+
+
+@pytest.mark.parametrize(
+    "failure", [errors.ServerError("down", status=500), errors.Conflict("changed", status=409)]
+)
+async def test_a_write_that_fails_is_tried_again_and_stops_no_other(build, failure):
+    async with World(build, "root", "team") as world:
+        world.group("g", queue="team", resources=ONE)
+        world.api.failures = {"team": failure}
+        await asyncio.sleep(20)
+    assert written(world) == ["team", "root", "team"]
+
+
+async def test_a_queue_deleted_meanwhile_is_not_asked_for_again(build):
+    async with World(build, "team") as world:
+        world.group("g", queue="team", resources=ONE)
+        world.api.failures = {"team": errors.NotFound("gone", status=404)}
+        world.queues(Upserted(build.queue("team"), True))
+        await asyncio.sleep(2.5)
+        world.queues(Removed("team", "uid-team", None))
+        await asyncio.sleep(20)
+    assert written(world) == ["team"]
+
+
+async def test_children_and_moved_groups_are_seen(build):
+    async with World(build, "root", "a") as world:
+        world.queue("b", parent="root")
+        world.group("g", queue="a", resources=ONE)
+        await asyncio.sleep(5)
+        world.group("g", queue="b", resources=ONE)
+        await asyncio.sleep(5)
+    status = {name: json["status"] for name, json in world.api.objects.items()}
+    assert status["root"]["childQueues"] == ["a", "b"]
+    assert status["a"]["allocated"] == {}
+    assert status["b"]["allocated"] == {"cpu": "1"}
+    assert status["root"]["allocated"] == {"cpu": "1"}
+
+
+async def test_a_group_that_ends_is_no_longer_counted(build):
+    async with World(build, "team") as world:
+        world.group("g", queue="team", resources=ONE)
+        await asyncio.sleep(5)
+        world.publisher.pod_group_sink(Removed("team/g", "uid-g", None))
+        await asyncio.sleep(5)
+    assert world.api.objects["team"]["status"]["allocated"] == {}

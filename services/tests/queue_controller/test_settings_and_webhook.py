@@ -1,0 +1,88 @@
+"""What the service is told, and what its webhook answers."""
+
+import pytest
+
+from kai.runtime import SettingsError
+from kai.runtime.webhook import AdmissionRequest
+from kai.validation.queues import QueueRules
+from kai_queue_controller.settings import QueueControllerSettings
+from kai_queue_controller.webhook import reviewer
+
+AMOUNT = {"quota": 1, "limit": -1, "overQuotaWeight": 1}
+RESOURCES = {"gpu": AMOUNT, "cpu": AMOUNT, "memory": AMOUNT}
+
+
+def test_flags_of_the_original_are_understood():
+    settings = QueueControllerSettings.parse([
+        "--queue-label-to-metric-label=tier=level,cost=center",
+        "--queue-label-to-default-metric-value=tier=low",
+        "--metrics-namespace=acme",
+        "--metrics-listen-address=:9090",
+        "--enable-quota-validation",
+        "--enable-webhook=false",
+    ])  # fmt: skip
+    assert settings.queue_label_to_metric_label == {"tier": "level", "cost": "center"}
+    assert settings.queue_label_to_default_metric_value == {"tier": "low"}
+    assert (settings.enable_webhook, settings.enable_quota_validation) == (False, True)
+
+
+def test_partitions_are_leases():
+    assert QueueControllerSettings.parse([]).leases == {"default": "kai-scheduler"}
+    settings = QueueControllerSettings.parse(["--partitions=,blue"])
+    assert settings.leases == {"default": "kai-scheduler", "blue": "kai-scheduler-blue"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--queue-label-to-metric-label=tier", "write KEY=VALUE"),
+        ("--queue-label-to-metric-label=tier=a-b", "'a-b' is not a metric label"),
+        ("--metrics-namespace=a b", "use letters"),
+        ("--status-interval=0s", "greater than 0"),
+        ("--redis-url=localhost", "write redis://"),
+        ("--tls-ca=/x", "give all three or none"),
+    ],
+)
+def test_what_is_wrong_is_named(argument, said):
+    with pytest.raises(SettingsError, match=said):
+        QueueControllerSettings.parse([argument])
+
+
+def a_request(build, name, *, operation="CREATE", **options):
+    return AdmissionRequest(uid="1", operation=operation, name=name, object=build.queue_json(name, **options))
+
+
+def test_a_sound_queue_is_allowed(build):
+    review = reviewer({}, QueueRules())
+    assert review(a_request(build, "team", resources=RESOURCES)).allowed
+
+
+def test_the_tree_is_looked_at_as_it_is_at_the_time(build):
+    queues = {}
+    review = reviewer(queues, QueueRules())
+    queues["a"] = build.queue("a", parent="b", resources=RESOURCES)
+    answer = review(a_request(build, "b", parent="a", resources=RESOURCES))
+    assert not answer.allowed
+    assert "circle" in answer.message
+    assert answer.code == 422
+
+
+def test_a_queue_without_resources_is_refused_unless_it_is_on_its_way_out(build):
+    review = reviewer({}, QueueRules())
+    request = a_request(build, "team", operation="UPDATE")
+    assert "spec.resources is missing" in review(request).message
+    request.object["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    assert review(request).allowed
+
+
+def test_a_queue_with_children_cannot_be_deleted(build):
+    review = reviewer(build.queues("root", "team"), QueueRules())
+    answer = review(AdmissionRequest(uid="1", operation="DELETE", name="root"))
+    assert not answer.allowed
+    assert "team" in answer.message
+    assert review(AdmissionRequest(uid="1", operation="DELETE", name="team")).allowed
+
+
+def test_malformed_queues_are_refused(build):
+    request = AdmissionRequest(uid="1", operation="CREATE", name="q", object={"spec": {"priority": "high"}})
+    assert "queue q: Expected `int" in reviewer({}, QueueRules())(request).message

@@ -1,0 +1,80 @@
+"""Usage history in a real Redis, and without one."""
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from kai.kube.reflector import Removed, Upserted
+from kai.model.decisions import QueueShare
+from kai.model.objects import Node
+from kai.session.cache import SessionCache
+from kai.session.server import redis_server
+from kai.session.usage import UsageRecord
+from kai_queue_controller.usage import Capacity, UsageSampler, failure_counter
+
+pytestmark = pytest.mark.integration
+
+NOTHING = (0.0, 0.0, 0.0)
+NOW = 1_800_000_100.0
+
+
+def a_share(queue, allocated):
+    return QueueShare(
+        queue=queue, display_name="", parent="", priority=100, deserved=NOTHING, limit=NOTHING,
+        over_quota_weight=NOTHING, fair_share=NOTHING, allocated=allocated,
+        allocated_non_preemptible=NOTHING, requested=NOTHING, usage=NOTHING,
+    )  # fmt: skip
+
+
+def a_sampler(cache, shares, *, failures=None):
+    return UsageSampler(
+        cache,
+        shares=lambda: shares,
+        capacity=lambda: (8000.0, 2.0**34, 4.0),
+        interval=30,
+        retention=3600,
+        failures=failures or failure_counter(CollectorRegistry()),
+        now=lambda: NOW,
+    )
+
+
+async def test_samples_become_amounts_times_seconds():
+    shares = [a_share("team", (1500.0, 2.0**30, 0.5)), a_share("idle", NOTHING)]
+    async with redis_server() as url, SessionCache.connect(url, shard="default") as cache:
+        sampler = a_sampler(cache, shares)
+        await sampler.sample(30.0)
+        await sampler.sample(10.0)
+        history = await UsageRecord(cache).read(since=0)
+    (bucket,) = history.queues["team"]
+    assert bucket.amounts == (60_000.0, 40 * 2.0**30, 20.0)
+    assert history.capacity[0].amounts == (320_000.0, 40 * 2.0**34, 160.0)
+    assert list(history.queues) == ["team"]
+
+
+async def test_without_redis_samples_are_lost_and_counted():
+    registry = CollectorRegistry()
+    failures = failure_counter(registry)
+    async with SessionCache.connect("redis://127.0.0.1:1/0", shard="default") as cache:
+        sampler = a_sampler(cache, [a_share("team", (1.0, 1.0, 1.0))], failures=failures)
+        await sampler.sample(30.0)
+        await sampler.sample(30.0)
+    assert registry.get_sample_value("kai_usage_samples_lost_total") == 2
+
+
+def a_node(name, *, pool="", **allocatable):
+    labels = {"pool": pool} if pool else {}
+    return msgspec.convert(
+        {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}, Node
+    )
+
+
+def test_capacity_is_that_of_the_pool():
+    capacity = Capacity(node_pool_label_key="pool")
+    gpu = {"nvidia.com/gpu": "8"}
+    capacity.node_sink(Upserted(a_node("a", cpu="1500m", memory="1Gi", **gpu), False))
+    capacity.node_sink(Upserted(a_node("b", pool="blue", cpu="4", **gpu), False))
+    capacity.node_sink(Upserted(a_node("c"), False))
+    assert capacity.of("") == (1500.0, 2.0**30, 8.0)
+    assert capacity.of("blue") == (4000.0, 0.0, 8.0)
+    capacity.node_sink(Removed("b", "u", None))
+    assert capacity.of("blue") == NOTHING

@@ -1,0 +1,90 @@
+"""State and engine behind one thread: bad objects, relists, and results of decisions."""
+
+import pytest
+
+from kai.model.decisions import CycleResult
+from kai.model.objects import Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from kai.snapshot.state import ClusterState, Kind
+from kai_scheduler.core import Core
+from kai_scheduler.intake import Batch
+
+
+class CountingEngine:
+    """Decides nothing; tells how many pods it has seen."""
+
+    def __init__(self):
+        self.seen = []
+
+    def run(self, state, now, *, usage=None):
+        self.seen.append((sorted(state.tasks), now, usage))
+        return CycleResult()
+
+
+def a_pod(name):
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}"),
+        spec=PodSpec(scheduler_name="kai-scheduler"),
+        status=PodStatus(phase="Pending"),
+    )
+
+
+def a_batch(*names, **more):
+    return Batch(objects={Kind.POD: {f"ns/{name}": a_pod(name) for name in names}}, **more)
+
+
+@pytest.fixture
+def core():
+    core = Core(ClusterState(), CountingEngine())
+    yield core
+    core.close()
+
+
+async def test_a_cycle_sees_what_was_gathered(core):
+    await core.fold(a_batch("a"))
+    await core.cycle(a_batch("b"), now=5.0, usage={"q": (0.1, 0.2, 0.3)})
+    assert core.engine.seen == [(["uid-a", "uid-b"], 5.0, {"q": (0.1, 0.2, 0.3)})]
+
+
+async def test_what_is_gone_is_taken_out(core):
+    await core.fold(a_batch("a", "b"))
+    await core.fold(Batch(objects={Kind.POD: {"ns/a": None}}))
+    await core.cycle(Batch(), now=0.0)
+    assert core.engine.seen[-1][0] == ["uid-b"]
+
+
+async def test_one_malformed_object_is_left_out_and_counted(core):
+    batch = a_batch("good")
+    broken = Node(metadata=ObjectMeta(name="n", uid="n"), status=NodeStatus(allocatable={"cpu": "lots"}))
+    batch.objects[Kind.NODE] = {"n": broken}
+    await core.cycle(batch, now=0.0)
+    assert core.rejected == 1
+    assert core.engine.seen[-1][0] == ["uid-good"]
+
+
+async def test_a_relist_that_agrees_changes_nothing(core):
+    await core.fold(a_batch("a", "b", pods_after_relist=frozenset({"uid-a", "uid-b"})))
+    assert core.corrected == 0
+
+
+async def test_pods_that_a_relist_does_not_tell_are_taken_out_and_counted(core):
+    await core.fold(a_batch("a", "b"))
+    await core.cycle(Batch(pods_after_relist=frozenset({"uid-a"})), now=0.0)
+    assert core.corrected == 1
+    assert core.engine.seen[-1][0] == ["uid-a"]
+
+
+async def test_results_of_decisions_are_applied_after_the_objects(core):
+    order = []
+    batch = a_batch("a", results=[lambda state: order.append(sorted(state.tasks))])
+    await core.fold(batch)
+    assert order == [["uid-a"]]
+
+
+async def test_an_error_of_the_engine_reaches_who_asked(core):
+    def broken(state, now, *, usage=None):
+        raise ZeroDivisionError
+
+    core.engine.run = broken
+    with pytest.raises(ZeroDivisionError):
+        await core.cycle(Batch(), now=0.0)
+    assert await core.ask(lambda state: len(state.tasks)) == 0

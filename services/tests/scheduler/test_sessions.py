@@ -1,0 +1,152 @@
+"""Every watcher gets everything that it has not seen, once, in order."""
+
+import asyncio
+
+from kai.model.decisions import (
+    BindDecision,
+    CycleResult,
+    Nomination,
+    Outcome,
+    PodGroupOutcome,
+    PodRef,
+    QueueShare,
+)
+from kai_scheduler.sessions import KEPT, SessionLog
+
+ZERO = (0.0, 0.0, 0.0)
+
+
+def a_share(queue="q", gpus=1.0):
+    return QueueShare(
+        queue=queue,
+        display_name="",
+        parent="",
+        priority=1,
+        deserved=ZERO,
+        limit=ZERO,
+        over_quota_weight=ZERO,
+        fair_share=(0.0, 0.0, gpus),
+        allocated=ZERO,
+        allocated_non_preemptible=ZERO,
+        requested=ZERO,
+        usage=ZERO,
+    )
+
+
+def an_outcome(group="ns/g", message=""):
+    return PodGroupOutcome(pod_group=group, outcome=Outcome.UNSCHEDULABLE, message=message)
+
+
+def a_log():
+    return SessionLog(epoch=5, shard="default", node_pool="")
+
+
+def a_cycle(*outcomes, shares=(), binds=0):
+    pods = [PodRef(uid=str(n), namespace="ns", name=str(n)) for n in range(binds)]
+    return CycleResult(
+        outcomes=outcomes, shares=shares, binds=tuple(BindDecision(pod=pod, node="n") for pod in pods)
+    )
+
+
+async def read(log, count, *, after=0, epoch=0):
+    found = []
+    async with asyncio.timeout(5):
+        async for message in log.watch(after_version=after, epoch=epoch):
+            found.append(message)
+            if len(found) == count:
+                return found
+    return found
+
+
+def test_the_first_session_is_published_even_if_empty():
+    log = a_log()
+    assert log.record(a_cycle(), opened_at=1.0).version == 1
+    assert log.record(a_cycle(), opened_at=2.0) is None
+
+
+def test_only_what_differs_is_published():
+    log = a_log()
+    log.record(a_cycle(an_outcome(), shares=(a_share(),)), opened_at=1.0)
+    assert log.record(a_cycle(an_outcome(), shares=(a_share(),)), opened_at=2.0) is None
+    changed = log.record(a_cycle(an_outcome(message="new"), shares=(a_share(),)), opened_at=3.0)
+    assert [outcome.message for outcome in changed.outcomes] == ["new"]
+    assert changed.shares.rows == 0
+    assert log.record(a_cycle(shares=(a_share(gpus=2.0),)), opened_at=4.0).shares.rows == 1
+
+
+def test_binds_are_always_news():
+    log = a_log()
+    log.record(a_cycle(), opened_at=1.0)
+    assert log.record(a_cycle(binds=2), opened_at=2.0).binds == 2
+
+
+def test_a_pod_that_goes_on_waiting_is_no_news():
+    log = a_log()
+    nomination = Nomination(pod=PodRef(uid="u", namespace="ns", name="p"), node="n")
+    waiting = CycleResult(nominations=(nomination,))
+    assert len(log.record(waiting, opened_at=1.0).nominations) == 1
+    assert log.record(waiting, opened_at=2.0) is None
+    log.record(CycleResult(), opened_at=3.0)
+    assert len(log.record(waiting, opened_at=4.0).nominations) == 1
+
+
+async def test_a_new_watcher_gets_everything_then_what_comes():
+    log = a_log()
+    log.record(a_cycle(an_outcome("ns/a")), opened_at=1.0)
+    log.record(a_cycle(an_outcome("ns/b")), opened_at=2.0)
+    reading = asyncio.ensure_future(read(log, 2))
+    await asyncio.sleep(0)
+    log.record(a_cycle(an_outcome("ns/c")), opened_at=3.0)
+    full, update = await reading
+    assert (full.full, full.version) == (True, 2)
+    assert [outcome.pod_group for outcome in full.outcomes] == ["ns/a", "ns/b"]
+    assert (update.full, update.version) == (False, 3)
+
+
+async def test_a_watcher_that_comes_before_the_first_session_waits_for_it():
+    log = a_log()
+    reading = asyncio.ensure_future(read(log, 1))
+    await asyncio.sleep(0)
+    log.record(a_cycle(), opened_at=1.0)
+    assert (await reading)[0].full
+
+
+async def test_a_watcher_that_comes_back_gets_only_what_it_missed():
+    log = a_log()
+    for number in range(5):
+        log.record(a_cycle(an_outcome(f"ns/{number}")), opened_at=1.0)
+    messages = await read(log, 2, after=3, epoch=5)
+    assert [(message.full, message.version) for message in messages] == [(False, 4), (False, 5)]
+
+
+async def test_a_watcher_of_another_leader_starts_anew():
+    log = a_log()
+    for number in range(5):
+        log.record(a_cycle(an_outcome(f"ns/{number}")), opened_at=1.0)
+    assert (await read(log, 1, after=3, epoch=4))[0].full
+
+
+async def test_a_watcher_that_was_away_too_long_starts_anew():
+    log = a_log()
+    for number in range(KEPT + 10):
+        log.record(a_cycle(an_outcome(message=str(number))), opened_at=1.0)
+    (message,) = await read(log, 1, after=3, epoch=5)
+    assert message.full
+    assert len(message.outcomes) == 1
+
+
+async def test_groups_that_are_gone_are_forgotten():
+    log = a_log()
+    log.record(a_cycle(an_outcome("ns/a"), an_outcome("ns/b")), opened_at=1.0)
+    told = log.record(a_cycle(), opened_at=2.0, forgotten=["ns/a", "ns/never-mentioned"])
+    assert list(told.forgotten) == ["ns/a"]
+    assert [outcome.pod_group for outcome in log.everything().outcomes] == ["ns/b"]
+
+
+async def test_all_watches_end_with_the_term():
+    log = a_log()
+    log.record(a_cycle(), opened_at=1.0)
+    reading = asyncio.ensure_future(read(log, 2))
+    await asyncio.sleep(0)
+    log.close()
+    assert len(await reading) <= 1
