@@ -1,0 +1,45 @@
+# One image for all components, for reservation pods, for Redis and for an embedded cluster.
+#
+#   docker build -t kai-scheduler:dev .
+#   docker build -t kai-scheduler:dev --build-arg BASE_IMAGE=registry.example.com/python:3.12-slim .
+#
+# The base needs Python 3.11 or newer with venv, nothing else.
+ARG BASE_IMAGE=python:3.11-slim
+
+FROM ${BASE_IMAGE} AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+RUN python3 -m venv /opt/kai
+COPY requirements-image.lock ./
+RUN /opt/kai/bin/pip install --require-hashes --only-binary=:all: -r requirements-image.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY libs libs
+COPY services services
+RUN /opt/kai/bin/pip install --no-deps --no-build-isolation . \
+    && /opt/kai/bin/pip uninstall --yes pip
+COPY helm/kai-scheduler/crds /opt/kai/share/kai-scheduler/crds
+# Numba writes where it reads its cache, but the root file system is read-only: what is compiled here is copied
+# to a writable place when a container starts.
+RUN printf '%s\n' '#!/bin/sh' \
+      'test -d "$NUMBA_CACHE_DIR" || cp -r /opt/kai/numba "$NUMBA_CACHE_DIR" 2>/dev/null' \
+      'exec "$@"' > /opt/kai/bin/kai-start \
+    && chmod 755 /opt/kai/bin/kai-start
+# It knows by the time of the source whether that is current, and layers keep whole seconds only.
+RUN mkdir /opt/kai/numba \
+    && find /opt/kai/lib -path '*/kai/engine/packing/compiled.py' -exec sh -c 'touch -d "@$(stat -c %Y "$0")" "$0"' {} \; \
+    && NUMBA_CACHE_DIR=/opt/kai/numba /opt/kai/bin/python -m kai.engine.packing.warm
+
+FROM ${BASE_IMAGE}
+COPY --from=build /opt/kai /opt/kai
+ENV PATH=/opt/kai/bin:$PATH \
+    HOME=/tmp \
+    NUMBA_CACHE_DIR=/tmp/numba \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+# For docker-compose: volumes take over the mode of the folder that they cover.
+RUN mkdir --mode=1777 /cluster /certificates
+USER 10000:10000
+WORKDIR /tmp
+ENTRYPOINT ["kai-start"]
+# Pods that hold a shared GPU name no command; all others do.
+CMD ["python", "-m", "kai_resource_reservation"]

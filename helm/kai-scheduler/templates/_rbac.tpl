@@ -1,0 +1,60 @@
+{{/* A ClusterRole, given to a component's ServiceAccount: root, role, account, rules. */}}
+{{- define "kai.clusterRole" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ .role }}
+  labels: {{- include "kai.labels" .root | nindent 4 }}
+rules: {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ .role }}
+  labels: {{- include "kai.labels" .root | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ .role }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ .account }}, namespace: {{ .root.Release.Namespace }}}
+{{- end -}}
+
+{{/* A Role in one namespace, given to a component's ServiceAccount: root, role, namespace, account, rules. */}}
+{{- define "kai.role" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .role }}
+  namespace: {{ .namespace }}
+  labels: {{- include "kai.labels" .root | nindent 4 }}
+rules: {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .role }}
+  namespace: {{ .namespace }}
+  labels: {{- include "kai.labels" .root | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .role }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ .account }}, namespace: {{ .accountNamespace | default .root.Release.Namespace }}}
+{{- end -}}
+
+{{/* Leading, and finding who leads. */}}
+{{- define "kai.leaderRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update]
+{{- end -}}
+
+{{/* Finding who leads. */}}
+{{- define "kai.followerRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{/* Telling users what happened. */}}
+{{- define "kai.eventRules" -}}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

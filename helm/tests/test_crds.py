@@ -1,0 +1,179 @@
+"""The custom resources: names, scopes and structure as the specification has them."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kai.kube import resources
+from kai.model import names
+
+CRDS = Path(__file__).resolve().parents[1] / "kai-scheduler" / "crds"
+EXPECTED = {
+    resources.QUEUES: True,
+    resources.POD_GROUPS: True,
+    resources.BIND_REQUESTS: True,
+    resources.TOPOLOGIES: False,
+    resources.CONFIGS: True,
+    resources.SCHEDULING_SHARDS: True,
+}
+
+
+def definition(resource):
+    return yaml.safe_load((CRDS / f"{resource.plural}.{resource.group}.yaml").read_text())
+
+
+def schema(resource):
+    return definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def test_there_are_six():
+    assert {path.stem for path in CRDS.glob("*.yaml")} == {f"{r.plural}.{r.group}" for r in EXPECTED}
+
+
+@pytest.mark.parametrize(("resource", "has_status"), EXPECTED.items(), ids=lambda v: getattr(v, "kind", ""))
+def test_names_scopes_and_subresources(resource, has_status):
+    crd = definition(resource)
+    spec = crd["spec"]
+    (version,) = spec["versions"]
+    assert crd["metadata"]["name"] == f"{resource.plural}.{resource.group}"
+    assert spec["group"] == resource.group
+    assert spec["scope"] == ("Namespaced" if resource.namespaced else "Cluster")
+    assert (spec["names"]["kind"], spec["names"]["plural"]) == (resource.kind, resource.plural)
+    assert spec["names"]["listKind"] == f"{resource.kind}List"
+    assert (version["name"], version["served"], version["storage"]) == (resource.version, True, True)
+    assert version.get("subresources", {}) == ({"status": {}} if has_status else {})
+
+
+def test_pod_groups_have_a_short_name_and_queues_have_columns():
+    assert definition(resources.POD_GROUPS)["spec"]["names"]["shortNames"] == ["pg"]
+    columns = definition(resources.QUEUES)["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert [(c["name"], c["type"], c["jsonPath"]) for c in columns] == [
+        ("Priority", "string", ".spec.priority"),
+        ("Parent", "string", ".spec.parentQueue"),
+        ("Children", "string", ".status.childQueues"),
+        ("DisplayName", "string", ".spec.displayName"),
+    ]
+
+
+# --- structure ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("resource", EXPECTED, ids=lambda r: r.kind)
+def test_schemas_are_structural(resource):
+    problems = list(unstructured(schema(resource), "$"))
+    assert not problems
+
+
+def unstructured(node, path):
+    """What an API server would refuse of a schema, as far as we use it."""
+    if not node.get("x-kubernetes-int-or-string") and "type" not in node:
+        yield f"{path}: no type"
+    if "properties" in node and "additionalProperties" in node:
+        yield f"{path}: both properties and additionalProperties"
+    if node.get("type") == "array" and "items" not in node:
+        yield f"{path}: an array without items"
+    for key in ("default", "nullable"):
+        if key in node:
+            yield f"{path}: {key} is decided by the components instead"
+    for required in node.get("required", ()):
+        if required not in node.get("properties", {}):
+            yield f"{path}: {required} is required but unknown"
+    for name, child in node.get("properties", {}).items():
+        yield from unstructured(child, f"{path}.{name}")
+    if isinstance(node.get("additionalProperties"), dict):
+        yield from unstructured(node["additionalProperties"], f"{path}.*")
+    if "items" in node:
+        yield from unstructured(node["items"], f"{path}[]")
+
+
+# --- particulars -------------------------------------------------------------------------------
+def field(resource, path):
+    node = schema(resource)
+    for step in path.split("."):
+        node = node["items"] if step == "[]" else node["properties"][step]
+    return node
+
+
+def test_minima_of_pod_groups_may_be_zero_but_not_negative():
+    for path in (
+        "spec.minMember",
+        "spec.minSubGroup",
+        "spec.subGroups.[].minMember",
+        "spec.subGroups.[].minSubGroup",
+    ):
+        assert field(resources.POD_GROUPS, path)["minimum"] == 0
+
+
+@pytest.mark.parametrize(("name", "fits"), [("a-1", True), ("A", False), ("-a", False), ("a.b", False)])
+def test_subgroup_names_are_labels(name, fits):
+    for path in ("spec.subGroups.[].name", "spec.subGroups.[].parent"):
+        assert bool(re.fullmatch(field(resources.POD_GROUPS, path)["pattern"], name)) is fits
+
+
+def test_a_pod_group_is_preemptible_or_not_or_does_not_say():
+    assert field(resources.POD_GROUPS, "spec.preemptibility")["enum"] == ["preemptible", "non-preemptible"]
+
+
+@pytest.mark.parametrize(
+    ("label", "fits"),
+    [
+        ("kubernetes.io/hostname", True),
+        ("rack", True),
+        ("a/b/c", False),
+        ("-x", False),
+        ("UPPER.io/x", False),
+    ],
+)
+def test_topology_levels_are_label_keys(label, fits):
+    for path in ("spec.levels.[].nodeLabel", "spec.levels.[].alias"):
+        node = field(resources.TOPOLOGIES, path)
+        assert bool(re.fullmatch(node["pattern"], label)) is fits
+        assert (node["minLength"], node["maxLength"]) == (1, 316)
+
+
+def test_topology_levels_are_a_list_of_1_to_16_that_is_replaced_as_a_whole():
+    levels = field(resources.TOPOLOGIES, "spec.levels")
+    assert (levels["minItems"], levels["maxItems"]) == (1, 16)
+    assert levels["x-kubernetes-list-type"] == "atomic"
+    assert len(levels["x-kubernetes-validations"]) == 3
+    assert schema(resources.TOPOLOGIES)["required"] == ["spec"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [("1", True), ("500m", True), ("2Gi", True), ("1e3", True), ("x", False)]
+)
+def test_resource_lists_hold_quantities(text, fits):
+    lists = [
+        field(resources.QUEUES, "status.allocated"),
+        field(resources.POD_GROUPS, "status.resourcesStatus.requested"),
+        field(resources.BIND_REQUESTS, "spec.predictedNUMAZones.[].amount"),
+        field(resources.CONFIGS, "spec.binder.service.resources.limits"),
+    ]
+    for node in lists:
+        quantity = node["additionalProperties"]
+        assert quantity["x-kubernetes-int-or-string"] is True
+        assert bool(re.fullmatch(quantity["pattern"], text)) is fits
+
+
+def test_memory_ratio_of_shards_is_above_zero_and_at_most_one():
+    node = field(resources.SCHEDULING_SHARDS, "spec.goMemLimitRatio")
+    assert (node["minimum"], node["exclusiveMinimum"], node["maximum"]) == (0, True, 1)
+
+
+def test_every_component_can_be_configured():
+    components = field(resources.CONFIGS, "spec")["properties"].keys()
+    assert components == {
+        "namespace", "global", "podGrouper", "binder", "admission", "scheduler", "queueController",
+        "podGroupController", "nodeScaleAdjuster", "prometheus", "numaPlacementExporter",
+    }  # fmt: skip
+
+
+def test_versions_are_those_that_the_product_names():
+    versions = {f"{r.group}/{r.version}" for r in EXPECTED}
+    assert versions == {
+        names.QUEUE_API_VERSION,
+        names.POD_GROUP_API_VERSION,
+        names.BIND_REQUEST_API_VERSION,
+        names.TOPOLOGY_API_VERSION,
+        names.CONFIG_API_VERSION,
+    }

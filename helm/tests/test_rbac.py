@@ -1,0 +1,227 @@
+"""Roles grant what the services request, and nothing else.
+
+What they request is read from their code: every call of the API client and every reflector, with the
+resource constant that it names.
+"""
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kai.kube import resources
+from kai.kube.resources import Resource
+from kai_pod_grouper.offline.rights import GRANTED
+
+SERVICES = Path(__file__).resolve().parents[2] / "services"
+ACCOUNTS = {
+    "kai_admission": "admission",
+    "kai_binder": "binder",
+    "kai_pod_grouper": "pod-grouper",
+    "kai_podgroup_controller": "podgroup-controller",
+    "kai_queue_controller": "queue-controller",
+    "kai_resource_reservation": "kai-resource-reservation",
+    "kai_scheduler": "scheduler",
+}
+METHODS = {"get", "list", "create", "update", "patch", "delete", "create_subresource"}
+READS = {"get", "list", "watch"}
+WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
+KARTAS = Resource("run.ai", "v1alpha1", "kartas", "Karta")
+#: Where the resource is found out at run time: module -> what it may be, by method.
+FOUND_OUT = {
+    "kai_binder/plugins/dynamicresources.py": {resources.RESOURCE_CLAIMS},
+    "kai_pod_grouper/live/cluster.py": {KARTAS},
+    "kai_pod_grouper/live/owner_cache.py": set(),  # the kinds of kai_pod_grouper.offline.rights, tested below
+}
+VALUES = {
+    "podgrouper": {
+        "defaultPrioritiesConfigMapName": "priorities",
+        "defaultPrioritiesConfigMapNamespace": "kai-scheduler",
+    }
+}
+
+
+@dataclass(frozen=True, order=True)
+class Request:
+    """A verb on a resource or subresource of an API group."""
+
+    verb: str
+    group: str
+    resource: str
+
+    def __str__(self):
+        return f"{self.verb} {self.resource}.{self.group or 'core'}"
+
+
+# --- what is requested -------------------------------------------------------------------------
+def requested(service):
+    found = set()
+    for path in sorted((SERVICES / service).rglob("*.py")):
+        module = Module(path)
+        found |= set(module.requests())
+    return found
+
+
+class Module:
+    """The requests that one module of a service makes."""
+
+    def __init__(self, path):
+        self.name = str(path.relative_to(SERVICES))
+        self.tree = ast.parse(path.read_text())
+        self.mentioned = {c for node in ast.walk(self.tree) if (c := constant(node)) is not None}
+        self.names = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(self.tree)}
+
+    def requests(self):
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                yield from self._of_call(node)
+        if "elector" in self.names:
+            yield from on(resources.LEASES, "get", "create", "update")
+        if self.names & {"watch_sessions", "LeaderTracker", "follow_leader", "elector"}:
+            yield from on(resources.LEASES, "list", "watch")
+        if self.names & {"recorder", "EventRecorder"}:
+            yield from on(resources.EVENTS, "create", "patch")
+
+    def _of_call(self, call):
+        function = call.func
+        if isinstance(function, ast.Name) and function.id == "Reflector":
+            for resource in self._resources(call.args[1]):
+                yield from on(resource, "list", "watch")
+        elif isinstance(function, ast.Attribute) and function.attr in METHODS and is_client(function.value):
+            verb, subresource = function.attr, subresource_of(call)
+            for resource in self._resources(call.args[0]):
+                yield from on(resource, verb.removesuffix("_subresource"), subresource=subresource)
+
+    def _resources(self, argument):
+        known = constant(argument)
+        if known is not None:
+            return {known}
+        if self.name in FOUND_OUT:
+            return FOUND_OUT[self.name]
+        assert self.mentioned, f"{self.name}: which resource is {ast.unparse(argument)}? say so in FOUND_OUT"
+        return self.mentioned  # a table of the module
+
+
+def on(resource, *verbs, subresource=""):
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    return [Request(verb, resource.group, plural) for verb in verbs]
+
+
+def constant(node):
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    value = getattr(resources, name, None) if name.isupper() else None
+    return value if isinstance(value, Resource) else None
+
+
+def is_client(node):
+    return getattr(node, "attr", getattr(node, "id", "")).lstrip("_") == "client"
+
+
+def subresource_of(call):
+    for keyword in call.keywords:
+        if keyword.arg == "subresource":
+            return keyword.value.value
+    return call.args[2].value if call.func.attr == "create_subresource" else ""
+
+
+# --- what is granted ---------------------------------------------------------------------------
+def granted(objects, account):
+    """All requests that any role allows this ServiceAccount."""
+    found = set()
+    for kind in ("Role", "ClusterRole"):
+        for binding in objects.of(f"{kind}Binding").values():
+            if any(subject["name"] == account for subject in binding["subjects"]):
+                for rule in objects.one(kind, binding["roleRef"]["name"])["rules"]:
+                    found |= allowed_by(rule)
+    return found
+
+
+def allowed_by(rule):
+    return {
+        Request(verb, group, resource)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.fixture(scope="module")
+def objects(helm):
+    return helm.render(values={**VALUES, **WITHOUT_CERTIFICATES})
+
+
+# --- tests -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("service", "account"), ACCOUNTS.items())
+def test_every_request_in_the_code_is_allowed(objects, service, account):
+    missing = requested(service) - granted(objects, account)
+    assert not missing, f"the role of {account} lacks: {', '.join(map(str, sorted(missing)))}"
+
+
+#: Allowed beside what the client is asked for, and why.
+BESIDE = {
+    # Owners of pods are found by discovery; their finalizers matter where owners may block deletion.
+    "pod-grouper": lambda request: request.group in GRANTED or request.resource == "pods/finalizers",
+    # Claims are written by server version, some under a rule of newer servers, and owned by their pod.
+    "binder": lambda request: (
+        request.resource.startswith("resourceclaims") or request.resource == "pods/finalizers"
+    ),
+}
+
+
+@pytest.mark.parametrize(("service", "account"), ACCOUNTS.items())
+def test_nothing_is_allowed_that_nobody_requests(objects, service, account):
+    excepted = BESIDE.get(account, lambda request: False)
+    surplus = {r for r in granted(objects, account) - requested(service) if not excepted(r)}
+    # Who reads a resource in one way may read it in all.
+    reads = {(r.group, r.resource) for r in requested(service) if r.verb in READS}
+    surplus = {r for r in surplus if r.verb not in READS or (r.group, r.resource) not in reads}
+    assert not surplus, f"the role of {account} need not have: {', '.join(map(str, sorted(surplus)))}"
+
+
+def test_the_analysis_sees_what_services_do():
+    """Else the tests above would pass for want of requests."""
+    assert Request("create", "", "pods/binding") in requested("kai_binder")
+    assert Request("delete", "", "pods") in requested("kai_scheduler")
+    assert Request("watch", "scheduling.run.ai", "podgroups") in requested("kai_scheduler")
+    assert Request("patch", "scheduling.run.ai", "podgroups/status") in requested("kai_podgroup_controller")
+    assert Request("patch", "scheduling.run.ai", "queues/status") in requested("kai_queue_controller")
+    assert Request("create", "scheduling.run.ai", "podgroups") in requested("kai_pod_grouper")
+    assert Request("patch", "", "pods") in requested("kai_resource_reservation")
+    assert not requested("kai_admission")
+
+
+def test_owners_of_pods_can_be_read(objects):
+    """What a preview takes for the cluster's answer is what the role grants."""
+    plurals = defaultdict(set)
+    for request in granted(objects, "pod-grouper"):
+        if request.verb == "get" and "/" not in request.resource:
+            plurals[request.group].add(request.resource)
+    for group, kinds in GRANTED.items():
+        for kind in kinds:
+            assert plural(kind) in plurals[group], f"{kind} of {group or 'core'}"
+
+
+def plural(kind):
+    name = kind.lower()
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
+def test_only_what_is_everywhere_is_granted_everywhere(objects):
+    """Leases and the pods that we make ourselves stay in our namespaces."""
+    for role in objects.of("ClusterRole").values():
+        for rule in role["rules"]:
+            assert "leases" not in rule["resources"], role["metadata"]["name"]
+            assert "secrets" not in rule["resources"]
+            assert "*" not in rule["resources"] + rule["verbs"] + rule["apiGroups"]
+            if "pods" in rule["resources"]:
+                assert not {"create", "update", "deletecollection"} & set(rule["verbs"])
+
+
+def test_a_disabled_component_has_no_role(helm):
+    objects = helm.render(values={"binder": {"enabled": False}, **WITHOUT_CERTIFICATES})
+    assert "kai-binder" not in objects.of("ClusterRole")
+    assert not granted(objects, "binder")

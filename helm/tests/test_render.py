@@ -1,0 +1,453 @@
+"""Every set of values renders to objects that Kubernetes takes."""
+
+import importlib
+import json
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from kai.model import names
+from kai.runtime import ServiceSettings, SettingsError
+
+CHART = Path(__file__).resolve().parents[1] / "kai-scheduler"
+KUBERNETES = "1.34"
+EXISTING = {"existing": {"enabled": True, "caBundle": "Q0E="}}
+DEPLOYMENTS = {
+    "admission": "kai_admission",
+    "binder": "kai_binder",
+    "kai-scheduler-default": "kai_scheduler",
+    "pod-grouper": "kai_pod_grouper",
+    "podgroup-controller": "kai_podgroup_controller",
+    "queue-controller": "kai_queue_controller",
+}
+
+
+VALUES = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def rendered(helm):
+    """Rendered objects by the name of their values; each set is rendered once.
+
+    Making certificates takes most of the time, so most sets do without.
+    """
+    known: dict[str, list] = {}
+
+    def render(name):
+        if name not in known:
+            values = VALUES[name] if name == "defaults" else {**VALUES[name], "certificates": EXISTING}
+            known[name] = helm.render(values=values)
+        return known[name]
+
+    return render
+
+
+def containers(objects):
+    for name, deployment in objects.of("Deployment").items():
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            yield name, deployment["spec"]["template"]["spec"], container
+
+
+# --- validity ----------------------------------------------------------------------------------
+def test_the_chart_passes_lint(helm):
+    result = helm.run("lint", "--strict", str(CHART))
+    assert result.returncode == 0, result.stdout
+
+
+def test_every_object_is_one_that_kubernetes_takes(rendered):
+    schemas = custom_resource_schemas()
+    seen = set()
+    for name in VALUES:
+        for rendered_object in rendered(name):
+            if rendered_object["kind"] == "Secret":
+                rendered_object = {**rendered_object, "data": {}}  # random, and base64 whatever it is
+            text = json.dumps(rendered_object, sort_keys=True)
+            if text not in seen:
+                check(rendered_object, schemas)
+                seen.add(text)
+
+
+def check(rendered_object, schemas):
+    key = rendered_object["apiVersion"], rendered_object["kind"]
+    if key in schemas:
+        jsonschema.validate(rendered_object, schemas[key])
+    else:
+        kubernetes_validate.validate(rendered_object, KUBERNETES, strict=True)
+
+
+def custom_resource_schemas():
+    found = {}
+    for path in (CHART / "crds").glob("*.yaml"):
+        spec = yaml.safe_load(path.read_text())["spec"]
+        for version in spec["versions"]:
+            schema = closed(version["schema"]["openAPIV3Schema"])
+            schema["properties"]["metadata"] = {"type": "object"}
+            found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = schema
+    return found
+
+
+def closed(schema):
+    """The schema with unknown fields refused instead of pruned."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: closed(value) for key, value in schema.items()}
+    if isinstance(result.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        result["additionalProperties"] = False
+    return result
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_no_two_objects_have_one_name(rendered, name):
+    keys = []
+    for rendered_object in rendered(name):
+        metadata = rendered_object["metadata"]
+        keys.append((rendered_object["kind"], metadata.get("namespace"), metadata["name"]))
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_is_mounted_and_referred_to_exists(rendered, name):
+    objects = rendered(name)
+    provided = objects.of("Secret").keys() | objects.of("ConfigMap").keys()
+    if name != "defaults":
+        ours = ("kai-admission-webhook", "podgroup-webhook", "queue-webhook", "kai-grpc")
+        provided |= {f"{secret}-tls-secret" for secret in ours}
+    provided |= {VALUES[name].get("redis", {}).get("externalSecret", {}).get("name")}
+    for deployment, pod, container in containers(objects):
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        for mount in container["volumeMounts"]:
+            volume = volumes[mount["name"]]
+            source = volume.get("secret", {}).get("secretName") or volume.get("configMap", {}).get("name")
+            assert source is None or source in provided, deployment
+        for variable in container.get("env", []):
+            secret = variable.get("valueFrom", {}).get("secretKeyRef")
+            assert secret is None or secret["name"] in provided, deployment
+        if pod.get("serviceAccountName"):
+            assert pod["serviceAccountName"] in objects.of("ServiceAccount")
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_services_lead_to_ports_that_containers_have(rendered, name):
+    objects = rendered(name)
+    ports = {app: {port["name"] for port in container["ports"]} for app, _, container in containers(objects)}
+    for service in objects.of("Service").values():
+        for port in service["spec"]["ports"]:
+            assert port["targetPort"] in ports[service["spec"]["selector"]["app"]]
+    for deployment, _, container in containers(objects):
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if probe in container:
+                check = container[probe].get("httpGet") or container[probe]["tcpSocket"]
+                assert check["port"] in ports[deployment]
+
+
+# --- security ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", VALUES)
+def test_every_container_is_restricted(rendered, name):
+    for deployment, pod, container in containers(rendered(name)):
+        context, pod_context = container["securityContext"], pod["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False, deployment
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert pod_context["runAsNonRoot"] is True
+        assert pod_context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert ("runAsUser" in pod_context) == (name != "openshift")
+        assert container["resources"]["requests"]
+        assert "memory" in container["resources"]["limits"]
+
+
+def test_a_users_security_context_comes_on_top(helm):
+    contexts = {"podSecurityContext": {"runAsUser": 5}, "securityContext": {"privileged": False}}
+    objects = helm.render(values={"global": contexts})
+    pod = objects.one("Deployment", "binder")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsUser"] == 5
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["containers"][0]["securityContext"]["privileged"] is False
+    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_admission_has_no_token(rendered):
+    pod = rendered("defaults").one("Deployment", "admission")["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+
+
+# --- flags -------------------------------------------------------------------------------------
+def settings_of(module):
+    """The settings class of a service, by which it reads its flags."""
+    path = f"{module}.settings"
+    (settings,) = (
+        value
+        for value in vars(importlib.import_module(path)).values()
+        if isinstance(value, type) and issubclass(value, ServiceSettings) and value.__module__ == path
+    )
+    return settings
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_services_understand_the_flags_that_they_are_given(rendered, name):
+    for deployment, _, container in containers(rendered(name)):
+        if (
+            deployment == "kai-redis"
+            or importlib.util.find_spec(f"{DEPLOYMENTS[deployment]}.settings") is None
+        ):
+            continue
+        module = DEPLOYMENTS[deployment]
+        assert container["command"] == ["python", "-m", module]
+        try:
+            settings_of(module).parse(container["args"])
+        except SettingsError as error:
+            pytest.fail(f"{deployment}: {error}")
+
+
+def test_the_wanted_runtime_classes_reach_their_services(rendered):
+    objects = rendered("runtime classes")
+    admission = settings_of("kai_admission").parse(objects.flags("admission"))
+    assert admission.runtime_class == "custom"
+    binder = settings_of("kai_binder").parse(objects.flags("binder"))
+    assert binder.runtime_class_name == "nvidia"
+
+
+@pytest.mark.parametrize("value", [None, ""], ids=["null", "empty"])
+def test_null_and_empty_both_mean_no_runtime_class(helm, value):
+    flags = helm.render(values={"admission": {"gpuFractionRuntimeClassName": value}}).flags("admission")
+    assert settings_of("kai_admission").parse(flags).runtime_class == ""
+
+
+def test_gpu_sharing_is_off_unless_asked_for(rendered):
+    parse = settings_of("kai_admission").parse
+    assert not parse(rendered("defaults").flags("admission")).gpu_sharing_enabled
+    asked = parse(rendered("gpu sharing").flags("admission"))
+    assert asked.gpu_sharing_enabled
+    assert asked.block_nvidia_visible_devices
+    assert parse(rendered("memory limits by hami").flags("admission")).hami_core_enabled
+
+
+def test_leaders_are_elected_where_there_are_several(rendered):
+    objects = rendered("several replicas")
+    assert "--leader-elect" in objects.flags("pod-grouper")
+    assert "--leader-elect" not in objects.flags("queue-controller")
+    assert objects.one("Deployment", "binder")["spec"]["replicas"] == 3
+    assert objects.of("PodDisruptionBudget").keys() == DEPLOYMENTS.keys() - {"queue-controller"}
+    assert not rendered("defaults").of("PodDisruptionBudget")
+    assert "binder" not in rendered("no disruption budgets").of("PodDisruptionBudget")
+
+
+def test_a_users_flags_come_last(rendered):
+    assert rendered("json logs and more flags").flags("binder")[-1] == "--log-level=debug"
+
+
+# --- scheduler configuration -------------------------------------------------------------------
+def scheduler_config(objects):
+    return yaml.safe_load(objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"])
+
+
+def plugins(objects):
+    (tier,) = scheduler_config(objects)["tiers"]
+    return {plugin["name"]: plugin.get("arguments") for plugin in tier["plugins"]}
+
+
+def test_the_default_configuration_packs(rendered):
+    config = scheduler_config(rendered("defaults"))
+    assert config["actions"] == "allocate, consolidation, reclaim, preempt, stalegangeviction"
+    assert ",".join(plugins(rendered("defaults"))) == (
+        "predicates,proportion,priority,nodeavailability,resourcetype,podaffinity,elastic,kubeflow,ray,"
+        "subgrouporder,taskorder,nominatednode,dynamicresources,minruntime,topology,snapshot,"
+        "sg-nodelocalgreedy,sg-multinodegang,gpupack,nodeplacement,gpusharingorder"
+    )
+    assert plugins(rendered("defaults"))["nodeplacement"] == {"gpu": "binpack", "cpu": "binpack"}
+
+
+def test_changes_to_plugins_and_actions_are_merged_one_by_one(rendered):
+    objects = rendered("spread")
+    config = scheduler_config(objects)
+    assert config["actions"] == "reclaim, stalegangeviction, allocate"
+    assert config["scenarioSearchBudgets"] == {"maxJobSearchDuration": "1m"}
+    found = plugins(objects)
+    assert "gpuspread" in found
+    assert not {"gpupack", "gpusharingorder", "elastic"} & found.keys()
+    assert found["nodeplacement"] == {"gpu": "spread", "cpu": "spread"}
+    assert found["proportion"] == {"kValue": "2.0"}
+    assert list(found)[-2:] == ["predicates", "numa"]
+
+
+def test_headroom_packs_devices_but_does_not_insist_on_shared_ones(rendered):
+    objects = rendered("headroom")
+    assert scheduler_config(objects)["actions"] == scheduler_config(rendered("defaults"))["actions"]
+    found = plugins(objects)
+    assert "gpupack" in found
+    assert not {"gpuspread", "gpusharingorder"} & found.keys()
+    assert found["nodeplacement"] == {"gpu": "headroom", "cpu": "headroom"}
+
+
+@pytest.mark.parametrize("name", ["defaults", "spread", "headroom"])
+def test_the_scheduler_understands_its_configuration(rendered, name):
+    from kai.engine import SchedulerConfig
+
+    text = rendered(name).one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"]
+    assert SchedulerConfig.parse(text)
+
+
+def test_a_changed_configuration_restarts_the_scheduler(rendered):
+    def checksum(name):
+        template = rendered(name).one("Deployment", "kai-scheduler-default")["spec"]["template"]
+        return template["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum("defaults") != checksum("spread")
+    assert checksum("defaults") == checksum("openshift")
+
+
+# --- placement ---------------------------------------------------------------------------------
+def affinity_of(objects, deployment):
+    return objects.one("Deployment", deployment)["spec"]["template"]["spec"]["affinity"]
+
+
+def test_replicas_prefer_different_nodes(rendered):
+    affinity = affinity_of(rendered("defaults"), "binder")
+    (preferred,) = affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred["weight"] == 100
+    assert preferred["podAffinityTerm"]["labelSelector"]["matchLabels"] == {"app": "binder"}
+    assert "requiredDuringSchedulingIgnoredDuringExecution" not in affinity["podAntiAffinity"]
+
+
+def test_replicas_need_different_nodes_on_demand(rendered):
+    affinity = rendered("several replicas").one("Deployment", "binder")["spec"]["template"]["spec"][
+        "affinity"
+    ]
+    assert affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+
+
+def test_global_placement_reaches_every_pod(rendered):
+    for _, pod, _ in containers(rendered("placed")):
+        assert pod["nodeSelector"] == {"pool": "system"}
+        assert pod["tolerations"][0]["key"] == "system"
+        assert "nodeAffinity" in pod["affinity"]
+        assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+def test_a_components_own_affinity_wins_section_by_section(helm):
+    own = {"preferredDuringSchedulingIgnoredDuringExecution": []}
+    values = VALUES["placed"] | {"binder": {"affinity": {"podAntiAffinity": own}}}
+    affinity = affinity_of(helm.render(values=values), "binder")
+    assert affinity["podAntiAffinity"] == own
+    assert "nodeAffinity" in affinity
+
+
+# --- images ------------------------------------------------------------------------------------
+def test_images_follow_the_registry_and_the_most_specific_tag(rendered):
+    images = {name: (c["image"], c["imagePullPolicy"]) for name, _, c in containers(rendered("own images"))}
+    assert images["binder"] == ("images.example.com/ml/kai-scheduler:1.2.3", "Always")
+    assert images["kai-scheduler-default"] == ("images.example.com/ml/kai-scheduler:1.2.4", "Never")
+    reservation = [f for f in rendered("own images").flags("binder") if "reservation-pod-image" in f]
+    assert reservation == ["--resource-reservation-pod-image=images.example.com/ml/kai-scheduler:1.2.3"]
+    for _, pod, _ in containers(rendered("own images")):
+        assert pod["imagePullSecrets"] == [{"name": "pull"}]
+
+
+def test_without_a_tag_the_version_of_the_chart_counts(rendered):
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert all(c["image"].endswith(f":{version}") for _, _, c in containers(rendered("defaults")))
+
+
+# --- redis -------------------------------------------------------------------------------------
+def redis_variables(objects):
+    found = {}
+    for name, _, container in containers(objects):
+        for variable in container.get("env", []):
+            if variable["name"] == "KAI_REDIS_URL":
+                found[name] = variable["valueFrom"]["secretKeyRef"]
+    return found
+
+
+REDIS_USERS = {"binder", "kai-scheduler-default", "podgroup-controller", "queue-controller"}
+
+
+def test_a_redis_with_a_password_comes_with_the_chart(rendered):
+    objects = rendered("defaults")
+    secret = objects.one("Secret", "kai-redis")["stringData"]
+    assert secret["url"] == f"redis://:{secret['password']}@kai-redis.kai-scheduler.svc:6379/0"
+    assert len(secret["password"]) == 32
+    assert redis_variables(objects).keys() == REDIS_USERS
+    command = objects.one("Deployment", "kai-redis")["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert "$(PASSWORD)" in command
+    assert secret["password"] not in command
+
+
+def test_another_redis_can_be_used(rendered):
+    objects = rendered("external redis")
+    assert "kai-redis" not in objects.of("Deployment")
+    assert objects.one("Secret", "kai-redis")["stringData"] == {"url": "redis://cache.example.com:6379/1"}
+    assert redis_variables(objects).keys() == REDIS_USERS
+    by_secret = rendered("external redis by secret")
+    assert "kai-redis" not in by_secret.of("Deployment")
+    assert redis_variables(by_secret)["binder"] == {"name": "my-redis", "key": "url"}
+
+
+def test_no_redis_is_possible(rendered):
+    objects = rendered("no redis")
+    assert not redis_variables(objects)
+    assert "kai-redis" not in objects.of("Secret")
+
+
+# --- queues, classes, namespaces ---------------------------------------------------------------
+def test_default_queues_are_made_before_the_webhook_and_are_kept(rendered):
+    queues = rendered("defaults").of("Queue")
+    assert queues["default-queue"]["spec"]["parentQueue"] == "default-parent-queue"
+    for queue in queues.values():
+        assert queue["spec"]["resources"]["gpu"] == {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+        assert queue["metadata"]["annotations"]["helm.sh/hook"] == "pre-install"
+        assert queue["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    weights = {name: int(q["metadata"]["annotations"]["helm.sh/hook-weight"]) for name, q in queues.items()}
+    assert weights["default-parent-queue"] < weights["default-queue"]
+
+
+def test_queues_and_classes_can_be_left_to_others(rendered):
+    objects = rendered("queues and classes by others")
+    assert not objects.of("Queue")
+    assert not objects.of("PriorityClass")
+
+
+def test_priority_classes_have_the_values_that_users_know(rendered):
+    classes = {name: c["value"] for name, c in rendered("defaults").of("PriorityClass").items()}
+    assert classes == {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+
+
+def test_the_reservation_namespace_is_kept_and_can_be_left_to_others(rendered):
+    namespace = rendered("reservation elsewhere").one("Namespace", "gpu-holders")
+    assert namespace["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    others = rendered("reservation made by others")
+    assert not others.of("Namespace")
+    assert names.RESERVATION_SERVICE_ACCOUNT not in others.of("ServiceAccount")
+
+
+# --- bad values --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"gloabl": {}}, "gloabl is not allowed"),
+        ({"global": {"gpuSharing": "yes"}}, "global.gpuSharing"),
+        ({"scheduler": {"placementStrategy": "pack"}}, "scheduler.placementStrategy"),
+        ({"binder": {"replicas": -1}}, "binder.replicas"),
+        ({"global": {"imagePullSecrets": ["pull"]}}, "global.imagePullSecrets.0"),
+        ({"certificates": {"existing": {"enabled": True}}}, "certificates.existing.caBundle is needed"),
+        ({"global": {"clusterAutoscaling": True}}, "global.clusterAutoscaling"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(helm, values, said):
+    result = helm.template(values=values)
+    assert result.returncode != 0
+    assert said in result.stderr
+
+
+def test_the_values_file_is_what_its_schema_says():
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    jsonschema.validate(values, json.loads((CHART / "values.schema.json").read_text()))
+
+
+def test_an_old_kubernetes_is_refused(helm):
+    result = helm.run("template", "kai", str(CHART), "--kube-version", "1.25.0")
+    assert "incompatible with Kubernetes" in result.stderr
