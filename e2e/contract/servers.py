@@ -1,0 +1,52 @@
+"""The two servers that are asked: API servers alone, without controllers and nodes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from kai.local import probes
+from kai.local.ports import LOOPBACK, free_ports
+from kai.local.processes import Program, Supervisor
+from kai.local.real import binaries
+from kai.local.real.programs import ControlPlane
+
+_PATIENCE = 120.0
+
+
+@asynccontextmanager
+async def embedded(folder: Path) -> AsyncIterator[Path]:
+    """Our own; its kubeconfig."""
+    (port,) = free_ports(1)
+    listen = f"{LOOPBACK}:{port}"
+    flags = ("--listen", listen, "--dir", str(folder / "server"), "--authorization", "rbac")
+    command = (sys.executable, "-m", "kai.local.apiserver", *flags)
+    ready = probes.http(f"https://{listen}/readyz", folder / "server" / "ca.crt")
+    async with Supervisor(folder / "logs") as supervisor:
+        supervisor.start(Program("apiserver", command, ready=ready))
+        await supervisor.wait_ready(["apiserver"], _PATIENCE)
+        yield folder / "server" / "kubeconfig"
+
+
+@asynccontextmanager
+async def real(folder: Path) -> AsyncIterator[Path]:
+    """etcd and kube-apiserver; the administrator's kubeconfig. Raises ``BinariesMissing``."""
+    etcd, peer, api, controllers, kwok = free_ports(5)
+    plane = ControlPlane(
+        binaries=binaries.find(("etcd", "kube-apiserver")),
+        folder=folder / "server",
+        etcd_port=etcd,
+        etcd_peer_port=peer,
+        api_port=api,
+        controllers_port=controllers,
+        kwok_port=kwok,
+    )
+    plane.folder.mkdir(parents=True)
+    async with Supervisor(folder / "logs") as supervisor:
+        await supervisor.run_to_end(plane.credentials())
+        for program in (plane.etcd(), plane.api_server()):
+            supervisor.start(program)
+            await supervisor.wait_ready([program.name], _PATIENCE)
+        yield plane.folder / "kubeconfig"

@@ -1,0 +1,1 @@
+"""Go modules of a real control plane, and what builds them."""

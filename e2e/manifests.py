@@ -1,0 +1,91 @@
+"""Manifests as users write them, with the parts that tests vary as parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+
+def as_yaml(*bodies: dict[str, Any]) -> str:
+    """A YAML stream."""
+    return yaml.safe_dump_all(bodies, sort_keys=False)
+
+
+def a_queue(
+    name: str, *, parent: str = "", gpus: float = -1, limit: float = -1, priority: int = 100
+) -> dict[str, Any]:
+    """A queue whose CPU and memory are unlimited."""
+    unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {
+            **({"parentQueue": parent} if parent else {}),
+            "priority": priority,
+            "resources": {
+                "cpu": unlimited,
+                "memory": unlimited,
+                "gpu": {"quota": gpus, "limit": limit, "overQuotaWeight": 1},
+            },
+        },
+    }
+
+
+def a_template(
+    queue: str,
+    *,
+    gpus: int = 0,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    spec: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A pod template for our scheduler; ``spec`` is added to the pod's."""
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    return {
+        "metadata": {
+            "labels": {"kai.scheduler/queue": queue} | (labels or {}),
+            "annotations": annotations or {},
+        },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "nvidia/cuda",
+                    "command": ["sleep", "infinity"],
+                    "resources": {"limits": limits, "requests": {"cpu": "100m"}},
+                }
+            ],
+            **(spec or {}),
+        },
+    }
+
+
+def a_pod(name: str, namespace: str, queue: str, **template: Any) -> dict[str, Any]:
+    """A pod without owner."""
+    body = a_template(queue, **template)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace} | body["metadata"],
+        "spec": body["spec"],
+    }
+
+
+def a_job(
+    name: str, namespace: str, queue: str, *, pods: int, gang: int = 0, priority: str = "", **template: Any
+) -> dict[str, Any]:
+    """A Job; with ``gang`` that many of its pods start together or not at all."""
+    body = a_template(queue, **template)
+    body["spec"]["restartPolicy"] = "Never"
+    labels = {"kai.scheduler/queue": queue} | ({"priorityClassName": priority} if priority else {})
+    annotations = {"kai.scheduler/batch-min-member": str(gang)} if gang else {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations},
+        "spec": {"parallelism": pods, "completions": pods, "backoffLimit": 100, "template": body},
+    }

@@ -1,0 +1,173 @@
+"""What a user's manifest becomes when there is room, when there is none, and when a rule forbids it."""
+
+import uuid
+from collections import Counter
+
+import pytest
+
+from e2e.manifests import a_job, a_pod, as_yaml
+from kai.kube.client import PatchKind
+from kai.kube.resources import NODES
+from kai.model.objects import Node
+from kai_cli.views.nodes import gpu_groups
+
+
+async def nodes_of(cluster) -> list[str]:
+    return sorted(node.metadata.name for node in await cluster.client.list(NODES, type=Node))
+
+
+# --- resources -----------------------------------------------------------------------------------
+async def test_four_quarters_fill_one_device(cluster, queue, namespace):
+    name = await queue()
+    parts = [a_pod(f"p{i}", namespace, name, annotations={"gpu-fraction": "0.25"}) for i in range(4)]
+    await cluster.apply(as_yaml(*parts))
+    pods = await cluster.running(namespace, count=4)
+    assert len({group for pod in pods for group in gpu_groups(pod)}) == 1
+
+
+async def test_memory_of_a_device_is_shared_until_it_is_used_up(cluster, queue, namespace):
+    name = await queue()
+    halves = [a_pod(f"p{i}", namespace, name, annotations={"gpu-memory": "40000"}) for i in range(3)]
+    await cluster.apply(as_yaml(*halves))
+    pods = await cluster.running(namespace, count=3)
+    devices = Counter(group for pod in pods for group in gpu_groups(pod))
+    assert sorted(devices.values()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "gpus", "spec"),
+    [
+        ({"gpu-memory": "900000"}, 0, {}),
+        ({}, 9, {}),
+        ({}, 1, {"nodeSelector": {"e2e.example.com/nowhere": "yes"}}),
+    ],
+    ids=["memory of a device", "devices of a node", "node selector"],
+)
+async def test_what_no_node_has_waits_and_says_so(cluster, queue, namespace, annotations, gpus, spec):
+    pod = a_pod("p", namespace, await queue(), annotations=annotations, gpus=gpus, spec=spec)
+    await cluster.apply(as_yaml(pod))
+    assert await cluster.waits(namespace, "p")
+    [pod] = await cluster.pods(namespace)
+    assert not pod.spec.node_name
+
+
+async def test_init_containers_count_by_their_maximum(cluster, queue, namespace):
+    pod = a_pod("p", namespace, await queue(limit=4), gpus=2)
+    pod["spec"]["initContainers"] = [
+        {"name": f"init-{n}", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(n)}}}
+        for n in (3, 4)
+    ]
+    await cluster.apply(as_yaml(pod))
+    await cluster.running(namespace, count=1)
+
+
+# --- quota ---------------------------------------------------------------------------------------
+async def test_a_limit_stops_what_is_beyond_it(cluster, queue, namespace):
+    name = await queue(limit=2)
+    await cluster.apply(as_yaml(*(a_pod(f"p{i}", namespace, name, gpus=1) for i in range(3))))
+    await cluster.running(namespace, count=2)
+    assert await cluster.waits(namespace, "p", reason="OverLimit")
+
+
+async def test_a_limit_of_a_queue_further_up_counts(cluster, queue, namespace):
+    top = await queue(limit=2)
+    middle = await queue(parent=top)
+    leaves = [await queue(parent=middle) for _ in range(2)]
+    for leaf in leaves:
+        await cluster.apply(as_yaml(a_pod(f"{leaf}-a", namespace, leaf, gpus=1)))
+    await cluster.running(namespace, count=2)
+    await cluster.apply(as_yaml(a_pod("late", namespace, leaves[0], gpus=1)))
+    assert await cluster.waits(namespace, "late", reason="OverLimit")
+
+
+async def test_work_that_cannot_be_preempted_stays_within_the_quota(cluster, queue, namespace):
+    name = await queue(gpus=1)
+    build = {"priorityClassName": "build"}
+    await cluster.apply(as_yaml(a_pod("first", namespace, name, gpus=1, labels=build)))
+    await cluster.running(namespace, "first", count=1)
+    await cluster.apply(as_yaml(a_pod("second", namespace, name, gpus=1, labels=build)))
+    await cluster.waits(namespace, "second", reason="NonPreemptibleOverQuota")
+    await cluster.apply(as_yaml(a_pod("third", namespace, name, gpus=1)))
+    await cluster.running(namespace, "third", count=1)
+
+
+# --- elastic and gangs ---------------------------------------------------------------------------
+async def test_an_elastic_job_takes_what_there_is_and_more_when_it_comes(cluster, queue, namespace):
+    name = await queue(limit=2)
+    await cluster.apply(as_yaml(a_job("elastic", namespace, name, pods=4, gang=1, gpus=1)))
+    await cluster.running(namespace, count=2)
+    resource = await cluster.client.discover("scheduling.run.ai/v2", "Queue")
+    patch = {"spec": {"resources": {"gpu": {"limit": 4}}}}
+    await cluster.client.patch(resource, name, patch, kind=PatchKind.MERGE)
+    await cluster.running(namespace, count=4)
+
+
+async def test_a_gang_without_room_for_all_does_not_start(cluster, queue, namespace):
+    name = await queue(limit=3)
+    await cluster.apply(as_yaml(a_job("gang", namespace, name, pods=4, gang=4, gpus=1)))
+    assert await cluster.waits(namespace, "gang")
+    assert not [pod for pod in await cluster.pods(namespace) if pod.spec.node_name]
+
+
+async def test_the_more_urgent_of_two_that_wait_goes_first(cluster, queue, namespace):
+    name = await queue(limit=1)
+    await cluster.apply(as_yaml(a_pod("now", namespace, name, gpus=1, labels={"priorityClassName": "build"})))
+    await cluster.running(namespace, "now", count=1)
+    await cluster.apply(as_yaml(a_pod("low", namespace, name, gpus=1)))
+    await cluster.waits(namespace, "low")
+    await cluster.apply(
+        as_yaml(a_pod("high", namespace, name, gpus=1, labels={"priorityClassName": "build-preemptible"}))
+    )
+    await cluster.waits(namespace, "high")
+    await cluster.delete("v1", "Pod", "now", namespace=namespace)
+    await cluster.running(namespace, "high", count=1)
+    assert not (await cluster.pods(namespace, "low"))[0].spec.node_name
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+async def test_small_work_is_packed_on_one_node(cluster, queue, namespace):
+    name = await queue()
+    await cluster.apply(as_yaml(*(a_pod(f"p{i}", namespace, name, gpus=1) for i in range(4))))
+    pods = await cluster.running(namespace, count=4)
+    assert len({pod.spec.node_name for pod in pods}) == 1
+
+
+async def test_pods_that_avoid_each_other_go_to_different_nodes(cluster, queue, namespace):
+    term = {"labelSelector": {"matchLabels": {"app": "apart"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    name = await queue()
+    pods = [
+        a_pod(f"p{i}", namespace, name, gpus=1, labels={"app": "apart"}, spec=apart)
+        for i, _ in enumerate(await nodes_of(cluster))
+    ]
+    await cluster.apply(as_yaml(*pods))
+    found = await cluster.running(namespace, count=len(pods))
+    assert len({pod.spec.node_name for pod in found}) == len(pods)
+
+
+async def test_a_taint_keeps_pods_away_that_do_not_tolerate_it(cluster, queue, namespace):
+    node = (await nodes_of(cluster))[-1]
+    key = f"e2e.example.com/{uuid.uuid4().hex[:8]}"
+    here = {"nodeSelector": {"kubernetes.io/hostname": node}}
+    name = await queue()
+    taint = {"key": key, "value": "yes", "effect": "NoSchedule"}
+    await cluster.client.patch(NODES, node, {"spec": {"taints": [taint]}})
+    try:
+        await cluster.apply(as_yaml(a_pod("kept-away", namespace, name, gpus=1, spec=here)))
+        await cluster.waits(namespace, "kept-away")
+        tolerations = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
+        tolerant = a_pod("tolerant", namespace, name, gpus=1, spec=here | {"tolerations": tolerations})
+        await cluster.apply(as_yaml(tolerant))
+        await cluster.running(namespace, "tolerant", count=1)
+    finally:
+        await cluster.client.patch(NODES, node, {"spec": {"taints": None}})
+    await cluster.running(namespace, "kept-away", count=1)
+
+
+async def test_a_pod_waits_for_its_config_map(cluster, queue, namespace):
+    volumes = {"volumes": [{"name": "settings", "configMap": {"name": "settings"}}]}
+    await cluster.apply(as_yaml(a_pod("p", namespace, await queue(), gpus=1, spec=volumes)))
+    assert "settings" in await cluster.waits(namespace, "p")
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": namespace}}
+    await cluster.apply(as_yaml(made | {"data": {"a": "1"}}))
+    await cluster.running(namespace, "p", count=1)
