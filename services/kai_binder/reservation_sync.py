@@ -89,12 +89,21 @@ class ReservationSync:
 
     # --- triggers ------------------------------------------------------------------------------
     def _pod_changed(self, old: WatchedPod | None, new: WatchedPod | None) -> None:
+        if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
+            self._bound(new)
         if old is None or not (groups := gpu_groups(old.metadata)):
             return
         ended = new is None or (new.finished and not old.finished)
         if ended or (new is not None and groups - gpu_groups(new.metadata)):
             for node in {old.spec.node_name} if old.spec.node_name else self._nodes_of(groups):
                 self._look_after(node, groups)
+
+    def _bound(self, pod: WatchedPod) -> None:
+        """Look after what the pod claimed and does without: it was decided anew after a bind began."""
+        groups = gpu_groups(pod.metadata)
+        for claimed in self._store.by_index("claimant", pod.metadata.uid):
+            if claimed.group not in groups or claimed.spec.node_name != pod.spec.node_name:
+                self._look_after(claimed.spec.node_name, {claimed.group})
 
     def _reservation_changed(self, old: ReservationPod | None, new: ReservationPod | None) -> None:
         if old is None and new is not None:

@@ -42,8 +42,14 @@ _log = structlog.get_logger(__name__)
 
 
 def reservation_store() -> Store[ReservationPod]:
-    """An empty store of reservation pods, to be found by node and by group."""
-    return Store(indexes={"node": lambda pod: (pod.spec.node_name,), "group": lambda pod: (pod.group,)})
+    """An empty store of reservation pods, to be found by node, by group and by the uids of claimants."""
+    return Store(
+        indexes={
+            "node": lambda pod: (pod.spec.node_name,),
+            "group": lambda pod: (pod.group,),
+            "claimant": lambda pod: pod.claims,
+        }
+    )
 
 
 class Reservations:

@@ -95,7 +95,7 @@ class _Audit:
 
     def _room_later(self) -> Iterator[str]:
         """Nominated pods fit once all that is leaving has left. Their shared devices are not told."""
-        staying = [place for place in self.before if not self._leaves(place.pod)]
+        staying = [place for place in self.before if not self._leaves(place.pod) and not reserves(place.pod)]
         whole = [place for place in self.nominated if not shared(place.pod)]
         yield from self._overfull([*staying, *self.binds, *whole], "later")
 
@@ -210,6 +210,8 @@ class _Audit:
     def _held(self, queue: str, places: Sequence[Place], *, firm: bool = False) -> Amounts:
         total = [0.0, 0.0, 0.0]
         for place in places:
+            if reserves(place.pod):
+                continue
             group = self.groups[_group_key(place.pod)]
             if queue not in self._line(group.spec.queue) or (firm and preemptible(group)):
                 continue
@@ -275,9 +277,14 @@ def portion(pod: Pod, node: Node) -> float:
     return 0.0
 
 
+def reserves(pod: Pod) -> bool:
+    """Whether it only holds a device for others."""
+    return pod.labels.get(names.APP_LABEL) == names.RESERVATION_APP
+
+
 def whole_gpus(pod: Pod) -> int:
     """Devices of its own."""
-    return sum(int(each.get(names.NVIDIA_GPU, "0")) for each in _requests(pod))
+    return 0 if reserves(pod) else sum(int(each.get(names.NVIDIA_GPU, "0")) for each in _requests(pod))
 
 
 def requests(pod: Pod) -> tuple[float, float]:

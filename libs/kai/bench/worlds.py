@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 import yaml
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.model import names
 from kai.model.objects import (
     Node,
     ObjectMeta,
@@ -82,6 +84,8 @@ def a_world(rng: random.Random) -> World:
         node = _node(rng, number)
         world.nodes.append(node)
         free[node.metadata.name] = _Free(node)
+        if rng.random() < 0.15:
+            world.pods.extend(_left_over(free[node.metadata.name]))
     leaves = _queues(rng, world)
     for number in range(rng.randint(1, 14)):
         _job(rng, world, f"job-{number:02}", rng.choice(leaves), free)
@@ -201,6 +205,18 @@ class _Free:
         self.cpu, self.memory, self.pods = self.cpu - shape.cpu, self.memory - shape.memory_gb, self.pods - 1
         self.gpus -= shape.gpus
         return tuple(groups)
+
+
+def _left_over(free: _Free) -> Iterator[Pod]:
+    """A reservation pod whose device nobody uses any more, or yet."""
+    if free.gpus and free.gpu_memory and free.pods > 1:
+        free.gpus -= 1
+        free.pods -= 1
+        yield a_pod(
+            f"spare-{free.name}", node=free.name, gpus=1, cpu="0", memory="0", groups=(f"{free.name}-spare",),
+            namespace=names.RESERVATION_NAMESPACE, scheduler="",
+            labels={names.APP_LABEL: names.RESERVATION_APP},
+        )  # fmt: skip
 
 
 def _job(rng: random.Random, world: World, name: str, queue: str, free: dict[str, _Free]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
-from kai.engine.kernel.view import ScoreOptions, joins
+from kai.engine.kernel.view import ScoreOptions, is_spare, joins
 from kai.engine.packing.columns import ClassHeadroom
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
@@ -20,17 +20,22 @@ def choose(
     """Group ids for all devices of a pod, and whether it can start now; None if they do not suffice.
 
     Devices in use come in the order of the configured strategy; equal ones by what has room now, then by id.
+    Of whole ones, those that a reservation pod still holds for nobody come first.
     """
     cls = task.cls
     memory = node.gpu_memory
     size = cls.device_memory(memory)
     candidates: list[tuple[float, int, str]] = []
-    for group, (held, releasing, pipelined) in node.groups.items():
-        if joins(memory, held, releasing, pipelined, size):
+    spare = []
+    for group, (held, releasing, pipelined, _) in node.groups.items():
+        if is_spare(held, pipelined):
+            spare.append(group)
+        elif joins(memory, held, releasing, pipelined, size):
             now = held > 0 and memory - held >= size
             candidates.append((-_weight(held + pipelined, memory, options), 0 if now else 1, group))
     idle = table.cells_idle[node.row, GPU]
     whole = max(idle + table.cells_releasing[node.row, GPU], 0) if size <= memory else 0
+    idle = max(idle, 0) + len(spare)
     fresh = -1.0 if options.gpu_order_spread else 0.0
     candidates += [(fresh, 0 if number < idle else 1, "") for number in range(min(whole, cls.devices))]
     if len(candidates) < cls.devices:
@@ -41,9 +46,10 @@ def choose(
     candidates.sort(key=lambda each: (each[2] != best, each[0], each[1], each[2] == "", each[2]))
     chosen = candidates[: cls.devices]
     now = not wait and not any(late for _, late, _ in chosen) and _others_fit_now(table, node, task)
+    spare.sort(reverse=True)
     groups: list[str] = []
     for _, _, group in chosen:
-        groups.append(group or new_group(node, task, groups))
+        groups.append(group or (spare.pop() if spare else new_group(node, task, groups)))
     return tuple(groups), now
 
 
@@ -56,7 +62,7 @@ def new_group(node: Node, task: Task, taken: list[str]) -> str:
     generation = 0
     while True:
         group = str(uuid.uuid5(_GROUPS, f"{node.name}/{task.uid}/{len(taken)}/{generation}"))
-        if group not in node.groups and group not in node.reserved and group not in taken:
+        if group not in node.groups and group not in taken:
             return group
         generation += 1
 

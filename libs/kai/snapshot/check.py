@@ -40,18 +40,22 @@ def _check_node(state: ClusterState, node: Node) -> None:
         if task.node is node:
             idle -= _vector(state, node, task)
             releasing += _vector(state, node, task) * bool(task.releasing)
+            if task.facts is not None and task.facts.reservation:
+                for group in task.facts.group_ids:
+                    devices.setdefault(group, [0, 0, 0, 0])[3] += 1
             for group in task.groups:
-                device = devices.setdefault(group, [0, 0, 0])
+                device = devices.setdefault(group, [0, 0, 0, 0])
                 device[0] += size
                 device[1] += size * bool(task.releasing)
         if task.pipelined_node is node:
             releasing -= _vector(state, node, task)
             for group in task.pipelined_groups:
-                devices.setdefault(group, [0, 0, 0])[2] += size
-    for held, freed, waiting in devices.values():
-        idle[GPU] -= held > 0
-        releasing[GPU] += (held > 0 and held == freed and not waiting) - (not held and waiting > 0)
-    for held, freed, waiting, gpus in node.claims.values():
+                devices.setdefault(group, [0, 0, 0, 0])[2] += size
+    for held, freed, waiting, reserved in devices.values():
+        taken = held > 0 or reserved > 0
+        idle[GPU] -= taken
+        releasing[GPU] += (taken and held == freed and not waiting) - (not taken and waiting > 0)
+    for held, freed, waiting, _, gpus in node.claims.values():
         idle[GPU] -= gpus * (held > 0)
         releasing[GPU] += gpus * ((held > 0 and held == freed and not waiting) - (not held and waiting > 0))
     assert devices == node.groups, (node.name, devices, node.groups)

@@ -6,7 +6,9 @@ A shared device counts against its node by what it is at the moment, not by how 
 
 * someone holds it: one whole GPU is not idle; if all of them are being released and nobody waits for it,
   one whole GPU is being released;
-* only waiters: one whole GPU of those being released is promised.
+* only waiters: one whole GPU of those being released is promised;
+* nobody, but a reservation pod is still there: one whole GPU is not idle, as its device is taken, and is
+  being released, as the pod goes when nobody comes to use it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
 from kai.snapshot.table import NodeTable, cells
 
-_HELD, _RELEASING, _PIPELINED = 0, 1, 2
+_HELD, _RELEASING, _PIPELINED, _RESERVED = 0, 1, 2, 3
 
 
 class Ledger:
@@ -222,6 +224,12 @@ class Ledger:
         task.pipelined_node, task.pipelined_groups = None, ()
         self.nodes.touched.append(node.row)
 
+    def reserve(self, node: Node, groups: tuple[str, ...], count: int) -> None:
+        """That many reservation pods more, or fewer, stand for each of the groups."""
+        for group in groups:
+            self._share(node, group, 0, 0, 0, count)
+        self.nodes.touched.append(node.row)
+
     def _items(self, task: Task, node: Node, cells: Any, sign: int) -> None:
         row, offered = node.row, self.nodes.cells_allocatable
         facts = task.facts
@@ -231,13 +239,15 @@ class Ledger:
                     continue
                 cells[row, column] += sign * amount
 
-    def _share(self, node: Node, group: str, held: int, releasing: int, pipelined: int) -> None:
+    def _share(
+        self, node: Node, group: str, held: int, releasing: int, pipelined: int, reserved: int = 0
+    ) -> None:
         device = node.groups.get(group)
         if device is None:
-            device = node.groups[group] = [0, 0, 0]
+            device = node.groups[group] = [0, 0, 0, 0]
             self.nodes.sharing[node.name] = node
-        self._change(node, device, 1, held, releasing, pipelined)
-        if not device[_HELD] and not device[_PIPELINED]:
+        self._change(node, device, 1, held, releasing, pipelined, reserved)
+        if not any(device):
             del node.groups[group]
             if not node.groups:
                 del self.nodes.sharing[node.name]
@@ -246,18 +256,26 @@ class Ledger:
         """A claim is like a device that all its users share, as large as its GPUs."""
         users = node.claims.get(claim)
         if users is None:
-            users = node.claims[claim] = [0, 0, 0, gpus]
-        self._change(node, users, gpus, held, releasing, pipelined)
+            users = node.claims[claim] = [0, 0, 0, 0, gpus]
+        self._change(node, users, gpus, held, releasing, pipelined, 0)
         if not users[_HELD] and not users[_PIPELINED]:
             del node.claims[claim]
 
     def _change(
-        self, node: Node, device: list[int], gpus: int, held: int, releasing: int, pipelined: int
+        self,
+        node: Node,
+        device: list[int],
+        gpus: int,
+        held: int,
+        releasing: int,
+        pipelined: int,
+        reserved: int,
     ) -> None:
         idle, freed = _device_charge(device)
         device[_HELD] += held
         device[_RELEASING] += releasing
         device[_PIPELINED] += pipelined
+        device[_RESERVED] += reserved
         idle_after, freed_after = _device_charge(device)
         row = node.row
         self.nodes.cells_idle[row, GPU] += gpus * (idle_after - idle)
@@ -266,7 +284,7 @@ class Ledger:
 
 def _device_charge(device: list[int]) -> tuple[int, int]:
     """What a shared device adds to idle and to releasing whole GPUs."""
-    held, releasing, pipelined = device[:3]
-    if held:
+    held, releasing, pipelined, reserved = device[:4]
+    if held or reserved:
         return -1, 1 if held == releasing and not pipelined else 0
     return 0, -1 if pipelined else 0

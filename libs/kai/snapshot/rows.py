@@ -37,12 +37,10 @@ class Node:
     ready: bool = True
     cpu_worker: bool = False
     gpu_worker: bool = False
-    #: Shared devices by group id: [allocated, of that releasing, pipelined] MiB.
+    #: Shared devices by group id: [allocated, of that releasing, pipelined] MiB, and reservation pods.
     groups: dict[str, list[int]] = field(default_factory=dict)
-    #: GPU claims in use here: [users, of those releasing, waiting users, GPUs]; charged once for all users.
+    #: GPU claims in use here: [users, of those releasing, waiting users, 0, GPUs], charged once.
     claims: dict[str, list[int]] = field(default_factory=dict)
-    #: Group ids of reservation pods here: how many pods name each.
-    reserved: dict[str, int] = field(default_factory=dict)
     #: Tasks charged here, by uid; one that is being moved away stays until it is gone.
     tasks: dict[str, Task] = field(default_factory=dict)
 

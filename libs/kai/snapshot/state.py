@@ -338,8 +338,7 @@ class ClusterState:
             task.placement = facts.assumed_placement
             self.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
-                for group in facts.group_ids:
-                    node.reserved[group] = node.reserved.get(group, 0) + 1
+                self.ledger.reserve(node, facts.group_ids, 1)
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, node, 1)
         if task.job is not None and ACTIVE_ALLOCATED[status]:
@@ -359,10 +358,7 @@ class ClusterState:
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, task.node, -1)
             if facts.reservation:
-                for group in facts.group_ids:
-                    task.node.reserved[group] -= 1
-                    if not task.node.reserved[group]:
-                        del task.node.reserved[group]
+                self.ledger.reserve(task.node, facts.group_ids, -1)
             self.ledger.unhold(task)
         task.placement = None
         if name := facts.node_name or facts.assumed_node:

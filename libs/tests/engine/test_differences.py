@@ -7,6 +7,7 @@ import pytest
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.config import SearchBudgets
+from kai.model import names
 from kai.model.decisions import CycleResult, Outcome
 from kai.model.objects import SubGroup, Topology, TopologyConstraint, TopologyLevel, TopologySpec
 from kai.snapshot.state import ClusterState, Kind
@@ -317,3 +318,48 @@ def test_a_promise_taken_back_deletes_no_pod() -> None:
     result = Engine().run(state, NOW)
     assert {each.pod.name for each in result.evictions} == {"run-0-0", "run-1-0"}
     assert state.tasks["default-want-0"].status is Status.PENDING
+
+
+def _reservation(node: str, group: str, *, deleted: float = 0) -> tuple[Kind, object]:
+    pod = a_pod(
+        f"gpu-reservation-{group}", node=node, gpus=1, groups=(group,), scheduler="", deleted=deleted,
+        namespace=names.RESERVATION_NAMESPACE, labels={names.APP_LABEL: names.RESERVATION_APP},
+    )  # fmt: skip
+    return Kind.POD, pod
+
+
+def test_a_device_that_a_reservation_holds_for_nobody_is_not_given_as_a_whole() -> None:
+    state = _state([(Kind.NODE, a_node("n", gpus=2)), _reservation("n", "left")])
+    for each in _job("a", gpus=1):
+        state.apply(*each)
+    for each in _job("b", gpus=1, created=1):
+        state.apply(*each)
+    state.check()
+    result = Engine().run(state, NOW)
+    assert _nodes_of(result) == {"a-0": "n"}
+    # The other one waits until the device is free, and nobody is evicted for it.
+    assert [each.pod.name for each in result.nominations] == ["b-0"]
+    assert not result.evictions
+    state.remove(Kind.POD, f"{names.RESERVATION_NAMESPACE}/gpu-reservation-left")
+    for name in ("a-0",):
+        state.apply(Kind.POD, a_pod(name, group="a", gpus=1, node="n"))
+    assert _nodes_of(Engine().run(state, NOW)) == {"b-0": "n"}
+
+
+def test_a_shared_pod_takes_over_a_reservation_that_is_there_for_nobody() -> None:
+    state = _state([(Kind.NODE, a_node("n", gpus=1)), _reservation("n", "left")])
+    for name in ("a", "b"):
+        for each in _job(name, fraction=0.5):
+            state.apply(*each)
+    result = Engine().run(state, NOW)
+    assert {bind.pod.name: bind.gpu_groups for bind in result.binds} == {"a-0": ("left",), "b-0": ("left",)}
+    state.check()
+
+
+def test_of_two_devices_for_a_pod_one_may_be_reserved_already() -> None:
+    state = _state([(Kind.NODE, a_node("n", gpus=2)), _reservation("n", "left")])
+    for each in _job("wide", fraction=0.5, devices=2):
+        state.apply(*each)
+    [bind] = Engine().run(state, NOW).binds
+    assert "left" in bind.gpu_groups
+    assert len(set(bind.gpu_groups)) == 2

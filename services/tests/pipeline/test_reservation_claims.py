@@ -156,6 +156,34 @@ async def test_a_consumer_holds_the_device_when_its_claim_has_long_run_out(clust
     assert len(await cluster.reservations()) == 1
 
 
+async def test_a_pod_that_is_bound_to_do_without_lets_go_of_what_it_claimed_before(cluster):
+    """As when a binder dies between the claim and the bind, and the next leader decides otherwise."""
+    pod = await a_pod(cluster, "p")
+    await cluster.node("n2")
+    async with a_binder(cluster) as binder, asyncio.TaskGroup() as tasks:
+        syncing = tasks.create_task(binder.sync.run())
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        await binder.reservations.reserve(pod, node="n2", group="group-2")
+
+        async def both_claimed():
+            return {each.group for each in binder.held.by_index("claimant", pod.metadata.uid)} == {
+                GROUP,
+                "group-2",
+            }
+
+        await cluster.until(both_claimed)
+        labels = {"metadata": {"labels": {names.GPU_GROUP_LABEL: "group-2"}}}
+        await cluster.client.patch(PODS, "p", labels, namespace="default")
+        target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n2"}}
+        await cluster.client.create_subresource(PODS, "p", "binding", target, namespace="default")
+
+        async def one_left():
+            return [each["spec"]["nodeName"] for each in await cluster.reservations()] == ["n2"]
+
+        await cluster.until(one_left)
+        syncing.cancel()
+
+
 async def test_expired_claims_are_cleared_away_by_the_next_one(cluster):
     clock = Clock()
     first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")

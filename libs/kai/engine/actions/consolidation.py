@@ -71,7 +71,7 @@ class _Consolidation:
                 if node.ready:
                     parts = sum(
                         max(node.gpu_memory - held + releasing - waiting, 0)
-                        for held, releasing, waiting in node.groups.values()
+                        for held, releasing, waiting, _ in node.groups.values()
                         if held != releasing or waiting
                     )
                     partial += parts / max(node.gpu_memory, 1)

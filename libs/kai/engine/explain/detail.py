@@ -66,7 +66,7 @@ def _shared(session: Session, task: Task, node: Node) -> str:
     )
     free += sum(
         memory - held + releasing - waiting
-        for held, releasing, waiting in node.groups.values()
+        for held, releasing, waiting, _ in node.groups.values()
         if held != releasing or waiting
     )
     requested = cls.devices * cls.device_memory(memory)

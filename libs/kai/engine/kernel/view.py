@@ -271,26 +271,32 @@ class ClassView:
         node = table.nodes[row]
         memory = node.gpu_memory
         size = self.cls.device_memory(memory)
-        joinable = joinable_now = 0
-        for held, releasing, pipelined in node.groups.values():
+        joinable = joinable_now = spare = 0
+        for held, releasing, pipelined, _ in node.groups.values():
+            spare += is_spare(held, pipelined)
             if joins(memory, held, releasing, pipelined, size):
                 joinable += 1
                 joinable_now += held > 0 and memory - held >= size
         idle = table.cells_idle[row, GPU]
         whole = max(idle + table.cells_releasing[row, GPU], 0) if size <= memory else 0
-        idle = min(max(idle, 0), whole)
+        idle = min(max(idle, 0) + spare, whole)
         need = self.cls.devices
         if whole + joinable < need:
             return None
         slots_now = table.cells_idle[row, PODS]
         slots = slots_now + table.cells_releasing[row, PODS]
-        new = max(0, need - joinable)
+        new = max(0, need - joinable - spare)
         if self._options.pod_slots and slots < 1 + new:
             return None
         ready = idle + joinable_now >= need
         return joinable > 0, ready and (
-            not self._options.pod_slots or slots_now >= 1 + max(0, need - joinable_now)
+            not self._options.pod_slots or slots_now >= 1 + max(0, need - joinable_now - spare)
         )
+
+
+def is_spare(held: int, pipelined: int) -> bool:
+    """Whether a shared device is there only for a reservation pod: whoever comes may begin at once."""
+    return not held and not pipelined
 
 
 def joins(memory: int, held: int, releasing: int, pipelined: int, size: int) -> bool:

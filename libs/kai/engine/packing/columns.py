@@ -56,7 +56,7 @@ def devices_in_use(node: Node) -> list[tuple[str, float]]:
     memory = max(node.gpu_memory, 1)
     return [
         (group, max(memory - held + releasing - pipelined, 0) / memory)
-        for group, (held, releasing, pipelined) in sorted(node.groups.items())
+        for group, (held, releasing, pipelined, _) in sorted(node.groups.items())
         if pipelined or held > releasing
     ]
 

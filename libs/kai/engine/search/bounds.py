@@ -215,7 +215,7 @@ def _free_centi(session: Session, node: Node) -> int:
     cells = session.nodes
     whole = cells.cells_idle[node.row, GPU] + cells.cells_releasing[node.row, GPU]
     total = 100 * max(int(whole), 0)
-    for held, releasing, pipelined in node.groups.values():
+    for held, releasing, pipelined, _ in node.groups.values():
         free = node.gpu_memory - held + releasing - pipelined
         total += -(-max(free, 0) * 100 // max(node.gpu_memory, 1))
     return total

@@ -199,7 +199,7 @@ def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.floa
 
 def _shared_free(node: Node) -> float:
     free = 0.0
-    for held, releasing, pipelined in node.groups.values():
+    for held, releasing, pipelined, _ in node.groups.values():
         if held and held != releasing:
             free += max(node.gpu_memory - held + releasing - pipelined, 0) / max(node.gpu_memory, 1)
     return free
