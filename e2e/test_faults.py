@@ -21,8 +21,10 @@ VICTIMS = (
     "admission",
     "pod-grouper",
     "podgroup-controller",
+    "apiserver",
     "queue-controller",
     "binder-1",
+    "machinery",
     "scheduler",
     "binder-2",
 )

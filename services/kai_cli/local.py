@@ -196,8 +196,6 @@ def _others() -> str:
 def _phase(record: ClusterRecord) -> str:
     """What it said last, unless its process is gone."""
     identity = record.supervisor.identity
-    if record.phase == "lost":
-        return record.phase
     return record.phase if identity is not None and identity.alive else "dead"
 
 

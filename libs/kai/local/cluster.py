@@ -95,7 +95,7 @@ class Cluster:
         """Bring it up and serve until ``stopping`` is set. Whatever happens, nothing is left.
 
         Raises:
-            ClusterError: the name is taken, a part is missing, or the API server has ended.
+            ClusterError: the name is taken, or a part is missing.
             ProcessFailed: a part does not start.
             PortInUse: the port asked for is taken.
         """
@@ -105,12 +105,11 @@ class Cluster:
             try:
                 async with self._supervisor:
                     await self._until_stopping(self._come_up())
-                    await self._until_stopping(self._supervisor.lost.wait())
+                    await self.stopping.wait()
                     await self._go_down()
             finally:
                 self._restore_kubeconfig()
-                if not self._supervisor.lost.is_set():
-                    self._files.clear()
+                self._files.clear()
 
     async def _until_stopping(self, work: Coroutine[Any, Any, object]) -> None:
         """Do ``work``, but give it up when the cluster is to end."""
@@ -295,20 +294,7 @@ class Cluster:
 
     # --- down ----------------------------------------------------------------------------------
     async def _go_down(self) -> None:
-        """Services first, so that they can still say good-bye to the API server.
-
-        Raises:
-            ClusterError: it ends because the API server did; its logs are left to be looked at.
-        """
-        if self._supervisor.lost.is_set():
-            self._supervisor.kill()
-            await self._supervisor.stop(list(self._supervisor.children))
-            self._record.phase = "lost"
-            self._write()
-            raise ClusterError(
-                f"the API server of cluster {self._files.name!r} has ended, and with it all that it held; "
-                f"see {self._files.logs / 'apiserver.log'}"
-            )
+        """Services first, so that they can still say good-bye to the API server."""
         self._record.phase = "stopping"
         self._write()
         services = [name for name in self._supervisor.children if name not in self._infrastructure]

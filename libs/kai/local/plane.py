@@ -35,7 +35,7 @@ class Plane(Protocol):
 
 
 class EmbeddedPlane:
-    """Our own, in memory: one process is the API server, one all the rest.
+    """Our own: one process is the API server, one all the rest.
 
     ``shape``: flags of the nodes. ``rbac``: whether stored roles say who may do what, or everybody may.
     """
@@ -50,7 +50,7 @@ class EmbeddedPlane:
         self._authorization = "rbac" if rbac else "always-allow"
 
     async def start(self, supervisor: Supervisor) -> None:
-        """Start the API server; what it holds is gone with it."""
+        """Start the API server. Killed, it is started again and goes on with what is in its folder."""
         self._folder.mkdir(exist_ok=True)
         flags = (
             f"--listen={self._listen}",
@@ -64,7 +64,6 @@ class EmbeddedPlane:
                 _LEAN,
                 ready=probes.http(f"{self.url}/readyz", self._folder / "ca.crt"),
                 address=self.url,
-                essential=True,
             )
         )
         await supervisor.wait_ready([_API_SERVER], _PATIENCE)

@@ -35,10 +35,7 @@ class ProcessFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run. ``environment`` is added to the supervisor's own; ``ready`` says when it serves.
-
-    An ``essential`` one that ends after it was ready is not started again: what it held is lost.
-    """
+    """What to run. ``environment`` is added to the supervisor's own; ``ready`` says when it serves."""
 
     name: str
     command: tuple[str, ...]
@@ -48,7 +45,6 @@ class Program:
     #: Where it serves snapshots, if it does.
     debug_address: str = ""
     stop_after: float = 10.0
-    essential: bool = False
 
 
 class State(enum.StrEnum):
@@ -57,7 +53,6 @@ class State(enum.StrEnum):
     STARTING = "starting"
     READY = "ready"
     CRASHED = "crashed"
-    LOST = "lost"
     STOPPED = "stopped"
 
 
@@ -93,8 +88,6 @@ class Supervisor:
         death_signal: signal.Signals = signal.SIGKILL,
     ) -> None:
         self.children: dict[str, Child] = {}
-        #: Set when an essential child has ended.
-        self.lost = asyncio.Event()
         self._log_directory = log_directory
         self._on_change = on_change
         self._on_line = on_line
@@ -167,10 +160,6 @@ class Supervisor:
             await self._run_once(child)
             if child.stopping.is_set():
                 break
-            if child.program.essential and child.state is State.READY:
-                self._become(child, State.LOST)
-                self.lost.set()
-                return
             child.restarts += 1
             self._become(child, State.CRASHED)
             if time.monotonic() - began > _HEALTHY_AFTER:

@@ -173,16 +173,6 @@ async def test_a_probe_of_nobody_is_no_answer() -> None:
     assert await http_status(f"http://127.0.0.1:{free_ports(1)[0]}/readyz") == 0
 
 
-async def test_what_cannot_be_replaced_is_not_started_again(tmp_path: Path) -> None:
-    async with Supervisor(tmp_path) as supervisor:
-        child = supervisor.start(a_program("store", RUNS_ON, essential=True))
-        await supervisor.wait_ready(["store"], 20)
-        assert child.identity
-        child.identity.signal(signal.SIGKILL)
-        await asyncio.wait_for(supervisor.lost.wait(), 20)
-        assert (child.state, child.restarts) == (State.LOST, 0)
-
-
 async def test_each_line_can_be_had_as_it_comes(tmp_path: Path) -> None:
     lines: list[tuple[str, bytes]] = []
     async with Supervisor(

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 from kai.local.apiserver import files
+from kai.local.apiserver.journal import JournalError
 from kai.local.apiserver.server import ApiServer
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m kai.local.apiserver", description="An in-memory Kubernetes API server."
+        prog="python -m kai.local.apiserver", description="A Kubernetes API server for one machine."
     )
     parser.add_argument(
         "--listen",
@@ -23,7 +24,10 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         help="address to serve on; port 0 takes a free one",
     )
     parser.add_argument(
-        "--dir", type=Path, required=True, help="folder for ca.crt, certificates and kubeconfig"
+        "--dir",
+        type=Path,
+        required=True,
+        help="folder for the cluster's objects, certificates and kubeconfig; a server started again goes on",
     )
     parser.add_argument("--context", default="kai-local", help="name of the context in the kubeconfig")
     parser.add_argument(
@@ -56,6 +60,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         rbac=arguments.authorization == "rbac",
         window=arguments.watch_window,
         context=arguments.context,
+        folder=arguments.dir,
     )
     async with server:
         gc.freeze()
@@ -83,6 +88,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve(arguments))
+    except (JournalError, ValueError) as error:
+        print(f"--dir {arguments.dir}: {error}", file=sys.stderr)  # noqa: T201
+        return 1
     except OSError as error:
         print(f"--listen {arguments.listen}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1

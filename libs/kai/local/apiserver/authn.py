@@ -1,8 +1,11 @@
 """Who asks: client certificates and bearer tokens."""
 
-import secrets
+import base64
+import hashlib
+import hmac
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
 from kai.local.apiserver.errors import unauthorized
@@ -10,6 +13,7 @@ from kai.local.apiserver.requests import User
 
 ADMIN: Final = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
+_PREFIX: Final = "kai-local."
 
 
 def service_account(namespace: str, name: str, uid: str = "") -> User:
@@ -19,21 +23,26 @@ def service_account(namespace: str, name: str, uid: str = "") -> User:
 
 
 class Authenticator:
-    """Knows the tokens that it gave out, and reads the certificates that the authority signed."""
+    """Signs tokens that say whose they are, and reads the certificates that the authority signed."""
 
-    def __init__(self, admin_token: str | None = None) -> None:
-        self.admin_token = admin_token or secrets.token_urlsafe(32)
-        self._tokens: dict[str, User] = {self.admin_token: ADMIN}
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.admin_token = self.issue(ADMIN)
 
     def issue(self, user: User) -> str:
-        """A new token for this user."""
-        token = f"kai-local.{secrets.token_urlsafe(24)}"
-        self._tokens[token] = user
-        return token
+        """The token of this user."""
+        claims = base64.urlsafe_b64encode(msgspec.json.encode(user)).decode().rstrip("=")
+        return f"{_PREFIX}{claims}.{self._signature(claims)}"
 
     def user_of_token(self, token: str) -> User | None:
         """Whose token it is, or None."""
-        return self._tokens.get(token)
+        claims, _, signature = token.removeprefix(_PREFIX).partition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(claims).encode()):
+            return None
+        return msgspec.json.decode(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)), type=User)
+
+    def _signature(self, claims: str) -> str:
+        return hmac.new(self._key, claims.encode(), hashlib.sha256).hexdigest()
 
     def user_of(self, http: web.BaseRequest) -> User:
         """The user behind a request, anonymous without credentials.

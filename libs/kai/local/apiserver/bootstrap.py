@@ -15,9 +15,15 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def create_base_objects(store: Store, clock: Clock) -> None:
-    """Namespaces with their default service accounts, priority classes and the administrator's role."""
+    """Namespaces with their default service accounts, priority classes and the administrator's role.
+
+    What is there already stays as it is.
+    """
 
     def put(key: tuple[str, str], obj: Obj) -> None:
+        metadata = obj["metadata"]
+        if store.collection(key).get(metadata.get("namespace", ""), metadata["name"]) is not None:
+            return
         obj["metadata"] = {**obj["metadata"], "uid": str(uuid.uuid4()), "creationTimestamp": clock.stamp()}
         defaults.apply(key[0], obj["kind"], obj)
         store.collection(key).put(obj)

@@ -140,7 +140,7 @@ class Faults:
 
     def compact(self) -> None:
         """Forget past changes: watches from an older version, and pages begun, get 410."""
-        for collection in self._store.collections():
+        for collection in self._store.collections().values():
             collection.compact()
         self._forget_pages()
 

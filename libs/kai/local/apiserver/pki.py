@@ -4,6 +4,7 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -50,11 +51,26 @@ def _builder(
 
 
 class Authority:
-    """Signs certificates; lives as long as the process."""
+    """Signs certificates."""
 
-    def __init__(self, name: str = "kai-local-ca") -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._subject = _name(name)
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        key = serialization.load_pem_private_key(pair.key, password=None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey), "the kind that we make"
+        self._key = key
+        self._subject = x509.load_pem_x509_certificate(pair.certificate).subject
+        self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+
+    @property
+    def certificate(self) -> bytes:
+        """What others need to trust it."""
+        return self.pair.certificate
+
+    @classmethod
+    def new(cls, name: str = "kai-local-ca") -> Self:
+        """One with a key of its own."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = _name(name)
         usage = x509.KeyUsage(
             digital_signature=True,
             key_cert_sign=True,
@@ -67,13 +83,12 @@ class Authority:
             decipher_only=False,
         )
         certificate = (
-            _builder(self._subject, self._subject, self._key.public_key())
+            _builder(subject, subject, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(usage, critical=True)
-            .sign(self._key, hashes.SHA256())
+            .sign(key, hashes.SHA256())
         )
-        self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        self.certificate = _pem(certificate, self._key).certificate
+        return cls(_pem(certificate, key))
 
     def server(self, names: Iterable[str]) -> Pair:
         """A server certificate for these host names and addresses."""

@@ -17,16 +17,18 @@ from aiohttp.web_protocol import RequestHandler
 
 from kai.local.apiserver import builtins, crds, files, reviews, routes
 from kai.local.apiserver.admission import Admission
-from kai.local.apiserver.authn import ADMIN, Authenticator
+from kai.local.apiserver.authn import Authenticator
 from kai.local.apiserver.authz import Action, Authorizer
 from kai.local.apiserver.bodies import answer, read_bytes, read_object, refusal
 from kai.local.apiserver.bootstrap import create_base_objects
 from kai.local.apiserver.catalogue import Catalogue
 from kai.local.apiserver.clock import Clock
+from kai.local.apiserver.credentials import Credentials
 from kai.local.apiserver.discovery import AGGREGATED, VERSION, Discovery
 from kai.local.apiserver.errors import ApiFailure, no_such_path
 from kai.local.apiserver.faults import FAULTS_PATH, REQUESTS_PATH, Dropped, Faults, RequestCounts
 from kai.local.apiserver.garbage import GarbageCollector
+from kai.local.apiserver.journal import Journal
 from kai.local.apiserver.openapi import V2_DOCUMENT, V2_MEDIA_TYPE, OpenApi
 from kai.local.apiserver.pki import Authority, Pair
 from kai.local.apiserver.reads import Reader, flag
@@ -57,8 +59,9 @@ class ApiServer:
     """An API server in this process.
 
     ``async with ApiServer() as server:`` serves on a free port of loopback until the block ends;
-    ``server.url`` and ``server.kubeconfig()`` say how to reach it. Raises OSError when the address cannot be
-    bound.
+    ``server.url`` and ``server.kubeconfig()`` say how to reach it. With a ``folder`` it keeps there what it
+    holds, and a server that is started on it again, whatever became of the first, goes on. Raises OSError
+    when the address cannot be bound, ValueError and JournalError when the folder holds something damaged.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class ApiServer:
         window: int = 4096,
         clock: Clock | None = None,
         context: str = "kai-local",
+        folder: Path | None = None,
     ) -> None:
         self._host, self._port = host, port
         self._context = context
@@ -79,8 +83,11 @@ class ApiServer:
         self.catalogue = Catalogue()
         builtins.install(self.catalogue)
         self.hubs = Hubs(self.store)
-        self.authority = Authority()
-        self.authenticator = Authenticator()
+        credentials = Credentials.of(folder / "credentials.json") if folder else Credentials.new()
+        self._journal = Journal(folder / "journal", self.store) if folder else None
+        self.authority = Authority(credentials.authority)
+        self.admin: Pair = credentials.admin
+        self.authenticator = Authenticator(credentials.token_key)
         self.authorizer = Authorizer(self.store, rbac=rbac)
         self.webhooks = Dispatcher(self.store)
         self.registry = Registry(self.store, Admission(self.store), self.webhooks, self.clock)
@@ -97,7 +104,6 @@ class ApiServer:
         self._server_pair = self.authority.server(
             ["127.0.0.1", "localhost", "kubernetes.default.svc", *names]
         )
-        self.admin: Pair = self.authority.client(ADMIN.name, [ADMIN.groups[0]])
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._serve_definitions()
@@ -118,6 +124,8 @@ class ApiServer:
     # --- life cycle ---------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        if self._journal is not None:
+            self._journal.restore()
         create_base_objects(self.store, self.clock)
         server = web.Server(
             self._handle,
@@ -146,6 +154,8 @@ class ApiServer:
         assert self._runner is not None, "entered before it is left"
         await self._runner.cleanup()
         await self.webhooks.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def _ssl_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

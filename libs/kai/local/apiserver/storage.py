@@ -209,10 +209,13 @@ class Store:
                 listener(key, found)
         return found
 
-    def drop(self, key: tuple[str, str]) -> None:
-        """Forget a whole resource."""
-        self._collections.pop(key, None)
+    def begin_at(self, version: int) -> None:
+        """Start after this version instead; nothing may be stored yet."""
+        self.first = self.version = version
+        for collection in self._collections.values():
+            assert not collection.count, "the store is empty"
+            collection.floor = version
 
-    def collections(self) -> list[Collection]:
-        """Every collection."""
-        return list(self._collections.values())
+    def collections(self) -> dict[tuple[str, str], Collection]:
+        """Every collection, by group and plural."""
+        return dict(self._collections)

@@ -35,7 +35,7 @@ def make(folder: Path, url: str) -> None:
     from kai.local.apiserver.files import kubeconfig, write_private
     from kai.local.apiserver.pki import Authority
 
-    authority = Authority("kai-real-ca")
+    authority = Authority.new("kai-real-ca")
     server = authority.server([urlsplit(url).hostname or "localhost", *_SERVER_NAMES])
     tokens = authority.client("service-accounts")
     admin = authority.client("kubernetes-admin", ["system:masters"])

@@ -47,7 +47,7 @@ class Hook:
 
 @pytest.fixture
 async def hook():
-    authority = Authority("hook-ca")
+    authority = Authority.new("hook-ca")
     pair = authority.server(["127.0.0.1", "hook.default.svc"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with files.as_paths(pair) as (certificate, key):
@@ -204,7 +204,7 @@ async def test_a_webhook_that_fails_is_ignored_or_not_as_it_says(api, hook, poli
     if trouble == "unreachable":
         webhook["clientConfig"]["url"] = "https://127.0.0.1:1/hook"
     if trouble == "wrong authority":
-        webhook["clientConfig"]["caBundle"] = base64.b64encode(Authority().certificate).decode()
+        webhook["clientConfig"]["caBundle"] = base64.b64encode(Authority.new().certificate).decode()
     await register(api, webhook)
     status, answer = await api.call("POST", PODS, a_pod())
     never.set()
