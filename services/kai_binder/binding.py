@@ -27,8 +27,6 @@ from kai_binder.work import BindPlugin, Work
 
 _ATTEMPTS: Final = 3
 _RETRY_SECONDS: Final = 0.5
-#: A condition is told once; the next failure of the same kind changes only its message.
-POD_BOUND: Final = "PodBound"
 
 _log = structlog.get_logger(__name__)
 
@@ -240,7 +238,7 @@ class PodBinder:
                     }
                 }
                 await self._client.patch(PODS, decision.pod.name, patch, namespace=decision.pod.namespace)
-            if any(c.type == POD_BOUND and c.status == "False" for c in pod.status.conditions or ()):
+            if any(c.type == names.POD_BOUND and c.status == "False" for c in pod.status.conditions or ()):
                 await self._set_condition(decision, "True", "Bound", "")
         except errors.KubeError as error:
             _log.info("pod bound, but not marked", pod=_key(decision), reason=str(error))
@@ -254,7 +252,7 @@ class PodBinder:
             _log.info("failure not written to pod", pod=_key(decision), reason=str(error))
 
     async def _set_condition(self, decision: BindDecision, status: str, reason: str, message: str) -> None:
-        condition = {"type": POD_BOUND, "status": status, "reason": reason, "message": message}
+        condition = {"type": names.POD_BOUND, "status": status, "reason": reason, "message": message}
         await self._client.patch(
             PODS,
             decision.pod.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,6 +14,7 @@ from kai.kube.errors import NotFound
 from kai.kube.resources import POD_GROUPS, PODS
 from kai.model import names
 from kai.model.objects import Pod, PodGroup
+from kai.wire.clients import SchedulerClient
 from kai.wire.errors import PeerUnavailable
 from kai.wire.session_codec import decode_shares
 from kai.wire.v1 import explain_pb2, session_pb2
@@ -21,7 +23,9 @@ from kai_cli.output import Column, Format, FormatOption, document, emit, fail, t
 from kai_cli.views import amounts
 
 app = typer.Typer(no_args_is_help=True, help="Say why a pod group or a pod does not run.")
-NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", help="Where it is.")]
+NamespaceOption = Annotated[
+    str, typer.Option("-n", "--namespace", help="Where it is; that of the context if left out.")
+]
 
 
 def _bare(name: str) -> str:
@@ -41,7 +45,7 @@ _ALIKE: Final = 3
 def pod_group(
     context: typer.Context,
     name: Name,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = "",
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Why a pod group is pending, and what would unblock it.
@@ -52,15 +56,16 @@ def pod_group(
 
     async def question() -> dict[str, Any]:
         async with target.cluster() as client:
+            where = namespace or client.namespace
             try:
                 async with target.scheduler(client) as scheduler:
-                    answer = await scheduler.explain_pod_group(namespace=namespace, name=name)
+                    answer = await scheduler.explain_pod_group(namespace=where, name=name)
             except PeerUnavailable as error:
                 typer.echo(f"kai: {error}; showing what the PodGroup says", err=True)
-                return await recorded(client, namespace, name)
+                return await recorded(client, where, name)
             if not answer.found:
-                raise fail(await missing(client, namespace, name))
-            return pod_group_document(namespace, name, answer)
+                raise fail(await missing(client, where, name))
+            return pod_group_document(where, name, answer)
 
     found = ask(question)
     if output is Format.TABLE:
@@ -73,7 +78,7 @@ def pod_group(
 def pod(
     context: typer.Context,
     name: Name,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = "",
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Why a pod is where it is, or what each node says against it.
@@ -84,26 +89,44 @@ def pod(
 
     async def question() -> dict[str, Any]:
         async with target.cluster() as client:
+            where = namespace or client.namespace
             try:
                 async with target.scheduler(client) as scheduler:
-                    answer = await scheduler.explain_pod(namespace=namespace, name=name)
-                    if not answer.found:
-                        raise fail(await missing_pod(client, namespace, name))
-                    found = pod_document(namespace, name, answer)
-                    if answer.status == _WAITING and answer.pod_group:
-                        where, _, group = answer.pod_group.partition("/")
-                        waits = await scheduler.explain_pod_group(namespace=where, name=group)
-                        found["podGroupMessage"] = waits.outcome.message
-                    return found
+                    return await explained_pod(client, scheduler, where, name)
             except PeerUnavailable as error:
                 typer.echo(f"kai: {error}; showing what the pod says", err=True)
-                return await recorded_pod(client, namespace, name)
+                return await recorded_pod(client, where, name)
 
     found = ask(question)
     if output is Format.TABLE:
         print_pod(found)
     else:
         document(found, output)
+
+
+async def explained_pod(
+    client: KubeClient, scheduler: SchedulerClient, namespace: str, name: str
+) -> dict[str, Any]:
+    """What the scheduler says of a pod, what its pod group waits for, and how its last bind failed."""
+    answer = await scheduler.explain_pod(namespace=namespace, name=name)
+    if not answer.found:
+        raise fail(await missing_pod(client, namespace, name))
+    found = pod_document(namespace, name, answer)
+    if answer.status == _WAITING and answer.pod_group:
+        where, _, group = answer.pod_group.partition("/")
+        waits = await scheduler.explain_pod_group(namespace=where, name=group)
+        found["podGroupMessage"] = waits.outcome.message
+    with suppress(NotFound):
+        pod = await client.get(PODS, name, namespace=namespace, type=Pod)
+        found["bindFailure"] = bind_failure(pod)
+    return found
+
+
+def bind_failure(pod: Pod) -> str:
+    """How the last attempt to bind a pod failed; empty if none did."""
+    conditions = pod.status.conditions or ()
+    failed = [c.message for c in conditions if (c.type, c.status) == (names.POD_BOUND, "False")]
+    return failed[-1] if failed and not pod.spec.node_name else ""
 
 
 # --- answers as documents ----------------------------------------------------------------------
@@ -194,6 +217,7 @@ async def recorded_pod(client: KubeClient, namespace: str, name: str) -> dict[st
         "status": pod.status.phase,
         "node": pod.spec.node_name,
         "message": told[-1] if told else "",
+        "bindFailure": bind_failure(pod),
         "nodes": [],
     }
 
@@ -277,6 +301,8 @@ def print_pod(found: dict[str, Any]) -> None:
         emit(f"in pod group {found['podGroup']}" + (f", which waits: {reason}" if reason else ""))
     if found["message"]:
         emit(found["message"])
+    if found.get("bindFailure"):
+        emit(f"the last bind failed: {found['bindFailure']}")
     if found["nodes"]:
         rows = [
             (one["node"], "yes" if one["fits"] else "no", one["filter"], one["reason"])

@@ -116,6 +116,12 @@ class KubeClient:
         """URL of the API server, without a slash at the end."""
         return self._exchange.transport.server
 
+    @property
+    def namespace(self) -> str:
+        """The namespace that the kubeconfig's context names."""
+        namespace: str = self._exchange.transport.namespace
+        return namespace
+
     async def __aenter__(self) -> Self:
         await self._exchange.transport.open()
         try:

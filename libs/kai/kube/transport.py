@@ -29,6 +29,7 @@ from kai.kube.package import (
 from kai.kube.package import config as kube_config
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
+_DEFAULT_NAMESPACE = "default"
 #: Everything that the loader of the ``kubernetes`` package raises on a broken file.
 _LOADER_ERRORS = (
     kube_config.ConfigException,
@@ -83,6 +84,8 @@ class Transport:
         #: Rises with each reload of the credentials.
         self.generation = 0
         self.server = ""
+        #: That of the context, as kubectl takes it where none is given.
+        self.namespace = _DEFAULT_NAMESPACE
         self._server_name: str | None = None
         self._proxy: str | None = None
 
@@ -96,7 +99,7 @@ class Transport:
 
     async def _load(self) -> bool:
         """Load everything, and connect anew if need be; whether anything is different now."""
-        fresh = await load_configuration(self._kubeconfig, self._context)
+        fresh, self.namespace = await load_configuration(self._kubeconfig, self._context)
         try:
             # Nothing waits from here to the end, so no other client can take the files away.
             connection = _connection(fresh)
@@ -177,9 +180,10 @@ class Transport:
         )
 
 
-async def load_configuration(kubeconfig: str | None, context: str | None) -> Configuration:
+async def load_configuration(kubeconfig: str | None, context: str | None) -> tuple[Configuration, str]:
     """The configuration named, or that of ``KUBECONFIG``, of ``~/.kube/config``, or of our pod.
 
+    With it the namespace of its context.
     In a pod without a kubeconfig the service account is used.
 
     Raises:
@@ -193,12 +197,12 @@ async def load_configuration(kubeconfig: str | None, context: str | None) -> Con
             kube_config.load_incluster_config(client_configuration=configuration)
         except kube_config.ConfigException as error:
             raise KubeConfigError(f"service account of this pod cannot be used: {error}") from error
-        return configuration
-    await _load_file(paths or _DEFAULT_KUBECONFIG, context, configuration)
-    return configuration
+        return configuration, _DEFAULT_NAMESPACE
+    return configuration, await _load_file(paths or _DEFAULT_KUBECONFIG, context, configuration)
 
 
-async def _load_file(paths: str, context: str | None, configuration: Configuration) -> None:
+async def _load_file(paths: str, context: str | None, configuration: Configuration) -> str:
+    """Load a file, or several; the namespace of the context."""
     if not _some_file_exists(paths):
         raise KubeConfigError(
             f"kubeconfig {paths} does not exist; give one with --kubeconfig or KUBECONFIG, or run in a pod"
@@ -214,6 +218,7 @@ async def _load_file(paths: str, context: str | None, configuration: Configurati
     plugin = loader._user is not None and "exec" in loader._user
     if plugin and not configuration.api_key and not configuration.cert_file:
         raise KubeConfigError(f"kubeconfig {paths}: its exec plugin gave no credentials; run it by hand")
+    return str(loader.current_context["context"].get("namespace") or _DEFAULT_NAMESPACE)
 
 
 def _some_file_exists(paths: str) -> bool:

@@ -98,3 +98,6 @@ RESERVATION_CLAIM_PREFIX: Final = "claim.kai.scheduler/"
 """On reservation pods, with a pod's uid added: ``<Unix seconds> <namespace>/<name>``, until when."""
 RESERVED_BY: Final = "kai.scheduler/reserved-by"
 """On reservation pods: the binder that made it, which is the first to look after it."""
+
+POD_BOUND: Final = "PodBound"
+"""Condition of a pod: false after a bind that failed, with the reason, until it is bound."""

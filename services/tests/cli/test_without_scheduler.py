@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kai.kube.client import KubeClient
-from kai.kube.resources import POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -23,6 +23,7 @@ A_POD = {
     "metadata": {"name": "p", "annotations": {"pod-group-name": "g"}},
     "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
 }
+UNBOUND = {"type": "PodBound", "status": "False", "reason": "BindingError", "message": "no such volume"}
 WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
 
 
@@ -51,8 +52,11 @@ async def fill(path: Path) -> None:
         group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "q"}}
         await client.create(POD_GROUPS, group, namespace="default")
         await client.create(PODS, A_POD, namespace="default")
-        status = {"status": {"conditions": [WHY]}}
-        await client.patch(PODS, "p", status, namespace="default", subresource="status")
+        await client.create(NAMESPACES, {"metadata": {"name": "team"}})
+        await client.create(PODS, A_POD, namespace="team")
+        for namespace, conditions in (("default", [WHY]), ("team", [UNBOUND])):
+            status = {"status": {"conditions": conditions}}
+            await client.patch(PODS, "p", status, namespace=namespace, subresource="status")
 
 
 def kai(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -89,6 +93,19 @@ def test_a_pod_is_explained_by_what_it_records(kubeconfig: Path, name: str) -> N
     assert done.returncode == 0, done.stderr
     assert "showing what the pod says" in done.stderr
     assert done.stdout == "default/p: Pending\nin pod group default/g\nno node has 9 GPUs\n"
+
+
+def test_a_bind_that_failed_is_told_and_the_namespace_is_that_of_the_context(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = "team"
+    own = tmp_path / "own"
+    own.write_text(yaml.safe_dump(config))
+    done = kai(own, "explain", "pod", "p")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "team/p: Pending"
+    assert done.stdout.splitlines()[-1] == "the last bind failed: no such volume"
 
 
 def test_all_namespaces_are_what_is_shown_without_one(kubeconfig: Path) -> None:
