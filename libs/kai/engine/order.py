@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from kai.engine.fairness.order import NO_RESOURCES, QueueOrder
 from kai.engine.fairness.queues import Triple
+from kai.engine.foresight import foresee
 from kai.engine.tree import tasks_to_allocate
 from kai.snapshot.rows import Job, Queue, Task
 
 JobKey: TypeAlias = tuple[int, int, float, str, str]
+Key: TypeAlias = tuple[float, ...]
+_ONLY: Final[Key] = ()
+#: So many jobs are worth a look ahead; the part of them taken step by step after one that was in vain.
+_MANY: Final = 16
+_CAUTION: Final = 4
+Head = TypeVar("Head")
 Head_co = TypeVar("Head_co", covariant=True)
 
 
@@ -64,50 +70,61 @@ class Leaf(Protocol[Head_co]):
         """Take the next job."""
 
 
-class _Node(Generic[Head_co]):
-    __slots__ = ("children", "entry", "heap", "leaf", "parent", "queue")
+class QueueNode(Generic[Head]):
+    """A queue of the tree; nobody above refers to it but by name, so that no circles are left behind."""
 
-    def __init__(self, queue: Queue | None, parent: _Node[Head_co] | None) -> None:
+    __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "queue")
+
+    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None) -> None:
         #: None at the root only.
         self.queue: Any = queue
         self.parent = parent
+        self.depth: int = parent.depth + 1 if parent is not None else 0
         #: How many; an only child needs no key.
         self.children = 0
-        self.heap: list[tuple[tuple[float, ...], int, _Node[Head_co]]] = []
-        self.entry: tuple[tuple[float, ...], int, _Node[Head_co]] | None = None
-        self.leaf: Leaf[Head_co] | None = None
+        #: Keys of children with something to offer, and some that are out of date.
+        self.heap: list[tuple[Key, str]] = []
+        #: The key that counts, None while there is nothing to offer.
+        self.key: Key | None = None
+        #: What :attr:`key` was computed from, for whom it helps.
+        self.known: tuple[Any, ...] | None = None
+        self.leaf: Leaf[Head] | None = None
 
 
-class QueueTree(Generic[Head_co]):
-    """Takes the next job of the best leaf, level by level from the top."""
+class QueueTree(Generic[Head]):
+    """Takes the next job of the best leaf, level by level from the top; a subclass knows the keys."""
 
-    def __init__(self, key: Callable[[Queue, Queue, Any], tuple[float, ...]]) -> None:
-        """``key(queue, leaf, head)``, smallest first; ``leaf`` holds the best job below ``queue``."""
-        self._key = key
-        self._root: _Node[Head_co] = _Node(None, None)
-        self._nodes: dict[str, _Node[Head_co]] = {}
-        self._counter = count()
-        self._stale: dict[str, _Node[Head_co]] = {}
+    def __init__(self) -> None:
+        self._root: QueueNode[Head] = QueueNode(None, None)
+        self._nodes: dict[str, QueueNode[Head]] = {}
+        #: Queues whose key may have changed, by depth.
+        self._stale: list[dict[str, QueueNode[Head]]] = [{}]
 
-    def add(self, queue: Queue, leaf: Leaf[Head_co]) -> None:
+    def queue_key(self, node: QueueNode[Head], head: Head) -> Key:
+        """The key of a queue, smallest first; ``head`` is the best job below it."""
+        raise NotImplementedError
+
+    def add(self, queue: Queue, leaf: Leaf[Head]) -> None:
         """Hang a leaf queue into the tree."""
         parent = self._root
         for each in reversed(queue.path):
             node = self._nodes.get(each.name)
             if node is None:
-                node = self._nodes[each.name] = _Node(each, parent)
+                node = self._nodes[each.name] = QueueNode(each, parent)
                 parent.children += 1
+                if node.depth == len(self._stale):
+                    self._stale.append({})
             parent = node
         parent.leaf = leaf
-        self._stale[queue.name] = parent
+        self._stale[parent.depth][queue.name] = parent
 
     def touch(self, queue: Queue) -> None:
         """What a queue holds or has to offer changed."""
         node = self._nodes.get(queue.name)
         if node is not None:
-            self._stale[queue.name] = node
+            self._stale[node.depth][queue.name] = node
 
-    def pop(self) -> tuple[Queue, Head_co] | None:
+    def take(self) -> tuple[Queue, Head] | None:
         """The next job and its queue; None if there is no more."""
         self._refresh()
         node = self._root
@@ -117,42 +134,43 @@ class QueueTree(Generic[Head_co]):
                 return None
             node = best
         queue: Queue = node.queue
-        self._stale[queue.name] = node
+        self._stale[node.depth][queue.name] = node
         return queue, node.leaf.pop()
 
     def _refresh(self) -> None:
-        stale = self._stale
-        while stale:
-            node: _Node[Head_co] | None = stale.popitem()[1]
-            while node is not None and node.parent is not None:
-                self._rekey(node, node.parent)
-                node = node.parent
+        """Give keys anew from the bottom up."""
+        levels = self._stale
+        for depth in range(len(levels) - 1, 0, -1):
+            stale = levels[depth]
+            above = levels[depth - 1]
+            for name, node in stale.items():
+                parent = node.parent
+                assert parent is not None
+                self._rekey(name, node, parent)
+                if depth > 1:
+                    above[parent.queue.name] = parent
+            stale.clear()
 
-    def _rekey(self, node: _Node[Head_co], parent: _Node[Head_co]) -> None:
-        below: _Node[Head_co] | None = node
+    def _rekey(self, name: str, node: QueueNode[Head], parent: QueueNode[Head]) -> None:
+        below: QueueNode[Head] | None = node
         while below is not None and below.leaf is None:
             below = self._best(below)
         head = below.leaf.head() if below is not None and below.leaf is not None else None
         if head is None:
-            node.entry = None
+            node.key = None
             return
-        assert below is not None
-        if parent.children == 1:
-            key: tuple[float, ...] = ()
-        else:
-            key = self._key(node.queue, below.queue, head)
-        entry = node.entry
-        if entry is None or entry[0] != key:
-            node.entry = entry = (key, next(self._counter), node)
-            heapq.heappush(parent.heap, entry)
+        key = _ONLY if parent.children == 1 else self.queue_key(node, head)
+        if key != node.key:
+            node.key = key
+            heapq.heappush(parent.heap, (key, name))
 
-    @staticmethod
-    def _best(node: _Node[Head_co]) -> _Node[Head_co] | None:
+    def _best(self, node: QueueNode[Head]) -> QueueNode[Head] | None:
         heap = node.heap
         while heap:
-            entry = heap[0]
-            if entry[2].entry is entry:
-                return entry[2]
+            key, name = heap[0]
+            child = self._nodes[name]
+            if child.key is key:
+                return child
             heapq.heappop(heap)
         return None
 
@@ -160,28 +178,43 @@ class QueueTree(Generic[Head_co]):
 class JobHeap:
     """A leaf: jobs best first, by a key taken when they are pushed."""
 
-    __slots__ = ("_heap", "_key")
+    __slots__ = ("_again", "_key", "_next", "_sorted")
 
     def __init__(self, jobs: Iterable[Job], key: Callable[[Job], JobKey], depth: int | None) -> None:
         self._key = key
-        self._heap = sorted((key(job), job.key, job) for job in jobs)
+        self._sorted = sorted((key(job), job.key, job) for job in jobs)
         if depth is not None:
-            del self._heap[depth:]
+            del self._sorted[depth:]
+        self._next = 0
+        #: Those that were pushed later.
+        self._again: list[tuple[JobKey, str, Job]] = []
 
     def head(self) -> Job | None:
         """The best job."""
-        return self._heap[0][2] if self._heap else None
+        if self._next == len(self._sorted):
+            return self._again[0][2] if self._again else None
+        best = self._sorted[self._next]
+        return self._again[0][2] if self._again and self._again[0] < best else best[2]
 
     def pop(self) -> Job:
         """Take the best job."""
-        return heapq.heappop(self._heap)[2]
+        again = self._again
+        if again and (self._next == len(self._sorted) or again[0] < self._sorted[self._next]):
+            return heapq.heappop(again)[2]
+        self._next += 1
+        return self._sorted[self._next - 1][2]
 
     def push(self, job: Job) -> None:
         """Let a job compete (again)."""
-        heapq.heappush(self._heap, (self._key(job), job.key, job))
+        heapq.heappush(self._again, (self._key(job), job.key, job))
+
+    def rest(self) -> list[Job]:
+        """All jobs, best first."""
+        left = self._sorted[self._next :]
+        return [job for _, _, job in (heapq.merge(left, sorted(self._again)) if self._again else left)]
 
 
-class PendingJobs:
+class PendingJobs(QueueTree[Job]):
     """Jobs that want resources, in the order of their queues and among themselves."""
 
     def __init__(
@@ -194,13 +227,11 @@ class PendingJobs:
         depth: int | None = None,
         simulation: bool = False,
     ) -> None:
+        super().__init__()
         self._order = queue_order
         self._gpu_memory = gpu_memory
-        self._job_key = key
         self._simulation = simulation
-        self._tree: QueueTree[Job] = QueueTree(self._key)
         self._leaves: dict[str, JobHeap] = {}
-        self._keys: dict[str, tuple[int, Triple, tuple[float, ...]]] = {}
         by_queue: dict[str, list[Job]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue.name, []).append(job)
@@ -210,32 +241,84 @@ class PendingJobs:
                 continue
             leaf = JobHeap(members, key, depth)
             self._leaves[queue.name] = leaf
-            self._tree.add(queue, leaf)
+            self.add(queue, leaf)
 
-    def _key(self, queue: Queue, leaf: Queue, job: Job) -> tuple[float, ...]:
-        del leaf
-        tasks = tasks_to_allocate(job, simulation=self._simulation)
-        asked = request_of(tasks, self._gpu_memory)
-        known = self._keys.get(queue.name)
+    def queue_key(self, node: QueueNode[Job], head: Job) -> Key:
+        """The key of a queue with its next job's next chunk."""
+        queue: Queue = node.queue
+        asked = request_of(tasks_to_allocate(head, simulation=self._simulation), self._gpu_memory)
+        known = node.known
         if known is not None and known[0] == queue.version and known[1] == asked:
-            return known[2]
+            return known[2]  # type: ignore[no-any-return]
         key = self._order.key(queue.row, job=asked)
-        self._keys[queue.name] = (queue.version, asked, key)
+        node.known = (queue.version, asked, key)
         return key
 
     def pop(self) -> Job | None:
         """The next job; its queue is ordered anew afterwards."""
-        found = self._tree.pop()
+        found = self.take()
         return None if found is None else found[1]
 
     def push(self, job: Job) -> None:
         """Let a job compete again."""
         self._leaves[job.queue.name].push(job)
-        self._tree.touch(job.queue)
-
-    def touch(self, queue: Queue) -> None:
-        """What a queue holds changed."""
-        self._tree.touch(queue)
+        self.touch(job.queue)
 
 
-__all__ = ["NO_RESOURCES", "JobHeap", "JobKey", "PendingJobs", "QueueTree", "job_key", "request_of"]
+class ForeseenJobs(PendingJobs):
+    """The same jobs in the same order, for somebody who serves them one after the other and mostly succeeds.
+
+    As long as each gets all that it wants, the order is the one foreseen. After a refusal jobs are taken step
+    by step, at least a part of those that are left, before the next look ahead.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._ahead: list[Job] = []
+        self._last: Job | None = None
+        #: The keys of queues are those from before jobs were taken as foreseen.
+        self._behind = False
+        self._steps = 0
+        self._left = sum(len(leaf.rest()) for leaf in self._leaves.values())
+
+    def pop(self) -> Job | None:
+        """The next job; the one before it was either placed as a whole, or is refused."""
+        last = self._last
+        if last is not None and last.pending:
+            self._ahead.clear()
+            self._steps = max(self._steps, self._left // _CAUTION)
+        elif not self._ahead and self._left >= _MANY and self._steps <= 0:
+            leaves = [(self._nodes[name].queue, leaf.rest()) for name, leaf in self._leaves.items()]
+            self._ahead = foresee(leaves, self._order, gpu_memory=self._gpu_memory)[::-1]
+        self._left -= 1
+        if self._ahead:
+            job: Job | None = self._ahead.pop()
+            assert job is not None
+            self._leaves[job.queue.name].pop()
+            self._behind = True
+        else:
+            if self._behind:
+                for name in self._leaves:
+                    self.touch(self._nodes[name].queue)
+                self._behind = False
+            self._steps -= 1
+            job = super().pop()
+        self._last = job
+        return job
+
+    def push(self, job: Job) -> None:
+        """Let a job compete again."""
+        super().push(job)
+        self._left += 1
+
+
+__all__ = [
+    "NO_RESOURCES",
+    "ForeseenJobs",
+    "JobHeap",
+    "JobKey",
+    "PendingJobs",
+    "QueueTree",
+    "job_key",
+    "request_of",
+]

@@ -113,18 +113,16 @@ def _missing(job: Job) -> str:
 def _annotations(job: Job) -> dict[str, str | None]:
     """What has to change on the pod group so that it says what is known here."""
     told = job.facts.annotations
-    known = {
-        names.STALE_TIMESTAMP: job.stale_since,
-        names.LAST_START_TIMESTAMP: job.last_start,
-        names.LAST_EVICTION_TIMESTAMP: job.last_eviction,
-    }
     patch: dict[str, str | None] = {}
-    for key, moment in known.items():
-        written = told.get(key)
+    for key, moment in (
+        (names.STALE_TIMESTAMP, job.stale_since),
+        (names.LAST_START_TIMESTAMP, job.last_start),
+        (names.LAST_EVICTION_TIMESTAMP, job.last_eviction),
+    ):
         if not moment:
-            if written is not None:
+            if key in told:
                 patch[key] = None
-        elif int(seconds(written)) != int(moment):
+        elif int(seconds(told.get(key))) != int(moment):
             patch[key] = rfc3339(moment)
     return patch
 

@@ -20,7 +20,7 @@ from kai.engine.fairness.reclaim import ReclaimRules
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView, ScoreOptions
 from kai.engine.minruntime import MinRuntime
-from kai.engine.order import JobKey, PendingJobs, job_key, request_of
+from kai.engine.order import ForeseenJobs, JobKey, PendingJobs, job_key, request_of
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
 from kai.engine.placement.registry import build_plugins, build_topology
@@ -259,6 +259,12 @@ class Session:
             simulation=simulation,
         )
 
+    def foreseen_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
+        """The same, where most jobs are expected to get what they want."""
+        return ForeseenJobs(
+            jobs, self.queue_order, self.job_key, gpu_memory=self.state.min_gpu_memory, depth=depth
+        )
+
     def allocatable_jobs(self) -> list[Job]:
         """Jobs with pending tasks, enough pods, a queue and a sound tree."""
         return [
@@ -335,7 +341,7 @@ class Session:
 
     def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk may not be placed, whatever the nodes say."""
-        if not self.proportion:
+        if not self.proportion or (job.preemptible and not job.queue.limited):
             return None
         return capacity.over_capacity(job, tasks, self.state.max_gpu_memory)
 

@@ -363,3 +363,19 @@ def test_of_two_devices_for_a_pod_one_may_be_reserved_already() -> None:
     [bind] = Engine().run(state, NOW).binds
     assert "left" in bind.gpu_groups
     assert len(set(bind.gpu_groups)) == 2
+
+
+def test_consolidation_moves_nobody_for_a_job_that_fits_as_it_is() -> None:
+    """A running pod on a fuller node stays where it is, though the job could be packed there instead."""
+    state = _state(
+        [
+            (Kind.NODE, a_node("a", gpus=2)),
+            (Kind.NODE, a_node("b", gpus=4)),
+            *_job("runs", gpus=1, nodes=("a",)),
+            *_job("wants", gpus=1, created=1),
+        ]
+    )
+    result = Engine(SchedulerConfig(actions=("consolidation",))).run(state, NOW)
+    assert [(each.pod.name, each.node) for each in result.nominations] == [("wants-0", "a")]
+    assert not result.evictions
+    state.check()

@@ -323,6 +323,22 @@ def _without_bounds(objects: Objects) -> CycleResult:
 
 
 @fuzz
+def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
+    """Looking ahead at every step decides as never looking ahead."""
+    from unittest import mock
+
+    from kai.engine import order
+
+    objects = a_world(world)
+    with mock.patch.multiple(order, _MANY=1, _CAUTION=1_000):
+        ahead = Engine().run(_state(objects), NOW)
+    with mock.patch.object(order, "_MANY", 1_000):
+        step_by_step = Engine().run(_state(objects), NOW)
+    for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
+        assert getattr(ahead, name) == getattr(step_by_step, name), name
+
+
+@fuzz
 def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     rng = random.Random(world)
     state = _state(a_world(world))

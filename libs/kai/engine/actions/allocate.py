@@ -17,12 +17,18 @@ def run(session: Session) -> None:
     """
     candidates = session.allocatable_jobs()
     promised = {job.key for job in session.promised_jobs() if _allocate(session, job)}
+    served = len(promised)
     if promised:
         candidates = [job for job in candidates if job.pending]
-    waiting = session.pending_jobs(candidates, depth=session.depth(ACTION))
+    waiting = session.foreseen_jobs(candidates, depth=session.depth(ACTION))
     while (job := waiting.pop()) is not None:
-        if _allocate(session, job) and job.pending:
+        if not _allocate(session, job):
+            continue
+        served += 1
+        if job.pending:
             waiting.push(job)
+    if served:
+        session.decisions.count("podgroups_scheduled_by_action", ACTION, by=served)
 
 
 def _allocate(session: Session, job: Job) -> bool:
@@ -37,7 +43,6 @@ def _allocate(session: Session, job: Job) -> bool:
         if waits:
             statement.convert_to_pipelined(job)
         session.commit(statement, action=ACTION)
-    session.decisions.count("podgroups_scheduled_by_action", ACTION)
     if fresh and not waits:
         job.last_start = session.now
     return True

@@ -32,6 +32,7 @@ def run(session: Session) -> None:
 
 class _Consolidation:
     action = ACTION
+    moves_only = True
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from kai.engine.allocation import allocate_job
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import never_fits
 from kai.engine.search.budget import ActionBudget
@@ -22,6 +23,8 @@ class Strategy(Protocol):
     """How one action chooses and judges victims."""
 
     action: str
+    #: Victims are only moved, so none are needed where a job fits as it is.
+    moves_only: bool
 
     def representatives(self, job: Job) -> Representatives:
         """Failures that a job is compared with."""
@@ -70,7 +73,10 @@ def _search(
     tasks = tasks_to_allocate(job, simulation=True)
     if strategy.gate(job, tasks) is not None:
         return []
-    source = None if never_fits(session, job, tasks) else strategy.victims(job, tasks)
+    impossible = never_fits(session, job, tasks)
+    if strategy.moves_only and not impossible and _fits_as_it_is(session, strategy, job, tasks):
+        return []
+    source = None if impossible else strategy.victims(job, tasks)
     if source is None:
         representatives.failed(job)
         return []
@@ -93,6 +99,21 @@ def _search(
     if strategy.action == "preempt":
         count("total_preemption_attempts")
     return list(victims.values())
+
+
+def _fits_as_it_is(session: Session, strategy: Strategy, job: Job, tasks: list[Task]) -> bool:
+    """Let a job wait for what is free or being released, if that is enough: then nobody has to move."""
+    statement, used = session.statement(), job.active_used
+    if (
+        allocate_job(session, statement, job, simulation=True, tasks=tasks)
+        and job.gang_satisfied
+        and job.active_used > used
+    ):
+        session.commit(statement, action=strategy.action)
+        session.decisions.count("podgroups_scheduled_by_action", strategy.action)
+        return True
+    statement.rollback()
+    return False
 
 
 def delayed(session: Session, job: Job) -> bool:

@@ -24,6 +24,7 @@ def run(session: Session) -> None:
 
 class _Preempt:
     action = ACTION
+    moves_only = False
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -29,6 +29,7 @@ def run(session: Session) -> None:
 
 class _Reclaim:
     action = ACTION
+    moves_only = False
 
     def __init__(self, session: Session) -> None:
         self.session = session

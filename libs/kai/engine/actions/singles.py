@@ -22,10 +22,17 @@ def place(session: Session, job: Job) -> bool:
         return False
     (task,) = tasks
     cls = task.cls
-    if cls.shared or task.nominated or session.concerned(cls):
+    if (
+        cls.shared
+        or task.nominated
+        or session.concerned(cls)
+        or session.over_capacity(job, tasks) is not None
+    ):
         return False
-    row = session.view(cls).best()
-    if row < 0 or not session.fits_now(cls, row) or session.over_capacity(job, tasks) is not None:
+    view = session.view(cls)
+    row = view.seat()
+    if row < 0:
         return False
     session.bind(task, session.nodes.nodes[row])
+    view.took_seat()
     return True

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kai.engine.fairness.queues import TOLERANCE, Floats, QueueColumns, QueueShares, Triple
+import numpy as np
+
+from kai.engine.fairness.queues import TOLERANCE, Floats, Ints, QueueColumns, QueueShares, Triple
 
 NO_RESOURCES: Final[Triple] = (0.0, 0.0, 0.0)
 #: A queue's key: compare with ``<``; the last element is the rank, so no two queues are equal.
-QueueKey: TypeAlias = tuple[bool, bool, int, bool, float, float, float, float, float, int]
+QueueKey: TypeAlias = tuple[float, ...]
 
 _NO_SHARE_PENALTY: Final = 1000.0
+_BILLION: Final = 1e9
 _LARGER_THAN_ANY: Final = float("inf")
+
+
+class _Constants(NamedTuple):
+    fair: Triple
+    deserved: Triple
+    #: What turns an amount into a share.
+    scale: Triple
+    #: The resources of which the queue may have nothing.
+    unshared: tuple[int, ...]
+    #: Its priority, the higher the smaller.
+    order: int
+    #: Allocatable GPUs, CPU and memory, then the rank.
+    weakness: tuple[float, ...]
 
 
 class QueueOrder:
@@ -25,7 +41,7 @@ class QueueOrder:
     decides, then CPU, then memory.
     """
 
-    __slots__ = ("_allocated", "_priority", "_rank", "_scale", "_shares", "_unshared", "_weakness")
+    __slots__ = ("_allocated", "_constants", "_known")
 
     def __init__(
         self,
@@ -36,56 +52,84 @@ class QueueOrder:
         total: Floats,
     ) -> None:
         self._allocated = columns.allocated
-        self._shares = shares
-        self._priority = priority
-        self._rank = rank
-        #: Per queue: what turns an amount into a share; the resources of which it may have nothing.
-        self._scale = [_scale(share, total.tolist()) for share in shares.allocatable]
-        self._unshared = [tuple(i for i in (0, 1, 2) if share[i] == 0) for share in shares.allocatable]
-        self._weakness = [
-            tuple(share[resource] if share[resource] >= 0 else _LARGER_THAN_ANY for resource in (2, 0, 1))
-            for share in shares.allocatable
+        most = total.tolist()
+        #: Per queue, what of its key does not change in a cycle.
+        self._constants = [
+            _Constants(
+                fair=shares.fair[row],
+                deserved=shares.deserved[row],
+                scale=_scale(share, most),
+                unshared=tuple(i for i in (0, 1, 2) if share[i] == 0),
+                order=-priority[row],
+                weakness=(*(share[i] if share[i] >= 0 else _LARGER_THAN_ANY for i in (2, 0, 1)), rank[row]),
+            )
+            for row, share in enumerate(shares.allocatable)
         ]
+
+        self._known: tuple[Any, ...] | None = None
 
     def key(self, queue: int, *, job: Triple = NO_RESOURCES, victims: Triple = NO_RESOURCES) -> QueueKey:
         """The key of a queue whose next job would add ``job``, less what its victims hold."""
         cpu, memory, gpu = self._allocated[queue].tolist()
-        fair_cpu, fair_memory, fair_gpu = self._shares.fair[queue]
-        over = fair_cpu < cpu - TOLERANCE and fair_memory < memory - TOLERANCE and fair_gpu < gpu - TOLERANCE
-        with_job = (cpu + job[0], memory + job[1], gpu + job[2])
-        gpus, cpus, memories = self._weakness[queue]
-        by_cpu, by_memory, by_gpu = self._scale[queue]
+        fair, deserved, (by_cpu, by_memory, by_gpu), unshared, order, weakness = self._constants[queue]
+        over = fair[2] < gpu - TOLERANCE and fair[0] < cpu - TOLERANCE and fair[1] < memory - TOLERANCE
         share = max(0.0, cpu * by_cpu, memory * by_memory, gpu * by_gpu)
-        share_then = max(
-            0.0,
-            (with_job[0] - victims[0]) * by_cpu,
-            (with_job[1] - victims[1]) * by_memory,
-            (with_job[2] - victims[2]) * by_gpu,
+        cpu, memory, gpu = cpu + job[0], memory + job[1], gpu + job[2]
+        within = not (
+            0 <= deserved[2] < gpu - TOLERANCE
+            or 0 <= deserved[0] < cpu - TOLERANCE
+            or 0 <= deserved[1] < memory - TOLERANCE
         )
-        return (
-            over,
-            not fits(with_job, self._shares.deserved[queue]),
-            -self._priority[queue],
-            bool(self._unshared[queue]) and self._uses_unshared(queue, with_job),
-            round(share_then, 9),
-            round(share, 9),
-            gpus,
-            cpus,
-            memories,
-            self._rank[queue],
+        strays = False
+        if unshared:
+            amount = (cpu, memory, gpu)
+            strays = any(amount[resource] > TOLERANCE for resource in unshared)
+        if victims is not NO_RESOURCES:
+            cpu, memory, gpu = cpu - victims[0], memory - victims[1], gpu - victims[2]
+        then = max(0.0, cpu * by_cpu, memory * by_memory, gpu * by_gpu)
+        return (over, not within, order, strays, _rounded(then), _rounded(share), *weakness)
+
+    def ranks(self, queues: Ints, held: Ints, jobs: Ints) -> Ints:
+        """Ranks of the keys of many queues, each with what it holds and its next job, as in :meth:`key`.
+
+        ``held`` and ``jobs`` are ``[keys, 3]`` in millicores, bytes and hundredths of GPUs. Equal keys are
+        ranked by position.
+        """
+        fair, deserved, scale, unshared, order, weakness = self._columns()
+        units = np.array([1.0, 1.0, 100.0])
+        now, added = held / units, jobs / units
+        then = now + added
+        deserved, scale = deserved[queues], scale[queues]
+        columns = (
+            (fair[queues] < now - TOLERANCE).all(axis=1),
+            ((deserved >= 0) & (deserved < then - TOLERANCE)).any(axis=1),
+            order[queues],
+            (unshared[queues] & (then > TOLERANCE)).any(axis=1),
+            np.floor((then * scale).max(axis=1, initial=0.0) * _BILLION + 0.5),
+            np.floor((now * scale).max(axis=1, initial=0.0) * _BILLION + 0.5),
+            *weakness[queues].T,
         )
+        ranks = np.empty(len(queues), dtype=np.int64)
+        ranks[np.lexsort(columns[::-1])] = np.arange(len(queues))
+        return ranks
+
+    def _columns(self) -> tuple[Any, ...]:
+        if self._known is None:
+            fair, deserved, scale, unshared, order, weakness = zip(*self._constants, strict=True)
+            mask = np.array([[i in each for i in (0, 1, 2)] for each in unshared])
+            self._known = (*map(np.array, (fair, deserved, scale)), mask, *map(np.array, (order, weakness)))
+        return self._known
 
     def dominant_share(self, queue: int) -> float:
         """The largest part that the queue has of any resource it may allocate."""
         cpu, memory, gpu = self._allocated[queue].tolist()
-        return self._dominant(queue, cpu, memory, gpu)
+        scale = self._constants[queue].scale
+        return _rounded(max(0.0, cpu * scale[0], memory * scale[1], gpu * scale[2])) / _BILLION
 
-    def _dominant(self, queue: int, cpu: float, memory: float, gpu: float) -> float:
-        scale = self._scale[queue]
-        return round(max(0.0, cpu * scale[0], memory * scale[1], gpu * scale[2]), 9)
 
-    def _uses_unshared(self, queue: int, amount: Triple) -> bool:
-        return any(amount[resource] > TOLERANCE for resource in self._unshared[queue])
+def _rounded(share: float) -> float:
+    """In billionths, so that what differs only by rounding is equal."""
+    return (share * _BILLION + 0.5) // 1.0
 
 
 def _scale(share: Triple, total: list[float]) -> Triple:

@@ -66,6 +66,8 @@ class ClassView:
         "_options",
         "_parts",
         "_position",
+        "_seats",
+        "_seats_at",
         "_shared",
         "_spread",
         "_table",
@@ -102,6 +104,33 @@ class ClassView:
         #: The first of the best nodes and its score; -1 where it has to be looked for.
         self._best = -1
         self._best_score = NEVER
+        #: How many more pods the best node takes at once and stays the best, as of a position of the log.
+        self._seats = 0
+        self._seats_at = -1
+
+    def seat(self) -> int:
+        """Row of the best node if a pod can begin there at once, -1 otherwise; not for shared devices.
+
+        Packing makes a node the better the fuller it is, so equal pods in a row go to one node until it is
+        full. Whoever takes the seat says so by :meth:`took_seat`.
+        """
+        if self._seats > 0 and self._seats_at == self._table.log_end:
+            return self._best
+        row = self.best()
+        self._seats = 0
+        if row < 0:
+            return -1
+        idle = self._table.cells_idle
+        seats = min([idle[row, column] // amount for column, amount in self._items], default=0)
+        if seats < 1:
+            return -1 if self._items else row
+        self._seats = seats if self._binpack and self._headroom is None else 1
+        return row
+
+    def took_seat(self) -> None:
+        """A pod of the class was placed where :meth:`seat` said, and nothing else changed."""
+        self._seats -= 1
+        self._seats_at = self._table.log_end
 
     def best(self) -> int:
         """Row of the best node, the first of equals, after a refresh; -1 if none can take the class."""

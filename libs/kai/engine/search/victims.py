@@ -7,7 +7,7 @@ one job's search draws each chunk once, however many times it begins anew.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Triple
-from kai.engine.order import JobKey, QueueTree
+from kai.engine.order import JobKey, Key, QueueNode, QueueTree
 from kai.engine.tree import tasks_to_evict
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue, Task
@@ -159,6 +159,29 @@ class TaskColumns:
     start: Ints
 
 
+class _VictimTree(QueueTree[_Victim]):
+    """Queues in the order in which they lose: the last to be served first."""
+
+    def __init__(
+        self,
+        queue_order: QueueOrder,
+        leaves: Mapping[str, _VictimLeaf],
+        victims_by_queue: Sequence[tuple[Queue, Sequence[Job]]],
+    ) -> None:
+        super().__init__()
+        self._order = queue_order
+        self._leaves = leaves
+        for queue, _ in victims_by_queue if leaves else ():
+            self.add(queue, leaves[queue.name])
+
+    def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> Key:
+        """The key of a queue without its victims so far and the next, in reverse."""
+        taken = self._leaves[head.job.queue.name].taken
+        more = held_by(head.job, head.gone)
+        victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
+        return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
+
+
 class VictimSource:
     """Batches of all victims, in order, drawn as far as somebody looks."""
 
@@ -185,19 +208,9 @@ class VictimSource:
         self._centi: list[int] = []
         self._start = [0]
         self._jobs: dict[str, int] = {}
-        self._order = queue_order
         self._leaves = {queue.name: _VictimLeaf(jobs, key, accepts) for queue, jobs in victims_by_queue}
         self._only = next(iter(self._leaves.values())) if len(self._leaves) == 1 else None
-        self._tree: QueueTree[_Victim] = QueueTree(self._queue_key)
-        if self._only is None:
-            for queue, _ in victims_by_queue:
-                self._tree.add(queue, self._leaves[queue.name])
-
-    def _queue_key(self, queue: Queue, leaf: Queue, head: _Victim) -> tuple[float, ...]:
-        taken = self._leaves[leaf.name].taken
-        more = held_by(head.job, head.gone)
-        victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
-        return tuple(-part for part in self._order.key(queue.row, victims=victims))
+        self._tree = _VictimTree(queue_order, self._leaves if self._only is None else {}, victims_by_queue)
 
     def get(self, number: int) -> Batch | None:
         """The batch with this number; None if there are not so many."""
@@ -239,7 +252,7 @@ class VictimSource:
                 return False
             victim = leaf.pop(count=False)
         else:
-            found = self._tree.pop()
+            found = self._tree.take()
             if found is None:
                 return False
             queue, victim = found

@@ -1,0 +1,88 @@
+"""The order in which jobs will be served if each of them gets what it asks for, found for all at once.
+
+A queue's key depends only on what it holds and on its next job. So as long as nobody is refused, the keys
+that a queue will have, job after job, are known beforehand, and serving the best queue each time is merging
+sequences, level by level from the leaves up. A job with a smaller key than one before it in its own queue
+follows that one directly, so sequences are merged by the largest key so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.engine.fairness.order import QueueOrder
+from kai.engine.tree import tasks_to_allocate
+from kai.snapshot.rows import Job, Queue, Task
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+def foresee(
+    leaves: Sequence[tuple[Queue, Sequence[Job]]], order: QueueOrder, *, gpu_memory: int
+) -> list[Job]:
+    """The jobs of leaf queues in the order of service, up to the first after which too little is known."""
+    jobs: list[Job] = []
+    chunks: list[tuple[int, int, int]] = []
+    leaf: list[int] = []
+    open_ends: list[int] = []
+    for number, (_, waiting) in enumerate(leaves):
+        for job in waiting:
+            tasks = tasks_to_allocate(job)
+            jobs.append(job)
+            chunks.append(_amounts(tasks, gpu_memory))
+            leaf.append(number)
+            if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
+                open_ends.append(len(jobs) - 1)
+                break
+    if not jobs:
+        return []
+    paths = [queue.path[::-1] for queue, _ in leaves]
+    sequence = _merged(paths, order, np.array(leaf, dtype=np.int64), np.array(chunks, dtype=np.int64))
+    if open_ends:
+        sequence = sequence[: int(np.isin(sequence, open_ends).argmax()) + 1]
+    return [jobs[position] for position in sequence.tolist()]
+
+
+def _amounts(tasks: Sequence[Task], gpu_memory: int) -> tuple[int, int, int]:
+    """CPU, memory and hundredths of GPUs that tasks ask of their queue."""
+    if len(tasks) == 1:
+        only = tasks[0].cls
+        return only.cpu, only.memory, only.quota_centi(gpu_memory)
+    cpu = memory = centi = 0
+    for task in tasks:
+        cls = task.cls
+        cpu, memory, centi = cpu + cls.cpu, memory + cls.memory, centi + cls.quota_centi(gpu_memory)
+    return cpu, memory, centi
+
+
+def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, chunks: Ints) -> Ints:
+    """Positions of jobs in the order of service; ``paths`` lead from the top down to each leaf."""
+    depths = max(map(len, paths))
+    #: ``[depth + 1, leaves]`` rows of queues, above the top and below leaves -1.
+    rows = np.full((depths + 1, len(paths)), -1, dtype=np.int64)
+    held: dict[int, list[int]] = {}
+    for number, path in enumerate(paths):
+        for depth, queue in enumerate(path):
+            rows[depth + 1, number] = queue.row
+            held[queue.row] = queue.allocated
+    sequence = np.arange(len(leaf))
+    for depth in range(depths, 0, -1):
+        row = rows[depth][leaf[sequence]]
+        here = np.flatnonzero(row >= 0)
+        here = here[np.argsort(row[here], kind="stable")]
+        jobs, row = sequence[here], row[here]
+        if not len(jobs):
+            continue
+        first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+        group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(row)]))
+        before = np.cumsum(chunks[jobs], axis=0) - chunks[jobs]
+        before += (np.array([held[each] for each in row[first].tolist()]) - before[first])[group]
+        rank = order.ranks(row, before, chunks[jobs]) + group * len(row)
+        largest = np.maximum.accumulate(rank) - group * len(row)
+        merged = np.lexsort((largest, rows[depth - 1][leaf[jobs]]))
+        sequence = np.concatenate((jobs[merged], np.delete(sequence, here)))
+    return sequence
