@@ -76,7 +76,10 @@ def status(facts: PodFacts, now: float, stuck_after: float) -> Status:
                 return Status.STUCK_IN_RELEASING if stuck else Status.RELEASING
             return Status.RELEASING if facts.evicting else Status.RUNNING
         case "Pending":
-            if facts.deleted_at or (facts.evicting and (facts.node_name or facts.assumed_node)):
+            placed = facts.node_name or facts.assumed_node
+            if facts.deleted_at and not placed:
+                return Status.FAILED  # it holds nothing, and its gang must not count on it
+            if facts.deleted_at or (facts.evicting and placed):
                 return Status.RELEASING
             if facts.node_name:
                 return Status.BOUND

@@ -191,6 +191,23 @@ def test_a_heartbeat_of_a_node_changes_nothing() -> None:
     assert state.nodes.epoch == epoch
 
 
+def test_a_gang_does_not_count_on_a_pod_that_was_deleted_before_it_had_a_node() -> None:
+    state = ClusterState()
+    gang = [a_pod(f"gang-{i}", group="gang", gpus=4, deleted=NOW - 1 if i == 2 else 0) for i in range(3)]
+    for kind, obj in [
+        *((Kind.NODE, a_node(f"node-{i}", gpus=4)) for i in range(2)),
+        (Kind.QUEUE, a_queue("top")),
+        (Kind.QUEUE, a_queue("left", parent="top", gpu=8)),
+        (Kind.POD_GROUP, a_group("gang", queue="left", min_member=3)),
+        *((Kind.POD, pod) for pod in gang),
+    ]:
+        state.apply(kind, obj)
+    assert not Engine().run(state, NOW).binds
+
+    state.apply(Kind.POD_GROUP, a_group("gang", queue="left", min_member=2))
+    assert {bind.pod.name for bind in Engine().run(state, NOW).binds} == {"gang-0", "gang-1"}
+
+
 def test_releasing_pods_become_stuck_by_time_alone() -> None:
     state = _fresh(_final_objects())
     going = state.tasks["default-going"]
