@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane lint proto bench fuzz clean
+.PHONY: install demo test e2e controlplane lint proto bench scale fuzz clean
 
 install: $(STAMP)
 
@@ -43,6 +43,10 @@ e2e: install
 bench: install
 	@$(BIN)/kai bench
 	@$(BIN)/python -m e2e.bench.pipeline
+
+# How a large cluster is borne, on a real control plane: make scale NODES=100 ARGS="--case fill --json report.json"
+scale: install
+	@$(BIN)/python -m e2e.bench.scale --nodes $(or $(NODES),500) $(ARGS)
 
 # As many random worlds as one asks for, from a seed to repeat: make fuzz CASES=5000 SEED=7
 fuzz: install

@@ -1,0 +1,188 @@
+"""A cluster to be measured: what cases do to it, and how they see what becomes of that."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.progress import Progress
+
+from e2e.bench.scale.follower import BATCH_LABEL, Batch, Follower
+from e2e.bench.scale.meter import Meter
+from e2e.harness import Cluster
+from e2e.manifests import a_job, a_pod, a_queue, as_yaml
+from kai.kube.errors import NotFound
+from kai.kube.resources import JOBS, POD_GROUPS, PODS
+from kai.local.state import ClusterFiles
+from kai.model.objects import ApiObject, PodGroup
+
+NAMESPACE = "scale"
+#: The queue of what fills the cluster, the queue of who comes then, and the department of both.
+FILLING, COMING, DEPARTMENT = "filling", "coming", "scale"
+PATIENCE_SECONDS = 900.0
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of the cluster."""
+
+    nodes: int
+    gpus_per_node: int = 8
+
+    @property
+    def gpus(self) -> int:
+        """All together."""
+        return self.nodes * self.gpus_per_node
+
+
+class World:
+    """One cluster while it is measured."""
+
+    def __init__(self, cluster: Cluster, size: Size, progress: Progress) -> None:
+        self.size = size
+        self.meter = Meter(cluster.name)
+        self.pods = Follower(cluster, NAMESPACE)
+        self._cluster = cluster
+        self._progress = progress
+
+    async def furnish(self) -> None:
+        """Make the namespace and the queues."""
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        await self._cluster.apply(as_yaml(namespace, a_queue(DEPARTMENT)))
+        await self.share(filling=self.size.gpus, coming=0)
+
+    async def share(self, *, filling: float, coming: float) -> None:
+        """Say how many GPUs each of the two queues deserves; both may use more."""
+        shares = {FILLING: filling, COMING: coming}
+        queues = [a_queue(name, parent=DEPARTMENT, gpus=gpus) for name, gpus in shares.items()]
+        await self._cluster.apply(as_yaml(*queues))
+
+    # --- work ----------------------------------------------------------------------------------
+    async def submit_pods(self, batch: str, count: int, *, queue: str = FILLING, gpus: int = 1) -> None:
+        """Pods without owner, as fast as the API server takes them."""
+        bodies = (
+            a_pod(f"{batch}-{number}", NAMESPACE, queue, gpus=gpus, labels={BATCH_LABEL: batch})
+            for number in range(count)
+        )
+        await self._each(
+            bodies, lambda body: self._cluster.client.create(PODS, body, namespace=NAMESPACE, type=ApiObject)
+        )
+
+    async def submit_jobs(
+        self, batch: str, count: int, *, pods: int, queue: str = FILLING, gpus: int = 1
+    ) -> None:
+        """Jobs, each of whose pods start together or not at all."""
+        labels, gang = {BATCH_LABEL: batch}, pods if pods > 1 else 0
+        bodies = (
+            a_job(f"{batch}-{n}", NAMESPACE, queue, pods=pods, gang=gang, gpus=gpus, labels=labels)
+            for n in range(count)
+        )
+        await self._each(
+            bodies, lambda body: self._cluster.client.create(JOBS, body, namespace=NAMESPACE, type=ApiObject)
+        )
+
+    async def remove_jobs(self, names: Iterable[str]) -> None:
+        """Delete Jobs with their pods."""
+
+        async def remove(name: str) -> None:
+            try:
+                await self._cluster.client.delete(JOBS, name, namespace=NAMESPACE, propagation="Background")
+            except NotFound:
+                return
+
+        await self._each(names, remove)
+
+    async def remove_pods(self, names: Iterable[str]) -> None:
+        """Delete pods."""
+
+        async def remove(name: str) -> None:
+            try:
+                await self._cluster.client.delete(PODS, name, namespace=NAMESPACE)
+            except NotFound:
+                return
+
+        await self._each(names, remove)
+
+    async def _each(self, items: Iterable[Any], act: Callable[[Any], Awaitable[Any]]) -> None:
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(item: Any) -> None:
+            async with slots:
+                await act(item)
+
+        async with asyncio.TaskGroup() as tasks:
+            for item in items:
+                tasks.create_task(one(item))
+
+    # --- the scheduler -------------------------------------------------------------------------
+    def freeze_scheduler(self) -> None:
+        """Have it decide nothing from now on."""
+        os.kill(self._scheduler_pid(), signal.SIGSTOP)
+
+    def start_scheduler_anew(self) -> None:
+        """End the frozen one; another is started in its place."""
+        os.kill(self._scheduler_pid(), signal.SIGKILL)
+
+    def _scheduler_pid(self) -> int:
+        record = ClusterFiles.of(self._cluster.name).read()
+        assert record is not None, "the cluster is gone"
+        [pid] = [one.pid for one in record.processes if one.name == "scheduler"]
+        return pid
+
+    # --- seeing --------------------------------------------------------------------------------
+    async def all_bound(self, batch: Batch, count: int, *, what: str) -> float:
+        """Wait until so many pods of a batch are bound; when the last one was."""
+        await self._watched(what, count, lambda: len(batch.bound_at))
+        return max(batch.bound_at.values())
+
+    async def all_running(self, batch: Batch, count: int, *, what: str) -> None:
+        """Wait until exactly so many pods of a batch exist, and all of them run."""
+        await self._watched(what, count, lambda: len(batch.running))
+        await self.pods.until(
+            lambda: len(batch.running) == len(batch.existing) == count, within=PATIENCE_SECONDS, what=what
+        )
+
+    async def marked(self, batch: Batch, *, what: str) -> float:
+        """Wait until a pod of a batch is marked unschedulable; when it was."""
+        await self._watched(what, 1, lambda: min(len(batch.marked_at), 1))
+        return min(batch.marked_at.values())
+
+    async def gone(self, batch: Batch, *, what: str) -> None:
+        """Wait until no pod of a batch exists."""
+        await self.pods.until(lambda: not batch.existing, within=PATIENCE_SECONDS, what=what)
+
+    async def reasons(self, prefix: str) -> set[str]:
+        """Why pod groups of so named workloads do not run, as their conditions say."""
+        groups = await self._cluster.client.list(POD_GROUPS, namespace=NAMESPACE, type=PodGroup)
+        return {
+            reason["reason"]
+            for group in groups
+            if group.metadata.name.startswith(f"pg-{prefix}")
+            for condition in ((group.status and group.status.scheduling_conditions) or [])
+            for reason in condition.reasons or []
+        }
+
+    async def at_rest(self) -> None:
+        """Wait until the processes only keep their leases, so that a case bears its own load."""
+        resting_cores, began = 0.15, time.monotonic()
+        while time.monotonic() - began < PATIENCE_SECONDS:
+            async with self.meter.running() as reading:
+                await asyncio.sleep(1.0)
+            if sum(one.cpu_seconds for one in reading.usage) < resting_cores:
+                return
+
+    async def _watched(self, what: str, count: int, number: Callable[[], int]) -> None:
+        bar = self._progress.add_task(what, total=count)
+        await self.pods.until(
+            lambda: number() >= count,
+            within=PATIENCE_SECONDS,
+            what=what,
+            show=lambda: self._progress.update(bar, completed=number()),
+        )
+        self._progress.remove_task(bar)
