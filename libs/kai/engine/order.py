@@ -265,6 +265,51 @@ class PendingJobs(QueueTree[Job]):
         self.touch(job.queue)
 
 
+class TwoJobs:
+    """The same order for two jobs, as in most simulations: keys are needed only where their lines part."""
+
+    def __init__(
+        self,
+        jobs: tuple[Job, Job],
+        queue_order: QueueOrder,
+        key: Callable[[Job], JobKey],
+        *,
+        gpu_memory: int,
+        simulation: bool = False,
+    ) -> None:
+        self._jobs = jobs
+        self._waits = [True, True]
+        self._order = queue_order
+        self._job_key = key
+        self._gpu_memory = gpu_memory
+        self._simulation = simulation
+        lines = zip(*(reversed(job.queue.path) for job in jobs), strict=False)
+        self._parted = next((pair for pair in lines if pair[0] is not pair[1]), None)
+
+    def pop(self) -> Job | None:
+        """The next job."""
+        waits = self._waits
+        if waits[0] and waits[1]:
+            place = int(self._key(1) < self._key(0))
+        elif waits[0] or waits[1]:
+            place = int(waits[1])
+        else:
+            return None
+        waits[place] = False
+        return self._jobs[place]
+
+    def push(self, job: Job) -> None:
+        """Let a job compete again."""
+        self._waits[int(job is self._jobs[1])] = True
+
+    def _key(self, place: int) -> tuple[Any, ...]:
+        job = self._jobs[place]
+        if self._parted is None:
+            return (*self._job_key(job), job.key)
+        asked = request_of(tasks_to_allocate(job, simulation=self._simulation), self._gpu_memory)
+        return self._order.key(self._parted[place].row, job=asked)
+
+
 class ForeseenJobs(PendingJobs):
     """The same jobs in the same order, for somebody who serves them one after the other and mostly succeeds.
 
@@ -319,6 +364,7 @@ __all__ = [
     "JobKey",
     "PendingJobs",
     "QueueTree",
+    "TwoJobs",
     "job_key",
     "request_of",
 ]

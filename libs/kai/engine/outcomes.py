@@ -47,11 +47,6 @@ def describe(session: Session, job: Job) -> PodGroupOutcome:
             annotations=_annotations(job),
             write_condition=not job.active_allocated,
         )
-    in_flight = (
-        any(task.status in _IN_FLIGHT for pod_set in job.pod_sets.values() for task in pod_set.tasks.values())
-        if settled
-        else True
-    )
     return PodGroupOutcome(
         pod_group=job.key,
         outcome=kind,
@@ -62,8 +57,16 @@ def describe(session: Session, job: Job) -> PodGroupOutcome:
         stale=bool(job.stale_since),
         annotations=_annotations(job),
         write_condition=not job.active_allocated,
-        clear_conditions=settled and not in_flight,
+        clear_conditions=settled and not _in_flight(job),
     )
+
+
+def _in_flight(job: Job) -> bool:
+    for pod_set in job.pod_sets.values():
+        for task in pod_set.tasks.values():
+            if task.status in _IN_FLIGHT:
+                return True
+    return False
 
 
 def _found(

@@ -20,7 +20,7 @@ from kai.engine.fairness.reclaim import ReclaimRules
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView, ScoreOptions
 from kai.engine.minruntime import MinRuntime
-from kai.engine.order import ForeseenJobs, JobKey, PendingJobs, job_key, request_of
+from kai.engine.order import ForeseenJobs, JobKey, PendingJobs, TwoJobs, job_key, request_of
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
 from kai.engine.placement.registry import build_plugins, build_topology
@@ -246,18 +246,19 @@ class Session:
         by_priority, by_growth = self._keys
         return job_key(job, by_priority=by_priority, by_growth=by_growth)
 
-    def pending_jobs(
-        self, jobs: Iterable[Job], *, depth: int | None = None, simulation: bool = False
-    ) -> PendingJobs:
+    def pending_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
         """Jobs in the order in which they are served."""
         return PendingJobs(
-            jobs,
-            self.queue_order,
-            self.job_key,
-            gpu_memory=self.state.min_gpu_memory,
-            depth=depth,
-            simulation=simulation,
+            jobs, self.queue_order, self.job_key, gpu_memory=self.state.min_gpu_memory, depth=depth
         )
+
+    def simulated_jobs(self, jobs: Sequence[Job]) -> PendingJobs | TwoJobs:
+        """Jobs in the order in which they are served in a simulation, where victims compete too."""
+        memory = self.state.min_gpu_memory
+        if len(jobs) == 2:
+            pair = (jobs[0], jobs[1])
+            return TwoJobs(pair, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
+        return PendingJobs(jobs, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
 
     def foreseen_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
         """The same, where most jobs are expected to get what they want."""

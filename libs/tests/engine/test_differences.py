@@ -366,12 +366,13 @@ def test_of_two_devices_for_a_pod_one_may_be_reserved_already() -> None:
 
 
 def test_consolidation_moves_nobody_for_a_job_that_fits_as_it_is() -> None:
-    """A running pod on a fuller node stays where it is, though the job could be packed there instead."""
+    """A pod on an emptier node stays there, though it could be packed better."""
     state = _state(
         [
             (Kind.NODE, a_node("a", gpus=2)),
             (Kind.NODE, a_node("b", gpus=4)),
-            *_job("runs", gpus=1, nodes=("a",)),
+            *_job("fixed", gpus=1, nodes=("a",), priority="build"),
+            *_job("runs", gpus=1, nodes=("b",)),
             *_job("wants", gpus=1, created=1),
         ]
     )

@@ -316,7 +316,7 @@ def _without_bounds(objects: Objects) -> CycleResult:
         mock.patch.object(bounds.GangBound, "holds_with", return_value=True),
         mock.patch.object(bounds.GangBound, "first_holding", return_value=None),
         mock.patch.object(eviction, "never_fits", return_value=False),
-        mock.patch.object(reclaim._Reclaim, "_may_suffice", return_value=True),
+        mock.patch.object(reclaim._Reclaim, "may_suffice", return_value=True),
         mock.patch.object(solver.Search, "_room_for", return_value=True),
     ):
         return Engine().run(_state(objects), NOW)

@@ -8,14 +8,14 @@ from typing import Protocol
 from kai.engine.allocation import allocate_job
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import never_fits
-from kai.engine.search.budget import ActionBudget
+from kai.engine.search.budget import ActionBudget, Deadline
 from kai.engine.search.signatures import Representatives
-from kai.engine.search.solver import Result, Search, Validator
+from kai.engine.search.solver import Result, Search, Solution, Validator
 from kai.engine.search.victims import VictimSource
 from kai.engine.session import Session
 from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import Reason
-from kai.snapshot.rows import Job, Task
+from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.times import rfc3339
 
 
@@ -35,8 +35,11 @@ class Strategy(Protocol):
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
         """A cheap reason why no search can succeed."""
 
-    def victims(self, job: Job, tasks: list[Task]) -> VictimSource | None:
-        """Who may be evicted; None if a bound shows that it cannot suffice."""
+    def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
+        """False where a bound shows that victims cannot suffice."""
+
+    def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
+        """Who may be evicted, in order."""
 
     def validator(self, job: Job, tasks: list[Task]) -> Validator:
         """Judges a set of victims; made before anything is evicted."""
@@ -47,73 +50,106 @@ class Strategy(Protocol):
 
 def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     """Serve jobs in order, one chunk each."""
-    action = strategy.action
-    budget = ActionBudget(session.config.budgets, action, session.clock)
+    action = _Action(session, strategy)
     waiting = session.pending_jobs(
-        (job for job in jobs if not delayed(session, job)), depth=session.depth(action)
+        (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
     while (job := waiting.pop()) is not None:
-        if budget.passed:
-            session.decisions.count("scenario_search_action_budget_exhausted_total", action)
+        if action.budget.passed:
+            session.decisions.count("scenario_search_action_budget_exhausted_total", strategy.action)
             break
+        for queue in action.serve(job):
+            waiting.touch(queue)
+
+
+class _Action:
+    """Searches for one job after the other."""
+
+    def __init__(self, session: Session, strategy: Strategy) -> None:
+        self.session = session
+        self.strategy = strategy
+        self.budget = ActionBudget(session.config.budgets, strategy.action, session.clock)
+        #: The search before this one was solved by its first victim alone. Where jobs are alike the next will
+        #: be too, so that is tried before anything is proven about it.
+        self._first_sufficed = False
+
+    def serve(self, job: Job) -> Iterable[Queue]:
+        """Search for one job, and commit what was found; returns the queues that lost pods."""
+        session, strategy = self.session, self.strategy
         if not strategy.admits(job):
-            continue
+            return ()
         representatives = strategy.representatives(job)
-        if representatives.skips(job) or _hopeless(session, job):
-            continue
-        session.decisions.count("podgroups_acted_on_by_action", action)
-        for victim in _search(session, strategy, job, budget, representatives):
-            waiting.touch(victim.queue)
+        if representatives.skips(job):
+            return ()
+        tasks = tasks_to_allocate(job, simulation=True)
+        if _hopeless(session, job, tasks):
+            return ()
+        session.decisions.count("podgroups_acted_on_by_action", strategy.action)
+        if strategy.gate(job, tasks) is not None:
+            return ()
+        if strategy.moves_only and self._fits_as_it_is(job, tasks):
+            return ()
+        message = strategy.message(job)
+        solution = self._solve(job, tasks, representatives)
+        if solution is None:
+            return ()
+        queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
+        session.commit(solution.statement, action=strategy.action, evictor=job, message=message)
+        session.decisions.count("podgroups_scheduled_by_action", strategy.action)
+        if strategy.action == "preempt":
+            session.decisions.count("total_preemption_attempts")
+        return queues.values()
 
-
-def _search(
-    session: Session, strategy: Strategy, job: Job, budget: ActionBudget, representatives: Representatives
-) -> list[Job]:
-    """Search for one job, and commit what was found; returns the jobs that lost pods."""
-    tasks = tasks_to_allocate(job, simulation=True)
-    if strategy.gate(job, tasks) is not None:
-        return []
-    impossible = never_fits(session, job, tasks)
-    if strategy.moves_only and not impossible and _fits_as_it_is(session, strategy, job, tasks):
-        return []
-    source = None if impossible else strategy.victims(job, tasks)
-    if source is None:
-        representatives.failed(job)
-        return []
-    validator, message = strategy.validator(job, tasks), strategy.message(job)
-    deadline = budget.job()
-    result, solution = Search(session, strategy.action, job, source, validator, deadline).run()
-    count = session.decisions.count
-    count("scenario_search_jobs_total", strategy.action, str(result), str(deadline.reduced).lower())
-    if solution is None:
-        if result in (Result.DEADLINE, Result.NOT_ATTEMPTED):
+    def _solve(self, job: Job, tasks: list[Task], representatives: Representatives) -> Solution | None:
+        session, strategy = self.session, self.strategy
+        search: Search | None = None
+        deadline = self.budget.job()
+        if self._first_sufficed and len(tasks) == 1:
+            search = self._search(job, tasks, deadline)
+            solution = search.first_victim()
+            if solution is not None:
+                self._found(Result.SOLVED, deadline)
+                return solution
+        self._first_sufficed = False
+        if never_fits(session, job, tasks) or not strategy.may_suffice(job, tasks):
+            representatives.failed(job)
+            return None
+        result, solution = (search or self._search(job, tasks, deadline)).run()
+        self._found(result, deadline)
+        if solution is not None:
+            self._first_sufficed = [batch.number for batch in solution.victims] == [0]
+        elif result in (Result.DEADLINE, Result.NOT_ATTEMPTED):
             text = f"the {strategy.action} search ran out of its time budget"
             session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
             session.due(0.0)
         else:
             representatives.failed(job)
-        return []
-    victims = {batch.job.key: batch.job for batch in solution.victims}
-    session.commit(solution.statement, action=strategy.action, evictor=job, message=message)
-    count("podgroups_scheduled_by_action", strategy.action)
-    if strategy.action == "preempt":
-        count("total_preemption_attempts")
-    return list(victims.values())
+        return solution
 
+    def _search(self, job: Job, tasks: list[Task], deadline: Deadline) -> Search:
+        strategy = self.strategy
+        source, validator = strategy.victims(job, tasks), strategy.validator(job, tasks)
+        return Search(self.session, strategy.action, job, source, validator, deadline)
 
-def _fits_as_it_is(session: Session, strategy: Strategy, job: Job, tasks: list[Task]) -> bool:
-    """Let a job wait for what is free or being released, if that is enough: then nobody has to move."""
-    statement, used = session.statement(), job.active_used
-    if (
-        allocate_job(session, statement, job, simulation=True, tasks=tasks)
-        and job.gang_satisfied
-        and job.active_used > used
-    ):
-        session.commit(statement, action=strategy.action)
-        session.decisions.count("podgroups_scheduled_by_action", strategy.action)
-        return True
-    statement.rollback()
-    return False
+    def _found(self, result: Result, deadline: Deadline) -> None:
+        self.session.decisions.count(
+            "scenario_search_jobs_total", self.strategy.action, str(result), str(deadline.reduced).lower()
+        )
+
+    def _fits_as_it_is(self, job: Job, tasks: list[Task]) -> bool:
+        """Let a job wait for what is free or being released, if that is enough: then nobody has to move."""
+        session, used = self.session, job.active_used
+        statement = session.statement()
+        if (
+            allocate_job(session, statement, job, simulation=True, tasks=tasks)
+            and job.gang_satisfied
+            and job.active_used > used
+        ):
+            session.commit(statement, action=self.strategy.action)
+            session.decisions.count("podgroups_scheduled_by_action", self.strategy.action)
+            return True
+        statement.rollback()
+        return False
 
 
 def delayed(session: Session, job: Job) -> bool:
@@ -128,9 +164,9 @@ def delayed(session: Session, job: Job) -> bool:
     return True
 
 
-def _hopeless(session: Session, job: Job) -> bool:
+def _hopeless(session: Session, job: Job, tasks: list[Task]) -> bool:
     """Whether something that no eviction changes keeps the job from running."""
-    for task in tasks_to_allocate(job, simulation=True):
+    for task in tasks:
         for plugin in session.concerned(task.cls):
             if why := plugin.refuse(task, job):
                 session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, f"pod {task.key}: {why}"))

@@ -47,7 +47,11 @@ class _Preempt:
             return None
         return capacity.chunk_over_quota(job, tasks, self.session.state.max_gpu_memory)
 
-    def victims(self, job: Job, tasks: list[Task]) -> VictimSource | None:
+    def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
+        del job, tasks
+        return True
+
+    def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
         del tasks
         protects = self._min_runtime.protects_from_preempt
         return self.session.victim_source(

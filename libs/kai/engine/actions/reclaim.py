@@ -7,6 +7,7 @@ from math import ceil, gcd
 
 from kai.engine.actions import eviction
 from kai.engine.fairness.queues import Triple
+from kai.engine.fairness.reclaim import Reclamation
 from kai.engine.minruntime import MinRuntime, keeps_core
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import free_centi
@@ -57,24 +58,20 @@ class _Reclaim:
         del job, tasks
         return None
 
-    def victims(self, job: Job, tasks: list[Task]) -> VictimSource | None:
-        request = self._request(job, tasks)
-        rules, mine = self.session.rules, job.queue
-        protects = self._min_runtime.protects_from_reclaim
+    def _losers(self, job: Job, tasks: list[Task]) -> Callable[[Queue], bool]:
+        request, rules, mine = self._request(job, tasks), self.session.rules, job.queue
+        return lambda queue: queue is not mine and rules.may_be_victim(mine.row, request, queue.row)
 
-        def of_queue(queue: Queue) -> bool:
-            return queue is not mine and rules.may_be_victim(mine.row, request, queue.row)
-
-        if not self._may_suffice(job, tasks, of_queue):
-            return None
-
+    def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
+        of_queue, mine = self._losers(job, tasks), job.queue
         if self._nobody_protected:
             return self.session.victim_source(job, of_queue, lambda victim: True)
+        protects = self._min_runtime.protects_from_reclaim
         return self.session.victim_source(
             job, of_queue, lambda victim: victim.elastic or not protects(victim, mine)
         )
 
-    def _may_suffice(self, job: Job, tasks: list[Task], of_queue: Callable[[Queue], bool]) -> bool:
+    def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
         """Whether what is free and what may be taken from each queue could cover the request's GPUs.
 
         Pods that find another place are not taken, so the rest must be: nothing is gained by moving.
@@ -84,6 +81,7 @@ class _Reclaim:
         if not needed or any(task.cls.gpu_memory_mib for task in tasks):
             return True
         needed -= free_centi(session)
+        of_queue = self._losers(job, tasks)
         by_row: dict[int, list[Queue]] = {}
         for queue in session.state.queue_order:
             if queue.leaf and queue.jobs and of_queue(queue):
@@ -121,26 +119,29 @@ class _Reclaim:
         protects = self._min_runtime.protects_from_reclaim
         moving = session.config.params.allow_consolidating_reclaim
         memory = session.state.min_gpu_memory
+        leveled = session.forest.leveled
 
         def fair(victims: Sequence[Batch]) -> bool:
             by_job: dict[str, list[Batch]] = {}
             for batch in victims:
                 by_job.setdefault(batch.job.key, []).append(batch)
-            for batches in by_job.values():
-                if protects(batches[0].job, job.queue) and not keeps_core(batches, batches[0].job):
-                    return False
+            if not self._nobody_protected:
+                for batches in by_job.values():
+                    if protects(batches[0].job, job.queue) and not keeps_core(batches, batches[0].job):
+                        return False
             mark = ledger.mark()
+            lost = _Lost(memory)
             for batches in by_job.values():
                 row = batches[0].job.queue.row
-                lost = [
+                tasks = [
                     task
                     for batch in batches
                     for task in batch.tasks
                     if not (moving and ACTIVE_ALLOCATED[task.status])
                 ]
-                for chunk in _chunks(lost):
-                    ledger.add(row, *_held(chunk, memory))
-            accepted = ledger.accepts()
+                if tasks:
+                    lost.add(row, leveled(job.queue.row, row)[1], tasks)
+            accepted = lost.judged(ledger)
             ledger.undo(mark)
             return accepted
 
@@ -173,6 +174,47 @@ class _Reclaim:
         return f"queue {queue.display_name!r} (priority {queue.priority}): {amounts}"
 
 
+class _Lost:
+    """What queues lose to a job, chunk by chunk.
+
+    A queue may lose a chunk as long as it holds too much, so of all that is taken where two lines part only
+    the last chunk needs to be judged: before each of the others it held more.
+    """
+
+    def __init__(self, gpu_memory: int) -> None:
+        self._gpu_memory = gpu_memory
+        #: CPU, memory and hundredths of GPUs by queue, without the last chunks.
+        self._before: dict[int, list[int]] = {}
+        #: By the ancestor where the lines part: the queue and the chunk taken last.
+        self._last: dict[int, tuple[int, tuple[int, int, int]]] = {}
+
+    def add(self, row: int, parted: int, tasks: list[Task]) -> None:
+        """Tasks of one job of a queue are gone; ``parted`` is where its line and the taker's part."""
+        for chunk in _chunks(tasks) if len(tasks) > 1 else (tasks,):
+            known = self._last.get(parted)
+            if known is not None:
+                before = self._before.setdefault(known[0], [0, 0, 0])
+                for resource, amount in enumerate(known[1]):
+                    before[resource] += amount
+            self._last[parted] = (row, self._held(chunk))
+
+    def judged(self, ledger: Reclamation) -> bool:
+        """Whether all of it may be taken."""
+        for row, (cpu, memory, centi) in self._before.items():
+            ledger.take(row, float(cpu), float(memory), centi / 100)
+        for row, (cpu, memory, centi) in self._last.values():
+            ledger.add(row, float(cpu), float(memory), centi / 100)
+        return ledger.accepts()
+
+    def _held(self, tasks: list[Task]) -> tuple[int, int, int]:
+        cpu = memory = centi = 0
+        for task in tasks:
+            cls, node = task.cls, task.node
+            cpu, memory = cpu + cls.cpu, memory + cls.memory
+            centi += cls.quota_centi(node.gpu_memory if node is not None else self._gpu_memory)
+        return cpu, memory, centi
+
+
 def _chunks(tasks: list[Task]) -> list[list[Task]]:
     """Surplus pods one by one, then the core of the gang at once."""
     by_set: dict[str, list[Task]] = {}
@@ -186,13 +228,3 @@ def _chunks(tasks: list[Task]) -> list[list[Task]]:
         core += members[:needed]
         chunks += [[task] for task in members[needed:]]
     return [*chunks, core] if core else chunks
-
-
-def _held(tasks: list[Task], gpu_memory: int) -> Triple:
-    cpu = memory = centi = 0
-    for task in tasks:
-        cls = task.cls
-        cpu += cls.cpu
-        memory += cls.memory
-        centi += cls.quota_centi(task.node.gpu_memory if task.node is not None else gpu_memory)
-    return (float(cpu), float(memory), centi / 100)

@@ -117,6 +117,13 @@ class Reclamation:
         then.
         """
         allowed = self.allows(queue)
+        self.take(queue, cpu, memory, gpu)
+        self._log.append((-1 if allowed else -2, None))
+        self._rejected += not allowed
+        return allowed
+
+    def take(self, queue: int, cpu: float, memory: float, gpu: float) -> None:
+        """Take chunks that are known to be allowed, all at once."""
         mask = (1 if cpu > 0 else 0) | (2 if memory > 0 else 0) | (4 if gpu > 0 else 0)
         for row in self._rules.forest.path[queue]:
             old = self._remaining.get(row)
@@ -127,9 +134,6 @@ class Reclamation:
                 self._taken_under.setdefault(self._rules.forest.parent[row], []).append(row)
             else:
                 self._remaining[row] = (old[0] - cpu, old[1] - memory, old[2] - gpu, old[3] | mask)
-        self._log.append((-1 if allowed else -2, None))
-        self._rejected += not allowed
-        return allowed
 
     def allows(self, queue: int) -> bool:
         """Whether one more chunk may be taken from a queue, whatever its size."""

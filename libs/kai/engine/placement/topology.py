@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kai.engine.kernel.labels import Mask, NodeLabels
 from kai.engine.kernel.view import NEVER, Floats
 from kai.engine.reasons import Unschedulable
-from kai.engine.search.bounds import SlotBound
+from kai.engine.search.bounds import free_slots
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
 from kai.snapshot.resources import GPU, PODS
@@ -229,7 +229,7 @@ class _Sums:
         classes = {task.cls.id: task.cls for task in tasks}
         if len(classes) == 1:
             (cls,) = classes.values()
-            return SlotBound(session, cls, inside).base
+            return free_slots(session, cls, inside)
         gpus = {cls.cpu_only for cls in classes.values()}
         other = {frozenset(column for column, _ in cls.items if column > PODS) for cls in classes.values()}
         if len(gpus) != 1 or len(other) != 1 or any(cls.shared for cls in classes.values()):

@@ -86,11 +86,18 @@ class Room:
         self.total = int(self.slots.sum())
 
 
+def free_slots(session: Session, cls: TaskClass, inside: Mask) -> Numbers:
+    """``[nodes]`` pods of a class that fit on what is free or being released, 0 outside."""
+    room = Room(session, cls, inside)
+    room.refresh()
+    return room.slots
+
+
 class SlotBound:
     """An upper bound on pods of one class, as victims are given up one after the other."""
 
-    def __init__(self, session: Session, cls: TaskClass, allowed: Mask) -> None:
-        table = session.nodes
+    def __init__(self, session: Session, cls: TaskClass) -> None:
+        table, allowed = session.nodes, session.view(cls).allowed
         self._nodes = table.nodes
         self._columns = tuple(column for column, _ in cls.items)
         self._amounts = tuple(amount for _, amount in cls.items)
@@ -345,10 +352,7 @@ class GangBound:
         for task in tasks:
             counts[task.cls.id] = counts.get(task.cls.id, 0) + 1
             classes[task.cls.id] = task.cls
-        self.parts = [
-            (SlotBound(session, cls, session.view(cls).allowed), counts[number])
-            for number, cls in classes.items()
-        ]
+        self.parts = [(SlotBound(session, cls), counts[number]) for number, cls in classes.items()]
 
     def add(self, tasks: Sequence[Task]) -> None:
         """Some tasks are gone."""

@@ -36,6 +36,15 @@ class Pool:
             self._measure(job)
 
     def _measure(self, job: Job) -> None:
+        single = job.single
+        if single is not None and len(single.tasks) == 1:
+            (only,) = single.tasks.values()
+            centi = only.charged[2] if only.charged is not None else 0
+            if centi > self.largest_centi:
+                self.largest_centi = centi
+            if not self.grain_centi or centi % self.grain_centi:
+                self.grain_centi = gcd(self.grain_centi, centi)
+            return
         total = 0
         self.gangs = self.gangs or job.active_allocated > 1
         for pod_set in job.pod_sets.values():

@@ -15,7 +15,6 @@ import numpy as np
 
 from kai.engine.allocation import allocate_job
 from kai.engine.kernel.labels import Mask
-from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import GangBound, local_reach
 from kai.engine.search.budget import Deadline
 from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, place
@@ -76,7 +75,7 @@ class Search:
         """Search with each generator in turn."""
         if not self.tasks:
             return Result.EXHAUSTED, None
-        generators = [plugin.name for plugin in self.session.config.plugins if plugin.name in GENERATORS]
+        generators = self._generators()
         if not generators:
             return Result.NO_GENERATOR, None
         if self.deadline.passed:
@@ -92,6 +91,28 @@ class Search:
             if self.deadline.passed:
                 return Result.DEADLINE, None
         return Result.EXHAUSTED, None
+
+    def _generators(self) -> list[str]:
+        return [plugin.name for plugin in self.session.config.plugins if plugin.name in GENERATORS]
+
+    def first_victim(self) -> Solution | None:
+        """What the first generator would find first for a single pod, if its first victim suffices.
+
+        No bound is asked: they are necessary conditions, and this either succeeds or says nothing.
+        """
+        generators, used = self._generators(), self.job.active_used
+        if not generators or GENERATORS[generators[0]][1] is not node_local_greedy or self.deadline.passed:
+            return None
+        first = self.source.get(0)
+        if first is None or len(first.tasks) != 1 or len(self.tasks) != 1:
+            return None
+        solution = self._simulate(self.tasks, (first,), first.tasks, GENERATORS[generators[0]][0])
+        if solution is None:
+            self._failed.add((1, frozenset((first.number,))))
+        elif not self.job.gang_satisfied or self.job.active_used <= used:
+            solution.statement.rollback()
+            return None
+        return solution
 
     def _generate(self, generator: str) -> Solution | None:
         """The largest number of pods that can be placed, then all of them with what was learnt."""
@@ -156,8 +177,12 @@ class Search:
                 count("scenario_search_scenarios_total", self.action, name, "duplicate")
                 continue
             victims = (*state.recorded, *proposal)
-            solution = self._simulate(tasks, victims, state, name)
-            if solution is not None:
+            if not victims:
+                continue
+            evicted = [task for batch in victims for task in batch.tasks]
+            if not state.bound.holds_with(evicted):
+                count("scenarios_filtered_by_action", self.action)
+            elif (solution := self._simulate(tasks, victims, evicted, name)) is not None:
                 return solution
             self._failed.add(fingerprint)
             if self.deadline.generator_passed:
@@ -165,14 +190,8 @@ class Search:
         return None
 
     def _simulate(
-        self, tasks: list[Task], victims: tuple[Batch, ...], state: Accumulation, generator: str
+        self, tasks: list[Task], victims: tuple[Batch, ...], evicted: Sequence[Task], generator: str
     ) -> Solution | None:
-        if not victims:
-            return None
-        evicted = [task for batch in victims for task in batch.tasks]
-        if not state.bound.holds_with(evicted):
-            self.session.decisions.count("scenarios_filtered_by_action", self.action)
-            return None
         count = self.session.decisions.count
         count("scenarios_simulation_by_action", self.action)
         count("scenario_search_scenarios_total", self.action, generator, "simulated")
@@ -195,7 +214,7 @@ class Search:
         session = self.session
         jobs = {batch.job.key: batch.job for batch in victims}
         jobs[self.job.key] = self.job
-        waiting = session.pending_jobs(jobs.values(), simulation=True)
+        waiting = session.simulated_jobs(list(jobs.values()))
         while (job := waiting.pop()) is not None:
             checkpoint = statement.checkpoint()
             if job is self.job:
@@ -215,7 +234,7 @@ class Search:
         for batch in victims:
             if batch.job.pending:
                 classes.update((task.cls.id, task.cls) for task in self._pending(batch.job))
-        return any(self.session.view(cls).refresh().max() > NEVER for cls in classes.values())
+        return any(self.session.view(cls).best() >= 0 for cls in classes.values())
 
     @staticmethod
     def _pending(job: Job) -> list[Task]:

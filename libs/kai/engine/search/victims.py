@@ -25,9 +25,9 @@ Ints: TypeAlias = NDArray[np.int64]
 Reversed: TypeAlias = tuple[float, float, float, "_Descending", "_Descending"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Batch:
-    """What a victim gives up at once."""
+    """What a victim gives up at once; nobody changes it."""
 
     number: int
     job: Job
@@ -98,6 +98,22 @@ class _VictimLeaf:
             return self._again[0][2]
         return _Victim(self._sorted[self._next - 1]) if self._next else None
 
+    def pop_single(self) -> Task | None:
+        """Take the next victim if it is a single pod and nobody competes again: its only task."""
+        if self._again:
+            return None
+        while self._next:
+            job = self._sorted[self._next - 1]
+            if self._accepts(job):
+                single = job.single
+                if single is None or len(single.tasks) > 1 or not single.active_allocated:
+                    return None
+                self._next -= 1
+                self._head = None
+                return next(iter(single.tasks.values()))
+            self._next -= 1
+        return None
+
     def pop(self, *, count: bool = True) -> _Victim:
         victim = self.head()
         assert victim is not None
@@ -159,6 +175,12 @@ class TaskColumns:
     start: Ints
 
 
+_NOBODY: Final = np.zeros(0, dtype=np.int64)
+_NO_TASKS: Final = TaskColumns(
+    row=_NOBODY, batch=_NOBODY, job=_NOBODY, cls=_NOBODY, centi=_NOBODY, start=np.zeros(1, dtype=np.int64)
+)
+
+
 class _VictimTree(QueueTree[_Victim]):
     """Queues in the order in which they lose: the last to be served first."""
 
@@ -200,13 +222,7 @@ class VictimSource:
         self.batches: list[Batch] = []
         #: Scheduling classes of the tasks drawn.
         self.classes: dict[int, TaskClass] = {}
-        self._columns: TaskColumns | None = None
-        self._row: list[int] = []
-        self._batch: list[int] = []
-        self._job: list[int] = []
-        self._cls: list[int] = []
-        self._centi: list[int] = []
-        self._start = [0]
+        self._columns = _NO_TASKS
         self._jobs: dict[str, int] = {}
         self._leaves = {queue.name: _VictimLeaf(jobs, key, accepts) for queue, jobs in victims_by_queue}
         self._only = next(iter(self._leaves.values())) if len(self._leaves) == 1 else None
@@ -221,33 +237,45 @@ class VictimSource:
 
     def columns(self) -> TaskColumns:
         """The tasks drawn so far, as arrays."""
-        drawn = len(self._start) - 1
-        if self._columns is None or drawn < len(self.batches):
-            for each in self.batches[drawn:]:
-                self._append(each)
+        known = self._columns
+        drawn = len(known.start) - 1
+        if drawn < len(self.batches):
+            rows: list[tuple[int, int, int, int, int]] = []
+            start: list[int] = []
+            for batch in self.batches[drawn:]:
+                job = self._jobs.setdefault(batch.job.key, len(self._jobs))
+                for task in batch.tasks:
+                    node, cls, charged = task.pipelined_node or task.node, task.cls, task.charged
+                    self.classes[cls.id] = cls
+                    rows.append(
+                        (
+                            -1 if node is None else node.row,
+                            batch.number,
+                            job,
+                            cls.id,
+                            charged[2] if charged else 0,
+                        )
+                    )
+                start.append(len(known.row) + len(rows))
+            fresh = np.array(rows, dtype=np.int64).reshape(-1, 5).T
             self._columns = TaskColumns(
-                *(
-                    np.array(each, dtype=np.int64)
-                    for each in (self._row, self._batch, self._job, self._cls, self._centi, self._start)
-                )
+                row=np.concatenate((known.row, fresh[0])),
+                batch=np.concatenate((known.batch, fresh[1])),
+                job=np.concatenate((known.job, fresh[2])),
+                cls=np.concatenate((known.cls, fresh[3])),
+                centi=np.concatenate((known.centi, fresh[4])),
+                start=np.concatenate((known.start, np.array(start, dtype=np.int64))),
             )
         return self._columns
-
-    def _append(self, batch: Batch) -> None:
-        number = self._jobs.setdefault(batch.job.key, len(self._jobs))
-        for task in batch.tasks:
-            node = task.pipelined_node or task.node
-            self._row.append(-1 if node is None else node.row)
-            self._batch.append(batch.number)
-            self._job.append(number)
-            self._cls.append(task.cls.id)
-            self.classes[task.cls.id] = task.cls
-            self._centi.append(task.charged[2] if task.charged is not None else 0)
-        self._start.append(len(self._row))
 
     def _draw(self) -> bool:
         if self._only is not None:
             leaf = self._only
+            task = leaf.pop_single()
+            if task is not None:
+                assert task.job is not None
+                self.batches.append(Batch(len(self.batches), task.job, (task,)))
+                return True
             if leaf.head() is None:
                 return False
             victim = leaf.pop(count=False)
