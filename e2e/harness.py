@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from kai.kube.client import KubeClient, PatchKind
-from kai.kube.errors import NotFound
+from kai.kube.errors import NotFound, ServerError, TransportError
 from kai.kube.resources import EVENTS, POD_GROUPS, PODS
 from kai.local.real import binaries
 from kai.local.suite import SERVICES
@@ -146,12 +146,19 @@ class Cluster:
     async def eventually(
         self, look: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, within: float = 30, what: str
     ) -> T:
-        """Look until the answer is accepted. On failure: what was seen last, and what the cluster says."""
+        """Look until the answer is accepted. On failure: what was seen last, and what the cluster says.
+
+        A server that does not answer is looked at again.
+        """
         deadline = time.monotonic() + within
+        seen: T | Exception
         while True:
-            seen = await look()
-            if accept(seen):
-                return seen
+            try:
+                seen = await look()
+                if accept(seen):
+                    return seen
+            except (TransportError, ServerError) as error:
+                seen = error
             if time.monotonic() > deadline:
                 raise AssertionError(
                     f"{what}: not within {within:g} s\nseen last: {repr(seen)[:2000]}\n{await self.report()}"

@@ -10,6 +10,7 @@ import pytest
 
 from e2e.harness import Cluster, local_cluster
 from e2e.manifests import a_pod, a_queue, as_yaml
+from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.model import names
 from kai_cli.views.nodes import gpu_groups
@@ -89,7 +90,7 @@ async def test_every_process_is_killed_in_turn_under_load(large_cluster):
 
 
 async def submit(cluster: Cluster) -> None:
-    """All pods, a few at a time; like a controller it tries again while admission is away."""
+    """All pods, a few at a time; like a controller it tries again while admission or the server is away."""
     bodies = [a_pod(f"whole-{i}", "load", "load", gpus=1) for i in range(WHOLE)]
     shared = [
         a_pod(f"shared-{i}", "load", "load", annotations={"gpu-fraction": "0.5"}) for i in range(SHARED)
@@ -103,7 +104,9 @@ async def submit(cluster: Cluster) -> None:
             while True:
                 try:
                     await cluster.apply(as_yaml(body))
-                except Exception as error:
+                except errors.TransportError:
+                    continue  # the client has waited already
+                except errors.ServerError as error:
                     if "webhook" not in str(error):
                         raise
                     await asyncio.sleep(0.2)

@@ -30,15 +30,18 @@ async def test_ordinary_pods_cost_one_bind_and_one_event_each_and_the_scheduler_
     async with cluster.scheduler(), cluster.binder():
         await cluster.pod("warm-up")
         await cluster.bound("warm-up")
+
+        async def told_of(pods):
+            async def all_told():
+                return len(await cluster.events("Scheduled")) == pods
+
+            await cluster.until(all_told)
+
+        await told_of(1)
         cluster.server.counts.reset()
         for number in range(6):
             await cluster.pod(f"p{number}")
-        await cluster.bound(*(f"p{number}" for number in range(6)))
-
-        async def all_told():
-            return len(await cluster.events("Scheduled")) == 7
-
-        await cluster.until(all_told)
+        await told_of(7)
         report = [
             (entry["userAgent"].split("/")[0], entry["verb"], entry["resource"], entry["count"])
             for entry in cluster.server.counts.report()
