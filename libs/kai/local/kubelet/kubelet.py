@@ -18,16 +18,8 @@ from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.workqueue import WorkQueue
 from kai.local.kubelet.cluster import References
 from kai.local.kubelet.ledger import NodeLedger
-from kai.local.kubelet.lifecycle import (
-    Annotate,
-    Delete,
-    Effect,
-    PatchStatus,
-    PodLife,
-    Report,
-    recover,
-    step,
-)
+from kai.local.kubelet.life import PodLife
+from kai.local.kubelet.lifecycle import Annotate, Delete, Effect, PatchStatus, Report, recover, step
 from kai.local.kubelet.nodes import (
     HOSTNAME_LABEL,
     NODE_LEASE_NAMESPACE,

@@ -6,12 +6,12 @@ what to write and when it wants to be called again. Times are Unix seconds.
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kai.kube.events import EventType
 from kai.local.kubelet import status
-from kai.local.kubelet.ledger import Devices, NodeLedger, Rejection, devices_of
+from kai.local.kubelet.ledger import NodeLedger, Rejection, devices_of
+from kai.local.kubelet.life import ContainerLife, PodLife, Stage
 from kai.local.kubelet.programs import ready_seconds, run_of, terminate_seconds
 from kai.local.kubelet.references import Cluster, Missing, first_missing
 from kai.local.objects import LocalPod
@@ -57,50 +57,7 @@ class Report:
 Effect = PatchStatus | Annotate | Delete | Report
 
 
-# --- state -------------------------------------------------------------------------------------
-class Stage(enum.Enum):
-    """How far a pod has come."""
-
-    NEW = enum.auto()
-    WAITING = enum.auto()
-    RUNNING = enum.auto()
-    ENDED = enum.auto()
-
-
-@dataclass(slots=True)
-class ContainerLife:
-    """One container: running, or waiting for its next start, or ended for good."""
-
-    started_at: float = 0.0
-    ends_at: float | None = None
-    exit_code: int = 0
-    restarts: int = 0
-    restarts_at: float | None = None
-    ended_at: float | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether it runs now."""
-        return self.restarts_at is None and self.ended_at is None
-
-
-@dataclass(slots=True)
-class PodLife:
-    """What the kubelet remembers of a pod between two steps. ``address`` is the IP it starts with."""
-
-    address: str = ""
-    stage: Stage = Stage.NEW
-    devices: Devices = field(default_factory=dict)
-    waiting_since: float = 0.0
-    missing: Missing | None = None
-    told: Missing | None = None
-    started_at: float = 0.0
-    containers: list[ContainerLife] = field(default_factory=list)
-    ready_at: float = 0.0
-    ready: bool = False
-    asked_to_end_at: float | None = None
-
-
+# --- steps -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Step:
     """The answer of a step: ``again_at`` is when to call again if nothing happens before."""

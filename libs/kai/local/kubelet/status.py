@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from kai.local.kubelet.ledger import Rejection
+from kai.local.kubelet.life import ContainerLife, PodLife
 from kai.local.kubelet.references import Missing
 from kai.local.objects import LocalContainer, LocalPod
 from kai.snapshot.times import rfc3339
-
-if TYPE_CHECKING:
-    from kai.local.kubelet.lifecycle import ContainerLife, PodLife
 
 Json = dict[str, Any]
 _NODE_ADDRESS = "127.0.0.1"

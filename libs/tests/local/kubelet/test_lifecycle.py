@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from kai.local.kubelet.ledger import NodeLedger
-from kai.local.kubelet.lifecycle import Annotate, Delete, PatchStatus, PodLife, Report, Stage, recover, step
+from kai.local.kubelet.life import PodLife, Stage
+from kai.local.kubelet.lifecycle import Annotate, Delete, PatchStatus, Report, recover, step
 from kai.local.kubelet.nodes import NodeShape, device_id, node_manifest
 from kai.local.kubelet.references import Missing
 from kai.local.objects import DataObject, DeviceClaim, LocalPod, VolumeClaim
