@@ -13,7 +13,7 @@ A shared device counts against its node by what it is at the moment, not by how 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,29 @@ from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
 from kai.snapshot.table import NodeTable, cells
 
+#: What a task in each state adds to: pending, alive, allocated, used, pipelined, gated, succeeded.
+_COUNTS: Final = {
+    status: tuple(
+        map(
+            int,
+            (
+                status is Status.PENDING,
+                ALIVE[status],
+                ACTIVE_ALLOCATED[status],
+                ACTIVE_USED[status],
+                status is Status.PIPELINED,
+                status is Status.GATED,
+                status is Status.SUCCEEDED,
+            ),
+        )
+    )
+    for status in Status
+}
+#: The difference between two states.
+_STEPS: Final = [
+    [tuple(b - a for a, b in zip(_COUNTS[old], _COUNTS[new], strict=True)) for new in Status]
+    for old in Status
+]
 _HELD, _RELEASING, _PIPELINED, _RESERVED = 0, 1, 2, 3
 
 
@@ -62,36 +85,37 @@ class Ledger:
     def set_status(self, task: Task, status: Status) -> None:
         """Change the state of a task in the counters of its pod group."""
         if task.job is not None and task.pod_set is not None:
-            self._count(task.job, task.pod_set, task.status, -1)
-            self._count(task.job, task.pod_set, status, 1)
+            self._move(task.job, task.pod_set, _STEPS[task.status][status])
             if status is Status.PENDING:
                 task.pod_set.cursor = 0
         task.status = status
 
+    def _count(self, job: Job, pod_set: PodSet, status: Status, sign: int) -> None:
+        self._move(job, pod_set, tuple(sign * each for each in _COUNTS[status]))
+
     @staticmethod
-    def _count(job: Job, pod_set: PodSet, status: Status, sign: int) -> None:
+    def _move(job: Job, pod_set: PodSet, step: tuple[int, ...]) -> None:
         job.version += 1
-        if status is Status.PENDING:
-            pod_set.pending += sign
-            job.pending += sign
-            pod_set.alive += sign
-            return
-        if ACTIVE_ALLOCATED[status]:
-            pod_set.active_allocated += sign
-            job.active_allocated += sign
-            if status is Status.PIPELINED:
-                pod_set.pipelined += sign
-        if ACTIVE_USED[status]:
-            pod_set.active_used += sign
-            job.active_used += sign
-        if ALIVE[status]:
-            pod_set.alive += sign
-        if status is Status.GATED:
-            pod_set.gated += sign
-            job.gated += sign
-        elif status is Status.SUCCEEDED:
-            pod_set.succeeded += sign
-            job.succeeded += sign
+        pending, alive, allocated, used, pipelined, gated, succeeded = step
+        if pending:
+            pod_set.pending += pending
+            job.pending += pending
+        if alive:
+            pod_set.alive += alive
+        if allocated:
+            pod_set.active_allocated += allocated
+            job.active_allocated += allocated
+        if used:
+            pod_set.active_used += used
+            job.active_used += used
+        if pipelined:
+            pod_set.pipelined += pipelined
+        if gated:
+            pod_set.gated += gated
+            job.gated += gated
+        if succeeded:
+            pod_set.succeeded += succeeded
+            job.succeeded += succeeded
 
     # --- queues --------------------------------------------------------------------------------
     def charge(self, task: Task, gpu_memory: int) -> None:

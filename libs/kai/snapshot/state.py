@@ -392,11 +392,13 @@ class ClusterState:
     def _ask(self, task: Task, sign: int) -> None:
         job = task.job
         assert job is not None
-        centi = task.cls.quota_centi(self.min_gpu_memory)
+        cls = task.cls
+        cpu, memory, centi = sign * cls.cpu, sign * cls.memory, sign * cls.quota_centi(self.min_gpu_memory)
         for queue in job.queue.path:
-            queue.pending[0] += sign * task.cls.cpu
-            queue.pending[1] += sign * task.cls.memory
-            queue.pending[2] += sign * centi
+            asked = queue.pending
+            asked[0] += cpu
+            asked[1] += memory
+            asked[2] += centi
 
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
         if node.ready:

@@ -24,9 +24,8 @@ class Pool:
         found = sorted((key(job), job.key, job) for job in queue.jobs.values() if _may_lose(job))
         self._keys = [(order, name) for order, name, _ in found]
         self.jobs = [job for _, _, job in found]
-        self._of: dict[str, tuple[JobKey, str]] = {
-            job.key: at for at, job in zip(self._keys, self.jobs, strict=True)
-        }
+        #: Where each job stands; made when first one changes.
+        self._of: dict[str, tuple[JobKey, str]] | None = None
         #: Every chunk of GPUs is a multiple of the grain, and none exceeds the largest (hundredths).
         self.grain_centi = 0
         #: Some job holds several pods, perhaps on several nodes.
@@ -65,6 +64,8 @@ class Pool:
 
     def mend(self, job: Job) -> None:
         """A decision changed what a job holds."""
+        if self._of is None:
+            self._of = {at[1]: at for at in self._keys}
         old = self._of.pop(job.key, None)
         if old is not None:
             place = bisect_left(self._keys, old)
