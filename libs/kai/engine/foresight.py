@@ -30,14 +30,15 @@ def foresee(
     leaf: list[int] = []
     open_ends: list[int] = []
     for number, (_, waiting) in enumerate(leaves):
+        begin = len(jobs)
         for job in waiting:
             tasks = tasks_to_allocate(job)
             jobs.append(job)
             chunks.append(_amounts(tasks, gpu_memory))
-            leaf.append(number)
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
                 break
+        leaf += [number] * (len(jobs) - begin)
     if not jobs:
         return []
     paths = [queue.path[::-1] for queue, _ in leaves]

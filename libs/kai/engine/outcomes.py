@@ -36,17 +36,19 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
 
 def describe(session: Session, job: Job) -> PodGroupOutcome:
     """What this cycle found about one pod group."""
-    errors = session.errors.get(job.key)
-    kind, message, explanations = _found(session, job, errors)
-    waits = kind in (Outcome.UNSCHEDULABLE, Outcome.NOT_READY)
     settled = not job.pending and not job.gated
-    if settled and kind is Outcome.PLACED and not job.invalid and not job.stale_since:
+    decided = session.decisions
+    placed = settled and job.key in decided.placed and job.key not in decided.pipelined
+    if placed and not (job.error or job.invalid or job.stale_since):
         return PodGroupOutcome(
             pod_group=job.key,
-            outcome=kind,
+            outcome=Outcome.PLACED,
             annotations=_annotations(job),
             write_condition=not job.active_allocated,
         )
+    errors = session.errors.get(job.key)
+    kind, message, explanations = _found(session, job, errors)
+    waits = kind in (Outcome.UNSCHEDULABLE, Outcome.NOT_READY)
     return PodGroupOutcome(
         pod_group=job.key,
         outcome=kind,
@@ -116,6 +118,8 @@ def _missing(job: Job) -> str:
 def _annotations(job: Job) -> dict[str, str | None]:
     """What has to change on the pod group so that it says what is known here."""
     told = job.facts.annotations
+    if not (told or job.stale_since or job.last_start or job.last_eviction):
+        return {}
     patch: dict[str, str | None] = {}
     for key, moment in (
         (names.STALE_TIMESTAMP, job.stale_since),

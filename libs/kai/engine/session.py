@@ -427,8 +427,15 @@ class Session:
         self.decisions.placed.add(job.key)
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
-        cls = task.cls
-        placement = task.placement or {}
+        cls, placement = task.cls, task.placement
+        if placement is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
+            return BindDecision(
+                pod=task.ref(),
+                node=node.name,
+                gpu_count=cls.devices,
+                node_pool=self.state.params.partition,
+            )
+        placement = placement or {}
         if cls.shared:
             portion = cls.quota_centi(node.gpu_memory) / cls.devices / 100
             kind, gpus = ResourceType.FRACTION, cls.devices

@@ -67,7 +67,8 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
     if not simulation and not pod_set.pending:
         return []
     if len(pod_set.tasks) == 1:
-        return [task for task in pod_set.tasks.values() if may_allocate(task, simulation=simulation)]
+        (only,) = pod_set.tasks.values()
+        return [only] if only.status is Status.PENDING or may_allocate(only, simulation=simulation) else []
     wanted = max(pod_set.min_member - pod_set.active_allocated, 0) or 1
     ordered = pod_set.sorted_tasks()
     if simulation:

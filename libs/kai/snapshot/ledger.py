@@ -256,11 +256,9 @@ class Ledger:
 
     def _items(self, task: Task, node: Node, cells: Any, sign: int) -> None:
         row, offered = node.row, self.nodes.cells_allocatable
-        facts = task.facts
+        reserves = task.facts is not None and task.facts.reservation
         for column, amount in task.cls.items:
-            if offered[row, column] > 0:
-                if column == GPU and facts is not None and facts.reservation:
-                    continue
+            if offered[row, column] > 0 and not (reserves and column == GPU):
                 cells[row, column] += sign * amount
 
     def _share(

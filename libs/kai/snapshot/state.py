@@ -212,10 +212,14 @@ class ClusterState:
 
     def placed(self, task: Task) -> None:
         """The engine decided to bind a pending task and charged it already; keep the indices in step."""
-        job, facts = task.job, _facts(task)
+        job, facts = task.job, task.facts
         assert job is not None
+        assert facts is not None
         self._ask(task, -1)
-        self._on_node.setdefault(facts.assumed_node, {})[task.uid] = task
+        here = self._on_node.get(facts.assumed_node)
+        if here is None:
+            here = self._on_node[facts.assumed_node] = {}
+        here[task.uid] = task
         self.touched_jobs[job.key] = job
         if not job.pending:
             self.pending_jobs.pop(job.key, None)

@@ -110,7 +110,8 @@ class QueueOrder:
             *weakness[queues].T,
         )
         ranks = np.empty(len(queues), dtype=np.int64)
-        ranks[np.lexsort(columns[::-1])] = np.arange(len(queues))
+        differing = [column for column in columns if (column != column[0]).any()]
+        ranks[np.lexsort(differing[::-1]) if differing else slice(None)] = np.arange(len(queues))
         return ranks
 
     def _columns(self) -> tuple[Any, ...]:

@@ -38,11 +38,11 @@ def build_plugins(session: Session) -> tuple[Plugin, ...]:
     """All others; classes of pods that wait decide what is needed."""
     state, config = session.state, session.config
     waiting = {
-        task.cls.id: task.cls
+        task.cls
         for job in state.pending_jobs.values()
         for pod_set in job.pod_sets.values()
         for task in pod_set.tasks.values()
-    }.values()
+    }
     if not waiting:
         return ()
     plugins: list[Plugin] = []
