@@ -41,8 +41,13 @@ def bundle(objects):
                 pod_labels={"team": "ml"},
             ),
         ),
+        ({"global": {"blockNvidiaVisibleDevices": True}}, PodScope(namespace="kai", all_pods=True)),
+        (
+            {"admission": {"args": {"block-nvidia-visible-devices": True}}},
+            PodScope(namespace="kai", all_pods=True),
+        ),
     ],
-    ids=["defaults", "scoped"],
+    ids=["defaults", "scoped", "devices blocked", "devices blocked by a flag"],
 )
 def test_the_chart_registers_what_the_services_serve(helm, values, scope):
     objects = helm.render(values=values, namespace="kai")

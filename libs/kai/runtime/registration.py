@@ -9,6 +9,7 @@ from typing import Final
 
 from kai.model import names
 from kai.model.objects import Json
+from kai.validation import pods as pod_rules
 
 MUTATE_POD: Final = "/mutate--v1-pod"
 VALIDATE_POD: Final = "/validate--v1-pod"
@@ -19,6 +20,14 @@ VALIDATE_POD_GROUP: Final = "/validate-scheduling-run-ai-v2alpha2-podgroup"
 ADMISSION: Final = "admission"
 QUEUE_CONTROLLER: Final = "queue-controller"
 POD_GROUP_CONTROLLER: Final = "podgroup-controller"
+
+#: What a pod group must say for its webhook to find anything.
+_POD_GROUP_SAYS: Final = (
+    "has(object.spec) && ("
+    "(has(object.spec.subGroups) && size(object.spec.subGroups) > 0) || has(object.spec.minSubGroup)"
+    " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod)"
+    " || (has(object.spec.schedulingBackoff) && !(object.spec.schedulingBackoff in [-1, 1])))"
+)
 
 #: ``clientConfig`` of a service's path: where it is, and the authorities to check it by.
 ClientConfig = Callable[[str, str], Json]
@@ -35,6 +44,8 @@ class PodScope:
     queue_label_selector: bool = False
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     pod_labels: Mapping[str, str] = field(default_factory=dict)
+    #: Also pods that say nothing of what we complete or check: where something concerns them all.
+    all_pods: bool = False
 
     def selectors(self) -> Json:
         """As fields of a webhook. Our own namespace is left out: a webhook cannot admit itself."""
@@ -53,7 +64,9 @@ class PodScope:
                 {
                     "name": "scheduler-name-match",
                     "expression": f"object.spec.schedulerName == '{self.scheduler_name}'",
-                }
+                },
+                # The API server knows by itself that most pods are in order, and need not ask.
+                *([] if self.all_pods else [{"name": "says-something", "expression": _says_something()}]),
             ],
         }
         if self.pod_labels:
@@ -95,13 +108,25 @@ def webhook_configurations(client_config: ClientConfig, scope: PodScope | None =
         _configuration(
             "Validating",
             "kai-podgroup-validation-v2alpha2",
-            _webhook(
-                "podgroup-validation.kai.scheduler",
-                client_config(POD_GROUP_CONTROLLER, VALIDATE_POD_GROUP),
-                pod_groups,
-            ),
+            {
+                **_webhook(
+                    "podgroup-validation.kai.scheduler",
+                    client_config(POD_GROUP_CONTROLLER, VALIDATE_POD_GROUP),
+                    pod_groups,
+                ),
+                "matchConditions": [{"name": "says-something", "expression": _POD_GROUP_SAYS}],
+            },
         ),
     ]
+
+
+def _says_something() -> str:
+    """Whether a pod has an annotation or label that we read."""
+    return " || ".join(
+        f"(has(object.metadata.{field}) && [{', '.join(map(repr, keys))}]"
+        f".exists(key, key in object.metadata.{field}))"
+        for field, keys in (("annotations", pod_rules.ANNOTATIONS), ("labels", pod_rules.LABELS))
+    )
 
 
 def _rule(group: str, version: str, plural: str, scope: str) -> Json:

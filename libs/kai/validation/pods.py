@@ -219,3 +219,13 @@ _CHECKED_LABELS: _Checked = (
         'write "preemptible" or "non-preemptible"',
     ),
 )
+
+#: All that the rules go by, unless devices are blocked: a pod with none of these is always in order.
+ANNOTATIONS: tuple[str, ...] = (
+    names.GPU_FRACTION,
+    names.GPU_MEMORY,
+    names.GPU_FRACTION_NUM_DEVICES,
+    names.GPU_FRACTION_CONTAINER,
+    *(key for key, _, _ in _CHECKED_ANNOTATIONS),
+)
+LABELS: tuple[str, ...] = tuple(key for key, _, _ in _CHECKED_LABELS)

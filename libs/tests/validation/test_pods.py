@@ -211,3 +211,32 @@ def test_what_is_surely_not_meant_is_a_warning_for_the_creator_only(pod, said):
 )
 def test_what_is_meant_gives_no_warning(annotations):
     assert not pods.check(annotated(annotations), SHARING).warnings
+
+
+class Asked(dict):
+    """Annotations or labels that remember what was looked for."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.keys_asked = set()
+
+    def __bool__(self):
+        return True  # empty, but not nothing
+
+    def get(self, key, default=None):
+        self.keys_asked.add(key)
+        return super().get(key, default)
+
+    def __contains__(self, key):
+        self.keys_asked.add(key)
+        return super().__contains__(key)
+
+
+@pytest.mark.parametrize("given", [{}, {"gpu-fraction": "0.5"}, {"gpu-memory": "1024"}])
+def test_the_api_server_is_told_all_keys_that_the_rules_go_by(given):
+    pod = a_pod()
+    annotations, labels = Asked(given), Asked()
+    pod.metadata.annotations, pod.metadata.labels = annotations, labels
+    pods.check(pod, SHARING)
+    assert annotations.keys_asked == set(pods.ANNOTATIONS)
+    assert labels.keys_asked == set(pods.LABELS)
