@@ -35,6 +35,8 @@ class Cluster:
         #: Groups that a predecessor of ours may have told users about.
         self.inherited: frozenset[str] = frozenset()
         self._members: dict[str, dict[str, PodFacts]] = {}
+        #: Groups that had pods, and have none now.
+        self._emptied: set[str] = set()
         self._gpu_memory: dict[str, Decimal] = {}
         self._claims: dict[str, tuple[str, int]] = {}
         self._claimants: dict[str, set[str]] = {}
@@ -46,6 +48,11 @@ class Cluster:
     def members(self, group: str) -> Iterable[PodFacts]:
         """The pods of a group."""
         return self._members.get(group, {}).values()
+
+    def is_ending(self, group: str) -> bool:
+        """Whether its last pods are going or gone, so that it may be about to go as well."""
+        members = self._members.get(group)
+        return group in self._emptied if members is None else all(pod.going for pod in members.values())
 
     @property
     def min_runtime_matters(self) -> bool:
@@ -64,6 +71,7 @@ class Cluster:
             self._concern(change.obj.key)
         elif isinstance(change, Removed):
             self.groups.pop(change.obj_key, None)
+            self._emptied.discard(change.obj_key)
             self._concern(change.obj_key)
 
     def pod_sink(self, change: Change[PodRecord]) -> None:
@@ -159,6 +167,7 @@ class Cluster:
         if not pod.group:
             return
         self._members.setdefault(pod.group, {})[pod.key] = pod
+        self._emptied.discard(pod.group)
         for claim in pod.claims:
             self._claimants.setdefault(claim, set()).add(pod.group)
         self._concern(pod.group)
@@ -170,6 +179,8 @@ class Cluster:
         members.pop(pod.key, None)
         if not members:
             del self._members[pod.group]
+            if pod.group in self.groups:
+                self._emptied.add(pod.group)
         for claim in pod.claims:
             self._release(claim, pod.group)
         self._concern(pod.group)

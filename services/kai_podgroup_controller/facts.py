@@ -94,6 +94,8 @@ class PodFacts:
     received_fraction: bool
     #: ``namespace/name`` of its resource claims, as far as they exist.
     claims: tuple[str, ...]
+    #: Whether it is being deleted.
+    going: bool
 
     @property
     def alive(self) -> bool:
@@ -151,6 +153,7 @@ def pod_facts(pod: PodRecord) -> PodFacts:
         share=_gpu_share(pod.annotations),
         received_fraction=pod.annotations.get(names.RECEIVED_RESOURCE_TYPE) == "Fraction",
         claims=_claim_keys(pod),
+        going=bool(meta.deletion_timestamp),
     )
 
 

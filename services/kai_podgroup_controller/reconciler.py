@@ -3,7 +3,8 @@
 A pod that can be placed at once costs one write here: its group's status is written when it has
 settled, that is when all its pods have been placed or a scheduler said that they cannot be, and then
 resources and conditions together. Where a scheduler says nothing at all, what is known is written
-after :data:`PATIENCE_SECONDS`.
+after :data:`PATIENCE_SECONDS`. As long is waited where the last pods go: mostly their group goes with them,
+and what was written to it would have been for nobody.
 
 Timestamps are annotations, which a write of the status cannot carry (the API server takes only the
 status from it). So that they do not cost every pod one more request, the time of the last start is
@@ -79,6 +80,8 @@ class Reconciler:
             self._held_back.pop(key, None)
             self._written_at.pop(key, None)
             return None
+        if (wait := self._wait_for_its_end(group)) > 0:
+            return wait
         outcome = self._book.get(key)
         news = self._book.take_news(key)
         if outcome is not None and news is not None:
@@ -116,6 +119,13 @@ class Reconciler:
         self._written_at[group.key] = self._clock()
         self._cluster.take_group(written)
         return None
+
+    def _wait_for_its_end(self, group: GroupFacts) -> float:
+        """Seconds for which a group that loses its last pods can be left alone."""
+        if not self._cluster.is_ending(group.key):
+            return 0.0
+        now = self._clock()
+        return self._held_back.setdefault(group.key, now) + PATIENCE_SECONDS - now
 
     def _hold_back(self, group: GroupFacts) -> float:
         """Seconds for which the write can wait."""

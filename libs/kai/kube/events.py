@@ -85,7 +85,7 @@ class EventRecorder:
         *,
         controller: str,
         instance: str = "",
-        capacity: int = 4096,
+        capacity: int = 16_384,
         registry: CollectorRegistry | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -128,8 +128,8 @@ class EventRecorder:
             if len(self._records) > REMEMBERED:
                 self._records.popitem(last=False)
 
-    async def run(self, *, workers: int = 8) -> None:
-        """Write until cancelled."""
+    async def run(self, *, workers: int = 2) -> None:
+        """Write until cancelled: few at a time, so that where much happens binds and evictions come first."""
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
                 group.create_task(self._work())

@@ -23,6 +23,7 @@ def pod_json(
     version=1,
     conditions=None,
     uid="",
+    going=False,
 ):
     conditions = list(conditions or [])
     if bound:
@@ -36,6 +37,7 @@ def pod_json(
             "uid": uid or f"uid-{name}",
             "resourceVersion": str(version),
             "annotations": annotations,
+            **({"deletionTimestamp": "2026-11-21T10:00:00Z"} if going else {}),
         },
         "spec": {
             "nodeName": node or ("n1" if bound else ""),

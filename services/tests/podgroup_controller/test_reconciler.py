@@ -459,3 +459,49 @@ async def test_news_older_than_our_own_write_is_not_believed(build):
         world.cluster.group_sink(Upserted(build.group(version=999), True))
         await asyncio.sleep(60)
     assert len(world.api.writes) == 1
+
+
+EVICTED = {names.LAST_EVICTION_TIMESTAMP: "2026-11-21T09:59:59Z"}
+
+
+async def test_nothing_is_written_to_a_group_that_goes_with_its_last_pod(build):
+    async with World(build) as world:
+        world.group()
+        world.pod(bound=True, phase="Running")
+        await asyncio.sleep(1)
+        writes = len(world.api.writes)
+
+        world.pod(bound=True, phase="Running", version=2, going=True)
+        world.session(build.outcome(Outcome.SETTLED, annotations=EVICTED))
+        await asyncio.sleep(1)
+        world.cluster.pod_sink(Removed("team/worker", "uid-worker", None))
+        await asyncio.sleep(1)
+        world.cluster.group_sink(Removed("team/train", "uid-train", None))
+        await asyncio.sleep(2 * reconciler.PATIENCE_SECONDS)
+        assert len(world.api.writes) == writes
+
+
+async def test_a_group_that_outlives_its_pods_is_brought_up_to_date(build):
+    async with World(build) as world:
+        world.group()
+        world.pod(bound=True, phase="Running")
+        await asyncio.sleep(1)
+        world.cluster.pod_sink(Removed("team/worker", "uid-worker", None))
+        world.session(build.outcome(Outcome.SETTLED, annotations=EVICTED))
+        await asyncio.sleep(2 * reconciler.PATIENCE_SECONDS)
+        group = world.api.objects["podgroups", "train"]
+        assert group["metadata"]["annotations"] == EVICTED
+        assert not group["status"]["resourcesStatus"].get("allocated")
+
+
+async def test_a_pod_that_comes_in_place_of_the_last_one_is_told_without_delay(build):
+    async with World(build) as world:
+        world.group()
+        world.pod(bound=True, phase="Running")
+        await asyncio.sleep(1)
+        world.cluster.pod_sink(Removed("team/worker", "uid-worker", None))
+        await asyncio.sleep(1)
+        world.pod("other", requests=[{"cpu": "3"}], bound=True, phase="Running")
+        await asyncio.sleep(reconciler.PAUSE_SECONDS)
+        status = world.api.objects["podgroups", "train"]["status"]
+        assert status["resourcesStatus"]["allocated"]["cpu"] == "3"
