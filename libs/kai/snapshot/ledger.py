@@ -41,6 +41,7 @@ _COUNTS: Final = {
     )
     for status in Status
 }
+_NEGATED: Final = {status: tuple(-each for each in counts) for status, counts in _COUNTS.items()}
 #: The difference between two states.
 _STEPS: Final = [
     [tuple(b - a for a, b in zip(_COUNTS[old], _COUNTS[new], strict=True)) for new in Status]
@@ -70,14 +71,14 @@ class Ledger:
         task.job, task.pod_set = job, pod_set
         pod_set.tasks[task.uid] = task
         pod_set.ordered = None
-        self._count(job, pod_set, task.status, 1)
+        self._move(job, pod_set, _COUNTS[task.status])
 
     def leave(self, task: Task) -> None:
         """The inverse of :meth:`join`."""
         job, pod_set = task.job, task.pod_set
         assert job is not None
         assert pod_set is not None
-        self._count(job, pod_set, task.status, -1)
+        self._move(job, pod_set, _NEGATED[task.status])
         del pod_set.tasks[task.uid]
         pod_set.ordered = None
         task.job = task.pod_set = None
@@ -89,9 +90,6 @@ class Ledger:
             if status is Status.PENDING:
                 task.pod_set.cursor = 0
         task.status = status
-
-    def _count(self, job: Job, pod_set: PodSet, status: Status, sign: int) -> None:
-        self._move(job, pod_set, tuple(sign * each for each in _COUNTS[status]))
 
     @staticmethod
     def _move(job: Job, pod_set: PodSet, step: tuple[int, ...]) -> None:

@@ -89,13 +89,15 @@ class _Reclaim:
         for row, queues in by_row.items():
             if needed <= 0:
                 break
-            needed -= self._takeable(job, tasks, row, queues)
+            needed -= self._takeable(job, tasks, row, queues, needed)
         return needed <= 0
 
-    def _takeable(self, job: Job, tasks: list[Task], row: int, queues: list[Queue]) -> float:
-        """An upper bound on hundredths of GPUs that may be taken below a queue, chunk by chunk."""
+    def _takeable(self, job: Job, tasks: list[Task], row: int, queues: list[Queue], needed: float) -> float:
+        """An upper bound on hundredths of GPUs that may be taken below a queue, chunk by chunk.
+
+        A smaller bound is enough where it reaches what is needed.
+        """
         session = self.session
-        pools = [session.pools.of(queue) for queue in queues]
         everything = sum(queue.allocated[2] for queue in queues)
         bounds = [session.shares.allocatable[row]]
         mine = session.forest.leveled(job.queue.row, queues[0].row)[0]
@@ -107,9 +109,11 @@ class _Reclaim:
         limits = [bound[2] for bound in bounds if bound[2] >= 0]
         if not limits or held[2] <= min(limits):
             return 0.0
-        grain = gcd(*(pool.grain_centi for pool in pools))
-        largest = max(pool.largest_centi for pool in pools)
         above = (held[2] - min(limits)) * 100
+        if needed <= min(everything, above):
+            return needed
+        chunks = [session.pools.of(queue).chunks_centi() for queue in queues]
+        grain, largest = gcd(*(each for each, _ in chunks)), max(each for _, each in chunks)
         before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
         return min(everything, before_last + largest)
 

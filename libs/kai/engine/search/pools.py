@@ -17,7 +17,7 @@ from kai.snapshot.rows import Job, Queue
 class Pool:
     """Preemptible jobs of one queue that hold resources, best first."""
 
-    __slots__ = ("_key", "_keys", "_of", "gangs", "grain_centi", "jobs", "largest_centi")
+    __slots__ = ("_grain", "_key", "_keys", "_largest", "_measured", "_of", "gangs", "jobs")
 
     def __init__(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
         self._key = key
@@ -26,33 +26,29 @@ class Pool:
         self.jobs = [job for _, _, job in found]
         #: Where each job stands; made when first one changes.
         self._of: dict[str, tuple[JobKey, str]] | None = None
-        #: Every chunk of GPUs is a multiple of the grain, and none exceeds the largest (hundredths).
-        self.grain_centi = 0
         #: Some job holds several pods, perhaps on several nodes.
-        self.gangs = False
-        self.largest_centi = 0
-        for job in self.jobs:
-            self._measure(job)
+        self.gangs = any(job.active_allocated > 1 for job in self.jobs)
+        self._measured = False
+        self._grain = self._largest = 0
+
+    def chunks_centi(self) -> tuple[int, int]:
+        """Hundredths of GPUs: every chunk is a multiple of the first number, and none exceeds the second."""
+        if not self._measured:
+            self._measured = True
+            for job in self.jobs:
+                self._measure(job)
+        return self._grain, self._largest
 
     def _measure(self, job: Job) -> None:
-        single = job.single
-        if single is not None and len(single.tasks) == 1:
-            (only,) = single.tasks.values()
-            centi = only.charged[2] if only.charged is not None else 0
-            if centi > self.largest_centi:
-                self.largest_centi = centi
-            if not self.grain_centi or centi % self.grain_centi:
-                self.grain_centi = gcd(self.grain_centi, centi)
-            return
         total = 0
-        self.gangs = self.gangs or job.active_allocated > 1
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 if task.charged is not None:
                     centi = task.charged[2]
                     total += centi
-                    self.grain_centi = gcd(self.grain_centi, centi)
-        self.largest_centi = max(self.largest_centi, total)
+                    if not self._grain or centi % self._grain:
+                        self._grain = gcd(self._grain, centi)
+        self._largest = max(self._largest, total)
 
     def last(self, most: int) -> list[tuple[JobKey, str]]:
         """Keys of the last jobs, at most so many."""
@@ -76,7 +72,9 @@ class Pool:
             insort(self._keys, at)
             self.jobs.insert(place, job)
             self._of[job.key] = at
-            self._measure(job)
+            self.gangs = self.gangs or job.active_allocated > 1
+            if self._measured:
+                self._measure(job)
 
 
 def _may_lose(job: Job) -> bool:
