@@ -16,6 +16,7 @@ from kai.kube.workqueue import WorkQueue
 from kai.local.controllers import cron_jobs, daemon_sets, deployments, jobs, replica_sets, stateful_sets
 from kai.local.controllers.actions import Plan
 from kai.local.controllers.actor import Actor
+from kai.local.controllers.devices import DeviceClaims
 from kai.local.controllers.expectations import Expectations
 from kai.local.controllers.objects import Workload
 from kai.local.controllers.placing import Placing
@@ -65,6 +66,7 @@ class Controllers:
         self._nodes.listen(self._node_changed)
         self._placing = Placing(client, self._pods, self._nodes)
         self._storage = Storage(client, watches, self._actor)
+        self._device_claims = DeviceClaims(client, watches, self._actor)
 
     async def run(self) -> None:
         """Watch and act."""
@@ -81,6 +83,7 @@ class Controllers:
             tasks.create_task(self._queue.run(self._work, workers=_WORKERS))
             tasks.create_task(self._placing.run())
             tasks.create_task(self._storage.run())
+            tasks.create_task(self._device_claims.run())
             self.ready.set()
             _log.info("controllers run")
 
