@@ -7,6 +7,7 @@ wrote ourselves is taken in from the answer, so that nothing is written twice wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from decimal import Decimal
 
 from kai.kube.reflector import Change, Removed, Upserted
@@ -162,6 +163,15 @@ class Cluster:
             self._leave(old)
         self.pods[facts.key] = facts
         self._join(facts)
+
+    def expect_end(self, pod_key: str) -> None:
+        """A scheduler evicts this pod: it will be going, though the watch does not say so yet."""
+        pod = self.pods.get(pod_key)
+        if pod is None or pod.going:
+            return
+        self.pods[pod_key] = going = replace(pod, going=True)
+        if pod.group in self._members:
+            self._members[pod.group][pod_key] = going
 
     def _join(self, pod: PodFacts) -> None:
         if not pod.group:

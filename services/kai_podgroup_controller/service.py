@@ -143,5 +143,7 @@ class Controller:
         )
         async for update in updates:
             self._announcer.announce(update)
+            for eviction in update.evictions:
+                self._cluster.expect_end(f"{eviction.pod.namespace}/{eviction.pod.name}")
             for group in self._book.take(shard, update):
                 self._queue.add_after(group, SETTLING_SECONDS)

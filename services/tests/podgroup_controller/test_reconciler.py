@@ -464,14 +464,18 @@ async def test_news_older_than_our_own_write_is_not_believed(build):
 EVICTED = {names.LAST_EVICTION_TIMESTAMP: "2026-11-21T09:59:59Z"}
 
 
-async def test_nothing_is_written_to_a_group_that_goes_with_its_last_pod(build):
+@pytest.mark.parametrize("told_by", ["watch", "scheduler"])
+async def test_nothing_is_written_to_a_group_that_goes_with_its_last_pod(build, told_by):
     async with World(build) as world:
         world.group()
         world.pod(bound=True, phase="Running")
         await asyncio.sleep(1)
         writes = len(world.api.writes)
 
-        world.pod(bound=True, phase="Running", version=2, going=True)
+        if told_by == "watch":
+            world.pod(bound=True, phase="Running", version=2, going=True)
+        else:
+            world.cluster.expect_end("team/worker")
         world.session(build.outcome(Outcome.SETTLED, annotations=EVICTED))
         await asyncio.sleep(1)
         world.cluster.pod_sink(Removed("team/worker", "uid-worker", None))
