@@ -44,16 +44,11 @@ class _Audit:
         self.nodes = {node.metadata.name: node for node in world.nodes}
         self.queues = {queue.metadata.name: queue for queue in world.queues}
         self.evicted = {each.pod.uid for each in result.evictions}
-        self.bound = {bind.pod.uid for bind in result.binds} - self.evicted
+        self.bound = {bind.pod.uid for bind in result.binds}
         self.before = [
             Place(pod, pod.spec.node_name, groups_of(pod)) for pod in world.pods if pod.spec.node_name
         ]
-        # A pod that is bound and, in the same cycle, has to go again takes no room.
-        self.binds = [
-            Place(self.pods[bind.pod.uid], bind.node, bind.gpu_groups)
-            for bind in result.binds
-            if bind.pod.uid not in self.evicted
-        ]
+        self.binds = [Place(self.pods[bind.pod.uid], bind.node, bind.gpu_groups) for bind in result.binds]
         self.nominated = [Place(self.pods[each.pod.uid], each.node, ()) for each in result.nominations]
 
     def run(self) -> Iterator[str]:
@@ -82,11 +77,8 @@ class _Audit:
                 yield f"{pod.key} is bound, and was not pending"
         for uid in self.evicted:
             pod = self.pods[uid]
-            if not self._placed(pod) or pod.metadata.deletion_timestamp:
+            if not pod.spec.node_name or pod.metadata.deletion_timestamp:
                 yield f"{pod.key} is evicted, and was not running"
-
-    def _placed(self, pod: Pod) -> bool:
-        return bool(pod.spec.node_name) or any(bind.pod.uid == pod.metadata.uid for bind in self.result.binds)
 
     # --- nodes ---------------------------------------------------------------------------------
     def _room_now(self) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from kai.engine import outcomes
+from kai.engine import opposites, outcomes
 from kai.engine.actions import ACTIONS
 from kai.engine.config import SchedulerConfig
 from kai.engine.explain import detail, questions
@@ -61,6 +61,7 @@ class Engine:
             if self._validate:
                 state.check()
         started = time.perf_counter()
+        opposites.cancel(session)
         if self.config.params.detailed_fit_errors:
             detail.detail_pods(session)
         found = outcomes.collect(session)

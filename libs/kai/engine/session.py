@@ -51,6 +51,9 @@ class Decisions:
     counters: dict[tuple[str, ...], float] = field(default_factory=dict)
     #: Jobs that got binds, and those that wait.
     placed: set[str] = field(default_factory=set)
+    #: When jobs that started or lost pods in this cycle had done so before.
+    started_before: dict[str, float] = field(default_factory=dict)
+    evicted_before: dict[str, float] = field(default_factory=dict)
     pipelined: set[str] = field(default_factory=set)
 
     def count(self, *name: str, by: float = 1) -> None:
@@ -467,6 +470,7 @@ class Session:
         facts.evicting = True
         if task.status is Status.RELEASING:
             task.virtual = False
+        self.decisions.evicted_before.setdefault(job.key, job.last_eviction)
         job.last_eviction = self.now
         self.decisions.evictions.append(
             Eviction(
@@ -506,6 +510,25 @@ class Session:
         task.nominated = node.name
         self.decisions.nominations.append(Nomination(pod=task.ref(), node=node.name))
         self.decisions.pipelined.add(job.key)
+
+    def started(self, job: Job) -> None:
+        """A job that held nothing begins to run."""
+        self.decisions.started_before.setdefault(job.key, job.last_start)
+        job.last_start = self.now
+
+    def begin(self, task: Task, node: Node) -> None:
+        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared."""
+        self.ledger.discharge(task)
+        self.ledger.unpipeline(task)
+        del self._pipelined[task.uid]
+        decided = self.decisions
+        decided.nominations = [each for each in decided.nominations if each.pod.uid != task.uid]
+        task.nominated = task.facts.nominated if task.facts is not None else ""
+        self.ledger.set_status(task, Status.PENDING)
+        self.bind(task, node)
+        assert task.job is not None
+        if not any(each.pod.pod_group == task.job.key for each in decided.nominations):
+            decided.pipelined.discard(task.job.key)
 
     # --- closing -------------------------------------------------------------------------------
     def close(self) -> None:

@@ -224,6 +224,17 @@ class ClusterState:
         if not job.pending:
             self.pending_jobs.pop(job.key, None)
 
+    def unplaced(self, task: Task) -> None:
+        """The inverse of :meth:`placed`: the bind is not decided after all, and the pod holds nothing."""
+        job, facts = task.job, _facts(task)
+        assert job is not None
+        _discard(self._on_node, facts.assumed_node, task.uid)
+        self._unassume(task)
+        facts.evicting = False
+        task.placement = None
+        self._ask(task, 1)
+        self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
+
     # --- time ----------------------------------------------------------------------------------
     def settle(self, now: float) -> None:
         """Bring everything that waits for the end of a batch, or for time, up to date."""

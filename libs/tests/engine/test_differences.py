@@ -219,22 +219,64 @@ def test_q24_messages_count_each_node_once() -> None:
     assert "3 Insufficient GPUs" in outcome.message
 
 
-def test_q27_what_is_released_for_a_job_stays_its_own() -> None:
+def _promised() -> tuple[Engine, ClusterState]:
+    """A job waits for what is being taken from another queue, which then is free."""
     queues = [a_queue("rich", parent="top", gpu=1, weight=0), a_queue("poor", parent="top", gpu=2)]
     state = _state(
         [
             (Kind.NODE, a_node("n", gpus=2)),
             *_job("run", queue="rich", gpus=2, nodes=("n",)),
-            *_job("want", queue="poor", gpus=2),
+            *_job("want", queue="poor", gpus=2, created=2),
         ],
         queues=queues,
     )
     engine = Engine()
     assert [each.pod.name for each in engine.run(state, NOW).nominations] == ["want-0"]
-    for kind, obj in _job("urgent", queue="poor", gpus=2, priority="build-preemptible"):
-        state.apply(kind, obj)
     state.remove(Kind.POD, "default/run-0")
+    return engine, state
+
+
+def test_q27_what_is_released_for_a_job_stays_its_own() -> None:
+    engine, state = _promised()
+    for kind, obj in _job("older", queue="poor", gpus=2, created=1):
+        state.apply(kind, obj)
     assert _nodes_of(engine.run(state, NOW + 1)) == {"want-0": "n"}
+
+
+def test_what_is_bound_and_evicted_in_one_cycle_is_neither() -> None:
+    """Whoever takes the place begins at once; the other one is as it was, and says why it waits."""
+    engine, state = _promised()
+    for kind, obj in _job("urgent", queue="poor", gpus=2, created=3, priority="build-preemptible"):
+        state.apply(kind, obj)
+    result = engine.run(state, NOW + 1)
+    state.check()
+    assert _nodes_of(result) == {"urgent-0": "n"}
+    assert not result.evictions
+    assert not result.nominations
+    want = state.jobs["default/want"]
+    assert (want.pending, want.last_start, want.last_eviction) == (1, 0, 0)
+    outcomes = {each.pod_group: each for each in result.outcomes}
+    assert outcomes["default/urgent"].outcome is Outcome.PLACED
+    assert outcomes["default/want"].outcome is Outcome.UNSCHEDULABLE
+    assert "default/urgent" in outcomes["default/want"].message
+
+
+def test_what_is_bound_and_evicted_in_one_cycle_waits_beside_what_others_release() -> None:
+    """The gang needs what one pod was just given and what another one still holds: it waits for both."""
+    state = _state(
+        [
+            (Kind.NODE, a_node("n", gpus=2)),
+            *_job("runs", gpus=1, nodes=("n",)),
+            *_job("small", gpus=1, created=1),
+            *_job("large", gpus=2, created=2, priority="build-preemptible"),
+        ]
+    )
+    result = Engine().run(state, NOW)
+    state.check()
+    assert not result.binds
+    assert [each.pod.name for each in result.evictions] == ["runs-0"]
+    assert [each.pod.name for each in result.nominations] == ["large-0"]
+    assert state.tasks["default-small-0"].status is Status.PENDING
 
 
 def test_q28_equal_values_below_different_parents_are_different_domains() -> None:

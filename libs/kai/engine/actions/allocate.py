@@ -44,7 +44,7 @@ def _allocate(session: Session, job: Job) -> bool:
             statement.convert_to_pipelined(job)
         session.commit(statement, action=ACTION)
     if fresh and not waits:
-        job.last_start = session.now
+        session.started(job)
     return True
 
 
