@@ -235,7 +235,7 @@ class _Audit:
             taken_over = bool(waiting - {each.evictor, each.pod.pod_group})
             if not preemptible(victim):
                 yield f"{each.pod.name} must not be evicted"
-            if each.evictor not in served and not taken_over:
+            if each.evictor not in served:
                 yield f"{each.pod.name} is evicted for {each.evictor}, which gets no place"
             if each.action == "consolidation" and each.pod.pod_group not in waiting and not taken_over:
                 yield f"{each.pod.name} is moved, and has no new place"

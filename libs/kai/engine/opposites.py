@@ -36,8 +36,10 @@ def cancel(session: Session) -> None:
     bound = {each.pod.pod_group for each in decided.binds}
     decided.placed &= bound
     _restore_times(session, bound)
+    waited_for = {each.evictor for each in decided.evictions}
     for job in takers.values():
-        _begin(session, job)
+        if job.key not in waited_for:
+            _begin(session, job)
 
 
 def _take_back(session: Session, task: Task, eviction: Eviction) -> None:

@@ -6,9 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 
 from kai.engine import capacity
 from kai.engine.config import SchedulerConfig
@@ -39,6 +40,8 @@ from kai.snapshot.status import Status
 
 _MANY_VIEWS = 512
 P = TypeVar("P", bound=Plugin)
+#: What to tell about a victim, for the pod group that profits.
+Message: TypeAlias = Callable[[Task, str], str]
 
 
 @dataclass(slots=True)
@@ -97,6 +100,8 @@ class Session:
         self.nominate = config.plugin("nominatednode") is not None
         self._trackers = tuple(plugin for plugin in self.plugins if plugin.tracks)
         self._pipelined: dict[str, Task] = {}
+        #: How victims are told, by uid.
+        self._told: dict[str, tuple[Task, Message]] = {}
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
         self._victim_key = victim_key(state, self.job_key)
         self.pools = Pools(self._victim_key)
@@ -368,7 +373,7 @@ class Session:
         *,
         action: str,
         evictor: Job | None = None,
-        message: Callable[[Task], str] | None = None,
+        message: Message | None = None,
     ) -> None:
         """Make a statement's operations decisions."""
         if len(statement.log) == 1 and statement.log[0].kind == ALLOCATE:
@@ -459,26 +464,29 @@ class Session:
         )
 
     def _commit_eviction(
-        self, task: Task, action: str, evictor: Job | None, size: int, message: Callable[[Task], str] | None
+        self, task: Task, action: str, evictor: Job | None, size: int, message: Message | None
     ) -> None:
         job, facts = task.job, task.facts
         assert job is not None
         assert facts is not None
         if task.uid in self._pipelined:
-            self._give_up_turn(task)
+            self._give_up_turn(task, evictor)
             return
         facts.evicting = True
         if task.status is Status.RELEASING:
             task.virtual = False
         self.decisions.evicted_before.setdefault(job.key, job.last_eviction)
         job.last_eviction = self.now
+        taker = evictor.key if evictor is not None else ""
+        if message is not None:
+            self._told[task.uid] = (task, message)
         self.decisions.evictions.append(
             Eviction(
                 pod=task.ref(),
                 action=action,
-                message=message(task) if message else "",
+                message=message(task, taker) if message is not None else "",
                 gang_size=size,
-                evictor=evictor.key if evictor is not None else "",
+                evictor=taker,
             )
         )
         self.state.touched_jobs[job.key] = job
@@ -487,18 +495,32 @@ class Session:
             "pod_group_evicted_pods_total", job.name, job.namespace, job.uid, node_pool, action
         )
 
-    def _give_up_turn(self, task: Task) -> None:
-        """A pod that only waited for resources waits without a place again; nothing is deleted."""
+    def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
+        """A pod that only waited for resources waits without a place again; nothing is deleted.
+
+        What was released for the last pod of its job is released for the one that takes over.
+        """
         self.decisions.nominations = [each for each in self.decisions.nominations if each.pod.uid != task.uid]
         task.nominated = task.facts.nominated if task.facts is not None else ""
         if task.status is not Status.RELEASING:
             return
         del self._pipelined[task.uid]
+        if task.job is not None and evictor is not None:
+            waits = any(each.job is task.job for each in self._pipelined.values())
+            if not waits and task.job is not evictor:
+                self._take_over(task.job.key, evictor.key)
         task.virtual = False
         if task.facts is not None and not task.facts.evicting:
             self.ledger.set_status(task, Status.PENDING)
             if task.job is not None:
                 self.state.pending_jobs[task.job.key] = task.job
+
+    def _take_over(self, former: str, taker: str) -> None:
+        evictions = self.decisions.evictions
+        for place, each in enumerate(evictions):
+            if each.evictor == former:
+                task, message = self._told[each.pod.uid]
+                evictions[place] = replace_fields(each, evictor=taker, message=message(task, taker))
 
     def _commit_pipeline(self, task: Task) -> None:
         job = task.job

@@ -362,6 +362,28 @@ def test_a_promise_taken_back_deletes_no_pod() -> None:
     assert state.tasks["default-want-0"].status is Status.PENDING
 
 
+def test_who_takes_over_a_promise_is_named_to_those_who_were_evicted_for_it() -> None:
+    queues = [
+        a_queue("rich", parent="top", gpu=0, weight=0),
+        a_queue("poor", parent="top", gpu=2, weight=0),
+    ]
+    state = _state(
+        [
+            (Kind.NODE, a_node("n", gpus=3)),
+            *_job("run", queue="rich", gpus=2, nodes=("n",)),
+            *_job("want", queue="poor", gpus=2),
+            *_job("urgent", queue="poor", gpus=3, priority="build-preemptible"),
+        ],
+        queues=queues,
+    )
+    result = Engine().run(state, NOW)
+    assert [each.pod.name for each in result.nominations] == ["urgent-0"]
+    [eviction] = result.evictions
+    assert (eviction.pod.name, eviction.action, eviction.evictor) == ("run-0", "reclaim", "default/urgent")
+    assert "default/urgent" in eviction.message
+    assert "default/want" not in eviction.message
+
+
 def _reservation(node: str, group: str, *, deleted: float = 0) -> tuple[Kind, object]:
     pod = a_pod(
         f"gpu-reservation-{group}", node=node, gpus=1, groups=(group,), scheduler="", deleted=deleted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kai.engine.search.scenarios import gpu_need
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
 from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Session
+from kai.engine.session import Message, Session
 from kai.model.decisions import Reason
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task
@@ -99,5 +99,8 @@ class _Consolidation:
 
         return all_moved
 
-    def message(self, job: Job) -> Callable[[Task], str]:
-        return lambda task: f"pod {task.key} is moved to another node, to make room for workload {job.key}"
+    def message(self, job: Job) -> Message:
+        del job
+        return lambda task, taker: (
+            f"pod {task.key} is moved to another node, to make room for workload {taker}"
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from kai.engine.allocation import allocate_job
@@ -12,7 +12,7 @@ from kai.engine.search.budget import ActionBudget, Deadline
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Result, Search, Solution, Validator
 from kai.engine.search.victims import VictimSource
-from kai.engine.session import Session
+from kai.engine.session import Message, Session
 from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
@@ -44,7 +44,7 @@ class Strategy(Protocol):
     def validator(self, job: Job, tasks: list[Task]) -> Validator:
         """Judges a set of victims; made before anything is evicted."""
 
-    def message(self, job: Job) -> Callable[[Task], str]:
+    def message(self, job: Job) -> Message:
         """What to tell about each victim; made before anything is evicted."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kai.engine import capacity
 from kai.engine.actions import eviction
@@ -11,7 +11,7 @@ from kai.engine.reasons import Unschedulable
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
 from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Session
+from kai.engine.session import Message, Session
 from kai.snapshot.rows import Job, Task
 
 ACTION = "preempt"
@@ -75,5 +75,8 @@ class _Preempt:
 
         return within_runtime
 
-    def message(self, job: Job) -> Callable[[Task], str]:
-        return lambda task: f"pod {task.key} was preempted by workload {job.key}, which has a higher priority"
+    def message(self, job: Job) -> Message:
+        del job
+        return lambda task, taker: (
+            f"pod {task.key} was preempted by workload {taker}, which has a higher priority"
+        )

@@ -14,7 +14,7 @@ from kai.engine.search.bounds import free_centi
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
 from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Session
+from kai.engine.session import Message, Session
 from kai.engine.tree import tasks_to_allocate
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
@@ -151,20 +151,20 @@ class _Reclaim:
 
         return fair
 
-    def message(self, job: Job) -> Callable[[Task], str]:
+    def message(self, job: Job) -> Message:
         rows = self.session.state.queue_order
         held = [tuple(queue.allocated) for queue in rows]
         leveled = self.session.forest.leveled
         known: dict[int, str] = {}
 
-        def text(task: Task) -> str:
+        def text(task: Task, taker: str) -> str:
             assert task.job is not None
             mine, theirs = leveled(job.queue.row, task.job.queue.row)
             lines = known.get(theirs)
             if lines is None:
                 giver, taker = self._line(rows[theirs], held[theirs]), self._line(rows[mine], held[mine])
                 lines = known[theirs] = f"from {giver}.\nfor {taker}."
-            return f"pod {task.key} was reclaimed by workload {job.key}.\n{lines}"
+            return f"pod {task.key} was reclaimed by workload {taker}.\n{lines}"
 
         return text
 

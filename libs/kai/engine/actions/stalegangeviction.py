@@ -55,5 +55,5 @@ def _evict(session: Session, job: Job) -> None:
     session.commit(
         statement,
         action=ACTION,
-        message=lambda task: f"pod {task.key} is evicted: its gang runs with too few pods ({short})",
+        message=lambda task, _: f"pod {task.key} is evicted: its gang runs with too few pods ({short})",
     )
