@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
+from kai.engine.kernel.view import NEVER
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, SubGroup
 from kai.snapshot.rows import Job
@@ -292,6 +293,46 @@ def test_a_score_that_is_kept_equals_one_made_anew(world: int) -> None:
         for view in views.values():
             kept = view.refresh().tolist()
             assert kept == [view.score_of(row) for row in range(len(kept))]
+
+
+@fuzz
+def test_the_best_node_is_the_first_with_the_highest_score(world: int) -> None:
+    """Whatever is evicted, placed and taken back in between."""
+    rng = random.Random(world)
+    state = _state(a_world(world))
+    session = Engine().open(state, NOW)
+    tasks = [task for task in state.tasks.values() if task.job is not None]
+    views = list({task.cls.id: session.view(task.cls) for task in tasks}.values())
+    statement = session.statement()
+    for _ in range(30):
+        task, node = rng.choice(tasks), rng.choice(state.nodes.nodes)
+        if task.status is Status.RUNNING:
+            statement.evict(task)
+        elif task.status is Status.PENDING:
+            statement.pipeline(task, node, ("shared",) if task.cls.shared else ())
+        elif rng.random() < 0.3:
+            statement.rollback(rng.randint(0, statement.checkpoint()))
+        view = rng.choice(views)
+        scores = [view.score_of(row) for row in range(len(state.nodes))]
+        best = int(np.argmax(scores))
+        assert view.best() == (best if scores[best] != NEVER else -1)
+
+
+@fuzz
+def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
+    state = _state(a_world(world, sharing=False))
+    session = Engine().open(state, NOW)
+    pending = [task for task in state.tasks.values() if task.status is Status.PENDING]
+    pending.sort(key=lambda task: (task.cls.id, task.uid))
+    for task in pending:
+        scores = [session.view(task.cls).score_of(row) for row in range(len(state.nodes))]
+        best = int(np.argmax(scores))
+        free = scores[best] != NEVER and session.fits_now(task.cls, best)
+        assert session.view(task.cls).seat() == (best if free else -1)
+        if free:
+            session.bind(task, state.nodes.nodes[best])
+            session.view(task.cls).took_seat()
+    state.check()
 
 
 @fuzz
