@@ -43,7 +43,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--authorization", choices=("always-allow", "rbac"), default="always-allow", help="who may do what"
     )
-    parser.add_argument("--watch-window", type=int, default=4096, help="past changes kept for each resource")
+    parser.add_argument("--watch-window", type=int, default=1024, help="past changes kept for each resource")
     return parser.parse_args(argv)
 
 

@@ -1,10 +1,17 @@
-"""The two forms of an Event: core/v1, in which it is stored, and events.k8s.io/v1."""
+"""Events: their two forms, core/v1, in which they are stored, and events.k8s.io/v1; and their end."""
 
+import asyncio
 from typing import Final
 
+from kai.local.apiserver.clock import Clock, seconds_of
 from kai.local.apiserver.errors import Obj
+from kai.local.apiserver.storage import Store
 
 GROUP: Final = "events.k8s.io"
+KEY: Final = ("", "events")
+#: Seconds that an event is kept after it was told last, as Kubernetes has it unless told otherwise.
+LIFETIME: Final = 3600.0
+_LOOK_EVERY: Final = 60.0
 _TO_CORE: Final = {
     "regarding": "involvedObject",
     "note": "message",
@@ -36,3 +43,29 @@ def from_core(event: Obj) -> Obj:
     new = {_FROM_CORE.get(key, key): value for key, value in event.items()}
     new["apiVersion"] = "events.k8s.io/v1"
     return new
+
+
+async def expire(store: Store, clock: Clock) -> None:
+    """Forget old events, until cancelled."""
+    while True:
+        await asyncio.sleep(_LOOK_EVERY)
+        forget_before(store, clock.now() - LIFETIME)
+
+
+def forget_before(store: Store, time: float) -> None:
+    """Remove the events that were told last before ``time`` (Unix seconds)."""
+    collection = store.collection(KEY)
+    for record in list(collection.records()):
+        if _told(record.obj) < time:
+            collection.remove(record)
+
+
+def _told(event: Obj) -> float:
+    series = event.get("series") or {}
+    stamps = (
+        event["metadata"]["creationTimestamp"],
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        series.get("lastObservedTime"),
+    )
+    return max(seconds_of(stamp) for stamp in stamps if stamp)

@@ -15,7 +15,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
-from kai.local.apiserver import builtins, crds, files, reviews, routes
+from kai.local.apiserver import builtins, crds, events, files, reviews, routes
 from kai.local.apiserver.admission import Admission
 from kai.local.apiserver.authn import Authenticator
 from kai.local.apiserver.authz import Action, Authorizer
@@ -71,7 +71,7 @@ class ApiServer:
         port: int = 0,
         names: Sequence[str] = (),
         rbac: bool = False,
-        window: int = 4096,
+        window: int = 1024,
         clock: Clock | None = None,
         context: str = "kai-local",
         folder: Path | None = None,
@@ -141,7 +141,10 @@ class ApiServer:
         )
         await site.start()
         self._port = self._runner.addresses[0][1]
-        self._tasks = [asyncio.create_task(self.garbage.run(), name="garbage collector")]
+        self._tasks = [
+            asyncio.create_task(self.garbage.run(), name="garbage collector"),
+            asyncio.create_task(events.expire(self.store, self.clock), name="events"),
+        ]
         return self
 
     async def __aexit__(

@@ -188,7 +188,7 @@ class Collection:
 class Store:
     """Collections by group and plural, one version counter for all, which starts after ``first``."""
 
-    def __init__(self, window: int = 4096, first: int = 1000) -> None:
+    def __init__(self, window: int = 1024, first: int = 1000) -> None:
         self.first = first
         self.version = first
         self._window = window

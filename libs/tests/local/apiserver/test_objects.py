@@ -1,6 +1,11 @@
 """Creating, reading, changing and deleting single objects."""
 
+import time
+
 import pytest
+
+from kai.local.apiserver.clock import Clock
+from kai.local.apiserver.events import LIFETIME, forget_before
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -285,6 +290,21 @@ async def test_delete_collection_takes_what_the_selector_names(api):
         await api.post(CONFIG_MAPS, a_config_map(name, labels={"keep": str(name == "b").lower()}))
     await api.delete(f"{CONFIG_MAPS}?labelSelector=keep%3Dfalse")
     assert [item["metadata"]["name"] for item in (await api.get(CONFIG_MAPS))["items"]] == ["b"]
+
+
+async def test_events_are_forgotten_an_hour_after_they_were_told_last(start):
+    now = [time.time()]
+    api = await start(clock=Clock(lambda: now[0]))
+    path = "/api/v1/namespaces/default/events"
+    event = {"involvedObject": {"name": "p", "namespace": "default"}, "reason": "Scheduled"}
+    await api.post(path, event | {"metadata": {"name": "once"}})
+    await api.post(path, event | {"metadata": {"name": "again"}})
+    now[0] += LIFETIME / 2
+    await api.patch(f"{path}/again", {"lastTimestamp": api.server.clock.stamp(), "count": 2})
+    for passed, left in ((LIFETIME / 2 - 10, {"once", "again"}), (20, {"again"}), (LIFETIME / 2, set())):
+        now[0] += passed
+        forget_before(api.server.store, now[0] - LIFETIME)
+        assert {item["metadata"]["name"] for item in (await api.get(path))["items"]} == left
 
 
 async def test_both_event_apis_show_the_same_events(api):
