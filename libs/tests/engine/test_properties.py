@@ -37,13 +37,11 @@ def a_world(number: int, *, sharing: bool = True) -> Objects:
     """A cluster with running and pending work; nothing of it is over capacity."""
     rng = random.Random(number)
     found: Objects = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
-    free = {}
+    free, cpus = {}, {}
     for i in range(rng.randint(1, 5)):
-        gpus = rng.choice([0, 2, 4, 8])
-        free[f"node-{i}"] = gpus
-        found.append(
-            (Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(rng.choice([4, 16, 64])), gpu_memory=16_000))
-        )
+        gpus, cpu = rng.choice([0, 2, 4, 8]), rng.choice([4, 16, 64])
+        free[f"node-{i}"], cpus[f"node-{i}"] = gpus, float(cpu)
+        found.append((Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(cpu), gpu_memory=16_000)))
     leaves = []
     for d in range(rng.randint(1, 2)):
         top = f"dept-{d}"
@@ -96,12 +94,13 @@ def a_world(number: int, *, sharing: bool = True) -> Objects:
         for p in range(pods):
             node = ""
             if running and not fraction:
-                node = next((n for n, have in free.items() if have >= gpus), "")
+                node = next((n for n, have in free.items() if have >= gpus and cpus[n] >= 0.25), "")
                 over = limits[queue] >= 0 and held[queue] + gpus > limits[queue]
                 if over or priority == "build":
                     node = ""
                 if node:
                     free[node] -= gpus
+                    cpus[node] -= 0.25
                     held[queue] += gpus
             deleted = NOW - 5 if node and rng.random() < 0.1 else 0
             found.append(
@@ -332,6 +331,9 @@ def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
         if free:
             session.bind(task, state.nodes.nodes[best])
             session.view(task.cls).took_seat()
+        elif scores[best] != NEVER:
+            session.statement().pipeline(task, state.nodes.nodes[best])
+        assert (state.nodes.idle + state.nodes.releasing >= 0).all()
     state.check()
 
 

@@ -120,8 +120,15 @@ class ClassView:
         self._seats = 0
         if row < 0:
             return -1
-        idle = self._table.cells_idle
-        seats = min([idle[row, column] // amount for column, amount in self._items], default=0)
+        idle, releasing = self._table.cells_idle, self._table.cells_releasing
+        # What is promised to others is less than nothing of what is being released.
+        seats = min(
+            [
+                (idle[row, column] + min(releasing[row, column], 0)) // amount
+                for column, amount in self._items
+            ],
+            default=0,
+        )
         if seats < 1:
             return -1 if self._items else row
         self._seats = seats if self._binpack and self._headroom is None else 1
