@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from e2e.harness import Cluster, local_cluster
+from e2e.harness import REAL, Cluster, local_cluster
 from e2e.manifests import a_pod, a_queue, as_yaml
 from kai.kube import errors
 from kai.kube.client import KubeClient
@@ -25,7 +25,7 @@ VICTIMS = (
     "apiserver",
     "queue-controller",
     "binder-1",
-    "machinery",
+    *(("controllers", "kwok", "etcd") if REAL else ("machinery",)),
     "scheduler",
     "binder-2",
 )

@@ -8,23 +8,20 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import psutil
-from prometheus_client.parser import text_string_to_metric_families
 
+from e2e.metrics import scrape
 from kai.local.state import ClusterFiles, ProcessRecord
 
 LOOK_SECONDS = 0.5
-SCRAPE_SECONDS = 3.0
 #: Everything that is not a service of ours: the control plane, the nodes, and who started them.
 SURROUNDINGS = frozenset(
     {"supervisor", "apiserver", "etcd", "controllers", "kwok", "devices", "machinery", "redis"}
 )
 #: Not counted: held open or renewed at a steady pace, whatever the load.
 _STEADY_VERBS, _STEADY_RESOURCES = frozenset({"watch"}), frozenset({"leases"})
-_METRICS_PORT = 8080
 
 #: service, verb, resource
 Request = tuple[str, str, str]
@@ -102,27 +99,17 @@ class Meter:
     async def _requests(self) -> Counter[Request]:
         """What the services have asked of the API server since they were started, as they count it."""
         services = [one for one in self._processes() if one.name not in SURROUNDINGS and one.pid]
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SCRAPE_SECONDS)) as session:
-            found = await asyncio.gather(*(_scrape(session, one) for one in services))
+        async with aiohttp.ClientSession() as session:
+            found = await asyncio.gather(*(_asked(session, one) for one in services))
         return sum(found, Counter())
 
 
-async def _scrape(session: aiohttp.ClientSession, process: ProcessRecord) -> Counter[Request]:
-    address = urlsplit(process.address)
+async def _asked(session: aiohttp.ClientSession, process: ProcessRecord) -> Counter[Request]:
     requests: Counter[Request] = Counter()
-    for port in dict.fromkeys((address.port, _METRICS_PORT)):  # metrics may have a port of their own
-        try:
-            async with session.get(f"http://{address.hostname}:{port}/metrics") as answer:
-                if answer.status != 200:
-                    continue
-                text = await answer.text()
-        except (aiohttp.ClientError, TimeoutError):  # it may have been frozen or ended on purpose
-            continue
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                if sample.name == "kai_api_requests_total":
-                    _count(requests, process.name, sample.labels, sample.value)
-        return requests
+    for family in await scrape(session, process.address):
+        for sample in family.samples:
+            if sample.name == "kai_api_requests_total":
+                _count(requests, process.name, sample.labels, sample.value)
     return requests
 
 
