@@ -10,6 +10,7 @@ from collections import Counter
 
 import msgspec
 
+from kai.engine.actions.allocate import should_pipeline
 from kai.engine.reasons import Unschedulable
 from kai.engine.session import Session
 from kai.model.decisions import Eviction, Reason
@@ -25,21 +26,26 @@ def cancel(session: Session) -> None:
     if not both:
         return
     takers: dict[str, Job] = {}
+    losers: dict[str, Job] = {}
     for uid in [bind.pod.uid for bind in decided.binds if bind.pod.uid in both]:
         eviction, task = evicted[uid], session.state.tasks[uid]
         _take_back(session, task, eviction)
+        assert task.job is not None
+        losers[task.job.key] = task.job
         taker = session.state.jobs.get(eviction.evictor)
         if taker is not None:
             takers[taker.key] = taker
     decided.binds = [each for each in decided.binds if each.pod.uid not in both]
     decided.evictions = _without(decided.evictions, both)
-    bound = {each.pod.pod_group for each in decided.binds}
-    decided.placed &= bound
-    _restore_times(session, bound)
     waited_for = {each.evictor for each in decided.evictions}
-    for job in takers.values():
+    for job in {**takers, **losers}.values():
         if job.key not in waited_for:
             _begin(session, job)
+    for job in losers.values():
+        if should_pipeline(job):
+            _wait_together(session, job)
+    decided.placed = {each.pod.pod_group for each in decided.binds}
+    _restore_times(session)
 
 
 def _take_back(session: Session, task: Task, eviction: Eviction) -> None:
@@ -74,8 +80,9 @@ def _without(evictions: list[Eviction], gone: set[str]) -> list[Eviction]:
     ]
 
 
-def _restore_times(session: Session, bound: set[str]) -> None:
-    """A job that after all neither started nor lost a pod is as old as it was."""
+def _restore_times(session: Session) -> None:
+    """A job that after all neither started nor lost a pod did so last when it did before."""
+    bound = session.decisions.placed
     evicted = {each.pod.pod_group for each in session.decisions.evictions}
     for key, moment in session.decisions.started_before.items():
         if key not in bound:
@@ -83,6 +90,14 @@ def _restore_times(session: Session, bound: set[str]) -> None:
     for key, moment in session.decisions.evicted_before.items():
         if key not in evicted:
             session.state.jobs[key].last_eviction = moment
+
+
+def _wait_together(session: Session, job: Job) -> None:
+    """Pods that were bound for a gang of which others have to wait again wait with them."""
+    waiting = [bind.pod.uid for bind in session.decisions.binds if bind.pod.pod_group == job.key]
+    for uid in waiting:
+        session.wait(session.state.tasks[uid])
+    session.decisions.binds = [each for each in session.decisions.binds if each.pod.pod_group != job.key]
 
 
 def _begin(session: Session, job: Job) -> None:

@@ -552,6 +552,16 @@ class Session:
         if not any(each.pod.pod_group == task.job.key for each in decided.nominations):
             decided.pipelined.discard(task.job.key)
 
+    def wait(self, task: Task) -> None:
+        """A pod that was to be bound in this cycle waits for its place instead."""
+        node, groups = task.node, task.groups
+        assert node is not None
+        self.ledger.unhold(task)
+        self.state.unplaced(task)
+        self.ledger.pipeline(task, node, groups)
+        self.ledger.set_status(task, Status.PIPELINED)
+        self._commit_pipeline(task)
+
     # --- closing -------------------------------------------------------------------------------
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""
