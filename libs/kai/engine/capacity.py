@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kai.engine.amounts import told
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Reason
+from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
 
 _NAMES = ("CPU", "memory", "GPU")
-_UNITS = ("milli-cores", "bytes", "devices")
+_COLUMNS = (CPU, MEMORY, GPU)
 _TOLERANCE = 1e-6
 
 
@@ -82,8 +84,9 @@ def _violation(
 ) -> Unschedulable:
     scale = (1, 1, 100)
     lines = [
-        f"{_NAMES[i]} {word} is {bound[i]:g} {_UNITS[i]}, {held[i] / scale[i]:g} in use, "
-        f"{amounts[i] / scale[i]:g} requested"
+        f"{_NAMES[i]} {word} is {told(_COLUMNS[i], bound[i])}, "
+        f"{told(_COLUMNS[i], held[i] / scale[i])} in use, "
+        f"{told(_COLUMNS[i], amounts[i] / scale[i])} requested"
         for i in range(3)
         if amounts[i] and 0 <= bound[i] < (held[i] + amounts[i]) / scale[i] - _TOLERANCE
     ]

@@ -40,7 +40,7 @@ def test_a_queue_limit_is_named_and_raising_it_is_offered() -> None:
     answer = Engine().explain_pod_group(state, "default/job", NOW)
     assert answer is not None
     assert answer.outcome.outcome is Outcome.UNSCHEDULABLE
-    assert "GPU limit is 1 devices, 0 in use, 2 requested" in answer.outcome.message
+    assert "GPU limit is 1 GPU, 0 GPUs in use, 2 GPUs requested" in answer.outcome.message
     assert answer.remedies == ("raise the limit of queue 'team'",)
     assert [share.queue for share in answer.queues] == ["top", "team"]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import ceil, gcd
 
 from kai.engine.actions import eviction
+from kai.engine.amounts import told
 from kai.engine.fairness.queues import Triple
 from kai.engine.fairness.reclaim import Reclamation
 from kai.engine.minruntime import MinRuntime, keeps_core
@@ -16,6 +17,7 @@ from kai.engine.search.solver import Validator
 from kai.engine.search.victims import Batch, VictimSource
 from kai.engine.session import Message, Session
 from kai.engine.tree import tasks_to_allocate
+from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
@@ -37,6 +39,8 @@ class _Reclaim:
         self._representatives: dict[str, Representatives] = {}
         self._min_runtime: MinRuntime = session.min_runtime
         self._nobody_protected = self._min_runtime.idle(session.state.queue_order)
+        #: What each queue is entitled to, in words: GPUs, CPU, memory.
+        self._entitled: dict[int, tuple[str, ...]] = {}
         self._on = session.config.plugin("proportion") is not None
 
     def representatives(self, job: Job) -> Representatives:
@@ -168,14 +172,19 @@ class _Reclaim:
 
         return text
 
-    def _line(self, queue: Queue, amounts_held: tuple[int, ...]) -> str:
-        fair = self.session.shares.fair[queue.row]
-        held = (amounts_held[0], amounts_held[1], amounts_held[2] / 100)
-        amounts = ", ".join(
-            f"{name} {held[i]:g} of fair share {fair[i]:g} (quota {queue.deserved[i]:g})"
-            for i, name in ((2, "GPUs"), (0, "CPU millis"), (1, "memory bytes"))
+    def _line(self, queue: Queue, held: tuple[int, ...]) -> str:
+        known = self._entitled.get(queue.row)
+        if known is None:
+            fair = self.session.shares.fair[queue.row]
+            known = self._entitled[queue.row] = tuple(
+                f"of fair share {told(column, fair[i])} (quota {told(column, queue.deserved[i])})"
+                for i, column in ((2, GPU), (0, CPU), (1, MEMORY))
+            )
+        gpus, cpu, memory = known
+        return (
+            f"queue {queue.display_name!r} (priority {queue.priority}): {told(GPU, held[2] / 100)} {gpus}, "
+            f"{told(CPU, held[0])} {cpu}, {told(MEMORY, held[1])} {memory}"
         )
-        return f"queue {queue.display_name!r} (priority {queue.priority}): {amounts}"
 
 
 class _Lost:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kai.engine.amounts import told
 from kai.engine.plugins import Plugin
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
@@ -20,7 +21,7 @@ class LargestNode(Plugin):
     def __init__(self, session: Session) -> None:
         table = session.nodes
         self._pool = session.state.params.partition or "default"
-        self._names = session.state.resources.names
+        self._resources = session.state.resources
         known = session.state.memory.get("largest")
         if known is None or known[0] != (table.epoch, table.allocatable.shape[1]):
             most = table.allocatable.max(axis=0, initial=0).tolist()
@@ -39,9 +40,11 @@ class LargestNode(Plugin):
         for column in (GPU, CPU, MEMORY, *rest):
             amount = amounts.get(column, 0)
             if amount > self._most[column]:
-                name, most = self._names[column], self._most[column]
-                has = f"the largest node has {most}" if most else "no node has any"
-                return f"the pod asks for {amount} of {name}, but {has} in node pool {self._pool!r}"
+                name, most = self._resources.names[column], self._most[column]
+                unit = self._resources.amount(name, "1")
+                has = f"the largest node has {told(column, most, name, unit)}" if most else "no node has any"
+                asked = told(column, amount, name, unit)
+                return f"the pod asks for {asked}, but {has} in node pool {self._pool!r}"
         return ""
 
 

@@ -1,0 +1,48 @@
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine
+from kai.engine.amounts import told
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
+from kai.snapshot.state import ClusterState, Kind
+
+
+@pytest.mark.parametrize(
+    ("column", "amount", "text"),
+    [
+        (CPU, 100_000, "100 cores"),
+        (CPU, 1_000, "1 core"),
+        (CPU, 250, "0.25 cores"),
+        (GPU, 9, "9 GPUs"),
+        (GPU, 1, "1 GPU"),
+        (GPU, 0.5, "0.5 GPUs"),
+        (GPU, 0, "0 GPUs"),
+        (PODS, 1, "1 pod"),
+        (MEMORY, 16 * 2**30, "16 GiB"),
+        (MEMORY, 20 * 10**9, "20 GB"),
+        (MEMORY, 1.5 * 10**9, "1.5 GB"),
+        (MEMORY, 12, "12 bytes"),
+        (MEMORY, -1, "unlimited"),
+    ],
+)
+def test_amounts_read_as_people_write_them(column: int, amount: float, text: str) -> None:
+    assert told(column, amount) == text
+
+
+def test_other_resources_are_told_in_their_own_units() -> None:
+    assert told(7, 3_000, "example.com/port", 1_000) == "3 example.com/port"
+
+
+def test_a_pod_that_asks_for_more_than_any_node_has_is_told_so_in_words() -> None:
+    state = ClusterState()
+    for priority in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, priority)
+    state.apply(Kind.QUEUE, a_queue("team"))
+    state.apply(Kind.NODE, a_node("n", gpus=1, cpu="16"))
+    for name, asked in (("wide", {"cpu": "100"}), ("many", {"gpus": 9})):
+        state.apply(Kind.POD_GROUP, a_group(name, queue="team"))
+        state.apply(Kind.POD, a_pod(f"{name}-0", group=name, **asked))
+    result = Engine().run(state, 1_900_000_000.0)
+    said = {each.pod_group: each.message for each in result.outcomes}
+    assert "asks for 100 cores, but the largest node has 16 cores" in said["default/wide"]
+    assert "asks for 9 GPUs, but the largest node has 1 GPU" in said["default/many"]
