@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import structlog
 
+from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.model.decisions import CycleResult
 from kai.snapshot.collector import paused
@@ -31,6 +32,9 @@ class Decider(Protocol):
 
     def run(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> CycleResult:
         """Decide one cycle, and fold the decisions into ``state``."""
+
+    def job_order(self, state: ClusterState) -> JobOrder | None:
+        """In which order jobs are looked at; None before the first cycle. Leaves the state as it was."""
 
     def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
         """Why a pod group is as it is; None if there is none. Leaves the state as it was."""

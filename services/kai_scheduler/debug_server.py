@@ -131,9 +131,7 @@ class DebugServer:
             return None
 
     async def _job_order(self, request: web.Request) -> web.Response:
-        if (job_order := getattr(self._core.engine, "job_order", None)) is None:
-            raise web.HTTPNotFound
-        order = await self._core.ask(job_order)
+        order = await self._core.ask(self._core.engine.job_order)
         if order is None:
             raise web.HTTPServiceUnavailable(text="no cycle has run yet")
         return web.Response(body=msgspec.json.encode(order), content_type="application/json")

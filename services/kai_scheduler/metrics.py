@@ -13,6 +13,8 @@ _TASK_BUCKETS: Final = tuple(5.0 * 2**n for n in range(10))
 _SEARCH_BUCKETS: Final = tuple(0.001 * 2**n for n in range(16))
 _QUEUE: Final = ("queue_name", "queue_metadata_name", "queue_display_name")
 _OPEN, _CLOSE = "open", "close"
+#: The phase in which plugins do all that they do beside being asked.
+_OPENED: Final = "OnSessionOpen"
 
 
 class SchedulerMetrics:
@@ -130,6 +132,12 @@ class SchedulerMetrics:
                 self.close_latency.set(spent * 1000)
             else:
                 self.action_latency.labels(phase).set(spent * 1000)
+        for plugin, spent in result.plugin_timings.items():
+            self.plugin_latency.labels(plugin, _OPENED).set(spent * 1000)
+        for labels_of_search, durations in result.searches.items():
+            search = self.search_duration.labels(*labels_of_search)
+            for each in durations:
+                search.observe(each)
         for (name, *labels), amount in result.counters.items():
             if (metric := self.by_name.get(name)) is not None:
                 (metric.labels(*labels) if labels else metric).inc(amount)

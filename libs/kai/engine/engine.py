@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from kai.engine import opposites, outcomes
 from kai.engine.actions import ACTIONS
 from kai.engine.config import SchedulerConfig
-from kai.engine.explain import detail, questions
+from kai.engine.explain import detail, job_order, questions
+from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.engine.session import Session
 from kai.model.decisions import CycleResult
@@ -24,6 +25,7 @@ class Engine:
 
     def __init__(self, config: SchedulerConfig | None = None) -> None:
         self.config = config or SchedulerConfig()
+        self._last_cycle: float | None = None
         self._validate = os.environ.get("KAI_VALIDATE") == "1"
 
     def open(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> Session:
@@ -38,6 +40,12 @@ class Engine:
         """What each node says to a pod; the state stays as it is."""
         return questions.explain_pod(self, state, key, now)
 
+    def job_order(self, state: ClusterState) -> JobOrder | None:
+        """The order in which jobs that wait are looked at, as of the last cycle; None before the first."""
+        if self._last_cycle is None:
+            return None
+        return job_order.job_order(self.open(state, self._last_cycle))
+
     def run(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> CycleResult:
         """Run one cycle.
 
@@ -50,6 +58,7 @@ class Engine:
             return self._cycle(state, now, usage)
 
     def _cycle(self, state: ClusterState, now: float, usage: Usage | None) -> CycleResult:
+        self._last_cycle = now
         timings: dict[str, float] = {}
         started = time.perf_counter()
         session = self.open(state, now, usage=usage)
@@ -77,6 +86,8 @@ class Engine:
             outcomes=found,
             shares=shares,
             timings=timings,
+            plugin_timings=session.plugin_timings,
+            searches=decided.searches,
             counters=decided.counters,
             next_due=next_due,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -52,6 +53,8 @@ class Decisions:
     evictions: list[Eviction] = field(default_factory=list)
     nominations: list[Nomination] = field(default_factory=list)
     counters: dict[tuple[str, ...], float] = field(default_factory=dict)
+    #: Seconds of searches, by action, generator and result.
+    searches: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     #: Jobs that got binds, and those that wait.
     placed: set[str] = field(default_factory=set)
     #: When jobs that started or lost pods in this cycle had done so before.
@@ -90,11 +93,16 @@ class Session:
         self.predicates = config.plugin("predicates") is not None
         self.proportion = config.plugin("proportion") is not None
         self.options = self._with_headroom(score_options(config))
-        self._open_fair_share(usage or {})
-        self._open_filters()
+        #: Seconds that plugins took to open.
+        self.plugin_timings: dict[str, float] = {}
+        with self.timed("proportion"):
+            self._open_fair_share(usage or {})
+        with self.timed("predicates"):
+            self._open_filters()
         self._concerned: dict[int, tuple[Plugin, ...]] = {}
         self.plugins: tuple[Plugin, ...] = build_plugins(self)
-        self.topology: Topologies | None = build_topology(self)
+        with self.timed("topology"):
+            self.topology: Topologies | None = build_topology(self)
         self.min_runtime = MinRuntime(config, now)
         self.next_due = float("inf")
         self.nominate = config.plugin("nominatednode") is not None
@@ -108,6 +116,13 @@ class Session:
         #: What is free for each class, and hundredths of GPUs in all by position of the log, for bounds.
         self.rooms: dict[int, Room] = {}
         self.rooms_total: tuple[int, int] | None = None
+
+    @contextmanager
+    def timed(self, plugin: str) -> Iterator[None]:
+        """Add what is done inside to the time that a plugin took to open."""
+        started = time.perf_counter()
+        yield
+        self.plugin_timings[plugin] = self.plugin_timings.get(plugin, 0.0) + time.perf_counter() - started
 
     # --- opening -------------------------------------------------------------------------------
     def _open_fair_share(self, usage: dict[str, tuple[float, float, float]]) -> None:

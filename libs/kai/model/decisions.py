@@ -162,5 +162,9 @@ class CycleResult:
     next_due: float = 0.0
     #: Seconds by phase: ``open``, each action by name, ``close``.
     timings: dict[str, float] = field(default_factory=dict)
+    #: Seconds spent on opening the session, by plugin.
+    plugin_timings: dict[str, float] = field(default_factory=dict)
+    #: Seconds of each search for victims, by action, generator and result.
+    searches: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     #: Counters by (metric name, label values) to be added to the scheduler's metrics.
     counters: dict[tuple[str, ...], float] = field(default_factory=dict)

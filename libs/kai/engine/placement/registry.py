@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kai.engine.placement.affinity import PodAffinity, TopologySpread, terms
@@ -46,22 +46,27 @@ def build_plugins(session: Session) -> tuple[Plugin, ...]:
     if not waiting:
         return ()
     plugins: list[Plugin] = []
+
+    def add(name: str, kind: Callable[[Session], Plugin]) -> None:
+        with session.timed(name):
+            plugins.append(kind(session))
+
     if session.predicates:
-        plugins.append(LargestNode(session))
+        add("predicates", LargestNode)
         if any(cls.constraints.config_maps for cls in waiting) and state.versions[Kind.CONFIG_MAP]:
-            plugins.append(ConfigMaps(session))
+            add("predicates", ConfigMaps)
         if any(cls.constraints.host_ports for cls in waiting):
-            plugins.append(HostPorts())
+            add("predicates", lambda _: HostPorts())
         if any(cls.constraints.volume_claims for cls in waiting):
-            plugins.append(Volumes(session))
+            add("predicates", Volumes)
         if _neighbours_matter(session, waiting):
-            plugins.append(PodAffinity(session))
+            add("podaffinity", PodAffinity)
         if any(cls.constraints.spread for cls in waiting):
-            plugins.append(TopologySpread(session))
+            add("predicates", TopologySpread)
     if config.plugin("dynamicresources") is not None and needs_claims(session, waiting):
-        plugins.append(ResourceClaims(session))
+        add("dynamicresources", ResourceClaims)
     if session.predicates and not claims_are_on(session) and state.objects[Kind.DEVICE_CLASS]:
-        plugins.append(OfferedOnly(session))
+        add("predicates", OfferedOnly)
     if config.plugin("numa") is not None and state.objects[Kind.NODE_RESOURCE_TOPOLOGY]:
-        plugins.append(NumaZones(session))
+        add("numa", NumaZones)
     return tuple(plugins)

@@ -6,6 +6,7 @@ scenario is simulated only where the bounds allow it to succeed, and one that fa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -82,12 +83,16 @@ class Search:
             return Result.NOT_ATTEMPTED, None
         used = self.job.active_used
         for generator in generators:
-            self.deadline.start_generator(GENERATORS[generator][0])
+            name, started = GENERATORS[generator][0], time.perf_counter()
+            self.deadline.start_generator(name)
             solution = self._generate(generator)
             if solution is not None:
                 if self.job.gang_satisfied and self.job.active_used > used:
+                    self._took(name, Result.SOLVED, started)
                     return Result.SOLVED, solution
                 solution.statement.rollback()
+            passed = self.deadline.generator_passed
+            self._took(name, Result.DEADLINE if passed else Result.EXHAUSTED, started)
             if self.deadline.passed:
                 return Result.DEADLINE, None
         return Result.EXHAUSTED, None
@@ -106,13 +111,20 @@ class Search:
         first = self.source.get(0)
         if first is None or len(first.tasks) != 1 or len(self.tasks) != 1:
             return None
-        solution = self._simulate(self.tasks, (first,), first.tasks, GENERATORS[generators[0]][0])
+        name, started = GENERATORS[generators[0]][0], time.perf_counter()
+        solution = self._simulate(self.tasks, (first,), first.tasks, name)
         if solution is None:
             self._failed.add((1, frozenset((first.number,))))
         elif not self.job.gang_satisfied or self.job.active_used <= used:
             solution.statement.rollback()
             return None
+        else:
+            self._took(name, Result.SOLVED, started)
         return solution
+
+    def _took(self, generator: str, result: Result, started: float) -> None:
+        times = self.session.decisions.searches.setdefault((self.action, generator, str(result)), [])
+        times.append(time.perf_counter() - started)
 
     def _generate(self, generator: str) -> Solution | None:
         """The largest number of pods that can be placed, then all of them with what was learnt."""

@@ -1,0 +1,47 @@
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine
+from kai.engine.explain.job_order import OrderedJob
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+
+
+def _state() -> ClusterState:
+    """A node without GPUs, and jobs that want some."""
+    state = ClusterState()
+    for priority in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, priority)
+    state.apply(Kind.NODE, a_node("n", gpus=0))
+    state.apply(Kind.QUEUE, a_queue("first", priority=200))
+    state.apply(Kind.QUEUE, a_queue("second"))
+    for name, queue, priority in (
+        ("old", "second", "train"),
+        ("new", "second", "train"),
+        ("high", "second", "build"),
+        ("other", "first", "train"),
+    ):
+        created = 2 if name == "new" else 1
+        state.apply(Kind.POD_GROUP, a_group(name, queue=queue, priority=priority, created=created))
+        state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1))
+    return state
+
+
+def test_jobs_are_told_in_the_order_in_which_they_are_looked_at() -> None:
+    state, engine = _state(), Engine()
+    engine.run(state, NOW)
+    before = state.cut().digest
+    order = engine.job_order(state)
+    assert order is not None
+    assert [each.id for each in order.global_order] == [
+        "default/other",
+        "default/high",
+        "default/old",
+        "default/new",
+    ]
+    assert order.queue_order["first"] == [OrderedJob("default/other", 50)]
+    assert [each.priority for each in order.queue_order["second"]] == [100, 50, 50]
+    assert state.cut().digest == before
+
+
+def test_there_is_no_order_before_the_first_cycle() -> None:
+    assert Engine().job_order(_state()) is None
