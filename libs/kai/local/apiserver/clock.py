@@ -15,7 +15,11 @@ class Clock:
 
     def stamp(self, offset: float = 0.0) -> str:
         """``2026-01-02T03:04:05Z``, ``offset`` seconds from now."""
-        second = int(self.now() + offset)
+        return self.text(self.now() + offset)
+
+    def text(self, time: float) -> str:
+        """A moment, in seconds since the epoch, as a time stamp."""
+        second = int(time)
         if second != self._second:
             self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             self._second = second

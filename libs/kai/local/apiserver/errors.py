@@ -138,7 +138,7 @@ STALE = "the object has been modified; please apply your changes to the latest v
 
 def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiFailure:
     """The object breaks rules; one cause for each."""
-    texts = [cause.text() for cause in causes]
+    texts = list(dict.fromkeys(cause.text() for cause in causes))
     text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     details = _details(name, group, kind)
     details["causes"] = [

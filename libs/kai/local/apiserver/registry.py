@@ -96,7 +96,7 @@ class Registry:
         if applied:
             obj["metadata"]["managedFields"] = entries
         target.name = obj["metadata"].get("name", "")
-        self._validate(resource, target, obj, None)
+        self._validate(resource, obj, None)
         if self.webhooks.concern("CREATE", target):
             await self.webhooks.validate("CREATE", target, obj, None, options)
             self.admission.check_namespace(target)
@@ -187,7 +187,7 @@ class Registry:
         settled: Obj = structural.fill_defaults(node, obj)
         return settled
 
-    def _validate(self, resource: Resource, target: Target, obj: Obj, old: Obj | None) -> None:
+    def _validate(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
         causes: list[Cause] = []
         if old is None or obj["metadata"] != old["metadata"]:
             causes += validation.metadata(resource, obj["metadata"])
@@ -222,12 +222,15 @@ class Registry:
     ) -> Record:
         """Store a new state of an object.
 
-        ``change`` may be called again when a webhook kept the request so long that the object moved on; with
-        ``retry`` off that is a conflict.
+        ``change`` may be called again when a webhook kept the request so long that the object moved on. With
+        ``retry`` off that is a conflict, as is another uid: the request brings the whole object, as it was
+        read. A patch that brings another uid is refused for changing it.
         """
         for _ in range(_ATTEMPTS):
             record = self.find(target)
-            obj = self._next_state(target, record, change, options, writer, untracked=untracked)
+            obj = self._next_state(
+                target, record, change, options, writer, untracked=untracked, whole=not retry
+            )
             if obj is record.obj:
                 return record
             if self.webhooks.concern("UPDATE", target):
@@ -257,6 +260,7 @@ class Registry:
         writer: Writer | None,
         *,
         untracked: bool,
+        whole: bool,
     ) -> Obj:
         old = record.obj
         form = target.version.from_storage(old) if target.version.from_storage is not None else old
@@ -264,7 +268,7 @@ class Registry:
         if proposed is form:
             return old
         new = self.read(target, proposed, old, options)
-        self._check_identity(target, record, new)
+        self._check_identity(target, record, new, whole=whole)
         new = self._finish(target, record, new)
         if new is old:
             return old
@@ -278,6 +282,8 @@ class Registry:
         old, resource = record.obj, target.resource
         new = strategy.restrict(resource, target.subresource, new, old)
         new = self._settle(resource, new)
+        if causes := validation.metadata_change(new["metadata"], old["metadata"]):
+            raise errors.invalid(resource.kind, resource.group, record.name, causes)
         metadata = new["metadata"] = {**new["metadata"]}
         for key in _KEPT_METADATA:
             if key in old["metadata"]:
@@ -292,13 +298,15 @@ class Registry:
             metadata["managedFields"] = old["metadata"]["managedFields"]
         if new == old:
             return old
+        if target.subresource == "binding":
+            return new
         if (resource.generation or resource.custom) and strategy.spec_changed(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
-        if target.subresource not in ("binding", "scale"):
-            self._validate(resource, target, new, old)
+        if target.subresource != "scale":
+            self._validate(resource, new, old)
         return new
 
-    def _check_identity(self, target: Target, record: Record, new: Obj) -> None:
+    def _check_identity(self, target: Target, record: Record, new: Obj, *, whole: bool) -> None:
         resource, metadata = target.resource, new["metadata"]
         name = metadata.get("name", record.name)
         if name != record.name:
@@ -310,7 +318,7 @@ class Registry:
                 "the namespace of the object does not match the namespace on the request"
             )
         uid = metadata.get("uid")
-        if uid and uid != record.uid:
+        if whole and uid and uid != record.uid:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
             raise errors.conflict(resource.plural, resource.group, record.name, why)
         version = metadata.get("resourceVersion")
@@ -351,42 +359,33 @@ class Registry:
     def _check_preconditions(self, target: Target, record: Record, options: DeleteOptions) -> None:
         resource = target.resource
         if options.uid is not None and options.uid != record.uid:
-            why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {record.uid}"
-            raise errors.conflict(resource.plural, resource.group, record.name, why)
+            why = (
+                f"the UID in the precondition ({options.uid}) does not match the UID in record "
+                f"({record.uid}). The object might have been deleted and then recreated"
+            )
+            raise errors.conflict(resource.kind, resource.group, record.name, why)
         if options.resource_version is not None and options.resource_version != str(record.version):
             why = (
-                f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
-                f"ResourceVersion in object meta: {record.version}"
+                f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+                f"ResourceVersion in record ({record.version}). The object might have been modified"
             )
-            raise errors.conflict(resource.plural, resource.group, record.name, why)
+            raise errors.conflict(resource.kind, resource.group, record.name, why)
 
     def begin_delete(self, resource: Resource, record: Record, options: DeleteOptions) -> tuple[Record, bool]:
         """Mark the object as going, or remove it when nothing holds it.
 
         Returns its state and whether it is gone.
         """
-        obj = record.obj
-        metadata = dict(obj["metadata"])
-        finalizers = strategy.deletion_finalizers(resource, metadata, options.propagation)
-        grace = strategy.grace_seconds(resource, obj, options.grace_seconds)
-        held = (
-            bool(finalizers) or grace > 0 or (resource.kind == "Namespace" and obj["spec"].get("finalizers"))
-        )
+        old = record.obj
+        new = strategy.going(resource, old, options, self.clock)
+        held = bool(new["metadata"].get("finalizers")) or strategy.is_held(resource, new)
+        last = record if new is old else Record(new, record.version)
         if options.dry_run:
-            return record, not held
+            return last, not held
         if not held:
-            return self.collection(resource).remove(record), True
-        if finalizers:
-            metadata["finalizers"] = finalizers
-        before = metadata.get("deletionGracePeriodSeconds")
-        if "deletionTimestamp" not in metadata or (before is not None and grace < before):
-            metadata["deletionTimestamp"] = self.clock.stamp(grace)
-            metadata["deletionGracePeriodSeconds"] = grace
-            if "generation" in metadata:
-                metadata["generation"] += 1
-        new = {**obj, "metadata": metadata}
-        if resource.kind == "Namespace":
-            new["status"] = {**obj.get("status", {}), "phase": "Terminating"}
-        if new == obj:
+            return self.collection(resource).remove(last), True
+        if new is old:
             return record, False
+        if resource.kind == "Namespace":
+            new["status"] = {**old.get("status", {}), "phase": "Terminating"}
         return self.collection(resource).put(new), False

@@ -6,9 +6,9 @@ from typing import Final
 
 from kai.local.apiserver import errors
 from kai.local.apiserver.catalogue import Resource
-from kai.local.apiserver.clock import Clock
+from kai.local.apiserver.clock import Clock, seconds_of
 from kai.local.apiserver.errors import Obj
-from kai.local.apiserver.requests import Target
+from kai.local.apiserver.requests import DeleteOptions, Target
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
@@ -23,6 +23,13 @@ _SERVER_OWNED: Final = (
 )
 #: created with the status that their creator gives them
 _KEEPS_STATUS: Final = frozenset({"Node", "CSINode", "APIService"})
+
+_GATED: Final = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 
 
 def place(target: Target, metadata: Obj) -> None:
@@ -53,6 +60,8 @@ def give_birth(resource: Resource, obj: Obj, clock: Clock) -> None:
         metadata["generation"] = 1
     if resource.has_status and resource.kind not in _KEEPS_STATUS:
         obj.pop("status", None)
+    if resource.key == ("", "pods") and obj["spec"].get("schedulingGates"):
+        obj["status"] = {"conditions": [_GATED | {"lastTransitionTime": clock.stamp()}]}
 
 
 def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
@@ -80,19 +89,54 @@ def spec_changed(new: Obj, old: Obj) -> bool:
     return any(new.get(key) != old.get(key) for key in new.keys() | old.keys() if key not in ignored)
 
 
-def grace_seconds(resource: Resource, obj: Obj, asked: int | None) -> int:
-    """Seconds that an object may still live: only pods that a node has taken do."""
-    if resource.key != ("", "pods"):
-        return 0
-    spec, metadata = obj["spec"], obj["metadata"]
-    if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-        return 0
-    grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
-    if "deletionTimestamp" in metadata and asked is None:
-        return int(metadata.get("deletionGracePeriodSeconds", 0))
+def going(resource: Resource, obj: Obj, options: DeleteOptions, clock: Clock) -> Obj:
+    """The object once this deletion has begun; the object itself when the deletion changes nothing."""
+    if resource.key == ("", "pods"):
+        return _pod_going(resource, obj, options, clock)
+    metadata = obj["metadata"]
+    finalizers = _deletion_finalizers(resource, metadata, options.propagation)
+    held = bool(finalizers) or (resource.kind == "Namespace" and bool(obj["spec"].get("finalizers")))
+    marked = _marked(metadata, 0, clock) if held and "deletionTimestamp" not in metadata else metadata
+    marked = _with_finalizers(marked, finalizers)
+    return obj if marked == metadata else {**obj, "metadata": marked}
+
+
+def _pod_going(resource: Resource, pod: Obj, options: DeleteOptions, clock: Clock) -> Obj:
+    """Pods have time to end. A later deletion can only shorten it."""
+    metadata, asked = pod["metadata"], options.grace_seconds
+    if asked is not None and asked < 0:
+        asked = 1
     if "deletionTimestamp" in metadata:
-        return int(min(grace, metadata.get("deletionGracePeriodSeconds", grace)))
-    return int(max(grace, 0))
+        left = metadata.get("deletionGracePeriodSeconds", 0)
+        if asked is None or asked >= left:
+            return pod
+        end = clock.text(seconds_of(metadata["deletionTimestamp"]) - left + asked)
+        shorter = {"deletionTimestamp": end, "deletionGracePeriodSeconds": asked}
+        return {**pod, "metadata": {**metadata, **shorter}}
+    marked = _marked(metadata, _grace_seconds(pod, asked), clock)
+    finalizers = _deletion_finalizers(resource, metadata, options.propagation)
+    return {**pod, "metadata": _with_finalizers(marked, finalizers)}
+
+
+def _grace_seconds(pod: Obj, asked: int | None) -> int:
+    """Seconds that a pod may still live: only one that a node has taken does."""
+    spec = pod["spec"]
+    if not spec.get("nodeName") or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    return int(asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30))
+
+
+def _marked(metadata: Obj, grace: int, clock: Clock) -> Obj:
+    """The metadata of an object whose deletion begins now."""
+    marked = {**metadata, "deletionTimestamp": clock.stamp(grace), "deletionGracePeriodSeconds": grace}
+    if "generation" in marked:
+        marked["generation"] += 1
+    return marked
+
+
+def _with_finalizers(metadata: Obj, finalizers: list[str]) -> Obj:
+    bare = {key: value for key, value in metadata.items() if key != "finalizers"}
+    return {**bare, "finalizers": finalizers} if finalizers else bare
 
 
 def is_held(resource: Resource, obj: Obj) -> bool:
@@ -102,7 +146,7 @@ def is_held(resource: Resource, obj: Obj) -> bool:
     return bool(obj["metadata"].get("deletionGracePeriodSeconds"))
 
 
-def deletion_finalizers(resource: Resource, metadata: Obj, propagation: str | None) -> list[str]:
+def _deletion_finalizers(resource: Resource, metadata: Obj, propagation: str | None) -> list[str]:
     """The finalizers of an object once its deletion with this policy begins."""
     if propagation is None and resource.orphan_by_default:
         propagation = "Orphan"

@@ -119,14 +119,14 @@ class Subresources:
         uid = metadata.get("uid")
         if uid and uid != own["uid"]:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own['uid']}"
-            raise conflict("pods/binding", "", target.name, why)
+            raise conflict("pods", "", target.name, why)
         version = metadata.get("resourceVersion")
         if version and version != own["resourceVersion"]:
             why = (
                 f"Precondition failed: ResourceVersion in precondition: {version}, "
                 f"ResourceVersion in object meta: {own['resourceVersion']}"
             )
-            raise conflict("pods/binding", "", target.name, why)
+            raise conflict("pods", "", target.name, why)
         if "deletionTimestamp" in own:
             raise conflict(
                 "pods/binding",
@@ -259,6 +259,4 @@ def _bound(pod: Obj, node: str, metadata: Obj, stamp: str) -> Obj:
     condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp}
     conditions = [item for item in status.get("conditions", ()) if item["type"] != "PodScheduled"]
     status["conditions"] = [*conditions, condition]
-    if "generation" in own:
-        own["generation"] += 1
     return {**pod, "metadata": own, "spec": {**pod["spec"], "nodeName": node}, "status": status}

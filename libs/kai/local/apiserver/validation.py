@@ -73,6 +73,21 @@ def metadata(resource: Resource, meta: Obj) -> list[Cause]:
     return causes
 
 
+def metadata_change(new: Obj, old: Obj) -> list[Cause]:
+    """What a change of the metadata must not touch; each cause is there twice, as a real server has it."""
+    causes = []
+    uid = new.get("uid")
+    if uid and uid != old["uid"]:
+        causes.append(invalid_value("metadata.uid", uid, _IMMUTABLE))
+    if "deletionTimestamp" in old:
+        added = [item for item in new.get("finalizers") or () if item not in (old.get("finalizers") or ())]
+        if added:
+            note = "no new finalizers can be added if the object is being deleted, found new finalizers "
+            note = f"Forbidden: {note}{show(added)}"
+            causes.append(Cause("metadata.finalizers", note, "FieldValueForbidden"))
+    return causes * 2
+
+
 def labels(field: str, values: Any) -> list[Cause]:
     """Keys and values of a label map."""
     causes = []

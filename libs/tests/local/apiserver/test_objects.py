@@ -176,7 +176,7 @@ REFUSED = {
         {"preconditions": {"uid": "other"}},
         409,
         "Conflict",
-        "Precondition failed",
+        "does not match the UID in record",
     ),
 }
 
@@ -238,6 +238,31 @@ async def test_a_dry_run_answers_as_if_and_stores_nothing(api):
     assert changed["data"] == {"key": "other"}
     await api.delete(f"{CONFIG_MAPS}/a", {"dryRun": ["All"]})
     assert (await api.get(f"{CONFIG_MAPS}/a"))["data"] == {"key": "value"}
+
+
+async def test_a_patch_cannot_give_an_object_another_uid(api):
+    await api.post(CONFIG_MAPS, a_config_map("taken"))
+    status, answer = await api.call(
+        "PATCH", f"{CONFIG_MAPS}/taken", {"metadata": {"uid": "other"}}, kind="application/merge-patch+json"
+    )
+    assert (status, answer["reason"], answer["details"]["causes"][0]["field"]) == (
+        422,
+        "Invalid",
+        "metadata.uid",
+    )
+
+
+async def test_an_object_that_is_being_deleted_may_lose_finalizers_and_gain_none(api):
+    await api.post(CONFIG_MAPS, a_config_map("held", finalizers=["example.com/a", "example.com/b"]))
+    await api.delete(f"{CONFIG_MAPS}/held")
+
+    async def holding(*names):
+        change = {"metadata": {"finalizers": [f"example.com/{name}" for name in names]}}
+        return (await api.call("PATCH", f"{CONFIG_MAPS}/held", change, kind="application/merge-patch+json"))[
+            0
+        ]
+
+    assert [await holding("a", "b", "c"), await holding("a")] == [422, 200]
 
 
 async def test_generation_counts_changes_of_the_spec_only(api):

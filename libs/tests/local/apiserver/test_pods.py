@@ -229,6 +229,32 @@ async def test_a_pod_on_a_node_gets_its_grace_period_and_goes_when_the_kubelet_s
     assert (await api.call("GET", f"{PODS}/p"))[0] == 404
 
 
+async def test_a_pod_changes_generation_once_on_its_way_out_and_not_when_bound(api):
+    await api.post(PODS, a_pod())
+    await api.post(f"{PODS}/p/binding", a_binding())
+    assert (await api.get(f"{PODS}/p"))["metadata"]["generation"] == 1
+    deletions = [await api.delete(f"{PODS}/p", options) for options in ({}, {"gracePeriodSeconds": 0})]
+    assert [pod["metadata"]["generation"] for pod in deletions] == [2, 2]
+    assert deletions[1]["metadata"]["deletionGracePeriodSeconds"] == 0
+
+
+async def test_the_last_that_is_seen_of_a_pod_says_that_it_was_deleted(api):
+    await api.post(PODS, a_pod())
+    last = await api.delete(f"{PODS}/p")
+    assert last["metadata"]["deletionTimestamp"]
+    assert last["metadata"]["deletionGracePeriodSeconds"] == 0
+
+
+async def test_a_gated_pod_says_why_it_is_not_scheduled(api):
+    pod = await api.post(PODS, a_pod(schedulingGates=[{"name": "example.com/wait"}]))
+    (condition,) = pod["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "PodScheduled",
+        "False",
+        "SchedulingGated",
+    )
+
+
 async def test_a_finished_pod_goes_at_once(api):
     await api.post(PODS, a_pod())
     await api.post(f"{PODS}/p/binding", a_binding())
