@@ -142,7 +142,12 @@ class Session:
                 columns.deserved[number] = row.deserved
                 columns.limit[number] = row.limit
                 columns.weight[number] = row.weight
-            known = memory["queues"] = (stamp, forest, columns)
+            unlimited = frozenset(
+                row.name for row in rows if all(bound < 0 for each in row.path for bound in each.limit)
+            )
+            known = memory["queues"] = (stamp, forest, columns, unlimited)
+        #: Queues that no limit binds, neither their own nor an ancestor's.
+        self._unlimited: frozenset[str] = known[3]
         self.forest: QueueForest = known[1]
         columns = known[2]
         self.columns: QueueColumns = columns
@@ -365,7 +370,7 @@ class Session:
 
     def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk may not be placed, whatever the nodes say."""
-        if not self.proportion or (job.preemptible and not job.queue.limited):
+        if not self.proportion or (job.preemptible and job.queue.name in self._unlimited):
             return None
         return capacity.over_capacity(job, tasks, self.state.max_gpu_memory)
 

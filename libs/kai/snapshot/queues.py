@@ -56,17 +56,11 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
     while front:
         below: list[Queue] = []
         for queue in sorted(front, key=lambda each: each.name):
-            _enter(queue)
+            queue.path = (queue, *(queue.parent.path if queue.parent else ()))
             ordered.append(queue)
             below.extend(queue.children)
         front = below
     return ordered
-
-
-def _enter(queue: Queue) -> None:
-    """Give a queue its line, once its parent has one."""
-    queue.path = (queue, *(queue.parent.path if queue.parent else ()))
-    queue.limited = any(bound >= 0 for each in queue.path for bound in each.limit)
 
 
 def _flatten(by_name: dict[str, Queue]) -> list[Queue]:
@@ -75,11 +69,11 @@ def _flatten(by_name: dict[str, Queue]) -> list[Queue]:
     top = Queue(
         name=TOP_QUEUE, row=0, exists=True, display_name=TOP_QUEUE, deserved=unlimited, limit=unlimited
     )
-    _enter(top)
+    top.path = (top,)
     leaves = sorted((q for q in by_name.values() if q.name not in inner), key=lambda each: each.name)
     for leaf in leaves:
         leaf.parent = top
-        _enter(leaf)
+        leaf.path = (leaf, top)
     top.children = leaves
     return [top, *leaves] if leaves else []
 

@@ -321,8 +321,6 @@ class Queue:
     children: list[Queue] = field(default_factory=list)
     #: Itself and its ancestors; empty where it or one of them does not exist.
     path: tuple[Queue, ...] = ()
-    #: Whether it or an ancestor has a limit.
-    limited: bool = False
     allocated: list[int] = field(default_factory=lambda: [0, 0, 0])
     non_preemptible: list[int] = field(default_factory=lambda: [0, 0, 0])
     pending: list[int] = field(default_factory=lambda: [0, 0, 0])
