@@ -88,6 +88,8 @@ class Intake:
         self._queues: dict[str, tuple[int, bytes]] = {}
         self._pods: dict[str, str] = {}
         self._synced: set[Kind] = set()
+        #: Whether all pods have been told again since the last batch.
+        self._relisted = False
 
     def sink(self, kind: Kind) -> Sink:
         """A sink for the reflector of a kind."""
@@ -134,6 +136,9 @@ class Intake:
     def take(self) -> Batch:
         """All that was gathered; gathering starts anew."""
         batch, self._batch = self._batch, Batch()
+        if self._relisted:  # as of now: what came since the relist is in the batch, too
+            batch.pods_after_relist = frozenset(self._pods.values())
+            self._relisted = False
         self._due = math.inf
         return batch
 
@@ -204,7 +209,7 @@ class Intake:
         again = kind in self._synced
         self._synced.add(kind)
         if again and kind is Kind.POD:
-            self._batch.pods_after_relist = frozenset(self._pods.values())
+            self._relisted = True
             self._rush(Urgency.SOON)
 
     # --- gathering -----------------------------------------------------------------------------

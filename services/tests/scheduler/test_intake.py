@@ -206,3 +206,15 @@ async def test_a_relist_says_which_pods_there_are(intake):
     sink(Removed("ns/a", "1", None))
     sink(Synced())
     assert intake.take().pods_after_relist == frozenset({"2"})
+
+
+async def test_pods_that_come_and_go_after_a_relist_are_not_mistaken_for_its_findings(intake):
+    sink = intake.sink(Kind.POD)
+    sink(Upserted(a_pod("a", uid="1"), False))
+    sink(Synced())
+    intake.take()
+    sink(Synced())
+    sink(Upserted(a_pod("b", uid="2"), False))
+    sink(Removed("ns/a", "1", None))
+    assert intake.take().pods_after_relist == frozenset({"2"})
+    assert intake.take().pods_after_relist is None
