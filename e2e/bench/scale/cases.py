@@ -94,7 +94,7 @@ async def fill_by_jobs(world: World) -> Result:
     await world.at_rest()
     async with world.meter.running() as reading:
         began = time.monotonic()
-        world.start_scheduler_anew()
+        await world.start_scheduler_anew()
         bound = await world.all_bound(batch, count, what="fill by Jobs: pods bound")
         await world.all_running(batch, count, what="fill by Jobs: pods running")
     result = _result(world, bound - began, count, reading)

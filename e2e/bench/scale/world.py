@@ -17,8 +17,10 @@ from e2e.bench.scale.meter import Meter
 from e2e.harness import Cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
 from kai.kube.errors import NotFound
-from kai.kube.resources import JOBS, POD_GROUPS, PODS
+from kai.kube.resources import JOBS, LEASES, POD_GROUPS, PODS
 from kai.local.state import ClusterFiles
+from kai.model.names import NAMESPACE as KAI
+from kai.model.names import SCHEDULER_NAME
 from kai.model.objects import ApiObject, PodGroup
 
 NAMESPACE = "scale"
@@ -125,9 +127,11 @@ class World:
         """Have it decide nothing from now on."""
         os.kill(self._scheduler_pid(), signal.SIGSTOP)
 
-    def start_scheduler_anew(self) -> None:
-        """End the frozen one; another is started in its place."""
+    async def start_scheduler_anew(self) -> None:
+        """End the frozen one; another is started in its place, and need not wait for the Lease."""
         os.kill(self._scheduler_pid(), signal.SIGKILL)
+        given_up = {"spec": {"holderIdentity": ""}}
+        await self._cluster.client.patch(LEASES, SCHEDULER_NAME, given_up, namespace=KAI)
 
     def _scheduler_pid(self) -> int:
         record = ClusterFiles.of(self._cluster.name).read()
