@@ -1,0 +1,167 @@
+"""Rows and indices of the cluster, and putting a task into all sums and taking it out again.
+
+Whatever a change can influence is taken out of all sums first, and put back by the same rules as at the
+start.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kai.model.objects import PodGroup, PriorityClass
+from kai.model.objects import Queue as QueueObject
+from kai.snapshot import pods
+from kai.snapshot.classes import ClassTable
+from kai.snapshot.kinds import Kind, StateParams
+from kai.snapshot.ledger import Ledger
+from kai.snapshot.resources import ResourceTable
+from kai.snapshot.rows import Job, Node, PodFacts, Queue, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, Status
+from kai.snapshot.table import NodeTable
+
+
+class Accounts:
+    """All rows and indices, and the sums that tasks are in."""
+
+    def __init__(self, params: StateParams | None = None) -> None:
+        self.params = params or StateParams()
+        self.resources = ResourceTable()
+        self.classes = ClassTable(self.resources)
+        self.nodes = NodeTable(self.resources)
+        self.ledger = Ledger(self.nodes)
+        self.tasks: dict[str, Task] = {}
+        self.jobs: dict[str, Job] = {}
+        self.queues: dict[str, Queue] = {}
+        self.queue_objects: dict[str, QueueObject] = {}
+        self.group_objects: dict[str, PodGroup] = {}
+        #: Queues that take part, parents before children; rows are positions in it.
+        self.queue_order: list[Queue] = []
+        self.priority_classes: dict[str, PriorityClass] = {}
+        #: Objects that only plugins read, by kind and key, and how often each kind changed.
+        self.objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
+        self.versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
+        self.version = 0
+        #: Jobs with pending tasks; jobs whose tasks changed since a cycle looked.
+        self.pending_jobs: dict[str, Job] = {}
+        self.touched_jobs: dict[str, Job] = {}
+        #: Pods that want to be near or away from others.
+        self.affine: dict[str, Task] = {}
+        #: Requests of other schedulers' pods on ready nodes: CPU, memory, hundredths of GPUs.
+        self.foreign = [0, 0, 0]
+        #: What the engine keeps from cycle to cycle; nothing in it is needed to decide right.
+        self.memory: dict[str, Any] = {}
+        self._tasks_by_key: dict[str, Task] = {}
+        self._members: dict[str, dict[str, Task]] = {}
+        self._on_node: dict[str, dict[str, Task]] = {}
+        self._claim_users: dict[str, dict[str, Task]] = {}
+        self._releasing: dict[str, Task] = {}
+        #: Columns of extended resources that device classes stand behind.
+        self._backed: tuple[int, ...] = ()
+        self._queues_dirty = False
+        self._now = 0.0
+        self.min_gpu_memory = 100
+        self.max_gpu_memory = 100
+        self._gpu_memory_dirty = False
+
+    def _attach(self, task: Task) -> None:
+        """Put a task into all sums, by its facts and what is known of the rest."""
+        facts = facts_of(task)
+        status = pods.status(facts, self._now, self.params.stuck_in_releasing_seconds)
+        task.status = status
+        if facts.deleted_at and status in (Status.RELEASING, Status.STUCK_IN_RELEASING):
+            self._releasing[task.uid] = task
+        if facts.group_key:
+            self._members.setdefault(facts.group_key, {})[task.uid] = task
+            job = self.jobs.get(facts.group_key)
+            if job is not None and status is not Status.FAILED:
+                self._enlist(task, job)
+        name = facts.node_name or facts.assumed_node
+        if name:
+            self._on_node.setdefault(name, {})[task.uid] = task
+        node = self.nodes.by_name.get(name) if name and ACTIVE_USED[status] else None
+        if node is not None:
+            groups = (facts.group_ids or facts.assumed_groups) if task.cls.shared else ()
+            task.placement = facts.assumed_placement
+            self.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
+            if facts.reservation:
+                self.ledger.reserve(node, facts.group_ids, 1)
+            if not facts.ours and not facts.utility:
+                self._count_foreign(task, node, 1)
+        if task.job is not None and ACTIVE_ALLOCATED[status]:
+            self.ledger.charge(task, node.gpu_memory if node is not None else self.min_gpu_memory)
+        elif task.job is not None and status is Status.PENDING:
+            self._ask(task, 1)
+
+    def _detach(self, task: Task) -> None:
+        """The inverse of :meth:`_attach`."""
+        facts = facts_of(task)
+        self._releasing.pop(task.uid, None)
+        if task.charged is not None:
+            self.ledger.discharge(task)
+        elif task.job is not None and task.status is Status.PENDING:
+            self._ask(task, -1)
+        if task.node is not None:
+            if not facts.ours and not facts.utility:
+                self._count_foreign(task, task.node, -1)
+            if facts.reservation:
+                self.ledger.reserve(task.node, facts.group_ids, -1)
+            self.ledger.unhold(task)
+        task.placement = None
+        if name := facts.node_name or facts.assumed_node:
+            discard(self._on_node, name, task.uid)
+        if task.job is not None:
+            self._delist(task)
+        elif facts.group_key and (job := self.jobs.get(facts.group_key)) is not None:
+            job.invalid.pop(task.uid, None)
+        if facts.group_key:
+            discard(self._members, facts.group_key, task.uid)
+
+    def _enlist(self, task: Task, job: Job) -> None:
+        facts = facts_of(task)
+        pod_set = job.single or job.pod_sets.get(facts.sub_group)
+        self.touched_jobs[job.key] = job
+        if pod_set is None:
+            job.invalid[task.uid] = task
+            return
+        self.ledger.join(task, job, pod_set)
+        if task.status is Status.PENDING:
+            self.pending_jobs[job.key] = job
+
+    def _delist(self, task: Task) -> None:
+        job = task.job
+        assert job is not None
+        self.touched_jobs[job.key] = job
+        self.ledger.leave(task)
+        if not job.pending:
+            self.pending_jobs.pop(job.key, None)
+
+    def _ask(self, task: Task, sign: int) -> None:
+        job = task.job
+        assert job is not None
+        cls = task.cls
+        cpu, memory, centi = sign * cls.cpu, sign * cls.memory, sign * cls.quota_centi(self.min_gpu_memory)
+        for queue in job.queue.path:
+            asked = queue.pending
+            asked[0] += cpu
+            asked[1] += memory
+            asked[2] += centi
+
+    def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
+        if node.ready:
+            self.foreign[0] += sign * task.cls.cpu
+            self.foreign[1] += sign * task.cls.memory
+            self.foreign[2] += sign * task.cls.quota_centi(node.gpu_memory)
+
+
+def facts_of(task: Task) -> PodFacts:
+    """What is known of a task's pod."""
+    assert task.facts is not None
+    return task.facts
+
+
+def discard(index: dict[str, dict[str, Task]], key: str, uid: str) -> None:
+    """Take a task out of an index; no empty entry stays."""
+    bucket = index[key]
+    del bucket[uid]
+    if not bucket:
+        del index[key]

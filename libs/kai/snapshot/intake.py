@@ -1,0 +1,366 @@
+"""Taking in objects of each kind, in any order, any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kai.model import names
+from kai.model.objects import Node as NodeObject
+from kai.model.objects import Pod, PodGroup, PriorityClass
+from kai.model.objects import Queue as QueueObject
+from kai.snapshot import jobs, nodes, pods, queues
+from kai.snapshot.accounts import Accounts, facts_of
+from kai.snapshot.kinds import Kind
+from kai.snapshot.rows import Job, JobFacts, Node, PodFacts, Queue, Task
+from kai.snapshot.status import Status
+from kai.snapshot.times import seconds
+
+_NON_PREEMPTIBLE_FROM = 100
+_DEFAULT_PRIORITY = 50
+
+
+class Intake(Accounts):
+    """What the newest version of an object changes in the rows."""
+
+    # --- pods ----------------------------------------------------------------------------------
+    def _apply_pod(self, pod: Pod) -> None:
+        uid = pod.metadata.uid or pod.key
+        facts = pods.facts(pod, self.params.scheduler_name, self.params.reservation_app)
+        old = self._tasks_by_key.get(facts.key)
+        if old is not None and old.uid != uid:
+            self._forget(old)
+            old = None
+        claims = bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
+        gpu_claims = self._gpu_claims(pod) if claims else ()
+        cls = self.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
+        self.nodes.fit_columns()
+        if claims or (
+            pod.metadata.annotations
+            and any(key in pod.metadata.annotations for key in (names.NUMA_OBSERVED, names.NUMA_PREDICTED))
+        ):
+            facts.pod = pod
+        if old is None:
+            task = Task(
+                uid,
+                pod.metadata.namespace,
+                pod.metadata.name,
+                cls,
+                seconds(pod.metadata.creation_timestamp),
+                pods.order(pod),
+                pod.metadata.labels,
+                facts=facts,
+            )
+            self.tasks[uid] = self._tasks_by_key[facts.key] = task
+        else:
+            task = old
+            self._detach(task)
+            self._unindex(task)
+            self._keep_decisions(facts_of(task), facts)
+            task.facts, task.cls, task.labels, task.order = facts, cls, pod.metadata.labels, pods.order(pod)
+        task.claims = gpu_claims
+        task.nominated = facts.nominated or task.nominated
+        if cls.constraints.pod_affinity or cls.constraints.pod_anti_affinity:
+            self.affine[uid] = task
+        if claims:
+            for key in self._claim_keys(pod):
+                self._claim_users.setdefault(key, {})[uid] = task
+        self._attach(task)
+
+    @staticmethod
+    def _keep_decisions(old: PodFacts, new: PodFacts) -> None:
+        """A decision stays until the watch shows its effect, or that it cannot have one any more."""
+        new.evicting = old.evicting and not new.deleted_at
+        if not new.node_name and not new.deleted_at and new.phase == "Pending":
+            if old.assumed_node:
+                new.assumed_node, new.assumed_groups = old.assumed_node, old.assumed_groups
+                new.assumed_placement = old.assumed_placement
+                if old.node_name == old.assumed_node:
+                    new.node_name, new.group_ids = old.node_name, new.group_ids or old.group_ids
+        elif old.assumed_node == new.node_name:
+            new.group_ids = new.group_ids or old.assumed_groups
+            new.assumed_placement = old.assumed_placement
+
+    def _forget(self, task: Task) -> None:
+        self._detach(task)
+        self._unindex(task)
+        del self.tasks[task.uid], self._tasks_by_key[facts_of(task).key]
+
+    def _unindex(self, task: Task) -> None:
+        pod = facts_of(task).pod
+        if pod is not None:
+            for key in self._claim_keys(pod):
+                self._claim_users.get(key, {}).pop(task.uid, None)
+        self.affine.pop(task.uid, None)
+
+    # --- nodes ---------------------------------------------------------------------------------
+    def _in_pool(self, labels: dict[str, str]) -> bool:
+        key = self.params.node_pool_label_key
+        return not key or labels.get(key, "") == self.params.partition
+
+    def _apply_node(self, obj: NodeObject) -> None:
+        node = self.nodes.by_name.get(obj.metadata.name)
+        labels = obj.labels
+        wanted = self._in_pool(labels) and not (
+            self.params.restrict_node_scheduling
+            and names.CPU_WORKER_LABEL not in labels
+            and names.GPU_WORKER_LABEL not in labels
+        )
+        if not wanted:
+            if node is not None:
+                self._drop_node(node)
+            return
+        if node is not None and nodes.same(node.object, obj):
+            node.object = obj
+            return
+        self._put_node(node, obj)
+
+    def _put_node(self, node: Node | None, obj: NodeObject) -> None:
+        name = obj.metadata.name
+        self.resources.vector(obj.status.allocatable or {})
+        affected = list(self._on_node.get(name, {}).values())
+        for task in affected:
+            self._detach(task)
+        if node is None:
+            node = Node(name, 0, obj)
+            self.nodes.add(node)
+        else:
+            self.nodes.changed()
+        slices = self.objects[Kind.RESOURCE_SLICE].values()
+        dra_gpus = nodes.dra_gpu_devices(slices, name) if slices else 0
+        amounts = nodes.describe(node, obj, self.resources, dra_gpus, self._backed)
+        self.nodes.set_allocatable(node, amounts)
+        self._gpu_memory_dirty = True
+        for task in affected:
+            self._attach(task)
+
+    def _drop_node(self, node: Node) -> None:
+        affected = list(self._on_node.get(node.name, {}).values())
+        for task in affected:
+            self._detach(task)
+        self.nodes.remove(node)
+        self._gpu_memory_dirty = True
+        for task in affected:
+            self._attach(task)
+
+    def _refresh_gpu_memory(self) -> None:
+        self._gpu_memory_dirty = False
+        known = [node.gpu_memory for node in self.nodes.nodes if node.gpu_memory > 100]
+        low, high = (min(known), max(known)) if known else (100, 100)
+        self.max_gpu_memory = high
+        if low == self.min_gpu_memory:
+            return
+        affected = [task for task in self.tasks.values() if task.cls.gpu_memory_mib and task.job is not None]
+        for task in affected:
+            self._detach(task)
+        self.min_gpu_memory = low
+        for task in affected:
+            self._attach(task)
+
+    # --- pod groups ----------------------------------------------------------------------------
+    def _apply_pod_group(self, group: PodGroup) -> None:
+        key = group.key
+        if not self._in_pool(group.labels):
+            self.group_objects.pop(key, None)
+            self._drop_job(key)
+            return
+        self.group_objects[key] = group
+        self._put_job(group)
+
+    def _put_job(self, group: PodGroup) -> None:
+        facts = jobs.facts(group, self.params.partition)
+        priority, preemptible = self._priority(facts)
+        job = self.jobs.get(group.key)
+        if (
+            job is not None
+            and job.facts.shape == facts.shape
+            and job.queue.name == facts.queue
+            and (job.priority, job.preemptible) == (priority, preemptible)
+        ):
+            self._read_times(job, facts)
+            self.touched_jobs[job.key] = job
+            return
+        if job is not None:
+            self._drop_job(job.key)
+        root, leaves, error = jobs.tree(group)
+        job = Job(
+            key=group.key,
+            namespace=group.metadata.namespace,
+            name=group.metadata.name,
+            uid=group.metadata.uid,
+            queue=self._queue_row(facts.queue),
+            priority=priority,
+            preemptible=preemptible,
+            created=seconds(group.metadata.creation_timestamp),
+            root=root,
+            pod_sets=leaves,
+            facts=facts,
+            error=error,
+        )
+        if (len(leaves) == 1 and not group.spec.sub_groups) or error:
+            (job.single,) = leaves.values()
+        job.has_constraint = group.spec.topology_constraint is not None or any(
+            sub.topology_constraint is not None for sub in group.spec.sub_groups or ()
+        )
+        self._read_times(job, facts)
+        self.jobs[job.key] = self.touched_jobs[job.key] = job
+        job.queue.jobs[job.key] = job
+        for task in list(self._members.get(job.key, {}).values()):
+            self._detach(task)
+            self._attach(task)
+
+    def _drop_job(self, key: str) -> None:
+        job = self.jobs.pop(key, None)
+        if job is None:
+            return
+        members = list(self._members.get(key, {}).values())
+        for task in members:
+            self._detach(task)
+        del job.queue.jobs[key]
+        self.pending_jobs.pop(key, None)
+        self.touched_jobs.pop(key, None)
+        for task in members:
+            self._attach(task)
+
+    @staticmethod
+    def _read_times(job: Job, facts: JobFacts) -> None:
+        """Own decisions are newer than what the watch repeats of older ones."""
+        old = job.facts.annotations if job.facts is not facts else None
+        job.facts = facts
+        told = facts.annotations
+        if old is None or old.get(names.STALE_TIMESTAMP) != told.get(names.STALE_TIMESTAMP):
+            job.stale_since = seconds(told.get(names.STALE_TIMESTAMP))
+        job.last_start = max(job.last_start, seconds(told.get(names.LAST_START_TIMESTAMP)))
+        job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
+
+    def _priority(self, facts: JobFacts) -> tuple[int, bool]:
+        cls = self.priority_classes.get(facts.priority_class)
+        if cls is None:
+            cls = min(
+                (each for each in self.priority_classes.values() if each.global_default),
+                key=lambda each: each.key,
+                default=None,
+            )
+        priority = cls.value if cls is not None else _DEFAULT_PRIORITY
+        match facts.preemptibility.lower():
+            case "preemptible":
+                return priority, True
+            case "non-preemptible":
+                return priority, False
+        return priority, priority < _NON_PREEMPTIBLE_FROM
+
+    def _apply_priority_class(self, key: str, obj: PriorityClass | None) -> None:
+        old = self.priority_classes.pop(key, None)
+        if obj is not None:
+            self.priority_classes[key] = obj
+        if (
+            old is not None
+            and obj is not None
+            and (old.value, old.global_default) == (obj.value, obj.global_default)
+        ):
+            return
+        for job in list(self.jobs.values()):
+            if self._priority(job.facts) != (job.priority, job.preemptible):
+                self._put_job(self.group_objects[job.key])
+
+    # --- queues --------------------------------------------------------------------------------
+    def _queue_row(self, name: str) -> Queue:
+        row = self.queues.get(name)
+        if row is None:
+            row = self.queues[name] = Queue(name, len(self.queues))
+        return row
+
+    def _apply_queue(self, obj: QueueObject) -> None:
+        if not self._in_pool(obj.labels):
+            self._drop_queue(obj.metadata.name)
+            return
+        self.queue_objects[obj.metadata.name] = obj
+        row = self._queue_row(obj.metadata.name)
+        before = (row.exists, row.parent_name)
+        queues.describe(row, obj)
+        if before != (True, row.parent_name):
+            self._queues_dirty = True
+        self.versions[Kind.QUEUE] += 1
+
+    def _drop_queue(self, name: str) -> None:
+        self.queue_objects.pop(name, None)
+        row = self.queues.get(name)
+        if row is not None and row.exists:
+            row.exists = False
+            self._queues_dirty = True
+            self.versions[Kind.QUEUE] += 1
+
+    def _relink_queues(self) -> None:
+        """Build the hierarchy anew, and all that is charged along it."""
+        self._queues_dirty = False
+        for name in [name for name, row in self.queues.items() if not row.exists and not row.jobs]:
+            del self.queues[name]
+        self.queue_order = queues.link(
+            self.queues.values(), full_hierarchy=self.params.full_hierarchy_fairness
+        )
+        self.ledger.set_queues(len(self.queue_order))
+        for number, row in enumerate(self.queue_order):
+            row.row = number
+            row.allocated, row.non_preemptible, row.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+        self.versions[Kind.QUEUE] += 1
+        for job in self.jobs.values():
+            self.touched_jobs[job.key] = job
+            for pod_set in job.pod_sets.values():
+                for task in pod_set.tasks.values():
+                    if task.charged is not None:
+                        self.ledger.recharge(task, task.charged)
+                    elif task.status is Status.PENDING:
+                        self._ask(task, 1)
+
+    # --- claims --------------------------------------------------------------------------------
+    def _depends(self, kind: Kind, key: str, obj: Any) -> None:
+        """Bring rows up to date that read an object of another kind."""
+        self.versions[kind] += 1
+        if kind is Kind.RESOURCE_SLICE:
+            name = (obj.get("spec") or {}).get("nodeName", "")
+            node = self.nodes.by_name.get(name)
+            if node is not None:
+                slices = self.objects[Kind.RESOURCE_SLICE].values()
+                if nodes.dra_gpu_devices(slices, name) != node.dra_gpus:
+                    self._put_node(node, node.object)
+        elif kind is Kind.DEVICE_CLASS:
+            backed = nodes.backed_columns(self.objects[kind].values(), self.resources)
+            if backed != self._backed:
+                self._backed = backed
+                for node in list(self.nodes.nodes):
+                    self._put_node(node, node.object)
+        elif kind is Kind.RESOURCE_CLAIM:
+            for task in list(self._claim_users.get(key, {}).values()):
+                facts = facts_of(task)
+                assert facts.pod is not None
+                self._detach(task)
+                task.claims = self._gpu_claims(facts.pod)
+                task.cls = self.classes.of(facts.pod, dra_gpus=sum(gpus for _, gpus in task.claims))
+                self._attach(task)
+
+    @staticmethod
+    def _claim_keys(pod: Pod) -> Iterable[str]:
+        made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+        for claim in pod.spec.resource_claims or ():
+            name = claim.resource_claim_name or made.get(claim.name)
+            if name:
+                yield f"{pod.metadata.namespace}/{name}"
+
+    def _gpu_claims(self, pod: Pod) -> tuple[tuple[str, int], ...]:
+        """The pod's claims of GPUs, and how many GPUs each asks for."""
+        found: list[tuple[str, int]] = []
+        for key in self._claim_keys(pod):
+            claim = self.objects[Kind.RESOURCE_CLAIM].get(key)
+            gpus = _gpus_of(claim) if claim is not None else 0
+            if gpus:
+                found.append((key, gpus))
+        return tuple(found)
+
+
+def _gpus_of(claim: dict[str, Any]) -> int:
+    total = 0
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        exactly = request.get("exactly") or request
+        if "gpu" in str(exactly.get("deviceClassName", "")):
+            total += 1 if exactly.get("allocationMode") == "All" else int(exactly.get("count", 1))
+    return total

@@ -1,0 +1,57 @@
+"""What can be told about a cluster, and which part of it belongs to a scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kai.model import names
+
+
+class Kind(StrEnum):
+    """What can be applied. Kinds without a struct in :mod:`kai.model.objects` are plain JSON objects."""
+
+    POD = "pods"
+    NODE = "nodes"
+    QUEUE = "queues"
+    POD_GROUP = "podGroups"
+    PRIORITY_CLASS = "priorityClasses"
+    TOPOLOGY = "topologies"
+    CONFIG_MAP = "configMaps"
+    PERSISTENT_VOLUME = "persistentVolumes"
+    PERSISTENT_VOLUME_CLAIM = "persistentVolumeClaims"
+    STORAGE_CLASS = "storageClasses"
+    CSI_DRIVER = "csiDrivers"
+    CSI_NODE = "csiNodes"
+    CSI_STORAGE_CAPACITY = "csiStorageCapacities"
+    RESOURCE_CLAIM = "resourceClaims"
+    RESOURCE_SLICE = "resourceSlices"
+    DEVICE_CLASS = "deviceClasses"
+    NODE_RESOURCE_TOPOLOGY = "nodeResourceTopologies"
+    POD_DISRUPTION_BUDGET = "podDisruptionBudgets"
+    NAMESPACE = "namespaces"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateParams:
+    """Which part of the cluster belongs to this scheduler, and how it is read."""
+
+    scheduler_name: str = names.SCHEDULER_NAME
+    node_pool_label_key: str = names.NODE_POOL_LABEL
+    #: Empty means objects without the label, unless the key is empty too.
+    partition: str = ""
+    queue_label_key: str = names.QUEUE_LABEL
+    reservation_app: str = names.RESERVATION_APP
+    restrict_node_scheduling: bool = False
+    full_hierarchy_fairness: bool = True
+    stuck_in_releasing_seconds: float = 120.0
+
+
+def object_key(obj: Any) -> str:
+    """``namespace/name`` of a struct or a JSON object."""
+    if isinstance(obj, dict):
+        meta = obj.get("metadata") or {}
+        namespace = meta.get("namespace")
+        return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
+    return str(obj.key)
