@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.fairness.order import QueueOrder
-from kai.engine.tree import tasks_to_allocate
+from kai.engine.tree import only_task, tasks_to_allocate
 from kai.snapshot.rows import Job, Queue, Task
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -32,8 +32,13 @@ def foresee(
     for number, (_, waiting) in enumerate(leaves):
         begin = len(jobs)
         for job in waiting:
-            tasks = tasks_to_allocate(job)
             jobs.append(job)
+            task = only_task(job)
+            if task is not None and not task.cls.gpu_memory_mib:
+                cls = task.cls
+                chunks.append((cls.cpu, cls.memory, cls.centi_gpus))
+                continue
+            tasks = tasks_to_allocate(job)
             chunks.append(_amounts(tasks, gpu_memory))
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
@@ -50,9 +55,6 @@ def foresee(
 
 def _amounts(tasks: Sequence[Task], gpu_memory: int) -> tuple[int, int, int]:
     """CPU, memory and hundredths of GPUs that tasks ask of their queue."""
-    if len(tasks) == 1:
-        only = tasks[0].cls
-        return only.cpu, only.memory, only.quota_centi(gpu_memory)
     cpu = memory = centi = 0
     for task in tasks:
         cls = task.cls

@@ -120,6 +120,8 @@ def _annotations(job: Job) -> dict[str, str | None]:
     told = job.facts.annotations
     if not (told or job.stale_since or job.last_start or job.last_eviction):
         return {}
+    if not told and not job.stale_since and not job.last_eviction:
+        return {names.LAST_START_TIMESTAMP: rfc3339(job.last_start)}
     patch: dict[str, str | None] = {}
     for key, moment in (
         (names.STALE_TIMESTAMP, job.stale_since),

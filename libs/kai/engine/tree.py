@@ -43,6 +43,15 @@ def tasks_to_allocate(job: Job, *, simulation: bool = False) -> list[Task]:
     return tasks
 
 
+def only_task(job: Job) -> Task | None:
+    """The task of a job that has just one, if it waits."""
+    single = job.single
+    if single is None or len(single.tasks) != 1:
+        return None
+    (task,) = single.tasks.values()
+    return task if task.status is Status.PENDING else None
+
+
 def _collect(group: SubGroupSet, *, simulation: bool) -> list[Task]:
     members = ordered_members(group)
     if not group.satisfied:

@@ -8,7 +8,7 @@ placements, nominations, topology, pods that have to wait, and everything that f
 from __future__ import annotations
 
 from kai.engine.session import Session
-from kai.engine.tree import tasks_to_allocate
+from kai.engine.tree import only_task, tasks_to_allocate
 from kai.snapshot.rows import Job
 
 
@@ -17,17 +17,14 @@ def place(session: Session, job: Job) -> bool:
     single = job.single
     if single is None or single.min_member > 1 or single.pipelined or job.has_constraint or session.tracked:
         return False
-    tasks = tasks_to_allocate(job)
-    if len(tasks) != 1:
-        return False
-    (task,) = tasks
+    task = only_task(job)
+    if task is None:
+        tasks = tasks_to_allocate(job)
+        if len(tasks) != 1:
+            return False
+        (task,) = tasks
     cls = task.cls
-    if (
-        cls.shared
-        or task.nominated
-        or session.concerned(cls)
-        or session.over_capacity(job, tasks) is not None
-    ):
+    if cls.shared or task.nominated or session.concerned(cls) or session.over_capacity(job, (task,)):
         return False
     view = session.view(cls)
     row = view.seat()
