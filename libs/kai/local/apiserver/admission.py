@@ -63,6 +63,15 @@ class Admission:
             case "", "Service":
                 self._address(obj["spec"])
 
+    def mutate_again(self, resource: Resource, new: Obj, old: Obj) -> None:
+        """Add to the new state of an object, which belongs to the caller and is changed in place."""
+        if resource.key == ("", "pods") and new["spec"] is not old["spec"]:
+            spec = new["spec"] = {**new["spec"]}
+            for key in ("priority", "preemptionPolicy"):
+                if key in old["spec"]:
+                    spec.setdefault(key, old["spec"][key])
+            _tolerations(spec)
+
     def _priority(self, pod: Obj) -> None:
         spec = pod["spec"]
         classes = self._store.collection(PRIORITY_CLASSES)

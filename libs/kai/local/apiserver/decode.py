@@ -1,10 +1,11 @@
 """Reading objects of built-in kinds: type checks, unknown fields, quantities in their canonical form."""
 
+import re
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from kai.local.apiserver.errors import Obj
+from kai.local.apiserver.errors import Obj, show
 from kai.local.apiserver.schema import Node
 from kai.model.quantity import InvalidQuantity, parse
 
@@ -14,6 +15,10 @@ Path = tuple[Any, str | int] | None
 _GO_TYPES: Final = {"string": "string", "integer": "int64", "boolean": "bool", "number": "float64"}
 _DECIMAL: Final = [("E", 18), ("P", 15), ("T", 12), ("G", 9), ("M", 6), ("k", 3), ("", 0), ("m", -3)]
 _BINARY: Final = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)]
+_TIME: Final = re.compile(
+    r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d([.,]\d+)?"
+    r"([Zz]|[+-]\d\d:\d\d)"
+)
 
 
 class DecodeError(ValueError):
@@ -54,6 +59,8 @@ def decode(node: Node, value: Any, old: Any, path: Path, unknown: list[str]) -> 
     if kind == "string":
         if not isinstance(value, str):
             raise _mismatch(value, "string", path)
+        if node.time and not _TIME.fullmatch(value):
+            raise DecodeError(f"{render(path)}: parsing time {show(value)}: it is not as RFC 3339 writes it")
     elif kind == "integer":
         if not isinstance(value, int) or isinstance(value, bool):
             raise _mismatch(value, "int64", path)

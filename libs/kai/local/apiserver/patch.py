@@ -24,7 +24,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 def json_patch(target: Obj, operations: Any) -> Obj:
     """RFC 6902. Raises ApiFailure (400) when the patch is malformed, (422) when it cannot be applied."""
-    if not isinstance(operations, list):
+    if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     try:
         patched: Obj = jsonpatch.apply_patch(target, operations)
@@ -34,8 +34,6 @@ def json_patch(target: Obj, operations: Any) -> Obj:
 
 
 def _cannot_apply(error: Exception) -> Exception:
-    if isinstance(error, jsonpatch.InvalidJsonPatch):
-        return bad_request(f"error decoding patch: {error}")
     failed_test = isinstance(error, jsonpatch.JsonPatchTestFailed)
     reason = "a test operation failed: the value there is another" if failed_test else error
     return ApiFailure(

@@ -39,6 +39,8 @@ def pod(obj: Obj) -> None:
     spec = obj.setdefault("spec", {})
     pod_spec(spec)
     fill(spec, enableServiceLinks=True, preemptionPolicy="PreemptLowerPriority")
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     if not spec.get("serviceAccountName"):
         spec["serviceAccountName"] = spec["serviceAccount"] = "default"
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
@@ -82,6 +84,17 @@ def _volume(volume: Obj) -> None:
     for source in _FILE_MODES:
         if source in volume:
             fill(volume[source], defaultMode=420)
+    _field_references(volume.get("downwardAPI", {}))
+    for source in volume.get("projected", {}).get("sources", ()):
+        _field_references(source.get("downwardAPI", {}))
+        if "serviceAccountToken" in source:
+            fill(source["serviceAccountToken"], expirationSeconds=3600)
+
+
+def _field_references(downward: Obj) -> None:
+    for item in downward.get("items", ()):
+        if "fieldRef" in item:
+            fill(item["fieldRef"], apiVersion="v1")
 
 
 def quality_of_service(spec: Obj) -> str:

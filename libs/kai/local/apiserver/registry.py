@@ -8,7 +8,17 @@ compared again.
 from collections.abc import Callable
 from typing import Any, Final, Literal, Protocol
 
-from kai.local.apiserver import cel, decode, defaults, errors, schema, strategy, structural, validation
+from kai.local.apiserver import (
+    cel,
+    decode,
+    defaults,
+    errors,
+    metadata_rules,
+    schema,
+    strategy,
+    structural,
+    validation,
+)
 from kai.local.apiserver.admission import Admission
 from kai.local.apiserver.apply import Writer, first_entries, track_update
 from kai.local.apiserver.catalogue import Resource
@@ -136,6 +146,10 @@ class Registry:
         if not isinstance(body, dict):
             raise errors.bad_request(f"the object provided is not a {resource.kind}: a JSON object is needed")
         kind, api_version = body.get("kind") or resource.kind, body.get("apiVersion") or target.api_version
+        if resource.custom and kind != resource.kind and api_version == target.api_version:
+            name = (body.get("metadata") or {}).get("name", "")
+            cause = errors.invalid_value("kind", kind, f"must be {resource.kind}")
+            raise errors.invalid(kind, resource.group, name, [cause])
         if kind != resource.kind or api_version != target.api_version:
             raise errors.bad_request(
                 f"{kind} in version {api_version!r} cannot be handled as a {resource.kind} in version "
@@ -190,7 +204,7 @@ class Registry:
     def _validate(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
         causes: list[Cause] = []
         if old is None or obj["metadata"] != old["metadata"]:
-            causes += validation.metadata(resource, obj["metadata"])
+            causes += metadata_rules.metadata(resource, obj["metadata"])
         node = resource.versions[resource.storage_version].node
         if resource.custom:
             if node is not None:
@@ -282,7 +296,8 @@ class Registry:
         old, resource = record.obj, target.resource
         new = strategy.restrict(resource, target.subresource, new, old)
         new = self._settle(resource, new)
-        if causes := validation.metadata_change(new["metadata"], old["metadata"]):
+        self.admission.mutate_again(resource, new, old)
+        if causes := metadata_rules.change(new["metadata"], old["metadata"]):
             raise errors.invalid(resource.kind, resource.group, record.name, causes)
         metadata = new["metadata"] = {**new["metadata"]}
         for key in _KEPT_METADATA:

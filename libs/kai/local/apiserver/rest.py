@@ -14,6 +14,7 @@ from kai.local.apiserver.errors import (
     invalid_value,
     method_not_allowed,
     required,
+    unsupported,
     unsupported_media,
 )
 from kai.local.apiserver.reads import Reader, flag
@@ -27,6 +28,7 @@ _PATCH_TYPES: Final = (
     "application/apply-patch+yaml"
 )
 _STRICTNESS: Final = ("Ignore", "Warn", "Strict")
+_PROPAGATION: Final = ("Foreground", "Background", "Orphan")
 
 
 class Rest:
@@ -108,7 +110,7 @@ class Rest:
         metadata = body.get("metadata") or {}
         if target.resource.custom and not metadata.get("resourceVersion"):
             cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(target.resource.kind, target.resource.group, target.name, [cause])
+            raise invalid(target.resource.plural, target.resource.group, target.name, [cause])
         if not metadata.get("name"):
             raise bad_request(
                 "name must be provided: the name of the object does not match the name on the URL"
@@ -158,6 +160,11 @@ class Rest:
             raise bad_request("an apply patch needs apiVersion and kind")
         if (config.get("metadata") or {}).get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
+        name = (config.get("metadata") or {}).get("name") or target.name
+        if name != target.name:
+            raise bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+            )
         wanted = self._registry.read(target, config, None, options)
         if target.version.from_storage is not None:
             wanted = target.version.from_storage(wanted)
@@ -236,10 +243,9 @@ async def delete_options(http: web.BaseRequest) -> DeleteOptions:
     propagation = body.get("propagationPolicy") or http.query.get("propagationPolicy")
     if body.get("orphanDependents") is not None:
         propagation = "Orphan" if body["orphanDependents"] else "Background"
-    if propagation not in (None, "Orphan", "Background", "Foreground"):
-        raise bad_request(
-            f"propagationPolicy: Unsupported value: {propagation!r}: use Orphan, Background or Foreground"
-        )
+    if propagation is not None and propagation not in _PROPAGATION:
+        cause = unsupported("propagationPolicy", propagation, [*_PROPAGATION, "nil"])
+        raise invalid("DeleteOptions", "meta.k8s.io", "", [cause])
     dry_run = body.get("dryRun") or http.query.getall("dryRun", [])
     return DeleteOptions(
         grace_seconds=grace if grace is not None else reads.number(http, "gracePeriodSeconds"),

@@ -17,6 +17,7 @@ from kai.local.apiserver.errors import Obj
 SCHEMA_RELEASE: Final = "v1.34.0-local"
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_TIMES: Final = tuple(f"io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("Time", "MicroTime"))
 _REF_PREFIX: Final = "#/$defs/"
 _VALUE_CHECKS: Final = frozenset(
     [
@@ -58,6 +59,7 @@ class Node:
     embedded: bool = False
     int_or_string: bool = False
     quantity: bool = False
+    time: bool = False
     list_type: str = ""
     map_keys: tuple[str, ...] = ()
     atomic_map: bool = False
@@ -121,6 +123,8 @@ def definition(name: str) -> Node:
             node.type, node.quantity = "string", True
         elif name == _INT_OR_STRING:
             node.int_or_string = True
+        elif name in _TIMES:
+            node.type, node.time = "string", True
         else:
             _fill(node, source, own=True)
     return node

@@ -1,5 +1,6 @@
 """Strategic merge patch: lists of built-in types are merged by the keys that their types declare."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from kai.local.apiserver.errors import Obj, bad_request
@@ -50,11 +51,7 @@ def _member(node: Node | None, target: Any, value: Any, order: list[Any] | None)
         if node.merge_key:
             return _merge_by_key(node, target or [], value, order)
         union = [*(target or []), *(item for item in value if item not in (target or []))]
-        return (
-            sorted(union, key=lambda item: order.index(item) if item in order else len(order))
-            if order
-            else union
-        )
+        return _in_order(union, lambda item: item, target or [], order or value)
     return value
 
 
@@ -76,20 +73,24 @@ def _merge_by_key(node: Node, target: list[Obj], patch: list[Obj], order: list[O
             merged.append(merge(node.items, {}, item))
         else:
             merged[at] = merge(node.items, merged[at], item)
-    if order:
-        places = {item.get(key): place for place, item in enumerate(order)}
-        merged = _reorder(merged, places, key)
-    return merged
+    before, wanted = ([item.get(key) for item in items] for items in (target, order or patch))
+    return _in_order(merged, lambda item: item.get(key), before, wanted)
 
 
-def _reorder(items: list[Obj], places: dict[Any, int], key: str) -> list[Obj]:
-    """The listed elements in their given order; others keep their place after the one that they followed."""
-    position = -1.0
-    ranks = []
-    for index, item in enumerate(items):
-        if item.get(key) in places:
-            position = float(places[item.get(key)])
-            ranks.append((position, 0, index))
-        else:
-            ranks.append((position, 1, index))
-    return [items[rank[2]] for rank in sorted(ranks)]
+def _in_order(
+    items: list[Any], name: Callable[[Any], Any], before: list[Any], wanted: list[Any]
+) -> list[Any]:
+    """Those whose names are ``wanted`` in that order, among the others, which stay as they were ``before``.
+
+    Of those told where to stand, one that was there comes after the others that it followed, a new one at
+    once.
+    """
+    told = sorted((item for item in items if name(item) in wanted), key=lambda item: wanted.index(name(item)))
+    others = [item for item in items if name(item) not in wanted]
+    ordered = []
+    for item in told:
+        place = before.index(name(item)) if name(item) in before else -1
+        while others and before.index(name(others[0])) < place:
+            ordered.append(others.pop(0))
+        ordered.append(item)
+    return ordered + others

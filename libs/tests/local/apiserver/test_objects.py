@@ -8,6 +8,7 @@ from kai.local.apiserver.clock import Clock
 from kai.local.apiserver.events import LIFETIME, forget_before
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 
 def a_config_map(name="a", **metadata):
@@ -178,6 +179,38 @@ REFUSED = {
         "Conflict",
         "does not match the UID in record",
     ),
+    "a deletion of an unknown kind": (
+        "DELETE",
+        f"{CONFIG_MAPS}/taken?propagationPolicy=Sideways",
+        None,
+        422,
+        "Invalid",
+        "propagationPolicy: Unsupported value",
+    ),
+    "a key that cannot be a file": (
+        "POST",
+        CONFIG_MAPS,
+        {"metadata": {"name": "a"}, "data": {"bad key": "1"}},
+        422,
+        "Invalid",
+        "data[bad key]",
+    ),
+    "a time that is none": (
+        "POST",
+        LEASES,
+        {"metadata": {"name": "a"}, "spec": {"renewTime": "yesterday"}},
+        400,
+        "BadRequest",
+        "parsing time",
+    ),
+    "a lease that lasts no time": (
+        "POST",
+        LEASES,
+        {"metadata": {"name": "a"}, "spec": {"leaseDurationSeconds": 0}},
+        422,
+        "Invalid",
+        "spec.leaseDurationSeconds",
+    ),
 }
 
 
@@ -263,6 +296,20 @@ async def test_an_object_that_is_being_deleted_may_lose_finalizers_and_gain_none
         ]
 
     assert [await holding("a", "b", "c"), await holding("a")] == [422, 200]
+
+
+@pytest.mark.parametrize("plural", ["configmaps", "secrets"])
+async def test_what_is_immutable_keeps_its_data_and_stays_so(api, plural):
+    path = f"/api/v1/namespaces/default/{plural}"
+    await api.post(path, {"metadata": {"name": "fixed"}, "data": {"a": "MQ=="}, "immutable": True})
+
+    async def fields(change):
+        status, answer = await api.call("PATCH", f"{path}/fixed", change, kind="application/merge-patch+json")
+        return status, [cause["field"] for cause in answer.get("details", {}).get("causes", ())]
+
+    assert await fields({"data": {"a": "Mg=="}}) == (422, ["data"])
+    assert await fields({"immutable": False}) == (422, ["immutable"])
+    assert await fields({"metadata": {"labels": {"a": "b"}}}) == (200, [])
 
 
 async def test_generation_counts_changes_of_the_spec_only(api):

@@ -67,7 +67,7 @@ STRATEGIC = {
     "finalizers are a set": (
         {"metadata": {"finalizers": ["a"]}},
         {"metadata": {"finalizers": ["b"]}},
-        {"metadata": {"finalizers": ["a", "b"]}},
+        {"metadata": {"finalizers": ["b", "a"]}},
     ),
     "an element leaves a set": (
         {"metadata": {"finalizers": ["a", "b"]}},
@@ -77,7 +77,12 @@ STRATEGIC = {
     "ports merge inside containers": (
         spec(containers=[{"name": "a", "ports": [{"containerPort": 1, "name": "x"}]}]),
         spec(containers=[{"name": "a", "ports": [{"containerPort": 2}]}]),
-        spec(containers=[{"name": "a", "ports": [{"containerPort": 1, "name": "x"}, {"containerPort": 2}]}]),
+        spec(containers=[{"name": "a", "ports": [{"containerPort": 2}, {"containerPort": 1, "name": "x"}]}]),
+    ),
+    "what is new in a list comes first, what was there keeps its place": (
+        spec(containers=[{"name": "a"}, {"name": "b"}, {"name": "c"}]),
+        spec(containers=[{"name": "d"}, {"name": "b", "image": "i"}]),
+        spec(containers=[{"name": "d"}, {"name": "a"}, {"name": "b", "image": "i"}, {"name": "c"}]),
     ),
     "keys not retained go": (
         spec(volumes=[{"name": "v", "emptyDir": {}}]),
@@ -123,7 +128,7 @@ JSON_PATCHES = {
     ),
     "test that fails": ([{"op": "test", "path": "/data/a", "value": "2"}], 422, {"a": "1"}),
     "nothing at the path": ([{"op": "remove", "path": "/data/none"}], 422, {"a": "1"}),
-    "an unknown operation": ([{"op": "jump", "path": "/data/a"}], 400, {"a": "1"}),
+    "an unknown operation": ([{"op": "jump", "path": "/data/a"}], 422, {"a": "1"}),
     "no list": ({"op": "remove"}, 400, {"a": "1"}),
 }
 

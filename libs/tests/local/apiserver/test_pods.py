@@ -112,6 +112,21 @@ REFUSED = {
         422,
         'Not found: "v"',
     ),
+    "a toleration of all values with a value": (
+        {"tolerations": [{"key": "a", "operator": "Exists", "value": "x"}]},
+        422,
+        "spec.tolerations[0].operator: Invalid value",
+    ),
+    "a toleration of no key": (
+        {"tolerations": [{"operator": "Equal", "value": "x"}]},
+        422,
+        "operator must be Exists when `key` is empty",
+    ),
+    "a negative request": (
+        {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "-1"}}}]},
+        422,
+        "spec.containers[0].resources.requests[cpu]",
+    ),
     "a class that is not there": (
         {"priorityClassName": "none"},
         403,
@@ -144,6 +159,18 @@ async def test_the_spec_of_a_pod_is_fixed_but_for_images_and_more_tolerations(ap
     image = {"spec": {"containers": [{"name": "c", "image": "other"}]}}
     patched = await api.patch(f"{PODS}/p", image, kind="application/strategic-merge-patch+json")
     assert patched["spec"]["containers"][0]["image"] == "other"
+
+
+async def test_tolerations_taken_off_a_pod_are_those_that_it_gets_anyway(api):
+    made = await api.post(PODS, a_pod())
+    change = {"spec": {"tolerations": None}}
+    patched = await api.patch(f"{PODS}/p", change, kind="application/merge-patch+json")
+    assert patched == made
+
+
+async def test_a_pod_has_at_least_a_second_to_end(api):
+    pod = await api.post(PODS, a_pod(terminationGracePeriodSeconds=-5))
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 1
 
 
 async def test_binding_puts_the_pod_on_its_node_with_the_metadata_of_the_binding(api):

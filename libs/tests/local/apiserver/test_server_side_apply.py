@@ -30,6 +30,11 @@ async def test_applying_creates_and_applying_again_changes_nothing(api):
     assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
+async def test_what_is_applied_has_the_name_that_is_asked_for(api):
+    status, answer = await api.apply(f"{DEPLOYMENTS}/other", a_deployment(), "one")
+    assert (status, answer["reason"]) == (400, "BadRequest")
+
+
 async def test_a_field_of_another_conflicts_until_forced(api):
     await api.apply(f"{DEPLOYMENTS}/d", a_deployment(replicas=2), "one")
     status, answer = await api.apply(f"{DEPLOYMENTS}/d", a_deployment(replicas=3), "two")
