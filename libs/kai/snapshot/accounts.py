@@ -71,7 +71,11 @@ class Accounts:
         if facts.deleted_at and status in (Status.RELEASING, Status.STUCK_IN_RELEASING):
             self._releasing[task.uid] = task
         if facts.group_key:
-            self._members.setdefault(facts.group_key, {})[task.uid] = task
+            members = self._members.get(facts.group_key)
+            if members is None:
+                self._members[facts.group_key] = {task.uid: task}
+            else:
+                members[task.uid] = task
             job = self.jobs.get(facts.group_key)
             if job is not None and status is not Status.FAILED:
                 self._enlist(task, job)

@@ -35,10 +35,8 @@ class Intake(Accounts):
         gpu_claims = self._gpu_claims(pod) if claims else ()
         cls = self.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
         self.nodes.fit_columns()
-        if claims or (
-            pod.metadata.annotations
-            and any(key in pod.metadata.annotations for key in (names.NUMA_OBSERVED, names.NUMA_PREDICTED))
-        ):
+        told = pod.metadata.annotations
+        if claims or (told and (names.NUMA_OBSERVED in told or names.NUMA_PREDICTED in told)):
             facts.pod = pod
         if old is None:
             task = Task(
@@ -199,15 +197,17 @@ class Intake(Accounts):
         )
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
-        job.has_constraint = group.spec.topology_constraint is not None or any(
-            sub.topology_constraint is not None for sub in group.spec.sub_groups or ()
+        subs = group.spec.sub_groups
+        job.has_constraint = group.spec.topology_constraint is not None or (
+            subs is not None and any(sub.topology_constraint is not None for sub in subs)
         )
         self._read_times(job, facts)
         self.jobs[job.key] = self.touched_jobs[job.key] = job
         job.queue.jobs[job.key] = job
-        for task in list(self._members.get(job.key, {}).values()):
-            self._detach(task)
-            self._attach(task)
+        if members := self._members.get(job.key):
+            for task in list(members.values()):
+                self._detach(task)
+                self._attach(task)
 
     def _drop_job(self, key: str) -> None:
         job = self.jobs.pop(key, None)
@@ -230,6 +230,8 @@ class Intake(Accounts):
         told = facts.annotations
         if old is None or old.get(names.STALE_TIMESTAMP) != told.get(names.STALE_TIMESTAMP):
             job.stale_since = seconds(told.get(names.STALE_TIMESTAMP))
+        if not told:
+            return
         job.last_start = max(job.last_start, seconds(told.get(names.LAST_START_TIMESTAMP)))
         job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
 

@@ -15,7 +15,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 def facts(group: PodGroup, node_pool: str) -> JobFacts:
     """What rows depend on."""
-    spec = group.spec
+    spec, told = group.spec, group.annotations
     conditions = group.status.scheduling_conditions if group.status else None
     return JobFacts(
         queue=spec.queue,
@@ -26,7 +26,7 @@ def facts(group: PodGroup, node_pool: str) -> JobFacts:
         preemption_delay=lasting(spec.preemption_delay, default=0.0) or 0.0,
         staleness_grace=lasting(spec.staleness_grace_period),
         failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
-        annotations={key: value for key, value in group.annotations.items() if key in _ANNOTATIONS},
+        annotations={key: told[key] for key in _ANNOTATIONS if key in told} if told else {},
         shape=_encode(
             (
                 spec.min_member,
