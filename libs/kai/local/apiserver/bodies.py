@@ -1,5 +1,6 @@
 """Request bodies and answers on the wire."""
 
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -7,10 +8,11 @@ import yaml
 from aiohttp import web
 
 from kai.local.apiserver import protobuf
-from kai.local.apiserver.errors import ApiFailure, Obj, bad_request, unsupported_media
+from kai.local.apiserver.errors import ApiFailure, Obj, bad_request, not_acceptable, unsupported_media
 
 JSON: Final = "application/json"
 _JSON_TYPES: Final = frozenset({"", JSON, "*/*", "application/octet-stream"})
+_FORMS: Final = frozenset({JSON, "application/yaml", protobuf.MEDIA_TYPE, "*/*", "application/*"})
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -23,6 +25,18 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+@lru_cache(maxsize=256)
+def check_accepted(accept: str) -> None:
+    """Raises ApiFailure (406) where none of the forms in an Accept header is known.
+
+    What is known is not always given: who accepts YAML or protobuf alone gets JSON, which the first is and
+    which clients of the second read as well.
+    """
+    forms = {item.partition(";")[0].strip() for item in accept.split(",")}
+    if accept and not forms & _FORMS:
+        raise not_acceptable(sorted(form for form in _FORMS if "*" not in form))
 
 
 async def read_bytes(http: web.BaseRequest) -> bytes:

@@ -124,6 +124,7 @@ _GENERATION = frozenset(
         "ResourceClaim",
         "ResourceSlice",
         "DeviceClass",
+        "PriorityClass",
     ]
 )
 _ALL = frozenset(
@@ -153,6 +154,11 @@ def install(catalogue: Catalogue) -> None:
         catalogue.add(resource)
 
 
+def _verbs(plural: str) -> tuple[str, ...]:
+    """Namespaces are deleted one by one."""
+    return tuple(verb for verb in ALL_VERBS if (plural, verb) != ("namespaces", "deletecollection"))
+
+
 def _built_in() -> Iterator[Resource]:
     for group, table in {"": _CORE, **_GROUPS}.items():
         for line in table.strip().splitlines():
@@ -180,7 +186,7 @@ def _built_in() -> Iterator[Resource]:
                 else frozenset(subresources.split(",")),
                 generation=kind in _GENERATION,
                 selectable=tuple(_SELECTABLE.get(plural, "").split()),
-                verbs=("create",) if only_create else ALL_VERBS,
+                verbs=("create",) if only_create else _verbs(plural),
                 orphan_by_default=plural in ("jobs", "replicationcontrollers"),
                 scale_paths={"spec": ".spec.replicas", "status": ".status.replicas"},
             )

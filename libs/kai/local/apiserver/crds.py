@@ -9,6 +9,8 @@ from kai.local.apiserver.errors import Cause, Obj, invalid_value, required, unsu
 from kai.local.apiserver.storage import Change
 
 KEY: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
+#: in the order in which they are told
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -125,6 +127,7 @@ def resource_of(obj: Obj) -> Resource:
         subresources=frozenset(subresources),
         generation=True,
         custom=True,
+        verbs=_VERBS,
         selectable=tuple(selectable),
         scale_paths=scale,
     )

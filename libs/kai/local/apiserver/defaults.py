@@ -7,6 +7,19 @@ from typing import Final
 from kai.local.apiserver.errors import Obj
 from kai.local.apiserver.pod_defaults import fill, pod, pod_spec
 
+_NODE_INFO: Final = (
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+)
+
 
 def apply(group: str, kind: str, obj: Obj) -> None:
     """Fill in what the user left out. Idempotent: a defaulted object is not changed."""
@@ -98,6 +111,12 @@ def _namespace(obj: Obj) -> None:
     metadata = obj["metadata"]
     if metadata.get("name"):
         metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata["name"]}
+
+
+def _node(obj: Obj) -> None:
+    status = obj.setdefault("status", {})
+    fill(status, daemonEndpoints={"kubeletEndpoint": {"Port": 0}})
+    fill(status.setdefault("nodeInfo", {}), **dict.fromkeys(_NODE_INFO, ""))
 
 
 def _service(obj: Obj) -> None:
@@ -205,6 +224,7 @@ def _crd(obj: Obj) -> None:
 _RULES: Final[dict[tuple[str, str], Callable[[Obj], None]]] = {
     ("", "Pod"): pod,
     ("", "Namespace"): _namespace,
+    ("", "Node"): _node,
     ("", "Service"): _service,
     ("", "Secret"): _secret,
     ("", "PersistentVolumeClaim"): _claim,

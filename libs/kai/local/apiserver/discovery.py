@@ -150,7 +150,7 @@ class Discovery:
                     "kind": kind,
                     "verbs": _SUBRESOURCE_VERBS.get(name, ["create", "get"]),
                 }
-                if other_version:
+                if other_version and (other_group, other_version) != (group, version):
                     entry.update(group=other_group, version=other_version)
                 listed.append(entry)
         group_version = f"{group}/{version}" if group else version

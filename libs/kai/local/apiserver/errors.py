@@ -181,6 +181,12 @@ def unsupported_media(media_type: str, allowed: str) -> ApiFailure:
     return ApiFailure(415, "UnsupportedMediaType", message)
 
 
+def not_acceptable(forms: list[str]) -> ApiFailure:
+    """The client reads none of the forms in which the answer is given."""
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(forms)}"
+    return ApiFailure(406, "NotAcceptable", message)
+
+
 def unauthorized() -> ApiFailure:
     """Nobody we know."""
     return ApiFailure(401, "Unauthorized", "Unauthorized")

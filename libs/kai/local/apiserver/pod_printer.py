@@ -29,7 +29,10 @@ def pod_cells(
     """The cells of a pod."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     statuses = status.get("containerStatuses", ())
-    ready = sum(bool(container.get("ready")) for container in statuses)
+    sidecars = {one["name"] for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always"}
+    aside = [one for one in status.get("initContainerStatuses", ()) if one.get("name") in sidecars]
+    ready = sum(bool(container.get("ready")) for container in (*statuses, *aside))
+    total = len(spec.get("containers", ())) + len(sidecars)
     count = sum(container.get("restartCount", 0) for container in statuses)
     restarts = str(count)
     ended = [dig(container, "lastState", "terminated", "finishedAt") for container in statuses]
@@ -39,7 +42,7 @@ def pod_cells(
     conditions = {c["type"]: c["status"] for c in status.get("conditions", ())}
     met = sum(conditions.get(gate["conditionType"]) == "True" for gate in gates)
     return [
-        pod["metadata"]["name"], f"{ready}/{len(spec.get('containers', ()))}", pod_status(pod), restarts,
+        pod["metadata"]["name"], f"{ready}/{total}", pod_status(pod), restarts,
         age(pod, now), status.get("podIP") or _NONE, spec.get("nodeName") or _NONE,
         status.get("nominatedNodeName") or _NONE, f"{met}/{len(gates)}" if gates else _NONE,
     ]  # fmt: skip

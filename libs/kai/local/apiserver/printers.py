@@ -327,12 +327,12 @@ _TABLES: Final[dict[tuple[str, str], tuple[list[Obj], Cells]]] = {
     ),
     ("", "Namespace"): _own("Status Age", _row(lambda o: dig(o, "status", "phase") or "")),
     ("", "ConfigMap"): _own(
-        "Data:integer Age", _row(lambda o: len(o.get("data", ())) + len(o.get("binaryData", ())))
+        "Data Age", _row(lambda o: len(o.get("data", ())) + len(o.get("binaryData", ())))
     ),
     ("", "Secret"): _own(
-        "Type Data:integer Age", _row(lambda o: o.get("type", ""), lambda o: len(o.get("data", ())))
+        "Type Data Age", _row(lambda o: o.get("type", ""), lambda o: len(o.get("data", ())))
     ),
-    ("", "ServiceAccount"): _own("Secrets:integer Age", _row(lambda o: len(o.get("secrets", ())))),
+    ("", "ServiceAccount"): _own("Secrets Age", _row(lambda o: len(o.get("secrets", ())))),
     ("", "Service"): _own("Type Cluster-IP External-IP Port(s) Age *Selector", _service),
     ("", "Endpoints"): _own("Endpoints Age", _endpoints),
     ("", "Event"): (

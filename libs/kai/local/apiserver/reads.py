@@ -1,6 +1,5 @@
 """Reading: get, list in pages, and the start of watches."""
 
-import base64
 import itertools
 import random
 from collections import OrderedDict
@@ -9,10 +8,10 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from kai.local.apiserver import tables, watch
+from kai.local.apiserver import list_options, tables, watch
 from kai.local.apiserver.bodies import answer
 from kai.local.apiserver.clock import Clock
-from kai.local.apiserver.errors import ApiFailure, Cause, Obj, bad_request, expired, invalid
+from kai.local.apiserver.errors import ApiFailure, Obj, bad_request, expired
 from kai.local.apiserver.requests import Target
 from kai.local.apiserver.selectors import Selection
 from kai.local.apiserver.storage import Record, Store
@@ -68,20 +67,15 @@ class Reader:
             http.query.get("fieldSelector", ""),
             target.name,
         )
-        self._check_version(http)
-        if flag(http, "watch"):
+        watching = flag(http, "watch")
+        list_options.check(http.query, watch=watching)
+        self._check_version(http.query.get("resourceVersion", ""))
+        if watching:
             return await self._watch(http, target, selection)
         return self._list(http, target, selection)
 
-    def _check_version(self, http: web.BaseRequest) -> None:
-        text = http.query.get("resourceVersion", "")
-        if not text:
-            return
-        if not text.isdigit():
-            raise bad_request(
-                f'invalid resource version: strconv.ParseUint: parsing "{text}": invalid syntax'
-            )
-        if int(text) > self._store.version:
+    def _check_version(self, text: str) -> None:
+        if text and int(text) > self._store.version:
             cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
             message = f"Too large resource version: {text}, current: {self._store.version}"
             raise ApiFailure(504, "Timeout", message, details={"causes": [cause]}, retry_after=1)
@@ -94,7 +88,7 @@ class Reader:
         end = start + len(page)
         if end < len(records):
             page_id = page_id or self._keep(records, version)
-            metadata["continue"] = base64.urlsafe_b64encode(f"{page_id}:{end}".encode()).decode()
+            metadata["continue"] = list_options.token(page_id, end)
             if not (selection.labels or selection.fields):
                 metadata["remainingItemCount"] = len(records) - end
         view = tables.view_of(http, target, self._clock)
@@ -116,12 +110,11 @@ class Reader:
         """
         token = http.query.get("continue", "")
         if token:
-            try:
-                page_id, _, start = base64.urlsafe_b64decode(token).decode().partition(":")
-                records, version = self._pages[page_id]
-                return records, version, int(start), page_id
-            except (ValueError, KeyError) as error:
-                raise expired(_TOO_OLD) from error
+            page_id, start = list_options.read_token(token)
+            if page_id not in self._pages:
+                raise expired(_TOO_OLD)
+            records, version = self._pages[page_id]
+            return records, version, start, page_id
         version = self._store.version
         collection = self._store.collection(target.resource.storage_key)
         if http.query.get("resourceVersionMatch") == "Exact":
@@ -147,11 +140,6 @@ class Reader:
 
     async def _watch(self, http: web.BaseRequest, target: Target, selection: Selection) -> web.StreamResponse:
         resource = target.resource
-        send_initial = flag(http, "sendInitialEvents")
-        if send_initial and http.query.get("resourceVersionMatch") != "NotOlderThan":
-            note = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            cause = Cause("resourceVersionMatch", f"Forbidden: {note}", "FieldValueForbidden")
-            raise invalid("ListOptions", "meta.k8s.io", "", [cause])
         view = tables.view_of(http, target, self._clock)
         convert = tables.conversion(http, target)
         timeout = number(http, "timeoutSeconds") or random.uniform(1800, 3600)  # noqa: S311
@@ -164,7 +152,7 @@ class Reader:
             since=http.query.get("resourceVersion", ""),
             timeout=timeout,
             bookmarks=flag(http, "allowWatchBookmarks"),
-            send_initial=send_initial,
+            send_initial=flag(http, "sendInitialEvents"),
             api_version=api_version,
             kind=kind,
         )

@@ -5,7 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kai.local.apiserver import apply, patch, reads, strategic, subresources, tables
-from kai.local.apiserver.bodies import answer, parse_json, parse_yaml, read_bytes, read_object
+from kai.local.apiserver.bodies import answer, check_accepted, parse_json, parse_yaml, read_bytes, read_object
 from kai.local.apiserver.errors import (
     ApiFailure,
     Obj,
@@ -43,6 +43,7 @@ class Rest:
         self, http: web.BaseRequest, target: Target, verb: str, user: User
     ) -> web.StreamResponse:
         """Answer one request. Raises ApiFailure."""
+        check_accepted(http.headers.get("Accept", ""))
         if target.subresource and target.subresource != "status":
             return await self._subresources.answer(http, target, verb, self._options(http, user))
         if verb not in target.resource.verbs:

@@ -12,7 +12,7 @@ from kai.local.apiserver.events import GROUP as EVENTS_GROUP
 from kai.local.apiserver.storage import Record
 
 _SET_TERM: Final = re.compile(r"(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^)]*)\)\Z")
-_EQUAL_TERM: Final = re.compile(r"(?P<key>[^\s!=<>]+)\s*(?P<op>==|=|!=|<|>)\s*(?P<value>\S*)\Z")
+_EQUAL_TERM: Final = re.compile(r"(?P<key>[^\s!=<>]+)\s*(?P<op>==|=|!=|<|>)\s*(?P<value>[^\s=!<>,()]*)\Z")
 _KEY: Final = re.compile(r"!?\s*[A-Za-z0-9][-A-Za-z0-9_./]*\Z")
 
 Test = Callable[[dict[str, str]], bool]
