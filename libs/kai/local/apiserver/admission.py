@@ -12,6 +12,7 @@ PRIORITY_CLASSES: Final = ("scheduling.k8s.io", "priorityclasses")
 RUNTIME_CLASSES: Final = ("node.k8s.io", "runtimeclasses")
 STORAGE_CLASSES: Final = ("storage.k8s.io", "storageclasses")
 NAMESPACES: Final = ("", "namespaces")
+SERVICE_ACCOUNTS: Final = ("", "serviceaccounts")
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _FIRST_SERVICE_ADDRESS: Final = int(ipaddress.IPv4Address("10.96.0.2"))
@@ -51,10 +52,11 @@ class Admission:
         """Add to a new object. It belongs to the caller and is changed in place.
 
         Raises:
-            ApiFailure: (403) it refers to a class that does not exist.
+            ApiFailure: (403) it refers to a class or a service account that does not exist.
         """
         match resource.group, resource.kind:
             case "", "Pod":
+                self._account(obj)
                 self._priority(obj)
                 self._runtime_class(obj)
                 _tolerations(obj["spec"])
@@ -71,6 +73,14 @@ class Admission:
                 if key in old["spec"]:
                     spec.setdefault(key, old["spec"][key])
             _tolerations(spec)
+
+    def _account(self, pod: Obj) -> None:
+        """The default account is not asked for: a namespace has it, and gets it again when it is deleted."""
+        namespace, name = pod["metadata"]["namespace"], pod["spec"]["serviceAccountName"]
+        if name == "default" or self._store.collection(SERVICE_ACCOUNTS).get(namespace, name) is not None:
+            return
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise _pod_forbidden(pod, why)
 
     def _priority(self, pod: Obj) -> None:
         spec = pod["spec"]

@@ -8,7 +8,14 @@ import yaml
 from aiohttp import web
 
 from kai.local.apiserver import protobuf
-from kai.local.apiserver.errors import ApiFailure, Obj, bad_request, not_acceptable, unsupported_media
+from kai.local.apiserver.errors import (
+    ApiFailure,
+    NothingServed,
+    Obj,
+    bad_request,
+    not_acceptable,
+    unsupported_media,
+)
 
 JSON: Final = "application/json"
 _JSON_TYPES: Final = frozenset({"", JSON, "*/*", "application/octet-stream"})
@@ -92,6 +99,8 @@ def answer(body: bytes | Obj, status: int = 200, warnings: list[str] | None = No
 
 def refusal(failure: ApiFailure) -> web.Response:
     """The failure as its Status."""
+    if isinstance(failure, NothingServed):
+        return web.Response(text=failure.message, status=failure.code)
     response = answer(failure.status(), failure.code)
     if failure.retry_after is not None:
         response.headers["Retry-After"] = str(failure.retry_after)

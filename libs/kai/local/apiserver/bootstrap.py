@@ -4,7 +4,7 @@ import uuid
 from typing import Final
 
 from kai.local.apiserver import defaults
-from kai.local.apiserver.admission import NAMESPACES, PRIORITY_CLASSES
+from kai.local.apiserver.admission import NAMESPACES, PRIORITY_CLASSES, SERVICE_ACCOUNTS
 from kai.local.apiserver.clock import Clock
 from kai.local.apiserver.errors import Obj
 from kai.local.apiserver.storage import Change, Store
@@ -31,7 +31,7 @@ def create_base_objects(store: Store, clock: Clock) -> None:
     def welcome(change: Change) -> None:
         if change.kind == "ADDED":
             metadata = {"name": "default", "namespace": change.record.name}
-            put(("", "serviceaccounts"), {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata})
+            put(SERVICE_ACCOUNTS, {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata})
 
     store.collection(NAMESPACES).listeners.append(welcome)
     for name in _NAMESPACES:

@@ -99,6 +99,11 @@ class Catalogue:
         """The resource, or None."""
         return self._resources.get((group, plural))
 
+    def serves(self, group: str, version: str) -> bool:
+        """Whether any resource is served in this version of the group."""
+        versions = (one.versions.get(version) for one in self if one.group == group)
+        return any(found is not None and found.served for found in versions)
+
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource that serves objects of this kind."""
         group, _, version = api_version.rpartition("/")

@@ -121,6 +121,13 @@ def no_such_path() -> ApiFailure:
     return ApiFailure(404, "NotFound", "the server could not find the requested resource", details={})
 
 
+class NothingServed(ApiFailure):
+    """Not even a group of resources is there: answered in plain text."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found\n")
+
+
 def already_exists(plural: str, group: str, name: str) -> ApiFailure:
     """The name is taken."""
     message = f'{qualified(plural, group)} "{name}" already exists'

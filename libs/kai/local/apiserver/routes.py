@@ -1,7 +1,7 @@
 """Paths of the API: which resource, object and subresource they name."""
 
 from kai.local.apiserver.catalogue import Catalogue, Resource, Version
-from kai.local.apiserver.errors import no_such_path
+from kai.local.apiserver.errors import NothingServed, no_such_path
 from kai.local.apiserver.requests import Target
 
 _NAMESPACE_PARTS = frozenset({"status", "finalize"})
@@ -11,7 +11,7 @@ def parse(catalogue: Catalogue, parts: list[str]) -> Target:
     """The target of a resource path, given its segments from ``api`` or ``apis`` on.
 
     Raises:
-        ApiFailure: (404) nothing is served there.
+        ApiFailure: (404) nothing is served there; ``NothingServed`` where not even the version of a group is.
     """
     if parts[0] == "api":
         group, rest = "", parts[1:]
@@ -37,7 +37,7 @@ def _lookup(catalogue: Catalogue, group: str, version: str, plural: str) -> tupl
     resource = catalogue.get(group, plural)
     served = resource.versions.get(version) if resource is not None else None
     if resource is None or served is None or not served.served:
-        raise no_such_path()
+        raise no_such_path() if catalogue.serves(group, version) else NothingServed()
     return resource, served
 
 

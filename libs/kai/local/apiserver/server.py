@@ -25,7 +25,7 @@ from kai.local.apiserver.catalogue import Catalogue
 from kai.local.apiserver.clock import Clock
 from kai.local.apiserver.credentials import Credentials
 from kai.local.apiserver.discovery import AGGREGATED, VERSION, Discovery
-from kai.local.apiserver.errors import ApiFailure, no_such_path
+from kai.local.apiserver.errors import ApiFailure, NothingServed
 from kai.local.apiserver.faults import FAULTS_PATH, REQUESTS_PATH, Dropped, Faults, RequestCounts
 from kai.local.apiserver.garbage import GarbageCollector
 from kai.local.apiserver.journal import Journal
@@ -260,7 +260,7 @@ class ApiServer:
             aggregated = "as=APIGroupDiscoveryList" in http.headers.get("Accept", "")
             document = self._discovery.document(parts, aggregated=aggregated)
             if document is None:
-                raise no_such_path()
+                raise NothingServed
             response = answer(document)
             if aggregated and len(parts) == 1:
                 response.headers["Content-Type"] = AGGREGATED
@@ -279,7 +279,7 @@ class ApiServer:
             if http.method == "DELETE":
                 self.counts.reset()
             return answer({"requests": self.counts.report(), "watches": self.hubs.counts()})
-        raise no_such_path()
+        raise NothingServed
 
 
 def _request(

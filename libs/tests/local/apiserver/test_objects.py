@@ -155,9 +155,9 @@ REFUSED = {
         "NotFound",
         "could not find the requested",
     ),
-    "an unknown group": (
+    "an unknown kind": (
         "GET",
-        "/apis/no.such/v1/things",
+        "/apis/apps/v1/things",
         None,
         404,
         "NotFound",
@@ -223,6 +223,11 @@ async def test_what_is_refused_says_why(api, method, path, body, code, reason, t
     assert (status, answer["kind"], answer["status"], answer["code"]) == (code, "Status", "Failure", code)
     assert answer["reason"] == reason
     assert text in answer["message"]
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/apis/no.such", "/apis/no.such/v1", "/apis/no.such/v1/things"])
+async def test_where_no_group_is_the_answer_is_plain_text(api, path):
+    assert await api.call("GET", path) == (404, "404 page not found\n")
 
 
 async def test_a_body_that_is_too_large_is_refused(api):

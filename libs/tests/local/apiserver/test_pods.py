@@ -132,6 +132,11 @@ REFUSED = {
         403,
         "no PriorityClass with name none was found",
     ),
+    "a service account that is not there": (
+        {"serviceAccountName": "nobody"},
+        403,
+        'serviceaccount "nobody" not found',
+    ),
     "a runtime class that is not there": ({"runtimeClassName": "none"}, 403, 'RuntimeClass "none" not found'),
 }
 
