@@ -349,7 +349,7 @@ class Registry:
             and not metadata.get("finalizers")
             and not strategy.is_held(resource, obj)
         ):
-            return collection.remove(Record(obj, record.version) if obj is not record.obj else record)
+            return collection.remove(record, obj)
         finish = self.on_store.get(resource.key)
         return collection.put(finish(obj, record.obj) if finish else obj)
 
@@ -394,11 +394,10 @@ class Registry:
         old = record.obj
         new = strategy.going(resource, old, options, self.clock)
         held = bool(new["metadata"].get("finalizers")) or strategy.is_held(resource, new)
-        last = record if new is old else Record(new, record.version)
         if options.dry_run:
-            return last, not held
+            return Record(new, record.version), not held
         if not held:
-            return self.collection(resource).remove(last), True
+            return self.collection(resource).remove(record, new), True
         if new is old:
             return record, False
         if resource.kind == "Namespace":

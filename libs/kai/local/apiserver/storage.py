@@ -62,10 +62,10 @@ class Record:
         return raw
 
 
-def _moved(record: Record, version: int) -> Record:
+def _moved(obj: Obj, version: int) -> Record:
     """The same state under a later version."""
-    metadata = {**record.obj["metadata"], "resourceVersion": str(version)}
-    return Record({**record.obj, "metadata": metadata}, version)
+    metadata = {**obj["metadata"], "resourceVersion": str(version)}
+    return Record({**obj, "metadata": metadata}, version)
 
 
 class Change:
@@ -96,7 +96,7 @@ class Change:
         if kind != "DELETED" or self.kind == "DELETED" or self.previous is None:
             return self.record
         if self._departed is None:
-            self._departed = _moved(self.previous, self.version)
+            self._departed = _moved(self.previous.obj, self.version)
         return self._departed
 
 
@@ -157,15 +157,15 @@ class Collection:
         self._announce(Change("MODIFIED" if previous else "ADDED", record, previous))
         return record
 
-    def remove(self, record: Record) -> Record:
-        """Forget the object; returns its last state, with the version of the removal."""
+    def remove(self, record: Record, last: Obj | None = None) -> Record:
+        """Forget the object; returns its last state (``last`` if given) with the version of the removal."""
         version = self._store.advance()
         del self._spaces[record.namespace][record.name]
         self._sorted.pop(record.namespace, None)
         self.count -= 1
-        last = _moved(record, version)
-        self._announce(Change("DELETED", last, record))
-        return last
+        gone = _moved(last or record.obj, version)
+        self._announce(Change("DELETED", gone, record))
+        return gone
 
     def _announce(self, change: Change) -> None:
         self.changes.append(change)
