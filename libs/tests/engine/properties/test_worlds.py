@@ -15,7 +15,7 @@ from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.model import names
 from kai.model.decisions import CycleResult
-from kai.model.objects import Pod
+from kai.model.objects import Pod, PodGroup
 from kai.snapshot.state import ClusterState, Kind
 
 EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
@@ -125,10 +125,23 @@ def test_a_state_that_is_kept_over_cycles_decides_as_one_built_anew(world: World
             return  # promises are kept from cycle to cycle; a fresh state knows of none
         for pod in advance(world, cold):
             kept.apply(Kind.POD, pod)
-        for group in world.groups:
-            task_state = kept.jobs.get(group.key)
-            if task_state is not None:
-                task_state.stale_since = 0.0
+        for group in annotate(world, cold):
+            kept.apply(Kind.POD_GROUP, group)
+
+
+def annotate(world: World, result: CycleResult) -> list[PodGroup]:
+    """Write on the groups what was found about them, as the controllers do."""
+    patches = {outcome.pod_group: outcome.annotations for outcome in result.outcomes if outcome.annotations}
+    changed: list[PodGroup] = []
+    for place, group in enumerate(world.groups):
+        if (patch := patches.get(group.key)) is not None:
+            told = {**group.annotations, **patch}
+            meta = msgspec.structs.replace(
+                group.metadata, annotations={key: value for key, value in told.items() if value is not None}
+            )
+            world.groups[place] = msgspec.structs.replace(group, metadata=meta)
+            changed.append(world.groups[place])
+    return changed
 
 
 def advance(world: World, result: CycleResult) -> list[Pod]:
