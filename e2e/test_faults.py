@@ -1,8 +1,6 @@
 """Processes die while 500 pods are placed: all end bound exactly once, and nothing is left behind."""
 
 import asyncio
-import os
-import signal
 import uuid
 from collections import Counter
 
@@ -10,6 +8,7 @@ import pytest
 
 from e2e.harness import REAL, Cluster, local_cluster
 from e2e.manifests import a_pod, a_queue, as_yaml
+from e2e.troubles import kill
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.model import names
@@ -58,7 +57,7 @@ async def test_every_process_is_killed_in_turn_under_load(large_cluster):
                 within=120,
                 what=f"{share} pods bound",
             )
-            kill(cluster, victim)
+            await kill(cluster, victim)
     pods = await cluster.eventually(
         lambda: cluster.pods("load"),
         lambda pods: len(pods) == WHOLE + SHARED and all(pod.status.phase == "Running" for pod in pods),
@@ -118,9 +117,3 @@ async def submit(cluster: Cluster) -> None:
 
 async def bound(cluster: Cluster) -> int:
     return sum(bool(pod.spec.node_name) for pod in await cluster.pods("load"))
-
-
-def kill(cluster: Cluster, name: str) -> None:
-    """``kill -9``."""
-    [pid] = [process["pid"] for process in cluster.status()["processes"] if process["name"] == name]
-    os.kill(pid, signal.SIGKILL)

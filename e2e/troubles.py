@@ -30,15 +30,19 @@ Work = Callable[[], Awaitable[None]]
 _FLOW = "flowcontrol.apiserver.k8s.io/v1"
 
 
-def process_id(cluster: Cluster, name: str) -> int:
-    """Of the process of this name that runs now."""
-    [pid] = [process["pid"] for process in cluster.status()["processes"] if process["name"] == name]
-    return int(pid)
+async def process_id(cluster: Cluster, name: str) -> int:
+    """Of the process of this name; where it is just being started anew, as soon as it runs."""
+
+    async def look() -> int:
+        [pid] = [process["pid"] for process in cluster.status()["processes"] if process["name"] == name]
+        return int(pid)
+
+    return await cluster.eventually(look, lambda pid: pid > 0, within=60, what=f"{name} runs")
 
 
-def kill(cluster: Cluster, name: str) -> None:
+async def kill(cluster: Cluster, name: str) -> None:
     """``kill -9``."""
-    os.kill(process_id(cluster, name), signal.SIGKILL)
+    os.kill(await process_id(cluster, name), signal.SIGKILL)
 
 
 async def answered(cluster: Cluster, code: str) -> float:
@@ -67,24 +71,21 @@ async def served(cluster: Cluster) -> None:
         return ""
 
     await cluster.eventually(look, lambda error: not error, within=60, what="the API server answers")
-    if REAL:
-        kill(
-            cluster, "kwok"
-        )  # it does not repeat a status that was refused; started anew it looks at all pods
 
 
 async def server_is_killed(cluster: Cluster, work: Work) -> None:
     """The API server ends, and comes back as it was; all connections break."""
     await work()
-    kill(cluster, "apiserver")
+    await kill(cluster, "apiserver")
     await served(cluster)
 
 
 async def store_is_killed(cluster: Cluster, work: Work) -> None:
     """etcd ends, and comes back."""
     await work()
-    kill(cluster, "etcd")
+    await kill(cluster, "etcd")
     await served(cluster)
+    await _wake_nodes(cluster)
 
 
 async def history_is_lost(cluster: Cluster, work: Work) -> None:
@@ -93,7 +94,7 @@ async def history_is_lost(cluster: Cluster, work: Work) -> None:
     if not REAL:
         await _fault(cluster, {"compact": True, "dropWatches": True})
         return
-    kill(cluster, "apiserver")
+    await kill(cluster, "apiserver")
     await _compact(_address(cluster, "etcd"))
     await served(cluster)
 
@@ -115,13 +116,14 @@ async def requests_fail(cluster: Cluster, work: Work) -> None:
             await _until_met(cluster, "503", before + ENOUGH)
         return
     await work()
-    pid = process_id(cluster, "etcd")
+    pid = await process_id(cluster, "etcd")
     os.kill(pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(HANGING_SECONDS)
     finally:
         os.kill(pid, signal.SIGCONT)
     await served(cluster)
+    await _wake_nodes(cluster)
 
 
 TROUBLES: tuple[Callable[[Cluster, Work], Awaitable[None]], ...] = (
@@ -131,6 +133,11 @@ TROUBLES: tuple[Callable[[Cluster, Work], Awaitable[None]], ...] = (
     requests_fail,
     *((store_is_killed,) if REAL else ()),
 )
+
+
+async def _wake_nodes(cluster: Cluster) -> None:
+    """KWOK does not repeat a status that was refused; started anew it looks at all pods."""
+    await kill(cluster, "kwok")
 
 
 # --- a real control plane -------------------------------------------------------------------------

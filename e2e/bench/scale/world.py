@@ -137,6 +137,7 @@ class World:
         record = ClusterFiles.of(self._cluster.name).read()
         assert record is not None, "the cluster is gone"
         [pid] = [one.pid for one in record.processes if one.name == "scheduler"]
+        assert pid, "the scheduler does not run"
         return pid
 
     # --- seeing --------------------------------------------------------------------------------
