@@ -3,68 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
 from msgspec.structs import replace as replace_fields
 
 from kai.engine import capacity
 from kai.engine.config import SchedulerConfig
+from kai.engine.decided import Decisions
 from kai.engine.disruption import victim_key
-from kai.engine.fairness.division import divide_forest
-from kai.engine.fairness.order import QueueOrder
-from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
-from kai.engine.fairness.reclaim import ReclaimRules
 from kai.engine.kernel.static import StaticFilters
-from kai.engine.kernel.view import ClassView, ScoreOptions
+from kai.engine.kernel.view import ClassView
 from kai.engine.minruntime import MinRuntime
-from kai.engine.order import ForeseenJobs, JobKey, PendingJobs, TwoJobs, job_key, request_of
-from kai.engine.packing.columns import TableHeadroom, expected_shapes
-from kai.engine.packing.workload import Workload
+from kai.engine.options import score_options
+from kai.engine.order import JobKey, job_key, request_of
+from kai.engine.pending import ForeseenJobs, PendingJobs, TwoJobs
 from kai.engine.placement.registry import build_plugins, build_topology
 from kai.engine.plugins import Plugin, Topologies
 from kai.engine.reasons import JobErrors, Unschedulable
 from kai.engine.search.bounds import Room
 from kai.engine.search.pools import Pool, Pools
 from kai.engine.search.victims import VictimSource
+from kai.engine.shares import Usage, divide_cluster
 from kai.engine.statement import ALLOCATE, EVICT, Operation, Statement
 from kai.model.decisions import BindDecision, Eviction, Nomination, ResourceType
 from kai.snapshot.classes import GpuKind, TaskClass
-from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
+from kai.snapshot.resources import PODS
 from kai.snapshot.rows import Job, Node, Queue, Task
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 
 _MANY_VIEWS = 512
 P = TypeVar("P", bound=Plugin)
 #: What to tell about a victim, for the pod group that profits.
 Message: TypeAlias = Callable[[Task, str], str]
-
-
-@dataclass(slots=True)
-class Decisions:
-    """What a cycle decided so far, in order."""
-
-    binds: list[BindDecision] = field(default_factory=list)
-    evictions: list[Eviction] = field(default_factory=list)
-    nominations: list[Nomination] = field(default_factory=list)
-    counters: dict[tuple[str, ...], float] = field(default_factory=dict)
-    #: Seconds of searches, by action, generator and result.
-    searches: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
-    #: Jobs that got binds, and those that wait.
-    placed: set[str] = field(default_factory=set)
-    #: When jobs that started or lost pods in this cycle had done so before.
-    started_before: dict[str, float] = field(default_factory=dict)
-    evicted_before: dict[str, float] = field(default_factory=dict)
-    pipelined: set[str] = field(default_factory=set)
-
-    def count(self, *name: str, by: float = 1) -> None:
-        """Add to a counter."""
-        self.counters[name] = self.counters.get(name, 0) + by
 
 
 class Session:
@@ -75,7 +48,7 @@ class Session:
         state: ClusterState,
         config: SchedulerConfig,
         now: float,
-        usage: dict[str, tuple[float, float, float]] | None = None,
+        usage: Usage | None = None,
     ) -> None:
         state.settle(now)
         self.state = state
@@ -92,7 +65,7 @@ class Session:
         self.clock: Callable[[], float] = time.monotonic
         self.predicates = config.plugin("predicates") is not None
         self.proportion = config.plugin("proportion") is not None
-        self.options = self._with_headroom(score_options(config))
+        self.options = score_options(config, state)
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}
         with self.timed("proportion"):
@@ -125,91 +98,11 @@ class Session:
         self.plugin_timings[plugin] = self.plugin_timings.get(plugin, 0.0) + time.perf_counter() - started
 
     # --- opening -------------------------------------------------------------------------------
-    def _open_fair_share(self, usage: dict[str, tuple[float, float, float]]) -> None:
-        rows = self.state.queue_order
-        memory = self.state.memory
-        stamp = self.state.versions[Kind.QUEUE]
-        known = memory.get("queues")
-        if known is None or known[0] != stamp:
-            parent = [row.parent.row if row.parent is not None else -1 for row in rows]
-            by_age = sorted(range(len(rows)), key=lambda i: (rows[i].created, rows[i].name))
-            rank = [0] * len(rows)
-            for place, row_number in enumerate(by_age):
-                rank[row_number] = place
-            forest = QueueForest(parent, [row.priority for row in rows], rank)
-            columns = QueueColumns.zeros(len(rows))
-            for number, row in enumerate(rows):
-                columns.deserved[number] = row.deserved
-                columns.limit[number] = row.limit
-                columns.weight[number] = row.weight
-            unlimited = frozenset(
-                row.name for row in rows if all(bound < 0 for each in row.path for bound in each.limit)
-            )
-            known = memory["queues"] = (stamp, forest, columns, unlimited)
-        #: Queues that no limit binds, neither their own nor an ancestor's.
-        self._unlimited: frozenset[str] = known[3]
-        self.forest: QueueForest = known[1]
-        columns = known[2]
-        self.columns: QueueColumns = columns
-        count = len(rows)
-        columns.allocated = self.ledger.allocated[:count]
-        columns.allocated_non_preemptible = self.ledger.non_preemptible[:count]
-        for number, row in enumerate(rows):
-            held, asked = row.allocated, row.pending
-            columns.request[number] = (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / 100)
-            columns.usage[number] = usage.get(row.name, (0.0, 0.0, 0.0))
-        self.total = self._total()
-        k = max(_number(self.config.argument("proportion", "kValue"), 1.0), 0.0)
-        columns.fair_share[:] = 0
-        divide_forest(self.forest, columns, self.total, k=k)
-        self.shares = QueueShares.of(columns)
-        self.queue_order = QueueOrder(
-            columns, self.shares, self.forest.priority, self.forest.rank, self.total
-        )
-        multiplier = self.config.argument(
-            "proportion",
-            "reclaimerSaturationMultiplier",
-            "relcaimerSaturationMultiplier",
-            "reclaimerUtilizationMultiplier",
-        )
-        self.rules = ReclaimRules(self.forest, columns, self.shares, max(_number(multiplier, 1.0), 1.0))
-
-    def _total(self) -> Floats:
-        table = self.nodes
-        known = self.state.memory.get("total")
-        if known is None or known[0] != table.epoch:
-            ready = np.fromiter((node.ready for node in table.nodes), dtype=bool, count=len(table.nodes))
-            offered = table.allocatable[ready]
-            gpus = offered[:, GPU].astype(np.float64)
-            if self.state.params.restrict_node_scheduling:
-                gpus *= np.fromiter(
-                    (n.gpu_worker for n in table.nodes if n.ready), dtype=bool, count=len(offered)
-                )
-            total = gpus.sum()
-            for column, worth in self.state.resources.mig:
-                total += worth * float(offered[:, column].sum())
-            known = (
-                table.epoch,
-                np.array([float(offered[:, CPU].sum()), float(offered[:, MEMORY].sum()), total]),
-            )
-            self.state.memory["total"] = known
-        foreign = self.state.foreign
-        total_now: Floats = known[1] - np.array([foreign[0], foreign[1], foreign[2] / 100])
-        return np.maximum(total_now, 0.0)
-
-    def _with_headroom(self, options: ScoreOptions) -> ScoreOptions:
-        """The workload to keep room for, where the strategy is on.
-
-        All pods known, the same object while equal.
-        """
-        if not (options.cpu_headroom or options.gpu_headroom):
-            return options
-        counts = Counter(task.cls for task in self.state.tasks.values())
-        shapes = expected_shapes(counts.items(), self.nodes)
-        known = self.state.memory.get("headroom")
-        if known is None or known[0] != shapes:
-            known = self.state.memory["headroom"] = (shapes, TableHeadroom(Workload.of(shapes), self.nodes))
-        return replace(options, headroom=known[1])
+    def _open_fair_share(self, usage: Usage) -> None:
+        division = divide_cluster(self.state, self.config, usage)
+        self.forest, self.columns, self.shares = division.forest, division.columns, division.shares
+        self.queue_order, self.rules = division.order, division.rules
+        self._unlimited = division.unlimited
 
     def _open_filters(self) -> None:
         memory = self.state.memory
@@ -600,36 +493,8 @@ class Session:
         self._pipelined.clear()
 
 
-def score_options(config: SchedulerConfig) -> ScoreOptions:
-    """Which parts of node and device order a configuration turns on."""
-    on = {plugin.name for plugin in config.plugins}
-    gpu, cpu = (config.argument("nodeplacement", name) for name in ("gpu", "cpu"))
-    placement = "nodeplacement" in on
-    gpu_headroom = placement and gpu == "headroom"
-    return ScoreOptions(
-        placement=placement,
-        gpu_spread=gpu == "spread",
-        cpu_spread=cpu == "spread",
-        gpu_headroom=gpu_headroom,
-        cpu_headroom=placement and cpu == "headroom",
-        resource_type="resourcetype" in on,
-        availability="nodeavailability" in on,
-        gpu_sharing="gpusharingorder" in on and not gpu_headroom,
-        gpu_pack="gpupack" in on,
-        gpu_order_spread="gpuspread" in on,
-        pod_slots="predicates" in on,
-    )
-
-
 def _first_victims(pools: list[tuple[Queue, Pool]], most: int) -> list[tuple[Queue, list[Job]]]:
     """The best victims over all queues: the last in the order of jobs."""
     last = sorted(key for _, pool in pools for key in pool.last(most))[-most:] if most else []
     kept = [(queue, pool.since(last[0])) for queue, pool in pools] if last else []
     return [(queue, jobs) for queue, jobs in kept if jobs]
-
-
-def _number(text: str, default: float) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return default

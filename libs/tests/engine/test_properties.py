@@ -370,12 +370,12 @@ def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
     """Looking ahead at every step decides as never looking ahead."""
     from unittest import mock
 
-    from kai.engine import order
+    from kai.engine import pending
 
     objects = a_world(world)
-    with mock.patch.multiple(order, _MANY=1, _CAUTION=1_000):
+    with mock.patch.multiple(pending, _MANY=1, _CAUTION=1_000):
         ahead = Engine().run(_state(objects), NOW)
-    with mock.patch.object(order, "_MANY", 1_000):
+    with mock.patch.object(pending, "_MANY", 1_000):
         step_by_step = Engine().run(_state(objects), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(ahead, name) == getattr(step_by_step, name), name

@@ -1,0 +1,49 @@
+"""Which parts of the order of nodes and devices a configuration turns on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from kai.engine.config import SchedulerConfig
+from kai.engine.kernel.view import ScoreOptions
+from kai.engine.packing.columns import TableHeadroom, expected_shapes
+from kai.engine.packing.workload import Workload
+from kai.snapshot.state import ClusterState
+
+
+def score_options(config: SchedulerConfig, state: ClusterState) -> ScoreOptions:
+    """Which parts of node and device order are on, and the workload to keep room for."""
+    return _with_headroom(_of(config), state)
+
+
+def _of(config: SchedulerConfig) -> ScoreOptions:
+    on = {plugin.name for plugin in config.plugins}
+    gpu, cpu = (config.argument("nodeplacement", name) for name in ("gpu", "cpu"))
+    placement = "nodeplacement" in on
+    gpu_headroom = placement and gpu == "headroom"
+    return ScoreOptions(
+        placement=placement,
+        gpu_spread=gpu == "spread",
+        cpu_spread=cpu == "spread",
+        gpu_headroom=gpu_headroom,
+        cpu_headroom=placement and cpu == "headroom",
+        resource_type="resourcetype" in on,
+        availability="nodeavailability" in on,
+        gpu_sharing="gpusharingorder" in on and not gpu_headroom,
+        gpu_pack="gpupack" in on,
+        gpu_order_spread="gpuspread" in on,
+        pod_slots="predicates" in on,
+    )
+
+
+def _with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
+    """All pods known are the workload, where the strategy is on; the same object while they are equal."""
+    if not (options.cpu_headroom or options.gpu_headroom):
+        return options
+    counts = Counter(task.cls for task in state.tasks.values())
+    shapes = expected_shapes(counts.items(), state.nodes)
+    known = state.memory.get("headroom")
+    if known is None or known[0] != shapes:
+        known = state.memory["headroom"] = (shapes, TableHeadroom(Workload.of(shapes), state.nodes))
+    return replace(options, headroom=known[1])

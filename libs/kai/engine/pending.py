@@ -1,0 +1,159 @@
+"""Jobs that want resources, in the order in which they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from kai.engine.fairness.order import QueueOrder
+from kai.engine.foresight import foresee
+from kai.engine.order import JobHeap, JobKey, Key, QueueNode, QueueTree, request_of
+from kai.engine.tree import tasks_to_allocate
+from kai.snapshot.rows import Job, Queue
+
+#: So many jobs are worth a look ahead; the part of them taken step by step after one that was in vain.
+_MANY: Final = 16
+_CAUTION: Final = 4
+
+
+class PendingJobs(QueueTree[Job]):
+    """Jobs that want resources, in the order of their queues and among themselves."""
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        queue_order: QueueOrder,
+        key: Callable[[Job], JobKey],
+        *,
+        gpu_memory: int,
+        depth: int | None = None,
+        simulation: bool = False,
+    ) -> None:
+        super().__init__()
+        self._order = queue_order
+        self._gpu_memory = gpu_memory
+        self._simulation = simulation
+        self._leaves: dict[str, JobHeap] = {}
+        by_queue: dict[str, list[Job]] = {}
+        for job in jobs:
+            by_queue.setdefault(job.queue.name, []).append(job)
+        for members in by_queue.values():
+            queue = members[0].queue
+            if not queue.leaf:
+                continue
+            leaf = JobHeap(members, key, depth)
+            self._leaves[queue.name] = leaf
+            self.add(queue, leaf)
+
+    def queue_key(self, node: QueueNode[Job], head: Job) -> Key:
+        """The key of a queue with its next job's next chunk."""
+        queue: Queue = node.queue
+        asked = request_of(tasks_to_allocate(head, simulation=self._simulation), self._gpu_memory)
+        known = node.known
+        if known is not None and known[0] == queue.version and known[1] == asked:
+            return known[2]  # type: ignore[no-any-return]
+        key = self._order.key(queue.row, job=asked)
+        node.known = (queue.version, asked, key)
+        return key
+
+    def pop(self) -> Job | None:
+        """The next job; its queue is ordered anew afterwards."""
+        found = self.take()
+        return None if found is None else found[1]
+
+    def push(self, job: Job) -> None:
+        """Let a job compete again."""
+        self._leaves[job.queue.name].push(job)
+        self.touch(job.queue)
+
+
+class TwoJobs:
+    """The same order for two jobs, as in most simulations: keys are needed only where their lines part."""
+
+    def __init__(
+        self,
+        jobs: tuple[Job, Job],
+        queue_order: QueueOrder,
+        key: Callable[[Job], JobKey],
+        *,
+        gpu_memory: int,
+        simulation: bool = False,
+    ) -> None:
+        self._jobs = jobs
+        self._waits = [True, True]
+        self._order = queue_order
+        self._job_key = key
+        self._gpu_memory = gpu_memory
+        self._simulation = simulation
+        lines = zip(*(reversed(job.queue.path) for job in jobs), strict=False)
+        self._parted = next((pair for pair in lines if pair[0] is not pair[1]), None)
+
+    def pop(self) -> Job | None:
+        """The next job."""
+        waits = self._waits
+        if waits[0] and waits[1]:
+            place = int(self._key(1) < self._key(0))
+        elif waits[0] or waits[1]:
+            place = int(waits[1])
+        else:
+            return None
+        waits[place] = False
+        return self._jobs[place]
+
+    def push(self, job: Job) -> None:
+        """Let a job compete again."""
+        self._waits[int(job is self._jobs[1])] = True
+
+    def _key(self, place: int) -> tuple[Any, ...]:
+        job = self._jobs[place]
+        if self._parted is None:
+            return (*self._job_key(job), job.key)
+        asked = request_of(tasks_to_allocate(job, simulation=self._simulation), self._gpu_memory)
+        return self._order.key(self._parted[place].row, job=asked)
+
+
+class ForeseenJobs(PendingJobs):
+    """The same jobs in the same order, for somebody who serves them one after the other and mostly succeeds.
+
+    As long as each gets all that it wants, the order is the one foreseen. After a refusal jobs are taken step
+    by step, at least a part of those that are left, before the next look ahead.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._ahead: list[Job] = []
+        self._last: Job | None = None
+        #: The keys of queues are those from before jobs were taken as foreseen.
+        self._behind = False
+        self._steps = 0
+        self._left = sum(len(leaf.rest()) for leaf in self._leaves.values())
+
+    def pop(self) -> Job | None:
+        """The next job; the one before it was either placed as a whole, or is refused."""
+        last = self._last
+        if last is not None and last.pending:
+            self._ahead.clear()
+            self._steps = max(self._steps, self._left // _CAUTION)
+        elif not self._ahead and self._left >= _MANY and self._steps <= 0:
+            leaves = [(self._nodes[name].queue, leaf.rest()) for name, leaf in self._leaves.items()]
+            self._ahead = foresee(leaves, self._order, gpu_memory=self._gpu_memory)[::-1]
+        self._left -= 1
+        if self._ahead:
+            job: Job | None = self._ahead.pop()
+            assert job is not None
+            self._leaves[job.queue.name].pop()
+            self._behind = True
+        else:
+            if self._behind:
+                for name in self._leaves:
+                    self.touch(self._nodes[name].queue)
+                self._behind = False
+            self._steps -= 1
+            job = super().pop()
+        self._last = job
+        return job
+
+    def push(self, job: Job) -> None:
+        """Let a job compete again."""
+        super().push(job)
+        self._left += 1

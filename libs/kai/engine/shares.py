@@ -1,0 +1,117 @@
+"""The division of the cluster among queues, at the start of a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from kai.engine.config import SchedulerConfig
+from kai.engine.fairness.division import divide_forest
+from kai.engine.fairness.order import QueueOrder
+from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
+from kai.engine.fairness.reclaim import ReclaimRules
+from kai.snapshot.resources import CPU, GPU, MEMORY
+from kai.snapshot.state import ClusterState, Kind
+
+#: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
+Usage: TypeAlias = Mapping[str, tuple[float, float, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Who may have how much, and in which order queues are served; amounts held are read live."""
+
+    forest: QueueForest
+    columns: QueueColumns
+    shares: QueueShares
+    order: QueueOrder
+    rules: ReclaimRules
+    #: Queues that no limit binds, neither their own nor an ancestor's.
+    unlimited: frozenset[str]
+
+
+def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -> Division:
+    """Divide what the nodes offer among the queues of a settled state."""
+    forest, columns, unlimited = _queues(state)
+    count = len(state.queue_order)
+    columns.allocated = state.ledger.allocated[:count]
+    columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
+    for number, row in enumerate(state.queue_order):
+        held, asked = row.allocated, row.pending
+        columns.request[number] = (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / 100)
+        columns.usage[number] = usage.get(row.name, (0.0, 0.0, 0.0))
+    total = _total(state)
+    columns.fair_share[:] = 0
+    divide_forest(forest, columns, total, k=max(_number(config.argument("proportion", "kValue"), 1.0), 0.0))
+    shares = QueueShares.of(columns)
+    multiplier = config.argument(
+        "proportion",
+        "reclaimerSaturationMultiplier",
+        "relcaimerSaturationMultiplier",
+        "reclaimerUtilizationMultiplier",
+    )
+    return Division(
+        forest=forest,
+        columns=columns,
+        shares=shares,
+        order=QueueOrder(columns, shares, forest.priority, forest.rank, total),
+        rules=ReclaimRules(forest, columns, shares, max(_number(multiplier, 1.0), 1.0)),
+        unlimited=unlimited,
+    )
+
+
+def _queues(state: ClusterState) -> tuple[QueueForest, QueueColumns, frozenset[str]]:
+    """What depends on the queues alone, made anew when one of them changed."""
+    stamp = state.versions[Kind.QUEUE]
+    known = state.memory.get("queues")
+    if known is None or known[0] != stamp:
+        rows = state.queue_order
+        parent = [row.parent.row if row.parent is not None else -1 for row in rows]
+        by_age = sorted(range(len(rows)), key=lambda i: (rows[i].created, rows[i].name))
+        rank = [0] * len(rows)
+        for place, row_number in enumerate(by_age):
+            rank[row_number] = place
+        forest = QueueForest(parent, [row.priority for row in rows], rank)
+        columns = QueueColumns.zeros(len(rows))
+        for number, row in enumerate(rows):
+            columns.deserved[number] = row.deserved
+            columns.limit[number] = row.limit
+            columns.weight[number] = row.weight
+        unlimited = frozenset(
+            row.name for row in rows if all(bound < 0 for each in row.path for bound in each.limit)
+        )
+        known = state.memory["queues"] = (stamp, (forest, columns, unlimited))
+    found: tuple[QueueForest, QueueColumns, frozenset[str]] = known[1]
+    return found
+
+
+def _total(state: ClusterState) -> Floats:
+    """CPU, memory and GPUs of ready nodes, less what pods of other schedulers hold."""
+    table = state.nodes
+    known = state.memory.get("total")
+    if known is None or known[0] != table.epoch:
+        ready = np.fromiter((node.ready for node in table.nodes), dtype=bool, count=len(table.nodes))
+        offered = table.allocatable[ready]
+        gpus = offered[:, GPU].astype(np.float64)
+        if state.params.restrict_node_scheduling:
+            gpus *= np.fromiter(
+                (n.gpu_worker for n in table.nodes if n.ready), dtype=bool, count=len(offered)
+            )
+        total = gpus.sum()
+        for column, worth in state.resources.mig:
+            total += worth * float(offered[:, column].sum())
+        amounts = np.array([float(offered[:, CPU].sum()), float(offered[:, MEMORY].sum()), total])
+        known = state.memory["total"] = (table.epoch, amounts)
+    foreign = state.foreign
+    now: Floats = known[1] - np.array([foreign[0], foreign[1], foreign[2] / 100])
+    return np.maximum(now, 0.0)
+
+
+def _number(text: str, default: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return default
