@@ -14,9 +14,12 @@ from kai.model.decisions import Reason
 
 @dataclass(slots=True)
 class Result:
-    """What a case took, in seconds, what was spent meanwhile, and what is wrong."""
+    """What a case took, in seconds, what was spent meanwhile, and what is wrong.
 
-    seconds: float
+    ``seconds`` is None where it did not come to its end.
+    """
+
+    seconds: float | None
     pods: int
     reading: Reading
     faults: list[str] = field(default_factory=list)
@@ -25,6 +28,11 @@ class Result:
     def requests_per_pod(self) -> float:
         """Of our services, beside watches and Leases."""
         return sum(self.reading.requests.values()) / self.pods
+
+    @property
+    def told(self) -> str:
+        """The time, for people."""
+        return "-" if self.seconds is None else f"{self.seconds:.2f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,14 +34,16 @@ def show(size: Size, results: Mapping[Case, Result], screen: Console) -> None:
     rows = [
         (
             case.title(size),
-            f"{result.seconds:.2f}",
+            result.told,
             f"{case.aim:g}",
             _original(case),
             f"{result.requests_per_pod:.1f}",
             f"{result.reading.services_cpu_seconds:.1f}",
             f"{result.reading.surroundings_cpu_seconds:.1f}",
             f"{result.reading.services_peak_mib:.0f}",
-            "right" if not result.faults else f"WRONG: {'; '.join(result.faults[:3])}",
+            "right"
+            if not result.faults
+            else f"WRONG: {'; '.join(fault.splitlines()[0] for fault in result.faults[:3])}",
         )
         for case, result in results.items()
     ]
@@ -91,7 +93,7 @@ def as_json(size: Size, results: Mapping[Case, Result], conditions: dict[str, An
             {
                 "name": case.name,
                 "title": case.title(size),
-                "seconds": round(result.seconds, 3),
+                "seconds": result.seconds and round(result.seconds, 3),
                 "aim_seconds": case.aim,
                 "original_seconds": case.original,
                 "original_without_limits_seconds": case.unlimited,
@@ -132,7 +134,7 @@ def draw(size: Size, results: Mapping[Case, Result], path: Path) -> None:
     figure = Figure(figsize=(9, 1 + 0.8 * len(cases)), layout="constrained")
     axes = figure.add_subplot()
     places = range(len(cases))
-    seconds = [results[case].seconds for case in cases]
+    seconds = [results[case].seconds or 0 for case in cases]
     axes.barh([p + 0.2 for p in places], seconds, 0.4, label="ours", color="C0")
     axes.barh(
         [p - 0.2 for p in places], [case.original or 0 for case in cases], 0.4, label="original", color="0.7"

@@ -26,7 +26,7 @@ from kai.model.objects import ApiObject, PodGroup
 NAMESPACE = "scale"
 #: The queue of what fills the cluster, the queue of who comes then, and the department of both.
 FILLING, COMING, DEPARTMENT = "filling", "coming", "scale"
-PATIENCE_SECONDS = 900.0
+PATIENCE_SECONDS = 600.0
 _AT_ONCE = 16
 
 
