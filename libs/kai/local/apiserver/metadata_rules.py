@@ -63,6 +63,22 @@ def metadata(resource: Resource, meta: Obj) -> list[Cause]:
         causes += qualified_name("metadata.annotations", key.lower())
     for finalizer in meta.get("finalizers") or ():
         causes += qualified_name("metadata.finalizers", finalizer)
+    if owners := meta.get("ownerReferences"):
+        causes += _owners(owners)
+    return causes
+
+
+def _owners(owners: list[Obj]) -> list[Cause]:
+    field = "metadata.ownerReferences"
+    causes = [
+        invalid_value(f"{field}.{key}", "", "must not be empty")
+        for owner in owners
+        for key in ("apiVersion", "kind", "name", "uid")
+        if not owner.get(key)
+    ]
+    if sum(bool(owner.get("controller")) for owner in owners) > 1:
+        note = "Only one reference can have Controller set to true"
+        causes.append(invalid_value(field, owners, note))
     return causes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -214,7 +215,9 @@ class ApiServer:
                 http.transport.abort()
             return web.Response()
         except Exception as error:  # noqa: BLE001 (the rim of the service: logged once, answered 500)
-            _log.exception("request failed", method=http.method, path=http.path)
+            # As text: with the locals of each frame a traceback takes minutes, and all other requests wait.
+            text = traceback.format_exc()
+            _log.error("request failed", method=http.method, path=http.path, exception=text)
             return refusal(ApiFailure(500, "InternalError", f"Internal error occurred: {error}"))
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:

@@ -203,6 +203,27 @@ REFUSED = {
         "BadRequest",
         "parsing time",
     ),
+    "an owner without a uid": (
+        "POST",
+        CONFIG_MAPS,
+        a_config_map(ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": "p"}]),
+        422,
+        "Invalid",
+        "metadata.ownerReferences.uid",
+    ),
+    "two owners that control": (
+        "POST",
+        CONFIG_MAPS,
+        a_config_map(
+            ownerReferences=[
+                {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+                for name in "ab"
+            ]
+        ),
+        422,
+        "Invalid",
+        "metadata.ownerReferences",
+    ),
     "a lease that lasts no time": (
         "POST",
         LEASES,
