@@ -121,7 +121,6 @@ _GENERATION = frozenset(
         "ReplicationController",
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
-        "ResourceClaim",
         "ResourceSlice",
         "DeviceClass",
         "PriorityClass",

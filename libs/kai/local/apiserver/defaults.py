@@ -87,10 +87,13 @@ def _job(obj: Obj) -> None:
     _job_spec(spec)
     uid = obj["metadata"].get("uid")
     if uid and not spec.get("manualSelector") and "selector" not in spec and "template" in spec:
+        spec.setdefault("manualSelector", False)
         labels = spec["template"]["metadata"].setdefault("labels", {})
         name = obj["metadata"]["name"]
         fill(labels, **{"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name})
         fill(labels, **{"controller-uid": uid, "job-name": name})
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 
@@ -116,6 +119,8 @@ def _namespace(obj: Obj) -> None:
 def _node(obj: Obj) -> None:
     status = obj.setdefault("status", {})
     fill(status, daemonEndpoints={"kubeletEndpoint": {"Port": 0}})
+    if status.get("capacity"):
+        fill(status, allocatable=status["capacity"])
     fill(status.setdefault("nodeInfo", {}), **dict.fromkeys(_NODE_INFO, ""))
 
 

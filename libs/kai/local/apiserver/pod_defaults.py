@@ -25,6 +25,8 @@ def pod_spec(spec: Obj) -> None:
         schedulerName="default-scheduler",
         securityContext={},
     )
+    if not spec["schedulerName"]:
+        spec["schedulerName"] = "default-scheduler"
     if "serviceAccountName" in spec or "serviceAccount" in spec:
         name = spec.get("serviceAccountName") or spec["serviceAccount"]
         spec["serviceAccountName"] = spec["serviceAccount"] = name

@@ -1,6 +1,7 @@
 """Rules that pods and pod templates must keep."""
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from kai.local.apiserver.errors import Cause, Obj, invalid_value, required, show, unsupported
@@ -15,8 +16,10 @@ from kai.local.apiserver.metadata_rules import (
 from kai.model.quantity import parse
 
 _MUTABLE: Final = frozenset({"activeDeadlineSeconds", "tolerations"})
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NATIVE: Final = re.compile(r"(cpu|memory|ephemeral-storage|storage|pods|hugepages-.+)\Z")
+_DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
@@ -34,6 +37,15 @@ def pod_update(spec: Obj, old: Obj) -> list[Cause]:
                 kept.pop(key, None)
         return kept
 
+    known = [gate.get("name") for gate in old.get("schedulingGates", ())]
+    note = "Forbidden: only deletion is allowed, but found new scheduling gate"
+    new_gates = [
+        Cause(f"spec.schedulingGates[{index}].name", note, "FieldValueForbidden")
+        for index, gate in enumerate(spec.get("schedulingGates", ()))
+        if gate.get("name") not in known
+    ]
+    if known and new_gates:
+        return new_gates
     added = [t for t in old.get("tolerations", ()) if t not in spec.get("tolerations", ())]
     if frozen(spec) == frozen(old) and not added:
         return []
@@ -48,7 +60,18 @@ def pod_update(spec: Obj, old: Obj) -> list[Cause]:
 
 def pod(obj: Obj) -> list[Cause]:
     """What is wrong with a pod."""
-    return pod_spec(obj.get("spec", {}), "spec")
+    spec = obj.get("spec", {})
+    causes = pod_spec(spec, "spec")
+    if gates := spec.get("schedulingGates"):
+        causes += [
+            replace(cause, field=f"spec.schedulingGates[{index}]")
+            for index, gate in enumerate(gates)
+            for cause in qualified_name("", gate.get("name", ""))
+        ]
+        if spec.get("nodeName"):
+            note = "Forbidden: cannot be set until all schedulingGates have been cleared"
+            causes.append(Cause("spec.nodeName", note, "FieldValueForbidden"))
+    return causes
 
 
 def pod_spec(
@@ -64,11 +87,24 @@ def pod_spec(
             causes += _container(container, f"{field}.{key}[{index}]", names, spec)
     if spec.get("restartPolicy") not in policies:
         causes.append(unsupported(f"{field}.restartPolicy", spec.get("restartPolicy"), list(policies)))
+    if spec.get("dnsPolicy") not in _DNS_POLICIES:
+        causes.append(unsupported(f"{field}.dnsPolicy", spec.get("dnsPolicy"), list(_DNS_POLICIES)))
+    if volumes := spec.get("volumes"):
+        causes += _volumes(volumes, f"{field}.volumes")
     for key, value in spec.get("nodeSelector", {}).items():
         causes += labels(f"{field}.nodeSelector", {key: value})
     for index, toleration in enumerate(spec.get("tolerations", ())):
         causes += _toleration(toleration, f"{field}.tolerations[{index}]")
     return causes
+
+
+def _volumes(volumes: list[Obj], field: str) -> list[Cause]:
+    names = [volume.get("name") for volume in volumes]
+    return [
+        Cause(f"{field}[{index}].name", f"Duplicate value: {show(name)}", "FieldValueDuplicate")
+        for index, name in enumerate(names)
+        if name and name in names[:index]
+    ]
 
 
 def _toleration(toleration: Obj, field: str) -> list[Cause]:
@@ -87,8 +123,8 @@ def _toleration(toleration: Obj, field: str) -> list[Cause]:
         causes.append(invalid_value(f"{field}.operator", value, VALUE_RULE))
     elif operator not in ("Exists", "Equal", None, ""):
         causes.append(unsupported(f"{field}.operator", operator, ["Equal", "Exists"]))
-    if effect and effect not in _EFFECTS:
-        causes.append(unsupported(f"{field}.effect", effect, list(_EFFECTS)))
+    if effect and effect not in EFFECTS:
+        causes.append(unsupported(f"{field}.effect", effect, list(EFFECTS)))
     return causes
 
 
@@ -103,6 +139,12 @@ def _container(container: Obj, field: str, names: set[str], spec: Obj) -> list[C
     if not container.get("image"):
         causes.append(required(f"{field}.image"))
     causes += _resources(container.get("resources", {}), f"{field}.resources")
+    if container.get("imagePullPolicy") not in _PULL_POLICIES:
+        policy = container.get("imagePullPolicy")
+        causes.append(unsupported(f"{field}.imagePullPolicy", policy, list(_PULL_POLICIES)))
+    for index, port in enumerate(container.get("ports", ())):
+        if not port.get("containerPort"):
+            causes.append(required(f"{field}.ports[{index}].containerPort"))
     if mounts := container.get("volumeMounts"):
         causes += _mounts(mounts, f"{field}.volumeMounts", spec)
     return causes

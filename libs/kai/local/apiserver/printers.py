@@ -332,7 +332,7 @@ _TABLES: Final[dict[tuple[str, str], tuple[list[Obj], Cells]]] = {
     ("", "Secret"): _own(
         "Type Data Age", _row(lambda o: o.get("type", ""), lambda o: len(o.get("data", ())))
     ),
-    ("", "ServiceAccount"): _own("Secrets Age", _row(lambda o: len(o.get("secrets", ())))),
+    ("", "ServiceAccount"): _own("Age", _row()),
     ("", "Service"): _own("Type Cluster-IP External-IP Port(s) Age *Selector", _service),
     ("", "Endpoints"): _own("Endpoints Age", _endpoints),
     ("", "Event"): (
@@ -351,9 +351,7 @@ _TABLES: Final[dict[tuple[str, str], tuple[list[Obj], Cells]]] = {
         "Age *VolumeMode",
         _persistent_volume,
     ),
-    ("apps", "Deployment"): _own(
-        "Ready Up-to-date:integer Available:integer Age *Containers *Images *Selector", _deployment
-    ),
+    ("apps", "Deployment"): _own("Ready Up-to-date Available Age *Containers *Images *Selector", _deployment),
     ("apps", "ReplicaSet"): _own(
         "Desired:integer Current:integer Ready:integer Age *Containers *Images *Selector", _replica_set
     ),

@@ -98,6 +98,8 @@ def going(resource: Resource, obj: Obj, options: DeleteOptions, clock: Clock) ->
     held = bool(finalizers) or (resource.kind == "Namespace" and bool(obj["spec"].get("finalizers")))
     marked = _marked(metadata, 0, clock) if held and "deletionTimestamp" not in metadata else metadata
     marked = _with_finalizers(marked, finalizers)
+    if resource.kind == "Namespace":
+        marked.pop("deletionGracePeriodSeconds", None)
     return obj if marked == metadata else {**obj, "metadata": marked}
 
 

@@ -184,6 +184,15 @@ def _map(obj: Obj) -> list[Cause]:
     ]
 
 
+def _node(obj: Obj) -> list[Cause]:
+    """A real server has the taints of a node below its metadata, too, when it tells what is wrong."""
+    return [
+        unsupported(f"metadata.taints[{index}].effect", taint.get("effect"), list(pod_rules.EFFECTS))
+        for index, taint in enumerate(obj.get("spec", {}).get("taints", ()))
+        if taint.get("effect") not in pod_rules.EFFECTS
+    ]
+
+
 def _map_update(obj: Obj, old: Obj) -> list[Cause]:
     changed = [] if obj.get("immutable") else ["immutable"]
     changed += [block for block in _MAP_BLOCKS if obj.get(block) != old.get(block)]
@@ -253,6 +262,7 @@ def _webhooks(obj: Obj) -> list[Cause]:
 
 _RULES: Final[dict[tuple[str, str], Callable[[Obj], list[Cause]]]] = {
     ("", "Pod"): pod_rules.pod,
+    ("", "Node"): _node,
     ("", "ConfigMap"): _map,
     ("", "Secret"): _map,
     ("", "Service"): _service,

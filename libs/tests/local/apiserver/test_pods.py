@@ -122,6 +122,27 @@ REFUSED = {
         422,
         "operator must be Exists when `key` is empty",
     ),
+    "two volumes of one name": (
+        {"volumes": [{"name": "v"}, {"name": "v"}]},
+        422,
+        'spec.volumes[1].name: Duplicate value: "v"',
+    ),
+    "an unknown pull policy": (
+        {"containers": [{"name": "c", "image": "i", "imagePullPolicy": "Sometimes"}]},
+        422,
+        "spec.containers[0].imagePullPolicy: Unsupported value",
+    ),
+    "an unknown DNS policy": ({"dnsPolicy": "Guess"}, 422, "spec.dnsPolicy: Unsupported value"),
+    "a gate with a name that is none": (
+        {"schedulingGates": [{"name": "a b"}]},
+        422,
+        "spec.schedulingGates[0]: Invalid value",
+    ),
+    "a gate on a pod that has a node": (
+        {"schedulingGates": [{"name": "a"}], "nodeName": "n1"},
+        422,
+        "cannot be set until all schedulingGates have been cleared",
+    ),
     "a negative request": (
         {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "-1"}}}]},
         422,
@@ -285,6 +306,16 @@ async def test_a_gated_pod_says_why_it_is_not_scheduled(api):
         "False",
         "SchedulingGated",
     )
+
+
+async def test_gates_are_taken_away_and_never_added(api):
+    await api.post(PODS, a_pod(schedulingGates=[{"name": "a"}, {"name": "b"}]))
+
+    async def gated(*names):
+        change = {"spec": {"schedulingGates": [{"name": name} for name in names]}}
+        return (await api.call("PATCH", f"{PODS}/p", change, kind="application/merge-patch+json"))[0]
+
+    assert [await gated("a", "c"), await gated("b"), await gated()] == [422, 200, 200]
 
 
 async def test_a_finished_pod_goes_at_once(api):
