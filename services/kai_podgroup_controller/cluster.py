@@ -36,8 +36,8 @@ class Cluster:
         #: Groups that a predecessor of ours may have told users about.
         self.inherited: frozenset[str] = frozenset()
         self._members: dict[str, dict[str, PodFacts]] = {}
-        #: Groups that had pods, and have none now.
-        self._emptied: set[str] = set()
+        #: Groups that had pods and have none now, with the uid of the last one.
+        self._emptied: dict[str, str] = {}
         self._gpu_memory: dict[str, Decimal] = {}
         self._claims: dict[str, tuple[str, int]] = {}
         self._claimants: dict[str, set[str]] = {}
@@ -54,6 +54,14 @@ class Cluster:
         """Whether its last pods are going or gone, so that it may be about to go as well."""
         members = self._members.get(group)
         return group in self._emptied if members is None else all(pod.going for pod in members.values())
+
+    def goes_with_its_pods(self, group: GroupFacts) -> bool:
+        """Whether it ends and belongs to those very pods, so that it is going to be collected with them."""
+        if not group.owner_pods or not self.is_ending(group.key):
+            return False
+        last = self._emptied.get(group.key)
+        known = {last} if last else {pod.uid for pod in self.members(group.key)}
+        return group.owner_pods <= known
 
     @property
     def min_runtime_matters(self) -> bool:
@@ -72,7 +80,7 @@ class Cluster:
             self._concern(change.obj.key)
         elif isinstance(change, Removed):
             self.groups.pop(change.obj_key, None)
-            self._emptied.discard(change.obj_key)
+            self._emptied.pop(change.obj_key, None)
             self._concern(change.obj_key)
 
     def pod_sink(self, change: Change[PodRecord]) -> None:
@@ -177,7 +185,7 @@ class Cluster:
         if not pod.group:
             return
         self._members.setdefault(pod.group, {})[pod.key] = pod
-        self._emptied.discard(pod.group)
+        self._emptied.pop(pod.group, None)
         for claim in pod.claims:
             self._claimants.setdefault(claim, set()).add(pod.group)
         self._concern(pod.group)
@@ -190,7 +198,7 @@ class Cluster:
         if not members:
             del self._members[pod.group]
             if pod.group in self.groups:
-                self._emptied.add(pod.group)
+                self._emptied[pod.group] = pod.uid
         for claim in pod.claims:
             self._release(claim, pod.group)
         self._concern(pod.group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -19,6 +19,7 @@ from kai.model.objects import (
     Condition,
     Container,
     Node,
+    OwnerReference,
     PodGroup,
     PodGroupResources,
     PodResourceClaim,
@@ -116,6 +117,8 @@ class GroupFacts:
     name: str
     uid: str
     resource_version: int
+    #: Uids of the pods that it belongs to, if it belongs to pods alone.
+    owner_pods: frozenset[str]
     node_pool: str
     priority_class: str
     preemptibility: str
@@ -165,6 +168,7 @@ def group_facts(group: PodGroup, *, node_pool_label_key: str) -> GroupFacts:
         name=meta.name,
         uid=meta.uid,
         resource_version=version(meta.resource_version),
+        owner_pods=_owner_pods(meta.owner_references or ()),
         node_pool=group.labels.get(node_pool_label_key) or DEFAULT_NODE_POOL,
         priority_class=spec.priority_class_name,
         preemptibility=spec.preemptibility,
@@ -174,6 +178,11 @@ def group_facts(group: PodGroup, *, node_pool_label_key: str) -> GroupFacts:
         conditions=tuple(status.scheduling_conditions or ()) if status else (),
         resources=status.resources_status if status else None,
     )
+
+
+def _owner_pods(owners: Sequence[OwnerReference]) -> frozenset[str]:
+    pods = frozenset(owner.uid for owner in owners if owner.kind == "Pod" and owner.api_version == "v1")
+    return pods if len(pods) == len(owners) else frozenset()
 
 
 @lru_cache(maxsize=1024)

@@ -4,7 +4,8 @@ A pod that can be placed at once costs one write here: its group's status is wri
 settled, that is when all its pods have been placed or a scheduler said that they cannot be, and then
 resources and conditions together. Where a scheduler says nothing at all, what is known is written
 after :data:`PATIENCE_SECONDS`. As long is waited where the last pods go: mostly their group goes with them,
-and what was written to it would have been for nobody.
+and what was written to it would have been for nobody. A group that belongs to those pods is certain to go,
+but where thousands are evicted they and the garbage collector take their time: :data:`FAREWELL_SECONDS`.
 
 Timestamps are annotations, which a write of the status cannot carry (the API server takes only the
 status from it). So that they do not cost every pod one more request, the time of the last start is
@@ -38,6 +39,8 @@ from kai_podgroup_controller.pods import condition_patch, unschedulable_pods, wa
 
 #: How long a status is held back for pods that are about to be placed.
 PATIENCE_SECONDS = 10.0
+#: How long nothing is written to a group that is deleted with its pods.
+FAREWELL_SECONDS = 120.0
 #: Time between two writes of the same status, of use where a scheduler changes its mind in every cycle.
 PAUSE_SECONDS = 2.0
 #: After a change a group is looked at so much later, for changes come in company.
@@ -125,7 +128,8 @@ class Reconciler:
         if not self._cluster.is_ending(group.key):
             return 0.0
         now = self._clock()
-        return self._held_back.setdefault(group.key, now) + PATIENCE_SECONDS - now
+        patience = FAREWELL_SECONDS if self._cluster.goes_with_its_pods(group) else PATIENCE_SECONDS
+        return self._held_back.setdefault(group.key, now) + patience - now
 
     def _hold_back(self, group: GroupFacts) -> float:
         """Seconds for which the write can wait."""

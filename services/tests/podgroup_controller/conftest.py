@@ -54,7 +54,7 @@ def pod_json(
     }
 
 
-def group_json(name="train", *, spec=None, status=None, annotations=None, labels=None, version=1):
+def group_json(name="train", *, spec=None, status=None, annotations=None, labels=None, version=1, owners=()):
     return {
         "metadata": {
             "name": name,
@@ -63,6 +63,7 @@ def group_json(name="train", *, spec=None, status=None, annotations=None, labels
             "resourceVersion": str(version),
             "annotations": annotations or {},
             "labels": labels or {},
+            "ownerReferences": list(owners),
         },
         "spec": {"queue": "q", **(spec or {})},
         "status": status or {},

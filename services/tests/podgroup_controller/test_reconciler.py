@@ -485,6 +485,48 @@ async def test_nothing_is_written_to_a_group_that_goes_with_its_last_pod(build, 
         assert len(world.api.writes) == writes
 
 
+A_POD = {"apiVersion": "v1", "kind": "Pod", "name": "worker", "uid": "uid-worker"}
+A_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-job"}
+
+
+@pytest.mark.parametrize(
+    ("owners", "written"),
+    [
+        pytest.param([A_POD], 0, id="its pod"),
+        pytest.param([A_JOB], 1, id="a Job"),
+        pytest.param([A_POD, A_JOB], 1, id="its pod and a Job"),
+        pytest.param([{**A_POD, "uid": "uid-other"}], 1, id="another pod"),
+    ],
+)
+async def test_an_evicted_pods_own_group_is_left_to_the_garbage_collector(build, owners, written):
+    async with World(build) as world:
+        world.group(owners=owners)
+        world.pod(bound=True, phase="Running")
+        await asyncio.sleep(1)
+        world.api.writes.clear()
+
+        world.cluster.expect_end("team/worker")
+        world.session(build.outcome(Outcome.SETTLED, annotations=EVICTED))
+        await asyncio.sleep(2 * reconciler.PATIENCE_SECONDS)
+        world.pod(bound=True, phase="Running", version=2, going=True)
+        await asyncio.sleep(2 * reconciler.PATIENCE_SECONDS)
+        assert len(world.api.written("podgroups")) == written
+        world.cluster.pod_sink(Removed("team/worker", "uid-worker", None))
+        await asyncio.sleep(2 * reconciler.PATIENCE_SECONDS)
+        assert len(world.api.written("podgroups/status")) == written
+        world.cluster.group_sink(Removed("team/train", "uid-train", None))
+
+
+async def test_a_group_that_nobody_collects_is_brought_up_to_date_in_the_end(build):
+    async with World(build) as world:
+        world.group(owners=[A_POD])
+        world.pod(bound=True, phase="Running")
+        await asyncio.sleep(1)
+        world.cluster.pod_sink(Removed("team/worker", "uid-worker", None))
+        await asyncio.sleep(1.1 * reconciler.FAREWELL_SECONDS)
+        assert not world.api.objects["podgroups", "train"]["status"]["resourcesStatus"].get("allocated")
+
+
 async def test_a_group_that_outlives_its_pods_is_brought_up_to_date(build):
     async with World(build) as world:
         world.group()
