@@ -35,7 +35,7 @@ async def process_id(cluster: Cluster, name: str) -> int:
 
     async def look() -> int:
         [pid] = [process["pid"] for process in cluster.status()["processes"] if process["name"] == name]
-        return int(pid)
+        return pid or 0
 
     return await cluster.eventually(look, lambda pid: pid > 0, within=60, what=f"{name} runs")
 

@@ -271,7 +271,7 @@ def _process(process: ProcessRecord) -> dict[str, Any]:
     return {
         "name": process.name,
         "state": process.state if alive or not process.pid else "dead",
-        "pid": process.pid,
+        "pid": process.pid or None,  # between two runs there is none, and 0 would be the reader's own group
         "restarts": process.restarts,
         "memoryBytes": memory,
         "cpuSeconds": round(cpu, 2),

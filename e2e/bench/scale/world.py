@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ NAMESPACE = "scale"
 #: The queue of what fills the cluster, the queue of who comes then, and the department of both.
 FILLING, COMING, DEPARTMENT = "filling", "coming", "scale"
 PATIENCE_SECONDS = 600.0
+#: CPU cores that all processes together use at rest.
+_RESTING_CORES = 0.15
 _AT_ONCE = 16
 
 
@@ -175,12 +177,18 @@ class World:
 
     async def at_rest(self) -> None:
         """Wait until the processes only keep their leases, so that a case bears its own load."""
-        resting_cores, began = 0.15, time.monotonic()
-        while time.monotonic() - began < PATIENCE_SECONDS:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
             async with self.meter.running() as reading:
                 await asyncio.sleep(1.0)
-            if sum(one.cpu_seconds for one in reading.usage) < resting_cores:
+            spent = {one.process: one.cpu_seconds for one in reading.usage}
+            if sum(spent.values()) < _RESTING_CORES:
                 return
+            if time.monotonic() > deadline:
+                busy = ", ".join(f"{name} {seconds:.2f}" for name, seconds in _most(spent))
+                raise AssertionError(
+                    f"the processes did not come to rest within {PATIENCE_SECONDS:g} s; CPU cores: {busy}"
+                )
 
     async def _watched(self, what: str, count: int, number: Callable[[], int]) -> None:
         bar = self._progress.add_task(what, total=count)
@@ -191,3 +199,8 @@ class World:
             show=lambda: self._progress.update(bar, completed=number()),
         )
         self._progress.remove_task(bar)
+
+
+def _most(spent: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The three that spent most."""
+    return sorted(spent.items(), key=lambda item: -item[1])[:3]

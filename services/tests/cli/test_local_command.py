@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from kai.local.state import ClusterFiles
+from kai.local.state import ClusterFiles, ClusterRecord, ProcessRecord
 from kai_cli.__main__ import app
 
 
@@ -42,3 +43,13 @@ def test_other_clusters_are_named_when_one_is_not_found(state_home: Path) -> Non
     (box.directory / "cluster.json").write_text("{}")
     result = CliRunner().invoke(app, ["local", "down", "--name", "bax"])
     assert "there are box" in result.output
+
+
+def test_a_process_between_two_runs_has_no_pid(state_home: Path) -> None:
+    box = ClusterFiles.of("box")
+    box.make()
+    supervisor, binder = ProcessRecord("supervisor", "ready"), ProcessRecord("binder", "crashed", restarts=1)
+    box.write(ClusterRecord("box", "ready", 0.0, supervisor, processes=[binder]))
+    told = CliRunner().invoke(app, ["local", "status", "--name", "box", "-o", "json"])
+    [_, process] = json.loads(told.output)["processes"]
+    assert (process["name"], process["state"], process["pid"]) == ("binder", "crashed", None)
