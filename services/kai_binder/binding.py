@@ -20,7 +20,7 @@ from kai.kube.store import Store
 from kai.model import names
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Pod
-from kai_binder.errors import BindError, BindFailed, Rejected
+from kai_binder.errors import BindError, BindFailed, Refused, Rejected
 from kai_binder.objects import WatchedPod
 from kai_binder.reservations import Reservations, group_labels
 from kai_binder.work import BindPlugin, Work
@@ -308,7 +308,9 @@ def _group_keys(pod: Pod) -> list[str]:
 def _as_failure(error: errors.KubeError) -> BindError:
     if isinstance(error, errors.Unauthorized):
         raise error
-    permanent = isinstance(error, (errors.Forbidden, errors.Invalid, errors.BadRequest))
+    if isinstance(error, errors.Forbidden):
+        return Refused(str(error))
+    permanent = isinstance(error, (errors.Invalid, errors.BadRequest))
     return BindFailed(str(error), retriable=not permanent)
 
 

@@ -5,6 +5,7 @@
     BindError
     ├── Rejected      not started: the decision is old, late, or about a pod that is gone
     └── BindFailed    tried; ``retriable`` says whether the same placement may work later
+        └── Refused   the API server does not allow it, at least now
 """
 
 
@@ -22,3 +23,7 @@ class BindFailed(BindError):
     def __init__(self, message: str, *, retriable: bool = True) -> None:
         super().__init__(message)
         self.retriable = retriable
+
+
+class Refused(BindFailed):
+    """Nothing was done: we may not. It may pass: an API server that has just started knows no roles yet."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,12 +20,15 @@ import structlog
 from kai.kube.errors import Unauthorized
 from kai.wire.decisions import Assignment, Batch, InFlight, Result, ResultStatus
 from kai_binder.binding import PodBinder
-from kai_binder.errors import BindFailed, Rejected
+from kai_binder.errors import BindFailed, Refused, Rejected
 
 #: How long a prepared pod waits for its gang.
 VERDICT_SECONDS: Final = 380.0
 #: Preparing is mostly waiting (for a device, a volume): it is bounded apart from binding, and higher.
 PREPARING_AT_MOST: Final = 128
+#: How long to wait before doing again what the API server does not allow: one that has just started has not
+#: read its roles yet, and the pod's user need not hear of that.
+REFUSED_SECONDS: Final = (0.5, 1.0, 2.0, 4.0)
 
 _log = structlog.get_logger(__name__)
 
@@ -164,10 +167,11 @@ class Executor:
     async def _result(self, execution: _Execution) -> Result:
         assignment, decision = execution.assignment, execution.assignment.decision
         try:
-            await self._prepare(execution)
+            await _insist(lambda: self._prepare(execution))
             if assignment.prepare_only:
                 await self._verdict(execution)
-            await self._bind(execution)
+            await _insist(lambda: self._bind(execution))
+            await self._binder.after_bind(decision)
         except Rejected as error:
             return _answer(assignment, ResultStatus.REJECTED, str(error), retriable=True)
         except BindFailed as error:
@@ -204,14 +208,28 @@ class Executor:
             if not self._fence.admits(execution.epoch):
                 raise Rejected(f"epoch {execution.epoch} is over: {self._fence.epoch} leads")
             execution.binding = True
-            await self._binder.bind(decision)
-        await self._binder.after_bind(decision)
+            try:
+                await self._binder.bind(decision)
+            except Refused:
+                execution.binding = False
+                raise
 
     def _check_startable(self, execution: _Execution) -> None:
         if not self._fence.admits(execution.epoch):
             raise Rejected(f"epoch {execution.epoch} is over: {self._fence.epoch} leads")
         if self._clock() > execution.deadline:
             raise Rejected("past its deadline")
+
+
+async def _insist(step: Callable[[], Awaitable[None]]) -> None:
+    """Do something that may be refused at first."""
+    for pause in REFUSED_SECONDS:
+        try:
+            return await step()
+        except Refused as error:
+            _log.info("refused; trying again", seconds=pause, reason=str(error))
+        await asyncio.sleep(pause)
+    return await step()
 
 
 def _answer(

@@ -6,8 +6,8 @@ import pytest
 
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.wire.decisions import Assignment, Batch, ResultStatus
-from kai_binder.errors import BindFailed, Rejected
-from kai_binder.executor import Executor, Fence
+from kai_binder.errors import BindFailed, Refused, Rejected
+from kai_binder.executor import REFUSED_SECONDS, Executor, Fence
 
 NOW = 1000.0
 
@@ -22,6 +22,8 @@ class FakeBinder:
         self.prepares.set()
         self.binds.set()
         self.failure = None
+        #: How often the API server still forbids it.
+        self.refusals = 0
         self.running = self.most = 0
 
     def is_ordinary(self, decision):
@@ -29,6 +31,7 @@ class FakeBinder:
 
     async def prepare(self, decision):
         await self.prepares.wait()
+        self._refuse()
         self.log.append(("prepared", decision.pod.name))
         if self.failure is not None:
             raise self.failure
@@ -40,9 +43,15 @@ class FakeBinder:
         await asyncio.sleep(0)
         await self.binds.wait()
         self.running -= 1
+        self._refuse()
         if self.failure is not None:
             raise self.failure
         self.log.append(("bound", decision.pod.name))
+
+    def _refuse(self):
+        if self.refusals:
+            self.refusals -= 1
+            raise Refused("forbidden")
 
     async def undo(self, decision):
         self.log.append(("undone", decision.pod.name))
@@ -151,6 +160,43 @@ async def test_a_failure_is_undone_told_and_reported(bench):
     bench.start("p", fraction=True)
     assert await bench.result() == ("p", ResultStatus.FAILED)
     assert bench.binder.log == [("prepared", "p"), ("undone", "p"), ("told", "p")]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("fraction", [False, True], ids=["binding", "preparing"])
+async def test_a_refusal_that_passes_is_nobodys_business(bench, fraction):
+    bench.binder.refusals = len(REFUSED_SECONDS)
+    bench.start("p", deadline=NOW + 30, fraction=fraction)
+    async with asyncio.timeout(2 * sum(REFUSED_SECONDS)):
+        result = await bench.results.get()
+    assert result.status is ResultStatus.BOUND
+    assert ("told", "p") not in bench.binder.log
+
+
+@pytest.mark.looptime
+async def test_a_refusal_that_lasts_is_a_failure_and_others_are_bound_meanwhile():
+    bench = Bench(binding_at_most=1)
+    bench.binder.refusals = 1
+    bench.start("p")
+    await bench.until(("binding", "p"))
+    bench.start("q")
+    assert await bench.result() == ("q", ResultStatus.BOUND)
+
+    bench.binder.refusals = 1000
+    async with asyncio.timeout(2 * sum(REFUSED_SECONDS)):
+        result = await bench.results.get()
+    assert (result.status, result.retriable) == (ResultStatus.FAILED, True)
+    assert bench.binder.log.count(("told", "p")) == 1
+
+
+@pytest.mark.looptime
+async def test_what_was_refused_is_dropped_with_its_leader(bench):
+    bench.binder.refusals = 1
+    bench.start("p")
+    await bench.until(("binding", "p"))
+    await asyncio.sleep(REFUSED_SECONDS[0] / 2)
+    assert await bench.executor.drop() == []
+    assert len(bench.executor) == 0
 
 
 async def test_a_pod_that_is_gone_needs_nothing_undone(bench):

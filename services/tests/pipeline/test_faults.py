@@ -61,6 +61,7 @@ async def test_a_stopped_leader_is_followed_by_the_standby_with_a_greater_epoch(
         {"status": 500, "count": 2},
         {"status": 503, "count": 1},
         {"status": 409, "count": 1},
+        {"status": 403, "count": 2},
         {"drop": True, "count": 1},
         {"drop": True, "after": True, "count": 1},
     ],
@@ -77,6 +78,7 @@ async def test_a_bind_that_the_server_answers_badly_is_made_once(cluster, fault)
             return await cluster.events("Scheduled")
 
         assert len(await cluster.until(told)) == 1
+        assert not await cluster.events("BindingError")
 
 
 @pytest.mark.usefixtures("devices")
