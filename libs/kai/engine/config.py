@@ -6,7 +6,7 @@ back to the built-in ones, each on its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -126,9 +126,9 @@ class SchedulerConfig:
         if plugins := _plugins(data.get("tiers")):
             config = replace(config, plugins=plugins)
         if depth := data.get("queueDepthPerAction"):
-            config = replace(config, queue_depth={str(key): int(value) for key, value in depth.items()})
+            config = replace(config, queue_depth=_depths(depth, "queueDepthPerAction"))
         if (usage := data.get("usageDBConfig")) is not None:
-            config = replace(config, usage_db=usage)
+            config = replace(config, usage_db=_mapping(usage, "usageDBConfig"))
         if budgets := data.get("scenarioSearchBudgets"):
             config = replace(config, budgets=_budgets(budgets))
         return config
@@ -146,8 +146,28 @@ class SchedulerConfig:
         return default
 
 
-def _known(data: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
-    for key in data:
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} is {value!r}; it must be a mapping of keys")
+    return value
+
+
+def _sequence(value: Any, where: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{where} is {value!r}; it must be a list")
+    return value
+
+
+def _depths(data: Any, where: str) -> dict[str, int]:
+    depths = dict(_mapping(data, where))
+    for key, value in depths.items():
+        if type(value) is not int:
+            raise ConfigError(f"{where}.{key} is {value!r}; it must be an integer")
+    return depths
+
+
+def _known(data: Any, allowed: tuple[str, ...], where: str) -> None:
+    for key in _mapping(data, where):
         if key not in allowed:
             place = f"{where}.{key}" if where else str(key)
             raise ConfigError(
@@ -156,7 +176,9 @@ def _known(data: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> Non
 
 
 def _actions(text: Any) -> tuple[str, ...]:
-    actions = tuple(name.strip() for name in str(text or "").split(",") if name.strip())
+    if not isinstance(text, str | None):
+        raise ConfigError(f"actions is {text!r}; it must be names with commas between them")
+    actions = tuple(name.strip() for name in (text or "").split(",") if name.strip())
     for name in actions:
         if name not in ACTIONS:
             raise ConfigError(f"unknown action {name!r} in actions; allowed: {', '.join(ACTIONS)}")
@@ -165,12 +187,15 @@ def _actions(text: Any) -> tuple[str, ...]:
 
 def _plugins(tiers: Any) -> tuple[PluginOption, ...]:
     plugins: list[PluginOption] = []
-    for number, tier in enumerate(tiers or ()):
-        _known(tier, ("plugins",), f"tiers[{number}]")
-        for plugin in tier.get("plugins") or ():
-            options = {key: value for key, value in plugin.items() if not key.startswith("disable")}
-            _known(options, ("name", "arguments"), f"tiers[{number}].plugins")
-            given = plugin.get("arguments") or {}
+    for number, tier in enumerate(_sequence(tiers or (), "tiers")):
+        where = f"tiers[{number}]"
+        _known(tier, ("plugins",), where)
+        where = f"{where}.plugins"
+        for plugin in _sequence(tier.get("plugins") or (), where):
+            told = _mapping(plugin, where).items()
+            options = {key: value for key, value in told if not key.startswith("disable")}
+            _known(options, ("name", "arguments"), where)
+            given = _mapping(plugin.get("arguments") or {}, f"{where}.arguments")
             arguments = {str(key): "" if value is None else str(value) for key, value in given.items()}
             option = PluginOption(str(plugin.get("name", "")), arguments)
             _check_placement(option)

@@ -26,3 +26,23 @@ def test_a_placement_strategy_that_is_not_known_is_named_with_what_is_allowed(
 )
 def test_known_strategies_and_none_are_taken(arguments: str) -> None:
     assert SchedulerConfig.parse(placement(arguments)).plugin("nodeplacement") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("actions: [allocate]", "actions is "),
+        ("tiers: {plugins: []}", "tiers is "),
+        ("tiers: [gang]", r"tiers\[0\] is 'gang'"),
+        ("tiers: [{plugins: [gang]}]", r"tiers\[0\].plugins is 'gang'"),
+        ("tiers: [{plugins: [{name: elastic, arguments: [1]}]}]", r"tiers\[0\].plugins.arguments is "),
+        ("queueDepthPerAction: 3", "queueDepthPerAction is 3"),
+        ("queueDepthPerAction: {reclaim: all}", "queueDepthPerAction.reclaim is 'all'"),
+        ("usageDBConfig: here", "usageDBConfig is 'here'"),
+        ("scenarioSearchBudgets: 5m", "scenarioSearchBudgets is '5m'"),
+        ("scenarioSearchBudgets: {maxActionSearchDuration: 5m}", "maxActionSearchDuration is '5m'"),
+    ],
+)
+def test_a_value_of_the_wrong_shape_is_named(text: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        SchedulerConfig.parse(text)
