@@ -1,0 +1,127 @@
+"""Workloads of other projects: from the owner, and the pods that its operator makes, to gangs that run."""
+
+import asyncio
+
+import pytest
+
+from e2e.harness import Cluster
+from e2e.third_party import cases, definitions
+from e2e.third_party.cases import Case
+from kai.kube.client import KubeClient
+from kai.kube.resources import CRDS, EVENTS, POD_GROUPS, Resource
+from kai.model import names
+from kai.model.objects import PodGroup
+from kai_pod_grouper.rules import known_kinds
+
+ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+OUR_ACCOUNT = "system:serviceaccount:kai-scheduler:pod-grouper"
+BUILT_IN = ("v1", "apps/v1", "batch/v1")
+
+
+@pytest.fixture(scope="module")
+def kinds(embedded):
+    """The cluster serves the kinds of all cases; those that it did not know are gone afterwards."""
+    name, kubeconfig = embedded
+
+    async def change(names_: list[str] | None) -> list[str]:
+        async with KubeClient.connect(str(kubeconfig), user_agent="e2e") as client:
+            if names_ is None:
+                cluster = Cluster(kubeconfig=kubeconfig, client=client, name=name)
+                await definitions.let_the_pod_grouper_read(cluster, *cases.RIGHTS)
+                return await definitions.install(cluster, cases.DEFINITIONS)
+            for definition in names_:
+                await client.delete(CRDS, definition)
+            return []
+
+    made = asyncio.run(change(None))
+    yield
+    asyncio.run(change(made))
+
+
+async def roles_are_in_force(cluster) -> bool:
+    """Whether our pod-grouper is kept from what nobody has granted it."""
+    attributes = {"verb": "get", "group": "workload.codeflare.dev", "resource": "appwrappers"}
+    review = {"spec": {"user": OUR_ACCOUNT, "resourceAttributes": attributes}}
+    answer = await cluster.client.create(ACCESS_REVIEWS, review)
+    return not answer["status"]["allowed"]
+
+
+def memberships(pods, members) -> list[tuple[str, str, str]]:
+    """Of each pod: as whose part it was made, its group and its subgroup."""
+    made_as = sorted((member.name for member in members), key=len, reverse=True)
+    return sorted(
+        (
+            next((name for name in made_as if pod.metadata.name.startswith(name)), pod.metadata.name),
+            pod.annotations.get(names.POD_GROUP_ANNOTATION, ""),
+            pod.labels.get(names.SUBGROUP_LABEL, ""),
+        )
+        for pod in pods
+    )
+
+
+async def told(cluster, namespace, reason, *objects) -> None:
+    """Wait until events say this of one of these objects."""
+
+    async def look() -> set[tuple[str, str]]:
+        events = await cluster.client.list(EVENTS, namespace=namespace)
+        return {(event["regarding"]["name"], event["reason"]) for event in events}
+
+    await cluster.eventually(
+        look,
+        lambda seen: any((name, reason) in seen for name in objects),
+        what=f"an event {reason} of one of {', '.join(objects)}",
+    )
+
+
+async def check(cluster, case: Case, members, groups) -> None:
+    """Wait until these groups, and no others, are there as told, and see that the pods belong to them."""
+    needed = {case.named(group): needs for group, needs in groups.items()}
+    found = await cluster.eventually(
+        lambda: cluster.client.list(POD_GROUPS, namespace=case.namespace, type=PodGroup),
+        lambda found: {group.metadata.name: cases.tree(group) for group in found} == needed,
+        what=f"the groups are {needed}",
+    )
+    assert {group.spec.queue for group in found} == {case.queue}
+    assert {group.spec.priority_class_name for group in found} == {case.priority}
+    expected = [(member.name, case.named(member.group), member.part) for member in members]
+    assert memberships(await cluster.pods(case.namespace), members) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", cases.NAMES)
+async def test_a_workload_becomes_the_groups_that_it_needs_and_runs(cluster, queue, namespace, kinds, name):
+    case = Case.load(name, namespace=namespace, queue="")
+    if case.body.get("needs-roles") and not await roles_are_in_force(cluster):
+        pytest.skip("this cluster lets everybody read everything")
+    case = Case.load(name, namespace=namespace, queue=await queue(limit=case.body.get("limit", -1)))
+    await case.submit(cluster)
+    *first, last = members = case.members
+    await case.add(cluster, *first)
+    if case.waits_for_all:
+        await told(cluster, namespace, "NotReady", case.named(last.group))
+        bound = {pod.metadata.name for pod in await cluster.pods(namespace) if pod.spec.node_name}
+        assert not bound & {member.name for member in first if member.group == last.group}
+    await case.add(cluster, last)
+
+    if len(case.running) < len(members):
+        await told(cluster, namespace, "Unschedulable", *(member.name for member in members))
+    running = await cluster.running(namespace, count=len(case.running))
+    assert sorted(pod.labels.get(names.SUBGROUP_LABEL, "") for pod in running) == case.running
+    await check(cluster, case, members, case.body["groups"])
+
+    for added, groups in case.later:
+        members += added
+        await case.add(cluster, *added)
+        await cluster.running(namespace, count=len(members))
+        await check(cluster, case, members, groups)
+
+
+def test_every_kind_that_we_know_of_others_has_a_case():
+    seen = set()
+    for name in cases.NAMES:
+        for entry in Case.load(name, namespace="n", queue="q").body["objects"].values():
+            api_version, kind = entry["kind"].split()
+            seen |= {(api_version, kind), (f"{api_version.partition('/')[0]}/*", kind)}
+    known = {kind for kind in known_kinds() if kind[0] not in BUILT_IN}
+    assert known - seen == set()
