@@ -49,7 +49,7 @@ class Benchmark:
     plugins: tuple[str, ...] = ()
     size: int = 0
     family: str = ""
-    #: In the table of the issue: milliseconds warm and cold, at most.
+    #: What we aim at: milliseconds warm and cold, at most.
     limits_ms: tuple[float, float] | None = field(default=None)
 
 
@@ -253,6 +253,41 @@ def _single_jobs(
         limits_ms=limits,
         expect=Expectation(
             most_binds=0, most_evictions=gpus, most_pipelines=gpus, victims=gpus, pipelined=gpus
+        ),
+        base=base,
+        arriving=arriving,
+    )
+
+
+def _scattered(nodes: int) -> Benchmark:
+    """Small jobs, three on each node, in the way of gangs: each of their pods needs one of them moved."""
+    gangs = nodes * 41 // 500
+
+    def base() -> Objects:
+        queue = a_queue("team", parent="default", gpu=nodes * 8, weight=0)
+        found = [*_priorities(), *_nodes(nodes), *_under_default(queue)]
+        for i in range(3 * nodes):
+            found += _job(f"small-job-{i}", "team", i, node=f"node-{i // 3}")
+        return found
+
+    def arriving() -> Objects:
+        return [
+            each
+            for i in range(gangs)
+            for each in _job(f"large-gang-{i}", "team", 3 * nodes + i, pods=10, gpus=6)
+        ]
+
+    return Benchmark(
+        name=f"ConsolidateScattered_{nodes}Node",
+        actions=("consolidation",),
+        size=nodes,
+        family="ConsolidateScattered",
+        expect=Expectation(
+            most_binds=0,
+            most_evictions=gangs * 10,
+            most_pipelines=gangs * 20,
+            victims=gangs * 10,
+            pipelined=gangs * 20,
         ),
         base=base,
         arriving=arriving,
@@ -488,6 +523,7 @@ def benchmarks() -> dict[str, Benchmark]:
     single = {100: (150.0, 200.0), 500: (1000.0, 1200.0)}
     found += [_single_jobs(nodes, limits=single.get(nodes)) for nodes in (10, 50, 100, 200, 500)]
     found.append(_single_jobs(500, min_runtime="30s"))
+    found += [_scattered(nodes) for nodes in (100, 500, 1000)]
     no_room = {100: (10.0, 40.0), 500: (30.0, 200.0), 1000: (60.0, 400.0)}
     found += [_unschedulable(nodes, limits=no_room.get(nodes)) for nodes in (10, 50, 100)]
     found.append(

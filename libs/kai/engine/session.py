@@ -223,6 +223,15 @@ class Session:
         gangs = any(self.pools.of(queue).gangs for queue, _ in found)
         return VictimSource(found, self.queue_order, self._victim_key, accepts, gangs=gangs)
 
+    def victims_among(self, jobs: Iterable[Job]) -> VictimSource:
+        """Just these jobs as victims, in order."""
+        of_queue: dict[str, tuple[Queue, list[Job]]] = {}
+        for job in sorted(jobs, key=lambda job: (self._victim_key(job), job.key)):
+            of_queue.setdefault(job.queue.name, (job.queue, []))[1].append(job)
+        gangs = any(job.active_allocated > 1 for _, found in of_queue.values() for job in found)
+        victims = list(of_queue.values())
+        return VictimSource(victims, self.queue_order, self._victim_key, lambda victim: True, gangs=gangs)
+
     def maybe_stale(self) -> list[Job]:
         """Jobs that changed since the last cycle, and those that were stale then."""
         known: dict[str, Job] = self.state.memory.setdefault("stale", {})

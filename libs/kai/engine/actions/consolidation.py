@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
 from kai.engine.actions import eviction
 from kai.engine.reasons import NO_ROOM, Unschedulable
+from kai.engine.search.moves import fewest_moves
 from kai.engine.search.scenarios import gpu_need
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
@@ -37,6 +39,8 @@ class _Consolidation:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._known: tuple[int, float, float] | None = None
+        #: More jobs could be moved than may be; searches of a cycle only make them more.
+        self._many = False
         self._representatives = Representatives(enabled=session.config.params.use_scheduling_signatures)
 
     def representatives(self, job: Job) -> Representatives:
@@ -85,11 +89,26 @@ class _Consolidation:
         return True
 
     def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
-        del tasks
-        most = self.session.config.params.max_consolidation_preemptees
-        return self.session.victim_source(
+        """All that may move; of more than the cap those that make room, else the last in order."""
+        session, most = self.session, self.session.config.params.max_consolidation_preemptees
+        if most >= 0 and self._more_than(most) and (jobs := fewest_moves(session, job, tasks, most)):
+            return session.victims_among(jobs)
+        return session.victim_source(
             job, lambda queue: True, lambda victim: True, most=None if most < 0 else most
         )
+
+    def _more_than(self, most: int) -> bool:
+        """Whether there are more jobs that could be moved; with one to spare, the job that waits."""
+        if not self._many:
+            movable = (
+                job
+                for queue in self.session.state.queue_order
+                if queue.leaf
+                for job in queue.jobs.values()
+                if job.preemptible and job.active_allocated
+            )
+            self._many = next(islice(movable, most + 1, None), None) is not None
+        return self._many
 
     def validator(self, job: Job, tasks: list[Task]) -> Validator:
         del job, tasks

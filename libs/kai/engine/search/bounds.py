@@ -93,6 +93,16 @@ def free_slots(session: Session, cls: TaskClass, inside: Mask) -> Numbers:
     return room.slots
 
 
+def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]:
+    """``[nodes, columns]`` what is free or being released, and ``[columns]`` what a pod of a class takes."""
+    room = Room(session, cls, session.view(cls).allowed)
+    room.refresh()
+    needed = [amount for _, amount in cls.items]
+    if cls.shared:
+        needed.append(max(cls.quota_centi(session.state.min_gpu_memory), 1))
+    return room.free, np.array(needed, dtype=np.int64)
+
+
 class SlotBound:
     """An upper bound on pods of one class, as victims are given up one after the other."""
 
@@ -278,7 +288,7 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
             slots = np.minimum(slots, table.allocatable[:, GPU] * 100 // portion)
         if int(slots.sum()) < len(members):
             return True
-        domains = _required_domains(session, job, members)
+        domains = required_domains(session, job, members)
         if domains is not None and _most_in_one(slots, domains) < len(members):
             return True
         if any(
@@ -295,7 +305,7 @@ def _by_class(tasks: Sequence[Task]) -> dict[TaskClass, list[Task]]:
     return found
 
 
-def _required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbers | None:
+def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbers | None:
     """Domain numbers at the level within which all of these tasks must be."""
     if session.topology is None or not job.has_constraint:
         return None

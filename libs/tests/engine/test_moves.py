@@ -1,0 +1,199 @@
+"""Whom consolidation moves where it may look at only some of the jobs."""
+
+import random
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
+from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.engine.search.moves import fewest_moves
+from kai.engine.session import Session
+from kai.engine.tree import tasks_to_allocate
+from kai.model.decisions import CycleResult
+from kai.model.objects import Topology, TopologyConstraint, TopologyLevel, TopologySpec
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+CAP = 16
+
+
+def _state(*objects: tuple[Kind, object]) -> ClusterState:
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    state.apply(Kind.QUEUE, a_queue("top"))
+    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
+    for kind, obj in objects:
+        state.apply(kind, obj)
+    return state
+
+
+def _job(name, *, pods=1, nodes=(), created=0.0, priority="train", topology=None, min_member=None, **pod):
+    group = a_group(
+        name,
+        queue="team",
+        min_member=min_member or pods,
+        created=created,
+        priority=priority,
+        topology=topology,
+        started=NOW - 500 if nodes else 0,
+    )
+    yield Kind.POD_GROUP, group
+    for i in range(pods):
+        yield Kind.POD, a_pod(f"{name}-{i}", group=name, node=nodes[i] if i < len(nodes) else "", **pod)
+
+
+def _nodes(count, *, gpus=8, labels=lambda i: None):
+    return [(Kind.NODE, a_node(f"n{i:02}", gpus=gpus, labels=labels(i))) for i in range(count)]
+
+
+def _scattered(nodes, *, each=3, **pod):
+    """Jobs of one pod, the oldest on the first node."""
+    return [
+        item
+        for i in range(nodes * each)
+        for item in _job(f"small-{i:03}", gpus=1, nodes=(f"n{i // each:02}",), created=i, **pod)
+    ]
+
+
+def _consolidate(state: ClusterState, *, most: int = CAP) -> CycleResult:
+    config = SchedulerConfig(
+        actions=("consolidation",), params=EngineParams(max_consolidation_preemptees=most)
+    )
+    result = Engine(config).run(state, NOW)
+    state.check()
+    return result
+
+
+def _evicted(result: CycleResult) -> list[str]:
+    return sorted(each.pod.name for each in result.evictions)
+
+
+def test_one_pod_moves_for_each_of_a_gang_that_needs_a_little_more_room_everywhere() -> None:
+    state = _state(*_nodes(20), *_scattered(20), *_job("gang", pods=10, gpus=6, created=99))
+    result = _consolidate(state)
+    assert len(result.evictions) == 10
+    places = {each.pod.name: each.node for each in result.nominations}
+    gang = {node for name, node in places.items() if name.startswith("gang")}
+    assert len(places) == 20
+    assert len(gang) == 10
+    assert not gang & {node for name, node in places.items() if name.startswith("small")}
+
+
+def test_nobody_moves_where_more_would_have_to_than_may() -> None:
+    state = _state(*_nodes(40), *_scattered(40), *_job("gang", pods=10, gpus=7, created=99))
+    assert not _consolidate(state).evictions
+    state = _state(*_nodes(40), *_scattered(40), *_job("gang", pods=10, gpus=7, created=99))
+    assert len(_consolidate(state, most=20).evictions) == 20
+
+
+def test_lower_priorities_move_first_and_of_equals_the_newest() -> None:
+    jobs = _scattered(10, each=2)
+    low = _job("low", gpus=1, nodes=("n04",), created=1, priority="low")
+    state = _state(
+        (Kind.PRIORITY_CLASS, a_priority_class("low", 10)),
+        *_nodes(10, gpus=3),
+        *jobs,
+        *_job("one", gpus=2, created=99),
+    )
+    assert _evicted(_consolidate(state)) == ["small-019-0"]
+    moved = [each for each in jobs if "small-008" not in each[1].metadata.name]
+    state = _state(
+        (Kind.PRIORITY_CLASS, a_priority_class("low", 10)),
+        *_nodes(10, gpus=3),
+        *moved,
+        *low,
+        *_job("one", gpus=2, created=99),
+    )
+    assert _evicted(_consolidate(state)) == ["low-0"]
+
+
+def test_the_smallest_pod_that_suffices_moves_and_a_gang_only_where_nothing_else_helps() -> None:
+    state = _state(
+        *_nodes(20, gpus=8),
+        *_scattered(19, each=5),
+        *_job("gang-of-two", pods=2, gpus=1, nodes=("n19", "n19"), created=200),
+        *_job("large", gpus=3, nodes=("n19",), created=201),
+        *_job("new", gpus=4, created=300),
+    )
+    assert _evicted(_consolidate(state)) == ["small-094-0"]
+
+
+def test_a_pod_that_would_find_no_other_place_stays() -> None:
+    """The newest could go for the fewest, but only smaller pods fit elsewhere."""
+    state = _state(
+        *_nodes(20, gpus=4),
+        *_scattered(18, each=3),
+        *_job("wide", gpus=2, nodes=("n18",), created=200),
+        *_job("whole", gpus=4, nodes=("n19",), created=201),
+        *_job("new", gpus=3, created=300),
+    )
+    result = _consolidate(state)
+    assert len(result.evictions) == 2
+    assert not {"wide-0", "whole-0"} & set(_evicted(result))
+
+
+def test_pods_move_within_the_domain_that_a_gang_must_not_leave() -> None:
+    topology = Topology(
+        metadata=a_node("tree").metadata, spec=TopologySpec(levels=[TopologyLevel(node_label="rack")])
+    )
+    topology.metadata.name = "tree"
+    constraint = TopologyConstraint(topology="tree", required_topology_level="rack")
+    state = _state(
+        (Kind.TOPOLOGY, topology),
+        *_nodes(20, labels=lambda i: {"rack": f"r{i // 4}"}),
+        *_scattered(20),
+        *_job("gang", pods=4, gpus=6, created=99, topology=constraint),
+    )
+    result = _consolidate(state)
+    assert len(result.evictions) == 4
+    gang = {each.node for each in result.nominations if each.pod.name.startswith("gang")}
+    assert len({int(name[1:]) // 4 for name in gang}) == 1
+
+
+def test_halves_move_together_so_that_a_device_is_whole() -> None:
+    groups = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{i:03}" for i in range(20)]
+    halves = [
+        item
+        for i in range(20)
+        for item in _job(f"half-{i:02}", fraction=0.5, nodes=(f"n{i:02}",), groups=(groups[i],), created=i)
+    ]
+    state = _state(*_nodes(20, gpus=1), *halves, *_job("new", gpus=1, created=99))
+    result = _consolidate(state)
+    assert _evicted(result) == ["half-19-0"]
+    places = {each.pod.name: each.node for each in result.nominations}
+    assert places["new-0"] == "n19" != places["half-19-0"]
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_a_choice_leaves_no_trace_and_keeps_to_the_cap(number: int) -> None:
+    rng = random.Random(number)
+    count = rng.randint(2, 8)
+    free = {f"n{i:02}": 8 for i in range(count)}
+    objects = _nodes(count)
+    for i in range(rng.randint(5, 30)):
+        pods, gpus = rng.choice([1, 1, 1, 2, 3]), rng.choice([1, 1, 2, 3])
+        nodes = []
+        for _ in range(pods):
+            node = rng.choice(list(free))
+            if free[node] >= gpus:
+                free[node] -= gpus
+                nodes.append(node)
+        if nodes:
+            minimum = rng.randint(1, len(nodes))
+            objects += _job(
+                f"run-{i:02}", pods=len(nodes), gpus=gpus, nodes=tuple(nodes), created=i, min_member=minimum
+            )
+    state = _state(*objects, *_job("new", pods=rng.randint(1, 4), gpus=rng.randint(1, 8), created=99))
+    session = Session(state, SchedulerConfig(), NOW)
+    job = state.jobs["default/new"]
+    tasks = tasks_to_allocate(job, simulation=True)
+    idle, releasing = state.nodes.idle.copy(), state.nodes.releasing.copy()
+    most = rng.randint(1, 6)
+    moved = fewest_moves(session, job, tasks, most)
+    assert len({each.key for each in moved}) == len(moved) <= most
+    assert all(each.preemptible and each is not job for each in moved)
+    assert (state.nodes.idle == idle).all()
+    assert (state.nodes.releasing == releasing).all()
+    session.close()
+    state.check()
