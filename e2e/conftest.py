@@ -1,6 +1,7 @@
 """One cluster for the whole suite: the one that was given, else one of its own."""
 
 import os
+import time
 import uuid
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 from e2e.harness import Cluster, local_cluster
 from e2e.manifests import a_queue, as_yaml
 from kai.kube.client import KubeClient
+from kai.kube.resources import NODES, PODS
+from kai.local.kubelet.nodes import NodeShape, node_manifest, node_status
+from kai.local.ports import LOOPBACK
+from kai.model.objects import Pod
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +62,32 @@ async def namespace(cluster):
     await cluster.eventually(
         lambda: cluster.pods(name), lambda pods: not pods, within=30, what=f"namespace {name} is emptied"
     )
+
+
+@pytest.fixture
+async def node(cluster):
+    """Registers nodes of the test's own, gone afterwards: ``await node(NodeShape(gpus=2))``; the name.
+
+    Pods go there that ask for its label ``kubernetes.io/hostname``, or for one of the shape's.
+    """
+    if not cluster.name:
+        pytest.skip("needs simulated nodes")
+    made = []
+
+    async def make(shape: NodeShape) -> str:
+        name = f"n-{uuid.uuid4().hex[:8]}"
+        manifest = node_manifest(name, shape)
+        manifest["status"] |= node_status(name, LOOPBACK, time.time())
+        await cluster.client.create(NODES, manifest)
+        made.append(name)
+        return name
+
+    async def pods_there() -> list[Pod]:
+        return [pod for pod in await cluster.client.list(PODS, type=Pod) if pod.spec.node_name in made]
+
+    yield make
+    for pod in await pods_there():
+        await cluster.delete("v1", "Pod", pod.metadata.name, namespace=pod.metadata.namespace)
+    await cluster.eventually(pods_there, lambda pods: not pods, what=f"{made} are empty")
+    for name in made:
+        await cluster.client.delete(NODES, name)

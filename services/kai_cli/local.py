@@ -24,7 +24,7 @@ from kai.local.state import (
     ProcessRecord,
     known_clusters,
 )
-from kai.local.suite import SERVICES
+from kai.local.suite import SERVICES, UnknownService, parse_flags
 from kai.local.up import command_line
 from kai.model import quantity
 from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
@@ -48,6 +48,13 @@ def _quantity(text: str) -> str:
     except quantity.InvalidQuantity as error:
         raise typer.BadParameter(str(error)) from error
     return text
+
+
+def _flags(written: list[str]) -> dict[str, dict[str, str]]:
+    try:
+        return parse_flags(written)
+    except UnknownService as error:
+        raise typer.BadParameter(str(error), param_hint="--flag") from error
 
 
 @app.command()
@@ -74,6 +81,10 @@ def up(
     chart: Annotated[
         bool, typer.Option("--chart", help="Have helm install the chart, its roles in force.")
     ] = False,
+    flags: Annotated[
+        list[str] | None,
+        typer.Option("--flag", metavar="SERVICE:FLAG=VALUE", help="A flag for a service; repeatable."),
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when it is up.")] = False,
 ) -> None:
     """Bring a cluster up and make it the current context; Ctrl-C or `kai local down` ends it."""
@@ -91,6 +102,7 @@ def up(
         services=tuple(SERVICES) if services else (),
         real=real,
         chart=chart,
+        flags=_flags(flags or []),
     )
     _files(name)
     if detach:

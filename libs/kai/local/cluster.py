@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class ClusterOptions:
     kubeconfig: Path | None = None
     webhooks: bool = True
     services: tuple[str, ...] = tuple(SERVICES)
+    #: More flags by service.
+    flags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: etcd, kube-apiserver, kube-controller-manager and KWOK instead of our own.
     real: bool = False
     #: Have helm install the chart, its roles in force, also where the API server is our own.
@@ -201,7 +203,7 @@ class Cluster:
         """Have helm install the chart; the programs that its pods would run, as what they would run."""
         from kai.local.real.plane import installation
 
-        planned = installation(self._files, binders=self._options.binders)
+        planned = installation(self._files, binders=self._options.binders, flags=self._options.flags)
         with step(self._progress, "chart installed by helm"):
             if not self._options.real:  # whose nodes bring it
                 bare = Preparation(kubeconfig=str(self._files.admin_kubeconfig), product=False)
@@ -233,6 +235,7 @@ class Cluster:
             binders=self._options.binders,
             certificates=self._certificates if self._options.webhooks else None,
             environment=_QUICK_TAKEOVER,
+            flags=self._options.flags,
         )
         return plan(options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ SERVICES: Mapping[str, Service] = {
     "binder": Service("kai_binder"),
     "pod-grouper": Service("kai_pod_grouper", listens=("--grpc-listen",)),
 }
+_FLAG = re.compile(r"(?P<service>[a-z-]+):(?:--)?(?P<flag>[a-z-]+)=(?P<value>.*)")
 _PORTS_EACH = 4
 _DRAIN_SECONDS = 25.0
 
@@ -58,6 +60,8 @@ class SuiteOptions:
     gpu_sharing: bool = True
     leader_elect: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: More flags by service, with their values: ``{"scheduler": {"schedule-period": "2s"}}``.
+    flags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,23 @@ def choose(named: Iterable[str]) -> tuple[str, ...]:
         if name not in SERVICES:
             raise UnknownService(f"there is no service {name!r}; there are {', '.join(SERVICES)}")
     return tuple(name for name in SERVICES if name in wanted) if wanted else tuple(SERVICES)
+
+
+def parse_flags(written: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Flags by service, each written ``service:flag=value``.
+
+    Raises:
+        UnknownService: one is not written so, or its service does not exist.
+    """
+    flags: dict[str, dict[str, str]] = {}
+    for text in written:
+        found = _FLAG.fullmatch(text)
+        if found is None or found["service"] not in SERVICES:
+            raise UnknownService(
+                f"{text!r} must be SERVICE:FLAG=VALUE, with one of the services {', '.join(SERVICES)}"
+            )
+        flags.setdefault(found["service"], {})[found["flag"]] = found["value"]
+    return flags
 
 
 def plan(options: SuiteOptions) -> Suite:
@@ -103,6 +124,7 @@ def plan(options: SuiteOptions) -> Suite:
             webhook_ports[service_name] = webhook
         elif service.webhook:
             flags.append(service.without_webhook)
+        flags += [f"--{flag}={value}" for flag, value in options.flags.get(service_name, {}).items()]
         programs.append(
             Program(
                 name,

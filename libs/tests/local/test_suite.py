@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kai.local.suite import SERVICES, SuiteOptions, UnknownService, choose, plan
+from kai.local.suite import SERVICES, SuiteOptions, UnknownService, choose, parse_flags, plan
 from kai.local.webhooks import WebhookEndpoints
 
 
@@ -51,6 +51,22 @@ def test_only_services_that_exist_can_be_named() -> None:
     assert choose(["binder", "scheduler"]) == ("scheduler", "binder")
     with pytest.raises(UnknownService, match=r"no service 'sheduler'; there are .*scheduler"):
         choose(["sheduler"])
+
+
+def test_a_service_gets_the_flags_that_are_added_for_it_last() -> None:
+    added = parse_flags(
+        ["scheduler:schedule-period=2s", "binder:--plugins={}", "scheduler:scheduler-conf=/f=1"]
+    )
+    programs = {program.name: program.command for program in plan(options(flags=added)).programs}
+    assert programs["scheduler"][-2:] == ("--schedule-period=2s", "--scheduler-conf=/f=1")
+    assert programs["binder"][-1] == "--plugins={}"
+    assert "--plugins={}" not in programs["scheduler"]
+
+
+@pytest.mark.parametrize("written", ["scheduler", "scheduler:period", "sheduler:a=b", ":a=b"])
+def test_a_flag_that_is_for_nobody_is_refused(written: str) -> None:
+    with pytest.raises(UnknownService, match=r"must be SERVICE:FLAG=VALUE, with one of .*binder"):
+        parse_flags([written])
 
 
 def test_only_webhooks_of_services_that_run_are_registered() -> None:

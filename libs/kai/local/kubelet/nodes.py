@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
 
-from kai.model import names
+from kai.model import names, quantity
 from kai.snapshot.times import rfc3339
 
 #: Nodes and their devices have the same names in every run.
@@ -18,13 +19,30 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What each node has. ``memory`` is a quantity, ``gpu_memory_mib`` is per device."""
+    """What each node has. ``memory`` is a quantity, ``gpu_memory_mib`` is per device.
+
+    ``mig`` are devices by profile (``1g.10gb``), with ``mig_strategy`` ``mixed`` or ``single``. ``resources``
+    is whatever else a node offers, ``labels`` what else it is labelled with, such as its zone and rack.
+    """
 
     gpus: int = 8
     cpus: int = 64
     memory: str = "512Gi"
     gpu_memory_mib: int = 81559
     gpu_product: str = "NVIDIA-H100-80GB-HBM3"
+    mig: Mapping[str, int] = field(default_factory=dict)
+    mig_strategy: str = "mixed"
+    resources: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NumaShape:
+    """How a node is cut into zones of equal size, and what its kubelet's topology manager does about it."""
+
+    zones: int = 2
+    policy: str = "single-numa-node"
+    scope: str = "pod"
 
 
 def node_name(index: int) -> str:
@@ -53,7 +71,11 @@ def node_manifest(name: str, shape: NodeShape) -> dict[str, Any]:
             names.GPU_MEMORY_LABEL: str(shape.gpu_memory_mib),
             "nvidia.com/gpu.product": shape.gpu_product,
         }
-    resources = {"cpu": str(shape.cpus), "memory": shape.memory, "pods": _PODS_PER_NODE}
+    if shape.mig:
+        labels |= {names.MIG_WORKER_LABEL: "true", names.MIG_STRATEGY_LABEL: shape.mig_strategy}
+    labels |= shape.labels
+    resources = {"cpu": str(shape.cpus), "memory": shape.memory, "pods": _PODS_PER_NODE, **shape.resources}
+    resources |= {f"{names.MIG_PREFIX}{profile}": str(count) for profile, count in shape.mig.items()}
     if shape.gpus:
         resources[names.NVIDIA_GPU] = str(shape.gpus)
     return {
@@ -62,6 +84,44 @@ def node_manifest(name: str, shape: NodeShape) -> dict[str, Any]:
         "metadata": {"name": name, "labels": labels},
         "spec": {"podCIDR": "10.244.0.0/16"},
         "status": {"capacity": resources, "allocatable": resources},
+    }
+
+
+def numa_manifest(name: str, shape: NodeShape, numa: NumaShape) -> dict[str, Any]:
+    """The NodeResourceTopology that an exporter would write for a node of which nothing is in use."""
+    offered = {"cpu": str(shape.cpus), "memory": shape.memory}
+    if shape.gpus:
+        offered[names.NVIDIA_GPU] = str(shape.gpus)
+    each = {resource: str(quantity.whole(amount) // numa.zones) for resource, amount in offered.items()}
+    zone = [
+        {"name": resource, "capacity": amount, "allocatable": amount, "available": amount}
+        for resource, amount in each.items()
+    ]
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": name},
+        "attributes": [
+            {"name": "topologyManagerPolicy", "value": numa.policy},
+            {"name": "topologyManagerScope", "value": numa.scope},
+        ],
+        "zones": [{"name": f"node-{i}", "type": "Node", "resources": zone} for i in range(numa.zones)],
+    }
+
+
+def slice_manifest(name: str, driver: str, devices: int, **attributes: str) -> dict[str, Any]:
+    """The ResourceSlice that a DRA driver would publish for a node: so many devices with these attributes."""
+    described = {key: {"string": value} for key, value in attributes.items()}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{name}-{driver}"},
+        "spec": {
+            "driver": driver,
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": f"gpu-{i}", "attributes": described} for i in range(devices)],
+        },
     }
 
 

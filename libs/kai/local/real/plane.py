@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kai.local.ports import free_ports
 from kai.local.processes import Program, Supervisor
@@ -15,13 +16,21 @@ from kai.local.state import ClusterFiles
 _PATIENCE = 180.0
 
 
-def installation(files: ClusterFiles, *, binders: int) -> Installation:
-    """The chart as a cluster in a box needs it: parts of GPUs may be asked for, some binders."""
+def installation(
+    files: ClusterFiles, *, binders: int, flags: Mapping[str, Mapping[str, str]]
+) -> Installation:
+    """The chart as a cluster in a box needs it: parts of GPUs may be asked for, some binders.
+
+    ``flags`` are more flags by service.
+    """
+    values: dict[str, dict[str, Any]] = {"global": {"gpuSharing": True}, "binder": {"replicas": binders}}
+    for service, added in flags.items():
+        values.setdefault(service.replace("-", ""), {})["args"] = dict(added)
     return Installation(
         helm=binaries.find(("helm",))["helm"],
         kubeconfig=files.admin_kubeconfig,
         folder=files.directory / "pods",
-        values={"global": {"gpuSharing": True}, "binder": {"replicas": binders}},
+        values=values,
     )
 
 
