@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,19 +14,18 @@ from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.kube.resources import Resource
-from kai.replay import archive
+from kai.replay import archive, bind_requests
+from kai.replay.content import without_content
 from kai.runtime.health import listen_on
-from kai.snapshot.state import ClusterState
 from kai_scheduler.core import Core
 
 HOST: Final = "127.0.0.1"
-#: The lists of a snapshot file, and where they come from.
+#: The lists of a snapshot file that are the API server's, and where they come from.
 RAW_OBJECTS: Final[Mapping[str, Resource]] = {
     "pods": resources.PODS,
     "nodes": resources.NODES,
     "queues": resources.QUEUES,
     "podGroups": resources.POD_GROUPS,
-    "bindRequests": resources.BIND_REQUESTS,
     "priorityClasses": resources.PRIORITY_CLASSES,
     "configMaps": resources.CONFIG_MAPS,
     "persistentVolumes": resources.PVS,
@@ -44,8 +43,8 @@ RAW_OBJECTS: Final[Mapping[str, Resource]] = {
     "podDisruptionBudgets": resources.PDBS,
     "namespaces": resources.NAMESPACES,
 }
-#: What these hold may be secret or large, and no decision depends on it.
-_CONTENT: Final = ("data", "binaryData")
+#: As they are watched: a failed pod holds nothing.
+_SELECTED: Final = {resources.PODS: "status.phase!=Failed"}
 
 _log = structlog.get_logger(__name__)
 
@@ -86,8 +85,11 @@ class DebugServer:
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         taken_at = time.time()
-        raw = {name: await self._list(res) for name, res in RAW_OBJECTS.items()}
-        raw["bindRequests"] += await self._core.ask(lambda state: list(_being_bound(state)))
+        raw = {
+            name: [without_content(name, obj) for obj in await self._list(res)]
+            for name, res in RAW_OBJECTS.items()
+        }
+        raw["bindRequests"] = await self._core.ask(lambda state: list(bind_requests.under_way(state)))
         packed = archive.write(
             archive.Archive(
                 config=self._config,
@@ -105,13 +107,10 @@ class DebugServer:
 
     async def _list(self, res: Resource) -> list[dict[str, Any]]:
         try:
-            found = await self._client.list(res)
+            return await self._client.list(res, field_selector=_SELECTED.get(res, ""))
         except KubeError as error:
             _log.info("kind is left out of the snapshot", resource=res.plural, reason=str(error))
             return []
-        if res is resources.CONFIG_MAPS:
-            return [{key: value for key, value in obj.items() if key not in _CONTENT} for obj in found]
-        return found
 
     async def _discover(self) -> dict[str, Any]:
         """The server's version, and which kinds it has in the groups that we read."""
@@ -135,21 +134,3 @@ class DebugServer:
         if order is None:
             raise web.HTTPServiceUnavailable(text="no cycle has run yet")
         return web.Response(body=msgspec.json.encode(order), content_type="application/json")
-
-
-def _being_bound(state: ClusterState) -> Iterator[dict[str, Any]]:
-    """Decisions under way, as the bind requests that the original would have for them."""
-    for task in sorted(state.tasks.values(), key=lambda task: task.key):
-        facts = task.facts
-        if facts is None or not facts.assumed_node or facts.node_name:
-            continue
-        namespace, _, name = facts.key.rpartition("/")
-        yield {
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {
-                "podName": name,
-                "selectedNode": facts.assumed_node,
-                "selectedGPUGroups": list(facts.assumed_groups),
-            },
-            "status": {"phase": "Pending"},
-        }

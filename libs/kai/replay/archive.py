@@ -5,18 +5,24 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from kai.model import names
 from kai.snapshot.times import rfc3339, seconds
 
 FILE: Final = "snapshot.json"
+_LONG: Final = 40
+_REMEDY: Final = "take it anew with `kai snapshot`, or from /get-snapshot of the scheduler that leads"
+_TIMES: Final = "creationTimestamp|lastTransitionTime|lastHeartbeatTime|startTime|startedAt"
+_ANNOTATED: Final = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
 #: Only these are in the past for certain: a deletion timestamp is when the grace period ends.
 _PAST: Final = re.compile(
-    rb'"(?:creationTimestamp|lastTransitionTime|lastHeartbeatTime|startTime|startedAt)"\s*:\s*"([^"]{1,40})"'
+    rf'"(?:{"|".join((_TIMES, *map(re.escape, _ANNOTATED)))})"\s*:\s*"([^"]{{1,40}})"'.encode()
 )
 
 
@@ -47,20 +53,21 @@ def read(data: bytes) -> Archive:
     text = _unpacked(data)
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise ArchiveError(f"{FILE} is not JSON: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        what = f"{FILE} is not JSON" if text is not data else f"neither a zip with {FILE} nor its JSON"
+        raise ArchiveError(f"{what} ({error}); {_REMEDY}") from error
     raw = _object(found, "rawObjects") if isinstance(found, dict) else None
     if raw is None:
-        raise ArchiveError(f"{FILE} has no rawObjects; is it a snapshot of a scheduler?")
+        raise ArchiveError(f"{FILE} has no rawObjects, so it is no snapshot of a scheduler; {_REMEDY}")
     for kind, objects in raw.items():
         if objects is not None and not isinstance(objects, list):
-            raise ArchiveError(f"rawObjects.{kind} must be a list")
+            raise ArchiveError(f"rawObjects.{kind} is {_shown(objects)}; it must be a list")
     return Archive(
         config=_object(found, "config"),
         params=_object(found, "schedulerParams"),
         raw_objects=raw,
         discovery=_object(found, "discovery"),
-        taken_at=seconds(found.get("takenAt")) or _newest_time(text),
+        taken_at=_taken_at(found) or _newest_time(text),
     )
 
 
@@ -86,15 +93,30 @@ def _unpacked(data: bytes) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             return packed.read(FILE)
-    except (KeyError, zipfile.BadZipFile, EOFError) as error:
-        raise ArchiveError(f"no {FILE} can be read from the zip: {error}") from error
+    except (KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ArchiveError(f"no {FILE} can be read from the zip ({error}); {_REMEDY}") from error
 
 
 def _object(document: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     value = document.get(key)
     if value is not None and not isinstance(value, dict):
-        raise ArchiveError(f"{key} must be an object")
+        raise ArchiveError(f"{key} is {_shown(value)}; it must be an object")
     return value
+
+
+def _taken_at(document: Mapping[str, Any]) -> float:
+    value = document.get("takenAt")
+    if value is None:
+        return 0.0
+    if not isinstance(value, str) or not (found := seconds(value)):
+        raise ArchiveError(f"takenAt is {_shown(value)}; it must be a time such as 2026-01-31T12:00:00Z")
+    return found
+
+
+def _shown(value: Any) -> str:
+    """JSON, cut where it is long."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def _newest_time(text: bytes) -> float:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kai.engine.config import ACTIONS, EngineParams, SchedulerConfig
+from kai.engine.config import ACTIONS, DEFAULT_PLUGINS, GENERATORS, EngineParams, SchedulerConfig
 from kai.model import duration
 
-_KEYS: Final = frozenset(
-    {"actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets"}
-)
+_WHERE: Final = "config"
+_KEYS: Final = ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets")
+_PLUGIN_KEYS: Final = ("name", "arguments")
+#: By key: whose durations it gives, where it gives several.
+_BUDGETS: Final[Mapping[str, tuple[str, ...]]] = {
+    "maxActionSearchDuration": ("default", "reclaim", "preempt", "consolidation"),
+    "maxJobSearchDuration": (),
+    "minJobSearchDuration": (),
+    "maxGeneratorSearchDuration": ("default", *GENERATORS),
+}
+_PLUGINS: Final = frozenset({*DEFAULT_PLUGINS, "gpuspread", "numa", "podaffinity", "reflectjoborder"})
 
 
 def read(document: Mapping[str, Any] | None, params: EngineParams) -> tuple[SchedulerConfig, tuple[str, ...]]:
@@ -19,11 +27,13 @@ def read(document: Mapping[str, Any] | None, params: EngineParams) -> tuple[Sche
     Raises:
         ConfigError: a value cannot be used; it is named.
     """
-    known = {key: value for key, value in (document or {}).items() if key in _KEYS}
-    notes = [f"config.{key} is not known and was ignored" for key in sorted(set(document or {}) - _KEYS)]
-    named = [name.strip() for name in str(known.get("actions") or "").split(",") if name.strip()]
-    notes += [f"action {name!r} is not known and was left out" for name in named if name not in ACTIONS]
-    known["actions"] = ", ".join(name for name in named if name in ACTIONS)
+    if document is None:
+        return SchedulerConfig(params=params), (f"{_WHERE} is missing; the built-in configuration is taken",)
+    notes: list[str] = []
+    known = _only(document, _KEYS, _WHERE, notes)
+    known["actions"] = _actions(known.get("actions"), notes)
+    known["tiers"] = _tiers(known.get("tiers"), notes)
+    known["scenarioSearchBudgets"] = _budgets(known.get("scenarioSearchBudgets"), notes)
     if known.get("usageDBConfig") is not None:
         notes.append("snapshot files do not say what queues have used; all count as if they had used nothing")
     return SchedulerConfig.of(known, params=params), tuple(notes)
@@ -44,6 +54,57 @@ def document(config: SchedulerConfig) -> dict[str, Any]:
         "minJobSearchDuration": duration.render(budgets.job_min),
         "maxGeneratorSearchDuration": _durations(budgets.generator),
     }
+    return found
+
+
+def _only(value: Any, allowed: Iterable[str], where: str, notes: list[str]) -> Any:
+    """The keys that are known; what is no mapping is left for the configuration to refuse."""
+    if not isinstance(value, Mapping):
+        return value
+    known = {key: each for key, each in value.items() if key in allowed}
+    notes += [f"{where}.{key} is not known and was ignored" for key in sorted(set(value) - set(known))]
+    return known
+
+
+def _actions(text: Any, notes: list[str]) -> Any:
+    if not isinstance(text, str):
+        return text
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    notes += [f"action {name!r} is not known and was left out" for name in named if name not in ACTIONS]
+    return ", ".join(name for name in named if name in ACTIONS)
+
+
+def _tiers(tiers: Any, notes: list[str]) -> Any:
+    if not isinstance(tiers, list):
+        return tiers
+    return [_tier(tier, f"{_WHERE}.tiers[{number}]", notes) for number, tier in enumerate(tiers)]
+
+
+def _tier(tier: Any, where: str, notes: list[str]) -> Any:
+    found = _only(tier, ("plugins",), where, notes)
+    if isinstance(found, dict) and isinstance(found.get("plugins"), list):
+        found["plugins"] = list(_known_plugins(found["plugins"], f"{where}.plugins", notes))
+    return found
+
+
+def _known_plugins(plugins: list[Any], where: str, notes: list[str]) -> Iterator[Any]:
+    for plugin in plugins:
+        name = plugin.get("name") if isinstance(plugin, dict) else None
+        if isinstance(name, str) and name not in _PLUGINS:
+            notes.append(f"plugin {name!r} is not known and was left out")
+            continue
+        # What disables one of its extension points had no effect in the original either.
+        ignored = [key for key in plugin if key.startswith("disable")] if isinstance(plugin, dict) else []
+        yield _only(plugin, (*_PLUGIN_KEYS, *ignored), where, notes)
+
+
+def _budgets(budgets: Any, notes: list[str]) -> Any:
+    where = f"{_WHERE}.scenarioSearchBudgets"
+    found = _only(budgets, _BUDGETS, where, notes)
+    if isinstance(found, dict):
+        for key, names in _BUDGETS.items():
+            if names and key in found:
+                found[key] = _only(found[key], names, f"{where}.{key}", notes)
     return found
 
 

@@ -19,6 +19,8 @@ _NANOSECONDS: Final = 1_000_000_000
 _WITHOUT_EFFECT: Final = frozenset(
     {"gpuSharingMode", "numOfStatusRecordingWorkers", "schedulePeriod", "updatePodEvictionCondition"}
 )
+#: Nothing here has them; a replay by the original needs some.
+_WORKERS: Final = 5
 _Value = TypeVar("_Value", bool, int, str)
 
 
@@ -82,7 +84,7 @@ def document(
         "useSchedulingSignatures": engine.use_scheduling_signatures,
         "fullHierarchyFairness": state.full_hierarchy_fairness,
         "allowConsolidatingReclaim": engine.allow_consolidating_reclaim,
-        "numOfStatusRecordingWorkers": 0,
+        "numOfStatusRecordingWorkers": _WORKERS,
         "globalDefaultStalenessGracePeriod": _nanoseconds(engine.default_staleness_grace_seconds),
         "schedulePeriod": _nanoseconds(schedule_period_seconds),
         "stuckInReleasingThreshold": _nanoseconds(state.stuck_in_releasing_seconds),

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from kai.engine.config import ConfigError, SchedulerConfig
-from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topology
-from kai.replay import config, params
+from kai.replay import bind_requests, config, objects, params
 from kai.replay.archive import Archive, ArchiveError
+from kai.replay.bind_requests import BindRequest
 from kai.snapshot.state import ClusterState, Kind, StateParams
 
-_STRUCTS: Final[Mapping[Kind, type[Any]]] = {
-    Kind.POD: Pod,
-    Kind.NODE: Node,
-    Kind.QUEUE: Queue,
-    Kind.POD_GROUP: PodGroup,
-    Kind.PRIORITY_CLASS: PriorityClass,
-    Kind.TOPOLOGY: Topology,
-}
 _BIND_REQUESTS: Final = "bindRequests"
 
 
@@ -46,15 +38,27 @@ def set_up(archive: Archive, *, now: float | None = None) -> Scene:
         scheduler_config, more = config.read(archive.config, engine_params)
     except (params.ParamsError, ConfigError) as error:
         raise ArchiveError(str(error)) from error
-    known = {*Kind, _BIND_REQUESTS}
-    strange = [
-        f"rawObjects.{kind} is not known and was ignored"
-        for kind in sorted(archive.raw_objects)
-        if kind not in known
-    ]
     state = _state(archive.raw_objects, state_params)
     taken_at = archive.taken_at if now is None else now
-    return Scene(config=scheduler_config, state=state, now=taken_at, notes=(*notes, *more, *strange))
+    notes = (*notes, *more, *_notes(archive.raw_objects))
+    return Scene(config=scheduler_config, state=state, now=taken_at, notes=notes)
+
+
+def _notes(raw_objects: Mapping[str, Any]) -> list[str]:
+    found = [
+        f"rawObjects.{kind} is not known and was ignored"
+        for kind in sorted(set(raw_objects) - {*Kind, _BIND_REQUESTS})
+    ]
+    if absent := [kind.value for kind in Kind if kind not in raw_objects]:
+        found.append(f"rawObjects does not say which {', '.join(absent)} there are; none are assumed")
+    if _volumes_are_left_out(raw_objects):
+        found.append("volumes are left out too, so those that claims name count as there, for all nodes")
+    return found
+
+
+def _volumes_are_left_out(raw_objects: Mapping[str, Any]) -> bool:
+    """Schedulers of some versions left them out, and pods that use one could not run."""
+    return Kind.PERSISTENT_VOLUME not in raw_objects and bool(raw_objects.get(Kind.PERSISTENT_VOLUME_CLAIM))
 
 
 def _state(raw_objects: Mapping[str, Any], told: StateParams) -> ClusterState:
@@ -62,59 +66,41 @@ def _state(raw_objects: Mapping[str, Any], told: StateParams) -> ClusterState:
     for kind in Kind:
         for number, obj in enumerate(raw_objects.get(kind.value) or ()):
             _apply(state, kind, number, obj)
-    # In order of their names, so that the order of the list does not matter.
-    requests = raw_objects.get(_BIND_REQUESTS) or ()
-    for number, request in enumerate(sorted(requests, key=_subject)):
-        try:
-            _assume(state, msgspec.convert(request, _BindRequest))
-        except msgspec.ValidationError as error:
-            raise ArchiveError(f"{_BIND_REQUESTS} {_subject(request) or number}: {error}") from error
+    if _volumes_are_left_out(raw_objects):
+        for volume in objects.stand_in_volumes(raw_objects[Kind.PERSISTENT_VOLUME_CLAIM]):
+            state.apply(Kind.PERSISTENT_VOLUME, volume)
+    for request in _requests(raw_objects.get(_BIND_REQUESTS) or ()):
+        bind_requests.assume(state, request)
     return state
 
 
 def _apply(state: ClusterState, kind: Kind, number: int, obj: Any) -> None:
-    if not _subject(obj):
-        raise ArchiveError(f"{kind.value}[{number}] has no metadata.name")
+    name = _name(kind.value, number, obj)
     try:
-        state.apply(kind, msgspec.convert(obj, _STRUCTS[kind]) if kind in _STRUCTS else obj)
+        state.apply(kind, objects.read(kind, obj, scheduler_name=state.params.scheduler_name))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ArchiveError(f"{kind.value} {_subject(obj)}: {error}") from error
+        raise ArchiveError(f"{name}: {error}") from error
 
 
-def _subject(obj: Any) -> str:
+def _requests(raw: Iterable[Any]) -> list[BindRequest]:
+    """In order of their names, so that the order of the list does not matter."""
+    found: dict[str, BindRequest] = {}
+    for number, obj in enumerate(raw):
+        name = _name(_BIND_REQUESTS, number, obj)
+        try:
+            found[name] = msgspec.convert(objects.without_nulls(obj), BindRequest)
+        except msgspec.ValidationError as error:
+            raise ArchiveError(f"{name}: {error}") from error
+    return [found[name] for name in sorted(found)]
+
+
+def _name(kind: str, number: int, obj: Any) -> str:
+    """The object as messages call it.
+
+    Raises:
+        ArchiveError: it has no name.
+    """
     meta = obj.get("metadata") if isinstance(obj, dict) else None
-    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
-        return ""
-    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
-
-
-class _Meta(msgspec.Struct):
-    namespace: str = ""
-
-
-class _BindSpec(msgspec.Struct, rename="camel"):
-    pod_name: str = ""
-    selected_node: str = ""
-    selected_gpu_groups: list[str] | None = msgspec.field(name="selectedGPUGroups", default=None)
-
-
-class _BindStatus(msgspec.Struct):
-    phase: str = ""
-
-
-class _BindRequest(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _BindSpec = msgspec.field(default_factory=_BindSpec)
-    status: _BindStatus | None = None
-
-
-def _assume(state: ClusterState, request: _BindRequest) -> None:
-    """A bind request that has not failed: its pod is being bound, unless it is bound already."""
-    if request.status is not None and request.status.phase == "Failed":
-        return
-    task = state.task(f"{request.metadata.namespace}/{request.spec.pod_name}")
-    if task is None or task.facts is None or task.facts.node_name:
-        return
-    if request.spec.selected_node:
-        groups = tuple(request.spec.selected_gpu_groups or ())
-        state.assume_bind(task.uid, request.spec.selected_node, groups)
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
+        raise ArchiveError(f"{kind}[{number}] has no metadata.name; add one, or take the object out")
+    return f"{kind} {meta['namespace']}/{meta['name']}" if meta.get("namespace") else f"{kind} {meta['name']}"

@@ -56,7 +56,7 @@ async def taken(cluster, tmp_path):
 
 async def test_a_file_is_complete(taken):
     _, found = taken
-    assert set(found.raw_objects) == set(RAW_OBJECTS)
+    assert set(found.raw_objects) == {*RAW_OBJECTS, "bindRequests"}
     assert {pod["metadata"]["name"] for pod in found.raw_objects["pods"]} == {"running", "binding", "large"}
     assert found.config["actions"] == "allocate, preempt"
     assert found.config["queueDepthPerAction"] == {"preempt": 7}

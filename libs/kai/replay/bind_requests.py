@@ -1,0 +1,143 @@
+"""``bindRequests`` of a snapshot file: decisions that were under way when it was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kai.model import dra
+from kai.model.decisions import ResourceType
+from kai.model.objects import Json
+from kai.snapshot.classes import GpuKind
+from kai.snapshot.rows import PodFacts, Task
+from kai.snapshot.state import ClusterState
+
+
+class _Meta(msgspec.Struct):
+    namespace: str = ""
+
+
+class _GpuGroup(msgspec.Struct):
+    id: str = ""
+
+
+class _ClaimAllocation(msgspec.Struct):
+    name: str
+    allocation: dra.AllocationResult
+
+
+class _ExtendedClaim(msgspec.Struct, rename="camel"):
+    allocation: dra.AllocationResult
+    device_requests: list[dra.DeviceRequest] = []
+    container_mappings: list[Json] = []
+
+
+class _Zone(msgspec.Struct):
+    zone: str
+    amount: dict[str, str]
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    pod_name: str = ""
+    selected_node: str = ""
+    #: Newer schedulers write the second of these.
+    selected_gpu_groups: list[str] = msgspec.field(name="selectedGPUGroups", default=[])
+    selected_fractional_gpu_groups: list[_GpuGroup] = []
+    resource_claim_allocations: list[_ClaimAllocation] = []
+    extended_resource_claim_allocation: _ExtendedClaim | None = None
+    predicted_numa_zones: list[_Zone] = msgspec.field(name="predictedNUMAZones", default=[])
+    backoff_limit: int | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str = ""
+    failed_attempts: int = 0
+
+
+class BindRequest(msgspec.Struct):
+    """What counts of a BindRequest."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def failed(self) -> bool:
+        """Whether nobody tries any more."""
+        limit = self.spec.backoff_limit
+        return self.status.phase == "Failed" and (limit is None or self.status.failed_attempts >= limit)
+
+    @property
+    def gpu_groups(self) -> tuple[str, ...]:
+        """The shared devices that the pod gets."""
+        spec = self.spec
+        return tuple(each.id for each in spec.selected_fractional_gpu_groups) or tuple(
+            spec.selected_gpu_groups
+        )
+
+    @property
+    def placement(self) -> dict[str, Any] | None:
+        """Claims and zones, as decisions carry them; None if there are none."""
+        spec, found = self.spec, {}
+        if spec.resource_claim_allocations or spec.extended_resource_claim_allocation is not None:
+            found["claims"] = tuple(msgspec.to_builtins(spec.resource_claim_allocations))
+            found["extended_claim"] = msgspec.to_builtins(spec.extended_resource_claim_allocation)
+        if spec.predicted_numa_zones:
+            found["numa"] = tuple(msgspec.to_builtins(spec.predicted_numa_zones))
+        return found or None
+
+
+def assume(state: ClusterState, request: BindRequest) -> None:
+    """Let the pod count as placed, unless it is bound already, the binder gave up, or the node is gone."""
+    spec = request.spec
+    task = state.task(f"{request.metadata.namespace}/{spec.pod_name}")
+    if request.failed or spec.selected_node not in state.nodes.by_name:
+        return
+    if task is not None and task.facts is not None and not task.facts.node_name:
+        state.assume_bind(task.uid, spec.selected_node, request.gpu_groups, request.placement)
+
+
+def under_way(state: ClusterState) -> Iterator[Json]:
+    """Decisions whose effect the watch has not shown yet, as the original's bind requests for them."""
+    for task in sorted(state.tasks.values(), key=lambda task: task.key):
+        facts = task.facts
+        if facts is not None and facts.assumed_node:
+            yield _request(state, task, facts)
+
+
+def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:
+    received, count, portion = _received(state, task, facts)
+    spec: Json = {
+        "podName": task.name,
+        "selectedNode": facts.assumed_node,
+        "receivedResourceType": received.annotation,
+        "receivedGPU": {"count": count, "portion": f"{portion:.2f}"},
+    }
+    placement = facts.assumed_placement or {}
+    optional = {
+        "selectedGPUGroups": facts.assumed_groups,
+        "resourceClaimAllocations": placement.get("claims"),
+        "extendedResourceClaimAllocation": placement.get("extended_claim"),
+        "predictedNUMAZones": placement.get("numa"),
+    }
+    return {
+        "metadata": {
+            "name": task.name,
+            "namespace": task.namespace,
+            "labels": {"selected-node": facts.assumed_node},
+        },
+        "spec": spec | {key: value for key, value in optional.items() if value},
+        "status": {"phase": "Pending"},
+    }
+
+
+def _received(state: ClusterState, task: Task, facts: PodFacts) -> tuple[ResourceType, int, float]:
+    """What kind of device, how many, and which part of each."""
+    cls = task.cls
+    if cls.shared:
+        node = state.nodes.by_name.get(facts.assumed_node)
+        memory = state.min_gpu_memory if node is None else node.gpu_memory
+        return ResourceType.FRACTION, cls.devices, cls.quota_centi(memory) / cls.devices / 100
+    return ResourceType.MIG_INSTANCE if cls.kind is GpuKind.MIG else ResourceType.REGULAR, cls.devices, 1.0
