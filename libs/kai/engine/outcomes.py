@@ -14,14 +14,17 @@ _IN_FLIGHT = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING)
 
 
 def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
-    """Outcomes that differ from those of the cycle before; only jobs that changed or wait are looked at."""
+    """Outcomes that differ from those of the cycle before; only jobs that changed or wait are looked at.
+
+    A job that runs as its pod group says, and of which nothing was ever said, is passed over.
+    """
     state = session.state
     published: dict[str, PodGroupOutcome] = state.memory.setdefault("outcomes", {})
     changed: list[PodGroupOutcome] = []
     looked_at = {**state.touched_jobs, **state.pending_jobs}
     for key in sorted(looked_at):
         job = state.jobs.get(key)
-        if job is None:
+        if job is None or (key not in published and _nothing_to_say(session, job)):
             continue
         outcome = describe(session, job)
         if published.get(key) != outcome:
@@ -32,6 +35,20 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
         for key in [key for key in published if key not in state.jobs]:
             del published[key]
     return tuple(changed)
+
+
+def _nothing_to_say(session: Session, job: Job) -> bool:
+    return not (
+        job.pending
+        or job.gated
+        or job.facts.conditions
+        or job.stale_since
+        or job.error
+        or job.invalid
+        or job.key in session.decisions.placed
+        or job.key in session.decisions.pipelined
+        or _annotations(job)
+    )
 
 
 def describe(session: Session, job: Job) -> PodGroupOutcome:

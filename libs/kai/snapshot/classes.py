@@ -14,6 +14,7 @@ from kai.model.objects import Container, Pod, Toleration
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_encode_quickly = msgspec.msgpack.Encoder().encode
 _LARGE: Final = 1 << 16
 _GPU_ANNOTATIONS: Final = (names.GPU_FRACTION, names.GPU_MEMORY, names.MIG_PREFIX)
 
@@ -124,7 +125,7 @@ class ClassTable:
         about_pods = spec.topology_spread_constraints or (
             affinity is not None and ("podAffinity" in affinity or "podAntiAffinity" in affinity)
         )
-        return _encode(
+        return _encode_quickly(
             (
                 [_container_key(c, pod) for c in spec.containers],
                 [_container_key(c, pod) for c in spec.init_containers or ()],

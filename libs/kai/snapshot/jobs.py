@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from kai.model import names
 from kai.model.objects import PodGroup, SubGroup
 from kai.snapshot.rows import DEFAULT_POD_SET, JobFacts, PodSet, SubGroupSet
 from kai.snapshot.times import lasting
 
 _ANNOTATIONS = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def facts(group: PodGroup, node_pool: str) -> JobFacts:
@@ -26,16 +23,15 @@ def facts(group: PodGroup, node_pool: str) -> JobFacts:
         preemption_delay=lasting(spec.preemption_delay, default=0.0) or 0.0,
         staleness_grace=lasting(spec.staleness_grace_period),
         failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
+        conditions=bool(conditions),
         annotations={key: told[key] for key in _ANNOTATIONS if key in told} if told else {},
-        shape=_encode(
-            (
-                spec.min_member,
-                spec.min_sub_group,
-                spec.topology_constraint,
-                spec.sub_groups,
-                group.metadata.creation_timestamp,
-                group.metadata.uid,
-            )
+        shape=(
+            spec.min_member,
+            spec.min_sub_group,
+            spec.topology_constraint,
+            spec.sub_groups,
+            group.metadata.creation_timestamp,
+            group.metadata.uid,
         ),
     )
 

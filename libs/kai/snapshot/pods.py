@@ -41,15 +41,18 @@ def group_ids(labels: dict[str, str]) -> tuple[str, ...]:
     """The shared devices that a pod was given."""
     if not labels:
         return ()
-    several = sorted(
-        value or key[len(names.MULTI_GPU_GROUP_PREFIX) :]
-        for key, value in labels.items()
-        if key.startswith(names.MULTI_GPU_GROUP_PREFIX)
-    )
-    if several:
-        return tuple(several)
+    for label in labels:
+        if label.startswith(names.MULTI_GPU_GROUP_PREFIX):
+            return _several_group_ids(labels)
     one = labels.get(names.GPU_GROUP_LABEL)
     return (one,) if one else ()
+
+
+def _several_group_ids(labels: dict[str, str]) -> tuple[str, ...]:
+    prefix = names.MULTI_GPU_GROUP_PREFIX
+    return tuple(
+        sorted(value or key[len(prefix) :] for key, value in labels.items() if key.startswith(prefix))
+    )
 
 
 def order(pod: Pod) -> tuple[Any, ...]:

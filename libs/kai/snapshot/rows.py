@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from kai.model.decisions import PodRef
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
@@ -53,8 +55,7 @@ class Node:
         return not self.mig and self.gpus <= 0
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Task:
+class Task(msgspec.Struct, eq=False):
     """One pod. ``node`` is where it holds resources; ``pipelined_node`` where it waits for some."""
 
     uid: str
@@ -102,8 +103,7 @@ class Task:
         )
 
 
-@dataclass(slots=True, eq=False)
-class PodFacts:
+class PodFacts(msgspec.Struct, eq=False):
     """What the watch says about a pod, and what was decided since; a task's state is a function of it."""
 
     key: str
@@ -126,15 +126,14 @@ class PodFacts:
     evicting: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class PodSet:
+class PodSet(msgspec.Struct, eq=False):
     """A leaf of a pod group's tree: pods, and how many of them are needed."""
 
     name: str
     min_member: int
     constraint: TopologyConstraint | None = None
     parent: SubGroupSet | None = None
-    tasks: dict[str, Task] = field(default_factory=dict)
+    tasks: dict[str, Task] = {}
     alive: int = 0
     gated: int = 0
     pending: int = 0
@@ -178,8 +177,7 @@ class PodSet:
         return self.min_member
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class SubGroupSet:
+class SubGroupSet(msgspec.Struct, eq=False):
     """An inner node of a pod group's tree."""
 
     name: str
@@ -187,7 +185,7 @@ class SubGroupSet:
     parent: SubGroupSet | None = None
     #: None means all members.
     min_sub_group: int | None = None
-    members: list[PodSet | SubGroupSet] = field(default_factory=list)
+    members: list[PodSet | SubGroupSet] = []
 
     def __repr__(self) -> str:
         return f"<SubGroupSet {self.name}>"
@@ -213,8 +211,7 @@ class SubGroupSet:
         return sum(member.ready for member in self.members) >= self.threshold
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Job:
+class Job(msgspec.Struct, eq=False):
     """One pod group."""
 
     key: str
@@ -229,7 +226,7 @@ class Job:
     pod_sets: dict[str, PodSet]
     facts: JobFacts
     #: Pods that name a subgroup that does not exist.
-    invalid: dict[str, Task] = field(default_factory=dict)
+    invalid: dict[str, Task] = {}
     #: Why the tree cannot be built; such a group is never scheduled.
     error: str = ""
     stale_since: float = 0.0
@@ -243,7 +240,7 @@ class Job:
     #: Changes with every change of a task's status; caches compare it.
     version: int = 0
     #: ``(version, simulation) -> tasks`` of the last question which tasks come next.
-    next_tasks: dict[bool, tuple[int, list[Task]]] = field(default_factory=dict)
+    next_tasks: dict[bool, tuple[int, list[Task]]] = {}
     #: ``(version, signature)`` of what waits, for searches.
     signature: tuple[int, tuple[object, ...]] | None = None
     single: PodSet | None = None
@@ -280,8 +277,7 @@ def _used_enough(member: PodSet | SubGroupSet) -> bool:
     return sum(map(_used_enough, member.members)) >= member.threshold
 
 
-@dataclass(slots=True, eq=False)
-class JobFacts:
+class JobFacts(msgspec.Struct, eq=False):
     """What the watch says about a pod group, as far as rows depend on it."""
 
     queue: str
@@ -293,8 +289,11 @@ class JobFacts:
     staleness_grace: float | None
     #: The newest scheduling condition is about this node pool.
     failed_here: bool
+    #: Whether it has scheduling conditions of any kind.
+    conditions: bool
     annotations: dict[str, str]
-    shape: bytes
+    #: What the tree is made of, and who the group is; a change of it makes another job.
+    shape: tuple[object, ...]
 
 
 @dataclass(slots=True, eq=False, repr=False)

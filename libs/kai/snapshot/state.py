@@ -7,7 +7,7 @@ of the decisions taken since (:class:`~kai.snapshot.rows.PodFacts`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kai.snapshot import pods
 from kai.snapshot.accounts import discard, facts_of
@@ -19,6 +19,10 @@ from kai.snapshot.status import Status
 
 if TYPE_CHECKING:
     from kai.snapshot.codec import ClusterSnapshot
+
+_LAST = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
+#: In which order many objects are taken in.
+_LOADING: Final = (*(kind for kind in Kind if kind not in _LAST), *_LAST)
 
 
 class ClusterState(Intake):
@@ -45,10 +49,19 @@ class ClusterState(Intake):
                 self._depends(kind, key, obj)
 
     def load(self, objects: Iterable[tuple[Kind, Any]]) -> None:
-        """Take in many objects at once, as when a cluster is read for the first time."""
+        """Take in many objects at once, as when a cluster is read for the first time.
+
+        What others are charged to comes before them, so that everything is put into its sums once.
+        """
         with paused():
+            by_kind: dict[Kind, list[Any]] = {}
             for kind, obj in objects:
-                self.apply(kind, obj)
+                by_kind.setdefault(kind, []).append(obj)
+            for kind in sorted(by_kind, key=_LOADING.index):
+                if kind is Kind.POD_GROUP:
+                    self._refresh()
+                for obj in by_kind[kind]:
+                    self.apply(kind, obj)
 
     def remove(self, kind: Kind, key: str) -> None:
         """Forget an object by ``namespace/name`` (or name); unknown keys are ignored."""
@@ -155,16 +168,20 @@ class ClusterState(Intake):
     def settle(self, now: float) -> None:
         """Bring everything that waits for the end of a batch, or for time, up to date."""
         self._now = now
-        if self._gpu_memory_dirty:
-            self._refresh_gpu_memory()
-        if self._queues_dirty:
-            self._relink_queues()
+        self._refresh()
         self.nodes.settle()
         for task in list(self._releasing.values()):
             facts = facts_of(task)
             if task.status is not pods.status(facts, now, self.params.stuck_in_releasing_seconds):
                 self._detach(task)
                 self._attach(task)
+
+    def _refresh(self) -> None:
+        """Bring up to date what tasks are charged by."""
+        if self._gpu_memory_dirty:
+            self._refresh_gpu_memory()
+        if self._queues_dirty:
+            self._relink_queues()
 
     def next_stuck(self) -> float:
         """When the next pod that is being deleted counts as stuck; infinite if none does."""
