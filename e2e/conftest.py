@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from e2e.dra import Driver
 from e2e.harness import Cluster, local_cluster
 from e2e.manifests import a_queue, as_yaml
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, PODS
-from kai.local.kubelet.nodes import NodeShape, node_manifest, node_status
+from kai.local.kubelet.nodes import NodeShape, node_manifest, node_status, slice_manifest
 from kai.local.ports import LOOPBACK
 from kai.model.objects import Pod
 
@@ -91,3 +92,26 @@ async def node(cluster):
     await cluster.eventually(pods_there, lambda pods: not pods, what=f"{made} are empty")
     for name in made:
         await cluster.client.delete(NODES, name)
+
+
+@pytest.fixture
+async def driver(cluster, node):
+    """Publishes devices of a driver of its own: ``await driver(2)`` on a new node, ``(2, 2)`` on two."""
+    made = []
+
+    async def publish(*devices: int, extended: bool = False, gpus: int = 0) -> Driver:
+        name = f"gpu-{uuid.uuid4().hex[:6]}.example.com"
+        label = f"e2e.example.com/{name}"
+        found = Driver(name, {"nodeSelector": {label: "yes"}}, f"{name}/gpu" if extended else "")
+        await cluster.apply(as_yaml(found.device_class()))
+        made.append(("DeviceClass", name))
+        for count in devices:
+            where = await node(NodeShape(gpus=gpus, labels={label: "yes"}))
+            published = slice_manifest(where, name, count)
+            await cluster.apply(as_yaml(published))
+            made.append(("ResourceSlice", published["metadata"]["name"]))
+        return found
+
+    yield publish
+    for kind, name in reversed(made):
+        await cluster.delete("resource.k8s.io/v1", kind, name)

@@ -23,7 +23,7 @@ import yaml
 
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import NotFound, ServerError, TransportError
-from kai.kube.resources import EVENTS, POD_GROUPS, PODS
+from kai.kube.resources import EVENTS, POD_GROUPS, PODS, QUEUES
 from kai.local.real import binaries
 from kai.local.suite import SERVICES
 from kai.model import names
@@ -104,6 +104,10 @@ class Cluster:
         assert resource is not None, f"the server does not know {api_version} {kind}"
         with contextlib.suppress(NotFound):
             await self.client.delete(resource, name, namespace=namespace, propagation="Background")
+
+    async def change_queue(self, name: str, **spec: Any) -> None:
+        """Set parts of a queue's spec."""
+        await self.client.patch(QUEUES, name, {"spec": spec}, kind=PatchKind.MERGE)
 
     async def pods(self, namespace: str, prefix: str = "") -> list[Pod]:
         """Pods of a namespace whose names begin so, by name."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from kai.model import names
+
 
 def as_yaml(*bodies: dict[str, Any]) -> str:
     """A YAML stream."""
@@ -13,9 +15,16 @@ def as_yaml(*bodies: dict[str, Any]) -> str:
 
 
 def a_queue(
-    name: str, *, parent: str = "", gpus: float = -1, limit: float = -1, priority: int = 100
+    name: str,
+    *,
+    parent: str = "",
+    gpus: float = -1,
+    limit: float = -1,
+    weight: float = 1,
+    priority: int = 100,
+    **spec: Any,
 ) -> dict[str, Any]:
-    """A queue whose CPU and memory are unlimited."""
+    """A queue whose CPU and memory are unlimited; ``spec`` is added to the queue's."""
     unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     return {
         "apiVersion": "scheduling.run.ai/v2",
@@ -27,8 +36,9 @@ def a_queue(
             "resources": {
                 "cpu": unlimited,
                 "memory": unlimited,
-                "gpu": {"quota": gpus, "limit": limit, "overQuotaWeight": 1},
+                "gpu": {"quota": gpus, "limit": limit, "overQuotaWeight": weight},
             },
+            **spec,
         },
     }
 
@@ -89,3 +99,37 @@ def a_job(
         "metadata": {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations},
         "spec": {"parallelism": pods, "completions": pods, "backoffLimit": 100, "template": body},
     }
+
+
+def sized(gpus: float) -> dict[str, Any]:
+    """How a pod or job asks for so many GPUs, or for a part of one."""
+    return {"annotations": {"gpu-fraction": str(gpus)}} if 0 < gpus < 1 else {"gpus": int(gpus)}
+
+
+def on(node: str) -> dict[str, Any]:
+    """Spec of a pod that goes to this node only."""
+    return {"nodeSelector": {"kubernetes.io/hostname": node}}
+
+
+def a_group(name: str, namespace: str, queue: str, **spec: Any) -> dict[str, Any]:
+    """A pod group that its user makes, of pods that name it."""
+    return {
+        "apiVersion": names.POD_GROUP_API_VERSION,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"queue": queue, **spec},
+    }
+
+
+def members(
+    group: str, namespace: str, queue: str, part: str, count: int, **template: Any
+) -> list[dict[str, Any]]:
+    """So many pods ``<part>-<number>`` of a part of such a group, or of the group itself without one."""
+    labels = template.pop("labels", {}) | ({names.SUBGROUP_LABEL: part} if part else {})
+    annotations = template.pop("annotations", {}) | {names.POD_GROUP_ANNOTATION: group}
+    return [
+        a_pod(
+            f"{part or group}-{number}", namespace, queue, labels=labels, annotations=annotations, **template
+        )
+        for number in range(count)
+    ]

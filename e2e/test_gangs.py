@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from e2e.manifests import a_job, a_pod, as_yaml
+from e2e.manifests import a_group, a_job, a_pod, as_yaml, members
 from kai.kube.client import PatchKind
 from kai.kube.errors import KubeError
 from kai.kube.resources import EVENTS, NODES
@@ -93,29 +93,6 @@ async def test_a_gang_that_prefers_one_rack_gets_one(cluster, queue, namespace, 
 
 
 # --- parts ----------------------------------------------------------------------------------------
-def a_group(namespace, queue, spec):
-    return {
-        "apiVersion": names.POD_GROUP_API_VERSION,
-        "kind": "PodGroup",
-        "metadata": {"name": "parts", "namespace": namespace},
-        "spec": {"queue": queue, **spec},
-    }
-
-
-def members(namespace, queue, part, count, *, gpus):
-    return [
-        a_pod(
-            f"{part}-{number}",
-            namespace,
-            queue,
-            gpus=gpus,
-            labels={names.SUBGROUP_LABEL: part},
-            annotations={names.POD_GROUP_ANNOTATION: "parts"},
-        )
-        for number in range(count)
-    ]
-
-
 def part(name, **spec):
     return {"name": name, **spec}
 
@@ -136,9 +113,9 @@ async def not_ready(cluster, namespace) -> None:
 async def test_parts_start_together_or_not_at_all(cluster, queue, namespace):
     name = await queue(limit=4)
     spec = {"subGroups": [part("left", minMember=2), part("right", minMember=1)]}
-    await cluster.apply(as_yaml(a_group(namespace, name, spec)))
-    await cluster.apply(as_yaml(*members(namespace, name, "left", 2, gpus=2)))
-    await cluster.apply(as_yaml(*members(namespace, name, "right", 1, gpus=1)))
+    await cluster.apply(as_yaml(a_group("parts", namespace, name, **spec)))
+    await cluster.apply(as_yaml(*members("parts", namespace, name, "left", 2, gpus=2)))
+    await cluster.apply(as_yaml(*members("parts", namespace, name, "right", 1, gpus=1)))
     assert await cluster.waits(namespace, "left")
     assert not [pod for pod in await cluster.pods(namespace) if pod.spec.node_name]
 
@@ -146,8 +123,11 @@ async def test_parts_start_together_or_not_at_all(cluster, queue, namespace):
 async def test_of_more_pods_than_a_part_needs_the_needed_ones_run(cluster, queue, namespace):
     name = await queue(limit=3)
     spec = {"subGroups": [part("left", minMember=1), part("right", minMember=1)]}
-    await cluster.apply(as_yaml(a_group(namespace, name, spec)))
-    pods = [*members(namespace, name, "left", 3, gpus=1), *members(namespace, name, "right", 2, gpus=1)]
+    await cluster.apply(as_yaml(a_group("parts", namespace, name, **spec)))
+    pods = [
+        *members("parts", namespace, name, "left", 3, gpus=1),
+        *members("parts", namespace, name, "right", 2, gpus=1),
+    ]
     await cluster.apply(as_yaml(*pods))
     running = await cluster.running(namespace, count=3)
     assert {pod.labels[names.SUBGROUP_LABEL] for pod in running} == {"left", "right"}
@@ -156,9 +136,11 @@ async def test_of_more_pods_than_a_part_needs_the_needed_ones_run(cluster, queue
 async def test_only_as_many_parts_as_are_needed_have_to_fit(cluster, queue, namespace):
     name = await queue(limit=4)
     parts = [part(each, minMember=2) for each in ("a", "b", "c")]
-    await cluster.apply(as_yaml(a_group(namespace, name, {"minSubGroup": 2, "subGroups": parts})))
+    await cluster.apply(as_yaml(a_group("parts", namespace, name, minSubGroup=2, subGroups=parts)))
     await cluster.apply(
-        as_yaml(*(pod for each in ("a", "b", "c") for pod in members(namespace, name, each, 2, gpus=1)))
+        as_yaml(
+            *(pod for each in ("a", "b", "c") for pod in members("parts", namespace, name, each, 2, gpus=1))
+        )
     )
     running = await cluster.running(namespace, count=4)
     assert len({pod.labels[names.SUBGROUP_LABEL] for pod in running}) == 2
@@ -172,11 +154,11 @@ async def test_two_levels_of_parts_start_together(cluster, queue, namespace):
         part("right", parent="top", minMember=1),
         part("alone", minMember=1),
     ]
-    await cluster.apply(as_yaml(a_group(namespace, name, {"subGroups": tree})))
+    await cluster.apply(as_yaml(a_group("parts", namespace, name, subGroups=tree)))
     for each in ("left", "right"):
-        await cluster.apply(as_yaml(*members(namespace, name, each, 1, gpus=1)))
+        await cluster.apply(as_yaml(*members("parts", namespace, name, each, 1, gpus=1)))
     await not_ready(cluster, namespace)  # without a pod of the part that stands alone
-    await cluster.apply(as_yaml(*members(namespace, name, "alone", 1, gpus=1)))
+    await cluster.apply(as_yaml(*members("parts", namespace, name, "alone", 1, gpus=1)))
     await cluster.running(namespace, count=3)
 
 
@@ -196,11 +178,13 @@ async def test_two_levels_of_parts_start_together(cluster, queue, namespace):
 )
 async def test_a_group_that_makes_no_sense_is_refused_with_the_reason(cluster, namespace, queue, spec, told):
     with pytest.raises(KubeError, match=told):
-        await cluster.apply(as_yaml(a_group(namespace, await queue(), spec)))
+        await cluster.apply(as_yaml(a_group("parts", namespace, await queue(), **spec)))
 
 
 async def test_more_parts_than_there_are_is_accepted_with_a_warning_and_waits(cluster, namespace, queue):
     name = await queue()
     spec = {"minSubGroup": 2, "subGroups": [part("a", minMember=1)]}
-    await cluster.apply(as_yaml(a_group(namespace, name, spec), *members(namespace, name, "a", 1, gpus=1)))
+    await cluster.apply(
+        as_yaml(a_group("parts", namespace, name, **spec), *members("parts", namespace, name, "a", 1, gpus=1))
+    )
     await not_ready(cluster, namespace)

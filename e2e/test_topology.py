@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from e2e.manifests import a_job, a_pod, as_yaml
+from e2e.manifests import a_job, a_pod, as_yaml, on
 from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
 
@@ -78,8 +78,7 @@ async def occupy(cluster, site, namespace, queue, gpus) -> None:
     """Take so many GPUs of each of these nodes."""
     pods = []
     for number, (name, count) in enumerate(gpus.items()):
-        there = {"nodeSelector": {"kubernetes.io/hostname": name}}
-        pods.append(a_pod(f"occupant-{number}", namespace, queue, gpus=count, spec=there))
+        pods.append(a_pod(f"occupant-{number}", namespace, queue, gpus=count, spec=on(name)))
     await cluster.apply(as_yaml(*pods))
     await cluster.running(namespace, "occupant", count=len(pods))
 
