@@ -85,7 +85,7 @@ class Session:
         self._told: dict[str, tuple[Task, Message]] = {}
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
         self._victim_key = victim_key(state, self.job_key)
-        self.pools = Pools(self._victim_key)
+        self.pools = self._open_pools()
         #: What is free for each class, and hundredths of GPUs in all by position of the log, for bounds.
         self.rooms: dict[int, Room] = {}
         self.rooms_total: tuple[int, int] | None = None
@@ -119,6 +119,18 @@ class Session:
         self._views: dict[int, ClassView] = known[2]
         if len(self._views) > _MANY_VIEWS:
             self._views.clear()
+
+    def _open_pools(self) -> Pools:
+        """Those of the cycle before, where the order of victims is that of jobs alone."""
+        if self._victim_key != self.job_key:
+            return Pools(self._victim_key)
+        memory = self.state.memory
+        known: Any = memory.get("pools")
+        if known is None or known[0] != self._keys:
+            known = memory["pools"] = (self._keys, Pools(self.job_key))
+        pools: Pools = known[1]
+        pools.reopen(self.job_key)
+        return pools
 
     @property
     def tracked(self) -> bool:

@@ -12,6 +12,7 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.kernel.view import NEVER
+from kai.engine.search.pools import Pool
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, SubGroup
 from kai.snapshot.rows import Job
@@ -264,6 +265,30 @@ def test_a_kept_state_decides_like_a_fresh_one(world: int) -> None:
     assert first.evictions == second.evictions
     assert first.nominations == second.nominations
     assert first.shares == second.shares
+
+
+@fuzz
+def test_victims_in_order_that_are_kept_equal_those_sorted_anew(world: int) -> None:
+    objects, rng = a_world(world, sharing=False), random.Random(world)
+    state, engine = _state(objects), Engine()
+    pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
+    groups = {obj.key: obj for kind, obj in objects if kind is Kind.POD_GROUP}
+    for number in range(4):
+        _carry_out(state, pods, engine.run(state, NOW + number), number)
+        for kind, known in ((Kind.POD, pods), (Kind.POD_GROUP, groups)):
+            for key in rng.sample(sorted(known), len(known) // 3):
+                state.remove(kind, key)
+                if rng.random() < 0.5:
+                    state.apply(kind, known[key])
+        session = engine.open(state, NOW + number)
+        for queue in state.queue_order:
+            kept, anew = session.pools.of(queue), Pool(queue, session.job_key)
+            assert kept.jobs == anew.jobs
+            assert kept.gangs >= anew.gangs
+            (grain, largest), (exact, most) = kept.chunks_centi(), anew.chunks_centi()
+            assert exact == grain or (grain and exact % grain == 0)
+            assert largest >= most
+        session.close()
 
 
 @fuzz

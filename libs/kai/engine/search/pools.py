@@ -1,80 +1,138 @@
-"""Who may be a victim, by queue and in order, kept between the searches of a cycle.
+"""Who may be a victim, by queue and in order, kept from search to search and from cycle to cycle.
 
-Only decisions change who holds what (searches are taken back), so a pool is sorted once and then mended where
-a decision touched it.
+Within a cycle only decisions change who holds what (searches are taken back), so a pool is sorted once and
+then mended where a decision touched it. The next cycle mends it wherever a job is not the one, or in the
+state, that was sorted.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable
 from math import gcd
+from typing import TypeAlias
 
 from kai.engine.order import JobKey
 from kai.snapshot.rows import Job, Queue
+
+_At: TypeAlias = tuple[JobKey, str]
+_Place: TypeAlias = tuple[Job, int, _At]
 
 
 class Pool:
     """Preemptible jobs of one queue that hold resources, best first."""
 
-    __slots__ = ("_grain", "_key", "_keys", "_largest", "_measured", "_of", "gangs", "jobs")
+    __slots__ = (
+        "_chunks",
+        "_grain",
+        "_key",
+        "_keys",
+        "_largest",
+        "_left",
+        "_places",
+        "_versions",
+        "gangs",
+        "jobs",
+    )
 
     def __init__(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
         self._key = key
         found = sorted((key(job), job.key, job) for job in queue.jobs.values() if _may_lose(job))
         self._keys = [(order, name) for order, name, _ in found]
         self.jobs = [job for _, _, job in found]
-        #: Where each job stands; made when first one changes.
-        self._of: dict[str, tuple[JobKey, str]] | None = None
+        self._versions = [job.version for job in self.jobs]
+        #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
+        self._places: dict[str, _Place] | None = None
         #: Some job holds several pods, perhaps on several nodes.
         self.gangs = any(job.active_allocated > 1 for job in self.jobs)
-        self._measured = False
+        #: Hundredths of GPUs that some job holds; empty until asked for.
+        self._chunks: set[int] = set()
         self._grain = self._largest = 0
+        #: How many jobs left or changed since they were measured.
+        self._left = 0
+
+    def _known(self) -> dict[str, _Place]:
+        if self._places is None:
+            sorted_so = zip(self.jobs, self._versions, self._keys, strict=True)
+            self._places = {at[1]: (job, version, at) for job, version, at in sorted_so}
+            self._versions = []
+        return self._places
+
+    def renew(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
+        """Bring the pool up to date with its queue, whatever happened since."""
+        self._key = key
+        known, jobs = self._known(), queue.jobs
+        for name in [name for name in known if name not in jobs]:
+            self._take_out(name)
+        for name, job in jobs.items():
+            place = known.get(name)
+            if place is None:
+                if _may_lose(job):
+                    self.mend(job)
+            elif place[0] is not job or place[1] != job.version:
+                self.mend(job)
 
     def chunks_centi(self) -> tuple[int, int]:
-        """Hundredths of GPUs: every chunk is a multiple of the first number, and none exceeds the second."""
-        if not self._measured:
-            self._measured = True
+        """Hundredths of GPUs: every chunk is a multiple of the first number, and none exceeds the second.
+
+        Jobs that are gone still count, until so many are gone that it pays to measure anew.
+        """
+        if not self._chunks or self._left > len(self.jobs):
+            self._chunks.clear()
+            self._grain = self._largest = self._left = 0
             for job in self.jobs:
                 self._measure(job)
         return self._grain, self._largest
 
     def _measure(self, job: Job) -> None:
-        total = 0
+        single, total = job.single, 0
+        if single is not None and len(single.tasks) == 1:
+            (task,) = single.tasks.values()
+            centi = task.charged[2] if task.charged is not None else 0
+            if centi not in self._chunks:
+                self._count(centi)
+            return
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 if task.charged is not None:
-                    centi = task.charged[2]
-                    total += centi
-                    if not self._grain or centi % self._grain:
-                        self._grain = gcd(self._grain, centi)
-        self._largest = max(self._largest, total)
+                    total += task.charged[2]
+                    self._grain = gcd(self._grain, task.charged[2])
+        self._count(total)
 
-    def last(self, most: int) -> list[tuple[JobKey, str]]:
+    def _count(self, centi: int) -> None:
+        self._chunks.add(centi)
+        self._grain = gcd(self._grain, centi)
+        self._largest = max(self._largest, centi)
+
+    def last(self, most: int) -> list[_At]:
         """Keys of the last jobs, at most so many."""
         return self._keys[-most:]
 
-    def since(self, least: tuple[JobKey, str]) -> list[Job]:
+    def since(self, least: _At) -> list[Job]:
         """Jobs from a key on to the last."""
         return self.jobs[bisect_left(self._keys, least) :]
 
     def mend(self, job: Job) -> None:
-        """A decision changed what a job holds."""
-        if self._of is None:
-            self._of = {at[1]: at for at in self._keys}
-        old = self._of.pop(job.key, None)
+        """What a job holds may have changed."""
+        known = self._known()
+        self._take_out(job.key)
+        if not _may_lose(job):
+            return
+        at = (self._key(job), job.key)
+        place = bisect_left(self._keys, at)
+        self._keys.insert(place, at)
+        self.jobs.insert(place, job)
+        known[job.key] = (job, job.version, at)
+        self.gangs = self.gangs or job.active_allocated > 1
+        if self._chunks:
+            self._measure(job)
+
+    def _take_out(self, name: str) -> None:
+        old = self._known().pop(name, None)
         if old is not None:
-            place = bisect_left(self._keys, old)
+            place = bisect_left(self._keys, old[2])
             del self._keys[place], self.jobs[place]
-        if _may_lose(job):
-            at = (self._key(job), job.key)
-            place = bisect_left(self._keys, at)
-            insort(self._keys, at)
-            self.jobs.insert(place, job)
-            self._of[job.key] = at
-            self.gangs = self.gangs or job.active_allocated > 1
-            if self._measured:
-                self._measure(job)
+            self._left += 1
 
 
 def _may_lose(job: Job) -> bool:
@@ -87,14 +145,26 @@ class Pools:
     def __init__(self, key: Callable[[Job], JobKey]) -> None:
         self._key = key
         self._pools: dict[str, Pool] = {}
+        #: Pools that were asked for in this cycle.
+        self._current: set[str] = set()
         #: Jobs that decisions changed since somebody looked, by queue.
         self._changed: dict[str, dict[str, Job]] = {}
+
+    def reopen(self, key: Callable[[Job], JobKey]) -> None:
+        """Begin a cycle; the order of jobs is as before."""
+        self._key = key
+        self._current.clear()
+        self._changed.clear()
 
     def of(self, queue: Queue) -> Pool:
         """The pool of one queue."""
         pool = self._pools.get(queue.name)
         if pool is None:
             pool = self._pools[queue.name] = Pool(queue, self._key)
+            self._current.add(queue.name)
+        elif queue.name not in self._current:
+            pool.renew(queue, self._key)
+            self._current.add(queue.name)
         elif changed := self._changed.pop(queue.name, None):
             for job in changed.values():
                 pool.mend(job)
@@ -102,11 +172,11 @@ class Pools:
 
     @property
     def used(self) -> bool:
-        """Whether any was made."""
-        return bool(self._pools)
+        """Whether any was asked for in this cycle."""
+        return bool(self._current)
 
     def mend(self, job: Job) -> None:
         """A decision changed what a job holds; its pool is mended when it is asked for next."""
         name = job.queue.name
-        if name in self._pools:
+        if name in self._current:
             self._changed.setdefault(name, {})[job.key] = job
