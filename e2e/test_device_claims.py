@@ -1,91 +1,129 @@
-"""Devices that pods claim by template, with the class and the slices that a DRA driver would write."""
+"""Devices of DRA drivers: claimed by templates, or asked for as a resource that stands for a class."""
 
-from e2e.manifests import as_yaml
-from kai.kube.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from kai.model.objects import Node
+import pytest
 
-DRIVER = "gpu.example.com"
-EACH = 2
-
-
-def a_device_class():
-    selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": DRIVER},
-        "spec": {"selectors": [selector]},
-    }
+from e2e.manifests import a_group, a_pod, as_yaml
+from kai.kube.resources import RESOURCE_CLAIMS
+from kai.local.kubelet.nodes import NodeShape
+from kai.model import names
 
 
-def a_slice(node):
-    devices = [{"name": f"gpu-{i}", "attributes": {"model": {"string": "a100"}}} for i in range(EACH)]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"{node}-{DRIVER}"},
-        "spec": {
-            "driver": DRIVER,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": devices,
-        },
-    }
-
-
-def a_template(namespace):
-    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "one-gpu", "namespace": namespace},
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
-
-
-def a_claiming_pod(name, namespace, queue):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"kai.scheduler/queue": queue}},
-        "spec": {
-            "schedulerName": "kai-scheduler",
-            "priorityClassName": "train",
-            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
-            "containers": [{"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}],
-        },
-    }
-
-
-async def test_each_pod_gets_a_device_of_its_own_and_gives_it_back(cluster, queue, namespace):
-    name = await queue()
-    node = min(node.metadata.name for node in await cluster.client.list(NODES, type=Node))
-    await cluster.apply(as_yaml(a_device_class(), a_slice(node), a_template(namespace)))
-    try:
-        pods = [a_claiming_pod(f"p{i}", namespace, name) for i in range(EACH)]
-        await cluster.apply(as_yaml(*pods))
-        running = await cluster.running(namespace, count=EACH)
-        assert {pod.spec.node_name for pod in running} == {node}
-        assert await devices(cluster, namespace) == {"gpu-0", "gpu-1"}
-
-        await cluster.apply(as_yaml(a_claiming_pod("q", namespace, name)))
-        await cluster.waits(namespace, "q")
-        await cluster.delete("v1", "Pod", "p0", namespace=namespace)
-        await cluster.running(namespace, "q", count=1)
-        assert await devices(cluster, namespace) == {"gpu-0", "gpu-1"}
-    finally:
-        await cluster.client.delete(RESOURCE_SLICES, f"{node}-{DRIVER}")
-        await cluster.delete("resource.k8s.io/v1", "DeviceClass", DRIVER)
-
-
-async def devices(cluster, namespace):
+async def devices(cluster, namespace) -> list[str]:
     """What is allocated to claims that a pod has reserved; each device may be there once only."""
     claims = await cluster.client.list(RESOURCE_CLAIMS, namespace=namespace)
     used = [
-        result["device"]
+        (result["pool"], result["device"])
         for claim in claims
         if claim.get("status", {}).get("reservedFor")
         for result in claim["status"]["allocation"]["devices"]["results"]
     ]
     assert len(set(used)) == len(used), claims
-    return set(used)
+    return sorted(device for _, device in used)
+
+
+# --- claims ---------------------------------------------------------------------------------------
+async def test_each_pod_gets_a_device_of_its_own_and_gives_it_back(cluster, queue, driver, namespace):
+    name, found = await queue(), await driver(2)
+    await cluster.apply(as_yaml(found.template(namespace)))
+    await cluster.apply(as_yaml(*(found.a_pod(f"p{i}", namespace, name) for i in range(2))))
+    await cluster.running(namespace, count=2)
+    assert await devices(cluster, namespace) == ["gpu-0", "gpu-1"]
+
+    await cluster.apply(as_yaml(found.a_pod("q", namespace, name)))
+    await cluster.waits(namespace, "q")
+    await cluster.delete("v1", "Pod", "p0", namespace=namespace)
+    await cluster.running(namespace, "q", count=1)
+    assert await devices(cluster, namespace) == ["gpu-0", "gpu-1"]
+
+
+async def test_a_claim_of_a_class_that_does_not_exist_waits_and_says_so(cluster, queue, driver, namespace):
+    name, found = await queue(), await driver(1)
+    wrong = found.template(namespace, device_class="nothing.example.com")
+    await cluster.apply(as_yaml(wrong, found.a_pod("p", namespace, name)))
+    assert "nothing.example.com" in await cluster.waits(namespace, "p")
+
+
+async def test_claimed_devices_count_for_the_queue(cluster, queue, driver, namespace):
+    name, found = await queue(limit=2), await driver(3)
+    await cluster.apply(as_yaml(found.template(namespace), found.template(namespace, devices=2)))
+    await cluster.apply(as_yaml(found.a_pod("pair", namespace, name, devices=2)))
+    await cluster.running(namespace, "pair", count=1)
+    await cluster.apply(as_yaml(found.a_pod("one", namespace, name)))
+    await cluster.waits(namespace, "one", reason="OverLimit")
+
+
+async def test_a_gang_gets_all_its_devices_or_none(cluster, queue, driver, namespace):
+    name, found = await queue(), await driver(1, 2)
+    await cluster.apply(as_yaml(found.template(namespace), a_group("gang", namespace, name, minMember=4)))
+    annotations = {names.POD_GROUP_ANNOTATION: "gang"}
+    gang = [found.a_pod(f"gang-{i}", namespace, name, annotations=annotations) for i in range(4)]
+    await cluster.apply(as_yaml(*gang))
+    await cluster.waits(namespace, "gang")
+    assert not [pod for pod in await cluster.pods(namespace) if pod.spec.node_name]
+
+
+# --- resources with a device class behind them ----------------------------------------------------
+def asking(pod, resource, count=1):
+    resources = pod["spec"]["containers"][0]["resources"]
+    resources["limits"] = {resource: str(count)}
+    return pod
+
+
+@pytest.fixture
+async def extended(cluster, driver):
+    """Makes a driver whose devices are to be had as a resource, where the API server knows of that."""
+
+    async def make(*counts, **more):
+        found = await driver(*counts, extended=True, **more)
+        kept = await cluster.client.raw(f"/apis/resource.k8s.io/v1/deviceclasses/{found.name}")
+        if not kept["spec"].get("extendedResourceName"):
+            pytest.skip("this API server has no extended resources of device classes")
+        return found
+
+    return make
+
+
+async def test_a_resource_of_a_device_class_needs_no_claim_of_the_user(cluster, queue, extended, namespace):
+    name, found = await queue(), await extended(2)
+    pods = [asking(a_pod(f"p{i}", namespace, name, spec=found.here), found.extended) for i in range(2)]
+    await cluster.apply(as_yaml(*pods))
+    await cluster.running(namespace, count=2)
+    assert await devices(cluster, namespace) == ["gpu-0", "gpu-1"]
+    late = asking(a_pod("late", namespace, name, spec=found.here), found.extended)
+    await cluster.apply(as_yaml(late))
+    await cluster.waits(namespace, "late")
+
+
+async def test_a_gang_of_two_gets_such_a_resource_on_two_nodes(cluster, queue, extended, namespace):
+    name, found = await queue(), await extended(1, 1)
+    annotations = {names.POD_GROUP_ANNOTATION: "gang"}
+    pods = [
+        asking(a_pod(f"gang-{i}", namespace, name, annotations=annotations, spec=found.here), found.extended)
+        for i in range(2)
+    ]
+    await cluster.apply(as_yaml(a_group("gang", namespace, name, minMember=2), *pods))
+    running = await cluster.running(namespace, count=2)
+    assert len({pod.spec.node_name for pod in running}) == 2
+
+
+async def test_init_containers_ask_for_such_a_resource_by_their_maximum(cluster, queue, extended, namespace):
+    name, found = await queue(), await extended(3)
+    pod = asking(a_pod("p", namespace, name, spec=found.here), found.extended)
+    pod["spec"]["initContainers"] = [
+        {"name": f"init-{n}", "image": "x", "resources": {"limits": {found.extended: str(n)}}} for n in (1, 2)
+    ]
+    await cluster.apply(as_yaml(pod))
+    await cluster.running(namespace, count=1)
+    assert len(await devices(cluster, namespace)) == 2
+
+
+async def test_where_a_device_plugin_offers_the_resource_it_is_not_claimed(
+    cluster, queue, extended, node, namespace
+):
+    """One node has two devices of the driver, one has as many of a device plugin: four in all."""
+    name, found = await queue(), await extended(2)
+    await node(NodeShape(gpus=0, resources={found.extended: "2"}, labels=dict(found.here["nodeSelector"])))
+    pods = [asking(a_pod(f"p{i}", namespace, name, spec=found.here), found.extended) for i in range(4)]
+    await cluster.apply(as_yaml(*pods))
+    await cluster.running(namespace, count=4)
+    assert await devices(cluster, namespace) == ["gpu-0", "gpu-1"]

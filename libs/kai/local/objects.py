@@ -63,6 +63,7 @@ class LocalPodStatus(ApiStruct):
     pod_ip: str = msgspec.field(default="", name="podIP")
     container_statuses: list[Json] | None = None
     resource_claim_statuses: list[ResourceClaimStatus] | None = None
+    extended_resource_claim_status: Json | None = None
 
 
 class LocalPod(ApiObject):

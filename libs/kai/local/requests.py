@@ -30,7 +30,13 @@ def pod_requests(pod: LocalPod) -> Amounts:
     _raise_to(running, highest_init)
     add(running, amounts(pod.spec.overhead))
     running["pods"] = 1000
-    return running
+    return {resource: amount for resource, amount in running.items() if resource not in claimed(pod)}
+
+
+def claimed(pod: LocalPod) -> set[str]:
+    """Extended resources that the pod has by a claim of devices, and does not take of the node's own."""
+    found = pod.status.extended_resource_claim_status or {}
+    return {str(mapping.get("resourceName")) for mapping in found.get("requestMappings") or ()}
 
 
 def container_requests(container: LocalContainer) -> Amounts:

@@ -56,6 +56,9 @@ class Volumes(Plugin):
             bound = (claim.get("spec") or {}).get("volumeName")
             if bound and bound not in self._objects[Kind.PERSISTENT_VOLUME]:
                 return f"persistent volume {bound!r} of claim {name!r} does not exist"
+            if not bound and self._class_is_missing(claim):
+                storage_class = claim["spec"]["storageClassName"]
+                return f"storage class {storage_class!r} of persistent volume claim {name!r} does not exist"
             if not bound and not self._waits_for_consumer(claim):
                 return f"persistent volume claim {name!r} is not bound, and its class binds at once"
         return ""
@@ -94,6 +97,9 @@ class Volumes(Plugin):
     def _class_of(self, claim: Object) -> Object | None:
         name = (claim.get("spec") or {}).get("storageClassName")
         return self._objects[Kind.STORAGE_CLASS].get(str(name)) if name else None
+
+    def _class_is_missing(self, claim: Object) -> bool:
+        return bool((claim.get("spec") or {}).get("storageClassName")) and self._class_of(claim) is None
 
     def _waits_for_consumer(self, claim: Object) -> bool:
         storage = self._class_of(claim)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kai.local.kubelet.nodes import device_id
 from kai.local.objects import LocalPod
-from kai.local.requests import Amounts, add, amounts, container_requests, pod_requests
+from kai.local.requests import Amounts, add, amounts, claimed, container_requests, pod_requests
 
 #: Device ids by container and resource.
 Devices = dict[str, dict[str, list[str]]]
@@ -97,9 +97,10 @@ class NodeLedger:
                 for resource, ids in by_resource.items():
                     taken.setdefault(resource, set()).update(ids)
         assigned: Devices = {}
+        elsewhere = claimed(pod)
         for container in pod.spec.containers:
             for resource, wanted in container_requests(container).items():
-                if _is_device(resource) and wanted:
+                if _is_device(resource) and wanted and resource not in elsewhere:
                     held = taken.setdefault(resource, set())
                     ids = self._lowest_free(resource, wanted // 1000, held)
                     held.update(ids)

@@ -274,3 +274,13 @@ def test_a_pod_that_somebody_failed_gives_its_devices_back() -> None:
     failed = written(pod, {"phase": "Failed", "reason": "Evicted"})
     assert step(failed, life, node, NOTHING, NOW).effects == ()
     assert "u1" not in node
+
+
+def test_what_a_pod_has_by_a_claim_it_does_not_take_of_the_nodes_own() -> None:
+    mapping = {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "r"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [mapping]}}
+    node = a_node(gpus=1)
+    assert node.admit(a_pod("claims", gpus=2, status=status)) == {}
+    assert node.admit(a_pod("takes", gpus=1)) == {
+        "main": {"nvidia.com/gpu": [device_id("node-0", "nvidia.com/gpu", 0)]}
+    }
