@@ -24,9 +24,12 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
     looked_at = {**state.touched_jobs, **state.pending_jobs}
     for key in sorted(looked_at):
         job = state.jobs.get(key)
-        if job is None or (key not in published and _nothing_to_say(session, job)):
+        if job is None:
             continue
-        outcome = describe(session, job)
+        annotations = _annotations(job)
+        if not annotations and key not in published and _nothing_to_say(session, job):
+            continue
+        outcome = describe(session, job, annotations)
         if published.get(key) != outcome:
             published[key] = outcome
             changed.append(outcome)
@@ -47,12 +50,12 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
         or job.invalid
         or job.key in session.decisions.placed
         or job.key in session.decisions.pipelined
-        or _annotations(job)
     )
 
 
-def describe(session: Session, job: Job) -> PodGroupOutcome:
-    """What this cycle found about one pod group."""
+def describe(session: Session, job: Job, annotations: dict[str, str | None] | None = None) -> PodGroupOutcome:
+    """What this cycle found about one pod group; ``annotations`` to change on it, if they are known."""
+    annotations = _annotations(job) if annotations is None else annotations
     settled = not job.pending and not job.gated
     decided = session.decisions
     placed = settled and job.key in decided.placed and job.key not in decided.pipelined
@@ -60,7 +63,7 @@ def describe(session: Session, job: Job) -> PodGroupOutcome:
         return PodGroupOutcome(
             pod_group=job.key,
             outcome=Outcome.PLACED,
-            annotations=_annotations(job),
+            annotations=annotations,
             write_condition=not job.active_allocated,
         )
     errors = session.errors.get(job.key)
@@ -74,7 +77,7 @@ def describe(session: Session, job: Job) -> PodGroupOutcome:
         pod_messages=dict(sorted(errors.pods.items())) if errors is not None and waits else {},
         invalid_pods=tuple(sorted(task.key for task in job.invalid.values())),
         stale=bool(job.stale_since),
-        annotations=_annotations(job),
+        annotations=annotations,
         write_condition=not job.active_allocated,
         clear_conditions=settled and not _in_flight(job),
     )

@@ -214,7 +214,7 @@ class Session:
         self,
         job: Job,
         of_queue: Callable[[Queue], bool],
-        of_job: Callable[[Job], bool],
+        of_job: Callable[[Job], bool] | None = None,
         *,
         most: int | None = None,
     ) -> VictimSource:
@@ -229,8 +229,11 @@ class Session:
         if most is not None:
             found = _first_victims(pools, most)
 
-        def accepts(victim: Job) -> bool:
-            return victim is not job and of_job(victim)
+        accepts = of_job
+        if any(queue is job.queue for queue, _ in found):
+
+            def accepts(victim: Job) -> bool:
+                return victim is not job and (of_job is None or of_job(victim))
 
         gangs = any(self.pools.of(queue).gangs for queue, _ in found)
         return VictimSource(found, self.queue_order, self._victim_key, accepts, gangs=gangs)
@@ -242,7 +245,7 @@ class Session:
             of_queue.setdefault(job.queue.name, (job.queue, []))[1].append(job)
         gangs = any(job.active_allocated > 1 for _, found in of_queue.values() for job in found)
         victims = list(of_queue.values())
-        return VictimSource(victims, self.queue_order, self._victim_key, lambda victim: True, gangs=gangs)
+        return VictimSource(victims, self.queue_order, self._victim_key, None, gangs=gangs)
 
     def maybe_stale(self) -> list[Job]:
         """Jobs that changed since the last cycle, and those that were stale then."""

@@ -93,9 +93,7 @@ class _Consolidation:
         session, most = self.session, self.session.config.params.max_consolidation_preemptees
         if most >= 0 and self._more_than(most) and (jobs := fewest_moves(session, job, tasks, most)):
             return session.victims_among(jobs)
-        return session.victim_source(
-            job, lambda queue: True, lambda victim: True, most=None if most < 0 else most
-        )
+        return session.victim_source(job, lambda queue: True, most=None if most < 0 else most)
 
     def _more_than(self, most: int) -> bool:
         """Whether there are more jobs that could be moved; with one to spare, the job that waits."""

@@ -69,7 +69,7 @@ class _Reclaim:
     def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
         of_queue, mine = self._losers(job, tasks), job.queue
         if self._nobody_protected:
-            return self.session.victim_source(job, of_queue, lambda victim: True)
+            return self.session.victim_source(job, of_queue)
         protects = self._min_runtime.protects_from_reclaim
         return self.session.victim_source(
             job, of_queue, lambda victim: victim.elastic or not protects(victim, mine)

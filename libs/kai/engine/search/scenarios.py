@@ -106,7 +106,7 @@ class Accumulation:
         source = self._source
         ahead = _STEPS
         while True:
-            ahead *= 4
+            ahead *= 2
             more = source.get(self.drawn + ahead) is not None
             columns = source.columns()
             if self._skip:

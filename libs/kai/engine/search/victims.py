@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,11 +23,12 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue, Task
 
 Ints: TypeAlias = NDArray[np.int64]
+#: Whether a job may be a victim.
+Accepts: TypeAlias = Callable[[Job], bool]
 Reversed: TypeAlias = tuple[float, float, float, "_Descending", "_Descending"]
 
 
-@dataclass(slots=True, eq=False)
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """What a victim gives up at once; nobody changes it."""
 
     number: int
@@ -71,9 +73,7 @@ class _VictimLeaf:
 
     __slots__ = ("_accepts", "_again", "_head", "_key", "_next", "_sorted", "taken")
 
-    def __init__(
-        self, victims: Sequence[Job], key: Callable[[Job], JobKey], accepts: Callable[[Job], bool]
-    ) -> None:
+    def __init__(self, victims: Sequence[Job], key: Callable[[Job], JobKey], accepts: Accepts | None) -> None:
         self._sorted = victims
         self._next = len(victims)
         self._accepts = accepts
@@ -90,7 +90,7 @@ class _VictimLeaf:
         return self._head
 
     def _find(self) -> _Victim | None:
-        while self._next and not self._accepts(self._sorted[self._next - 1]):
+        while self._accepts and self._next and not self._accepts(self._sorted[self._next - 1]):
             self._next -= 1
         if self._again and (
             not self._next or self._again[0][0] < reversed_key(self._key(self._sorted[self._next - 1]))
@@ -98,21 +98,23 @@ class _VictimLeaf:
             return self._again[0][2]
         return _Victim(self._sorted[self._next - 1]) if self._next else None
 
-    def pop_single(self) -> Task | None:
-        """Take the next victim if it is a single pod and nobody competes again: its only task."""
+    def pop_singles(self, most: int) -> list[Job]:
+        """Take the next victims, as long as each is a single pod and nobody competes again."""
+        found: list[Job] = []
         if self._again:
-            return None
-        while self._next:
-            job = self._sorted[self._next - 1]
-            if self._accepts(job):
+            return found
+        jobs, accepts, place = self._sorted, self._accepts, self._next
+        while place and len(found) < most:
+            job = jobs[place - 1]
+            if accepts is None or accepts(job):
                 single = job.single
                 if single is None or len(single.tasks) > 1 or not single.active_allocated:
-                    return None
-                self._next -= 1
-                self._head = None
-                return next(iter(single.tasks.values()))
-            self._next -= 1
-        return None
+                    break
+                found.append(job)
+            place -= 1
+        if place != self._next:
+            self._next, self._head = place, None
+        return found
 
     def pop(self, *, count: bool = True) -> _Victim:
         victim = self.head()
@@ -212,11 +214,11 @@ class VictimSource:
         victims_by_queue: Sequence[tuple[Queue, Sequence[Job]]],
         queue_order: QueueOrder,
         key: Callable[[Job], JobKey],
-        accepts: Callable[[Job], bool],
+        accepts: Accepts | None,
         *,
         gangs: bool,
     ) -> None:
-        """``victims_by_queue``: jobs best first, so the last is the first victim; only some are accepted."""
+        """``victims_by_queue``: jobs best first, so the last is the first victim, if it is accepted."""
         #: Whether some victim may hold several pods.
         self.gangs = gangs
         self.batches: list[Batch] = []
@@ -230,52 +232,59 @@ class VictimSource:
 
     def get(self, number: int) -> Batch | None:
         """The batch with this number; None if there are not so many."""
-        while number >= len(self.batches):
-            if not self._draw():
+        batches = self.batches
+        while number >= len(batches):
+            if not self._draw_singles(number + 1 - len(batches)) and not self._draw():
                 return None
-        return self.batches[number]
+        return batches[number]
 
     def columns(self) -> TaskColumns:
         """The tasks drawn so far, as arrays."""
         known = self._columns
         drawn = len(known.start) - 1
         if drawn < len(self.batches):
-            rows: list[tuple[int, int, int, int, int]] = []
+            rows: list[int] = []
+            batches: list[int] = []
+            jobs: list[int] = []
+            classes: list[int] = []
+            centi: list[int] = []
             start: list[int] = []
+            numbers = self._jobs
             for batch in self.batches[drawn:]:
-                job = self._jobs.setdefault(batch.job.key, len(self._jobs))
+                job = numbers.setdefault(batch.job.key, len(numbers))
                 for task in batch.tasks:
                     node, cls, charged = task.pipelined_node or task.node, task.cls, task.charged
                     self.classes[cls.id] = cls
-                    rows.append(
-                        (
-                            -1 if node is None else node.row,
-                            batch.number,
-                            job,
-                            cls.id,
-                            charged[2] if charged else 0,
-                        )
-                    )
+                    rows.append(-1 if node is None else node.row)
+                    batches.append(batch.number)
+                    jobs.append(job)
+                    classes.append(cls.id)
+                    centi.append(charged[2] if charged else 0)
                 start.append(len(known.row) + len(rows))
-            fresh = np.array(rows, dtype=np.int64).reshape(-1, 5).T
             self._columns = TaskColumns(
-                row=np.concatenate((known.row, fresh[0])),
-                batch=np.concatenate((known.batch, fresh[1])),
-                job=np.concatenate((known.job, fresh[2])),
-                cls=np.concatenate((known.cls, fresh[3])),
-                centi=np.concatenate((known.centi, fresh[4])),
-                start=np.concatenate((known.start, np.array(start, dtype=np.int64))),
+                row=_longer(known.row, rows),
+                batch=_longer(known.batch, batches),
+                job=_longer(known.job, jobs),
+                cls=_longer(known.cls, classes),
+                centi=_longer(known.centi, centi),
+                start=_longer(known.start, start),
             )
         return self._columns
+
+    def _draw_singles(self, most: int) -> bool:
+        """Draw many at once where the order of queues does not matter."""
+        if self._only is None:
+            return False
+        found = self._only.pop_singles(most)
+        batches = self.batches
+        for job in found:
+            assert job.single is not None
+            batches.append(Batch(len(batches), job, tuple(job.single.tasks.values())))
+        return bool(found)
 
     def _draw(self) -> bool:
         if self._only is not None:
             leaf = self._only
-            task = leaf.pop_single()
-            if task is not None:
-                assert task.job is not None
-                self.batches.append(Batch(len(self.batches), task.job, (task,)))
-                return True
             if leaf.head() is None:
                 return False
             victim = leaf.pop(count=False)
@@ -292,3 +301,7 @@ class VictimSource:
             gone = victim.gone | {task.uid for task in tasks}
             leaf.push(_Victim(victim.job, gone))
         return True
+
+
+def _longer(known: Ints, more: list[int]) -> Ints:
+    return np.concatenate((known, np.array(more, dtype=np.int64)))
