@@ -14,10 +14,13 @@ from kai.kube.resources import CRDS, NAMESPACES
 POD_GROUPER = {"kind": "ServiceAccount", "name": "pod-grouper", "namespace": "kai-scheduler"}
 
 
-def a_definition(group: str, kind: str, versions: list[str]) -> dict[str, Any]:
+def a_definition(
+    group: str, kind: str, versions: list[str], *, plural: str = "", scope: str = "Namespaced"
+) -> dict[str, Any]:
     """A CustomResourceDefinition that takes whatever is written."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    singular, plural = kind.lower(), f"{kind.lower()}s"
+    singular = kind.lower()
+    plural = plural or f"{singular}s"
     names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": singular}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -25,7 +28,7 @@ def a_definition(group: str, kind: str, versions: list[str]) -> dict[str, Any]:
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": names,
             "versions": [
                 {"name": version, "served": True, "storage": version == versions[0], "schema": schema}
