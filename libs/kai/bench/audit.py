@@ -6,12 +6,12 @@ Nothing of the engine or of its columns is used here: what it says is checked by
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kai.bench.worlds import LEVELS, World
 from kai.model import names
-from kai.model.decisions import CycleResult
+from kai.model.decisions import CycleResult, Eviction
 from kai.model.objects import Node, Pod, PodGroup, Queue
 from kai.model.quantity import parse
 
@@ -30,14 +30,19 @@ class Place:
     groups: tuple[str, ...]
 
 
-def problems(world: World, result: CycleResult) -> list[str]:
-    """What is wrong with a cycle's decisions about a world; empty if nothing is."""
-    return list(_Audit(world, result).run())
+def problems(world: World, result: CycleResult, *, taken_over: bool = False) -> list[str]:
+    """What is wrong with a cycle's decisions about a world; empty if nothing is.
+
+    ``taken_over``: what was promised to somebody was promised again to somebody else. Then those who were
+    evicted for the one are told of the other, and nothing is asked of how these two stand to each other.
+    """
+    return list(_Audit(world, result, taken_over=taken_over).run())
 
 
 class _Audit:
-    def __init__(self, world: World, result: CycleResult) -> None:
+    def __init__(self, world: World, result: CycleResult, *, taken_over: bool) -> None:
         self.world = world
+        self.taken_over = taken_over
         self.result = result
         self.pods = {pod.metadata.uid: pod for pod in world.pods}
         self.groups = {group.key: group for group in world.groups}
@@ -57,6 +62,7 @@ class _Audit:
         yield from self._room_later()
         yield from self._filters()
         yield from self._gangs()
+        yield from self._victims()
         yield from self._domains()
         yield from self._queues()
         yield from self._evictions()
@@ -157,28 +163,58 @@ class _Audit:
         ]
 
     def _gangs(self) -> Iterator[str]:
-        """A group of which pods are bound has its minimum with those that are leaving or being moved."""
-        counted = self.bound | {place.pod.metadata.uid for place in self.nominated}
-        for key in {_group_key(place.pod) for place in self.binds}:
-            group = self.groups[key]
-            active: Counter[str] = Counter()
-            for pod in self._members(group):
-                uid = pod.metadata.uid
-                if uid in counted or (pod.spec.node_name and uid not in self.evicted):
-                    active[pod.labels.get(names.SUBGROUP_LABEL, "")] += 1
-            if not _satisfied(group, active):
+        """Who is bound has its minimum beside it at once; who waits is promised all that is needed."""
+        waiting = {place.pod.metadata.uid for place in self.nominated}
+        for key in sorted({_group_key(place.pod) for place in self.binds}):
+            active = self._active(key, self.bound | (waiting & self.evicted))
+            if not _satisfied(self.groups[key], active):
                 yield f"{key} is bound in part: {dict(active)}"
+        for key in sorted({_group_key(place.pod) for place in self.nominated}):
+            active = self._active(key, self.bound | waiting)
+            if not _satisfied(self.groups[key], active) and not self._in_part_before(key):
+                yield f"{key} is promised room in part: {dict(active)}"
+
+    def _victims(self) -> Iterator[str]:
+        """Who is evicted loses what exceeds its minimum, or everything."""
+        placed = self.bound | {place.pod.metadata.uid for place in self.nominated}
+        for key in sorted({each.pod.pod_group for each in self.result.evictions}):
+            stays = self._active(key, placed, leaving=False)
+            complete = _satisfied(self.groups[key], self._active(key, placed))
+            if stays.total() and not complete and not self._in_part_before(key):
+                yield f"{key} is evicted in part: {dict(stays)} are left"
+
+    def _active(self, key: str, placed: set[str], *, leaving: bool = True) -> Counter[str]:
+        """Pods of a group, by subgroup, that are on a node and not evicted, or are ``placed``."""
+        return _by_part(
+            pod
+            for pod in self._members(self.groups[key])
+            if pod.metadata.uid in placed
+            or (
+                pod.spec.node_name
+                and pod.metadata.uid not in self.evicted
+                and (leaving or not pod.metadata.deletion_timestamp)
+            )
+        )
+
+    def _in_part_before(self, key: str) -> bool:
+        """Whether some of it ran, and too few, before anything was decided."""
+        group = self.groups[key]
+        ran = [pod for pod in self._members(group) if pod.spec.node_name]
+        active = _by_part(pod for pod in ran if not pod.metadata.deletion_timestamp)
+        return bool(ran) and not _satisfied(group, active)
 
     def _domains(self) -> Iterator[str]:
-        for key in {_group_key(place.pod) for place in self.binds}:
+        """What is placed now is all in one domain, also what waits."""
+        placed = [*self.binds, *self.nominated]
+        for key in sorted({_group_key(place.pod) for place in placed}):
             wanted = self.groups[key].spec.topology_constraint
             if wanted is None or not wanted.required_topology_level:
                 continue
             depth = LEVELS.index(wanted.required_topology_level) + 1
             domains = {
                 tuple(self.nodes[place.node].labels[level] for level in LEVELS[:depth])
-                for place in self.binds
-                if place.pod.annotations.get(names.POD_GROUP_ANNOTATION) == self.groups[key].metadata.name
+                for place in placed
+                if _group_key(place.pod) == key
             }
             if len(domains) > 1:
                 yield f"{key} is spread over {sorted(domains)}"
@@ -225,29 +261,34 @@ class _Audit:
 
     # --- evictions -----------------------------------------------------------------------------
     def _evictions(self) -> Iterator[str]:
-        waiting = {each.pod.pod_group for each in self.result.nominations}
-        served = waiting | {bind.pod.pod_group for bind in self.result.binds}
+        served = {each.pod.pod_group for each in (*self.result.nominations, *self.result.binds)}
         for each in self.result.evictions:
             if each.action == "stalegangeviction":
                 continue
             victim, taker = self.groups[each.pod.pod_group], self.groups[each.evictor]
-            # What was promised to a waiting pod may be taken over later in the same cycle; then others wait.
-            taken_over = bool(waiting - {each.evictor, each.pod.pod_group})
             if not preemptible(victim):
                 yield f"{each.pod.name} must not be evicted"
             if each.evictor not in served:
                 yield f"{each.pod.name} is evicted for {each.evictor}, which gets no place"
-            if each.action == "consolidation" and each.pod.pod_group not in waiting and not taken_over:
-                yield f"{each.pod.name} is moved, and has no new place"
-            same = taker.spec.queue == victim.spec.queue
-            if each.action == "reclaim" and same:
-                yield f"{each.pod.name} is reclaimed within its own queue"
-            if each.action == "preempt" and not same:
-                yield f"{each.pod.name} is preempted from another queue"
-            if each.action == "preempt" and _priority(victim) >= _priority(taker):
-                yield f"{each.pod.name} is preempted by work of no higher priority"
+            if not self.taken_over:
+                yield from self._reasons(each)
             if taker.spec.preemption_delay:
                 yield f"{each.evictor} evicts before its delay is over"
+
+    def _reasons(self, each: Eviction) -> Iterator[str]:
+        """Whether what is said of an eviction can be."""
+        victim, taker = self.groups[each.pod.pod_group], self.groups[each.evictor]
+        same = taker.spec.queue == victim.spec.queue
+        if each.action == "consolidation" and each.pod.uid not in {
+            nomination.pod.uid for nomination in self.result.nominations
+        }:
+            yield f"{each.pod.name} is moved, and has no new place"
+        if each.action == "reclaim" and same:
+            yield f"{each.pod.name} is reclaimed within its own queue"
+        if each.action == "preempt" and not same:
+            yield f"{each.pod.name} is preempted from another queue"
+        if each.action == "preempt" and _priority(victim) >= _priority(taker):
+            yield f"{each.pod.name} is preempted by work of no higher priority"
 
 
 def shared(pod: Pod) -> bool:
@@ -338,6 +379,10 @@ def _avoids(pod: Pod, other: Pod) -> bool:
     ) or ()
     wanted = [term["labelSelector"]["matchLabels"] for term in terms]
     return any(all(other.labels.get(key) == value for key, value in each.items()) for each in wanted)
+
+
+def _by_part(pods: Iterable[Pod]) -> Counter[str]:
+    return Counter(pod.labels.get(names.SUBGROUP_LABEL, "") for pod in pods)
 
 
 def _satisfied(group: PodGroup, active: Counter[str]) -> bool:
