@@ -261,7 +261,7 @@ class _Audit:
 
     # --- evictions -----------------------------------------------------------------------------
     def _evictions(self) -> Iterator[str]:
-        served = {each.pod.pod_group for each in (*self.result.nominations, *self.result.binds)}
+        served = {_group_key(place.pod) for place in (*self.binds, *self.nominated)}
         for each in self.result.evictions:
             if each.action == "stalegangeviction":
                 continue
