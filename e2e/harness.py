@@ -124,8 +124,10 @@ class Cluster:
         what = f"{count} pods {namespace}/{prefix}* run"
         return await self.eventually(look, lambda pods: len(pods) == count, within=within, what=what)
 
-    async def waits(self, namespace: str, prefix: str, *, reason: str = "", within: float = 60) -> str:
-        """Wait until the pod group of a waiting pod says why (with this reason); the message."""
+    async def waits(
+        self, namespace: str, prefix: str, *, reason: str = "", saying: str = "", within: float = 60
+    ) -> str:
+        """Wait until the pod group of a waiting pod says why (this reason, these words); its message."""
 
         async def look() -> list[tuple[str, str]]:
             pods = await self.pods(namespace, prefix)
@@ -139,13 +141,16 @@ class Cluster:
                 for item in condition.reasons or []
             ]
 
+        def wanted(found: list[tuple[str, str]]) -> list[str]:
+            return [text for one, text in found if (not reason or one == reason) and saying in text]
+
         told = await self.eventually(
             look,
-            lambda found: any(not reason or one == reason for one, _ in found),
+            lambda found: bool(wanted(found)),
             within=within,
-            what=f"the group of {namespace}/{prefix}* says {reason or 'why it waits'}",
+            what=f"the group of {namespace}/{prefix}* says {reason} {saying or 'why it waits'}",
         )
-        return next(message for one, message in told if not reason or one == reason)
+        return wanted(told)[0]
 
     async def eventually(
         self, look: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, within: float = 30, what: str

@@ -46,7 +46,7 @@ async def test_memory_of_a_device_is_shared_until_it_is_used_up(cluster, queue, 
 async def test_what_no_node_has_waits_and_says_so(cluster, queue, namespace, annotations, gpus, spec):
     pod = a_pod("p", namespace, await queue(), annotations=annotations, gpus=gpus, spec=spec)
     await cluster.apply(as_yaml(pod))
-    assert await cluster.waits(namespace, "p")
+    await cluster.waits(namespace, "p")
     [pod] = await cluster.pods(namespace)
     assert not pod.spec.node_name
 
@@ -66,7 +66,7 @@ async def test_a_limit_stops_what_is_beyond_it(cluster, queue, namespace):
     name = await queue(limit=2)
     await cluster.apply(as_yaml(*(a_pod(f"p{i}", namespace, name, gpus=1) for i in range(3))))
     await cluster.running(namespace, count=2)
-    assert await cluster.waits(namespace, "p", reason="OverLimit")
+    await cluster.waits(namespace, "p", reason="OverLimit")
 
 
 async def test_a_limit_of_a_queue_further_up_counts(cluster, queue, namespace):
@@ -77,7 +77,7 @@ async def test_a_limit_of_a_queue_further_up_counts(cluster, queue, namespace):
         await cluster.apply(as_yaml(a_pod(f"{leaf}-a", namespace, leaf, gpus=1)))
     await cluster.running(namespace, count=2)
     await cluster.apply(as_yaml(a_pod("late", namespace, leaves[0], gpus=1)))
-    assert await cluster.waits(namespace, "late", reason="OverLimit")
+    await cluster.waits(namespace, "late", reason="OverLimit")
 
 
 async def test_work_that_cannot_be_preempted_stays_within_the_quota(cluster, queue, namespace):
@@ -105,7 +105,7 @@ async def test_an_elastic_job_takes_what_there_is_and_more_when_it_comes(cluster
 async def test_a_gang_without_room_for_all_does_not_start(cluster, queue, namespace):
     name = await queue(limit=3)
     await cluster.apply(as_yaml(a_job("gang", namespace, name, pods=4, gang=4, gpus=1)))
-    assert await cluster.waits(namespace, "gang")
+    await cluster.waits(namespace, "gang")
     assert not [pod for pod in await cluster.pods(namespace) if pod.spec.node_name]
 
 
@@ -167,7 +167,7 @@ async def test_a_taint_keeps_pods_away_that_do_not_tolerate_it(cluster, queue, n
 async def test_a_pod_waits_for_its_config_map(cluster, queue, namespace):
     volumes = {"volumes": [{"name": "settings", "configMap": {"name": "settings"}}]}
     await cluster.apply(as_yaml(a_pod("p", namespace, await queue(), gpus=1, spec=volumes)))
-    assert "settings" in await cluster.waits(namespace, "p")
+    await cluster.waits(namespace, "p", saying="settings")
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": namespace}}
     await cluster.apply(as_yaml(made | {"data": {"a": "1"}}))
     await cluster.running(namespace, "p", count=1)

@@ -40,7 +40,7 @@ async def test_a_claim_of_a_class_that_does_not_exist_waits_and_says_so(cluster,
     name, found = await queue(), await driver(1)
     wrong = found.template(namespace, device_class="nothing.example.com")
     await cluster.apply(as_yaml(wrong, found.a_pod("p", namespace, name)))
-    assert "nothing.example.com" in await cluster.waits(namespace, "p")
+    await cluster.waits(namespace, "p", saying="nothing.example.com")
 
 
 async def test_claimed_devices_count_for_the_queue(cluster, queue, driver, namespace):

@@ -35,7 +35,7 @@ async def test_parts_of_each_profile_are_given_until_there_are_none(cluster, que
     pods = await cluster.running(namespace, count=3)
     assert {pod.annotations[names.RECEIVED_RESOURCE_TYPE] for pod in pods} == {"MigInstance"}
     await cluster.apply(as_yaml(a_part("late", namespace, name, SMALL, mig_node)))
-    assert SMALL in await cluster.waits(namespace, "late")
+    await cluster.waits(namespace, "late", saying=SMALL)
 
 
 async def test_a_part_of_g_slices_counts_as_g_devices_of_the_queue(cluster, queue, mig_node, namespace):
@@ -43,7 +43,7 @@ async def test_a_part_of_g_slices_counts_as_g_devices_of_the_queue(cluster, queu
     await cluster.apply(as_yaml(a_part("large", namespace, name, LARGE, mig_node)))
     await cluster.running(namespace, "large", count=1)
     await cluster.apply(as_yaml(a_part("small", namespace, name, SMALL, mig_node)))
-    assert await cluster.waits(namespace, "small", reason="OverLimit")
+    await cluster.waits(namespace, "small", reason="OverLimit")
 
 
 async def test_a_whole_device_is_not_to_be_had_where_there_are_only_parts(
@@ -54,7 +54,7 @@ async def test_a_whole_device_is_not_to_be_had_where_there_are_only_parts(
     shared = a_pod("shared", namespace, name, annotations={"gpu-fraction": "0.5"}, spec=mig_node)
     for pod in (whole, shared):
         await cluster.apply(as_yaml(pod))
-        assert await cluster.waits(namespace, pod["metadata"]["name"])
+        await cluster.waits(namespace, pod["metadata"]["name"])
 
 
 async def test_more_urgent_work_takes_the_place_of_a_part(cluster, queue, mig_node, namespace):

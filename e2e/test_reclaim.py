@@ -133,6 +133,18 @@ async def test_a_gang_reclaims_on_several_nodes(cluster, queue, node, namespace)
     assert len({pod.spec.node_name for pod in pods}) == 2
 
 
+async def test_nothing_is_taken_from_a_department_within_its_quota(cluster, queue, namespace):
+    """Though the queue that lends is over its own, and the one that wants within."""
+    top = await queue(gpus=4, limit=4)
+    rich, poor = await queue(parent=top, gpus=4), await queue(parent=top, gpus=0)
+    other, own = await queue(parent=rich, gpus=0), await queue(parent=poor, gpus=2)
+    await cluster.apply(as_yaml(*(a_pod(f"theirs-{i}", namespace, other, gpus=1) for i in range(4))))
+    await cluster.running(namespace, "theirs", count=4)
+    await cluster.apply(as_yaml(a_job("ours", namespace, own, pods=2, gang=2, gpus=1)))
+    await cluster.waits(namespace, "ours")
+    await cluster.running(namespace, "theirs", count=4)
+
+
 # --- elastic work ---------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("gang", "wanted", "left"),

@@ -218,6 +218,7 @@ class Cluster:
             kubeconfig=str(self._files.admin_kubeconfig),
             certificates=str(self._certificates) if self._options.webhooks else "",
             webhook_ports=suite.webhook_ports,
+            all_pods=suite.all_pods,
         )
         with step(self._progress, "custom resources, queues and priority classes"):
             await self._supervisor.run_to_end(Program("prepare", preparation.command_line()))

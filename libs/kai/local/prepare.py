@@ -20,6 +20,7 @@ _CONNECT_SECONDS = 30.0
 class Preparation:
     """What to do: with ``certificates`` (a folder) webhooks are called at ``webhook_ports``.
 
+    ``all_pods``: also about pods that say nothing of what admission completes.
     Without ``product`` the cluster only gets what the product expects, and is left to an installation.
     """
 
@@ -27,6 +28,7 @@ class Preparation:
     product: bool = True
     certificates: str = ""
     webhook_ports: dict[str, int] | None = None
+    all_pods: bool = False
 
     def command_line(self) -> tuple[str, ...]:
         """The command that does it."""
@@ -60,7 +62,9 @@ async def _prepare(preparation: Preparation) -> None:
             await bootstrap.install(client)
         if authority:
             # Last: from now on the API server asks services that may still be on their way.
-            endpoints = webhooks.WebhookEndpoints(preparation.webhook_ports or {}, authority)
+            endpoints = webhooks.WebhookEndpoints(
+                preparation.webhook_ports or {}, authority, all_pods=preparation.all_pods
+            )
             await webhooks.register(client, endpoints)
 
 

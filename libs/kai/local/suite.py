@@ -66,10 +66,14 @@ class SuiteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The programs, and the ports at which the services with webhooks serve them."""
+    """The programs, and the ports at which the services with webhooks serve them.
+
+    ``all_pods``: admission has to be asked about pods that say nothing of what it completes, too.
+    """
 
     programs: tuple[Program, ...]
     webhook_ports: dict[str, int]
+    all_pods: bool = False
 
 
 def choose(named: Iterable[str]) -> tuple[str, ...]:
@@ -136,7 +140,8 @@ def plan(options: SuiteOptions) -> Suite:
                 stop_after=_DRAIN_SECONDS,
             )
         )
-    return Suite(tuple(programs), webhook_ports)
+    blocks = options.flags.get("admission", {}).get("block-nvidia-visible-devices", "false")
+    return Suite(tuple(programs), webhook_ports, all_pods=blocks == "true")
 
 
 def _instances(options: SuiteOptions) -> Iterable[tuple[str, str]]:

@@ -18,7 +18,7 @@ from kai.kube.errors import AlreadyExists, NotFound
 from kai.kube.resources import Resource
 from kai.local.ports import LOOPBACK
 from kai.runtime import certificates
-from kai.runtime.registration import webhook_configurations
+from kai.runtime.registration import PodScope, webhook_configurations
 
 Manifest = dict[str, Any]
 
@@ -33,12 +33,13 @@ class WebhookEndpoints:
 
     ports: dict[str, int]
     authority: bytes
+    #: Whether to ask about all pods of ours, or only those that say something.
+    all_pods: bool = False
 
     def configurations(self) -> list[tuple[Resource, Manifest]]:
         """The configurations of those services that run."""
-        found = [
-            (_RESOURCES[manifest["kind"]], manifest) for manifest in webhook_configurations(self._client)
-        ]
+        manifests = webhook_configurations(self._client, PodScope(all_pods=self.all_pods))
+        found = [(_RESOURCES[manifest["kind"]], manifest) for manifest in manifests]
         return [(resource, manifest) for resource, manifest in found if all(_urls(manifest))]
 
     def _client(self, service: str, path: str) -> Manifest:

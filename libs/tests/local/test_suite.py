@@ -76,3 +76,14 @@ def test_only_webhooks_of_services_that_run_are_registered() -> None:
     client = manifest["webhooks"][0]["clientConfig"]
     assert client == {"url": "https://127.0.0.1:1234/validate-scheduling-run-ai-v2-queue", "caBundle": "UEVN"}
     assert len(WebhookEndpoints(plan(options()).webhook_ports, b"PEM").configurations()) == 4
+
+
+def test_admission_that_blocks_devices_is_asked_about_all_pods() -> None:
+    blocking = plan(options(flags={"admission": {"block-nvidia-visible-devices": "true"}}))
+    assert blocking.all_pods
+    assert not plan(options()).all_pods
+    asked = [
+        [condition["name"] for condition in manifest["webhooks"][0].get("matchConditions", ())]
+        for _, manifest in WebhookEndpoints(blocking.webhook_ports, b"PEM", all_pods=True).configurations()
+    ]
+    assert asked[:2] == [["scheduler-name-match"]] * 2

@@ -1,0 +1,158 @@
+"""What an administrator may set otherwise than it is: devices to be named, spreading, limits of nodes."""
+
+import json
+import uuid
+
+import pytest
+import yaml
+
+from e2e.harness import local_cluster
+from e2e.manifests import a_job, a_pod, as_yaml, on
+from e2e.third_party import definitions
+from e2e.third_party.cases import DEFINITIONS, Case
+from kai.engine.config import DEFAULT_PLUGINS
+from kai.kube.errors import ApiError
+from kai.kube.resources import CONFIG_MAPS
+from kai.local.kubelet.nodes import NodeShape
+from kai.model import names
+from kai_cli.views.nodes import gpu_groups
+
+VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"
+HAMI = {"hamicore": {"enabled": True}}
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """Instead of the suite's cluster, one with these settings."""
+    folder, name = tmp_path_factory.mktemp("settings"), f"settings-{uuid.uuid4().hex[:8]}"
+    plugins = [{"name": plugin} for plugin in DEFAULT_PLUGINS if plugin not in ("gpupack", "gpusharingorder")]
+    plugins.append({"name": "gpuspread"})
+    for plugin in plugins:
+        if plugin["name"] == "nodeplacement":
+            plugin["arguments"] = {"gpu": "spread", "cpu": "spread"}
+    configuration = {"actions": "allocate, reclaim, preempt", "tiers": [{"plugins": plugins}]}
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(configuration))
+    flags = (
+        f"scheduler:scheduler-conf={folder / 'scheduler.yaml'}",
+        "scheduler:restrict-node-scheduling=true",
+        "scheduler:full-hierarchy-fairness=false",
+        "admission:block-nvidia-visible-devices=true",
+        "pod-grouper:knative-gang-schedule=false",
+        f"binder:plugins={json.dumps(HAMI)}",
+    )
+    with local_cluster(name, folder / "kubeconfig", "--nodes=1", *(f"--flag={flag}" for flag in flags)):
+        yield name, folder / "kubeconfig"
+
+
+# --- devices that containers name by themselves ---------------------------------------------------
+def naming(pod, value):
+    pod["spec"]["containers"][0]["env"] = [{"name": VARIABLE, "value": value}]
+    return pod
+
+
+@pytest.mark.parametrize("value", ["0", "0,1", "all", "GPU-1234"])
+async def test_a_container_may_not_name_devices(cluster, namespace, value):
+    with pytest.raises(ApiError, match=VARIABLE):
+        await cluster.apply(as_yaml(naming(a_pod("p", namespace, "default-queue", gpus=1), value)))
+
+
+@pytest.mark.parametrize("value", ["void", "none"])
+async def test_a_container_may_say_that_it_wants_none(cluster, namespace, value):
+    await cluster.apply(as_yaml(naming(a_pod("p", namespace, "default-queue"), value)))
+
+
+async def test_containers_without_a_gpu_see_none(cluster, namespace):
+    pod = a_pod("p", namespace, "default-queue", gpus=1)
+    pod["spec"]["containers"].append({"name": "side", "image": "x"})
+    [made] = await cluster.apply(as_yaml(pod))
+    seen = {
+        container["name"]: {entry["name"]: entry.get("value") for entry in container.get("env", [])}
+        for container in made["spec"]["containers"]
+    }
+    assert seen == {"main": {}, "side": {VARIABLE: "void"}}
+
+
+# --- nodes for some pods only ---------------------------------------------------------------------
+GPU_WORKER, CPU_WORKER = "node-role.kubernetes.io/gpu-worker", "node-role.kubernetes.io/cpu-worker"
+
+
+async def test_each_kind_of_work_goes_to_its_kind_of_worker_only(cluster, queue, node, namespace):
+    name = await queue()
+    gpu = await node(NodeShape(gpus=2, labels={GPU_WORKER: "true"}))
+    cpu = await node(NodeShape(gpus=0, labels={CPU_WORKER: "true"}))
+    await cluster.apply(as_yaml(a_pod("gpu", namespace, name, gpus=1), a_pod("cpu", namespace, name)))
+    pods = await cluster.running(namespace, count=2)
+    assert {pod.metadata.name: pod.spec.node_name for pod in pods} == {"gpu": gpu, "cpu": cpu}
+    await cluster.apply(as_yaml(a_pod("astray", namespace, name, spec=on(gpu))))
+    assert await cluster.waits(namespace, "astray")
+
+
+async def test_no_work_goes_to_a_node_that_is_no_worker(cluster, queue, node, namespace):
+    where = await node(NodeShape(gpus=2))
+    await cluster.apply(as_yaml(a_pod("p", namespace, await queue(), gpus=1, spec=on(where))))
+    assert await cluster.waits(namespace, "p")
+
+
+# --- spreading ------------------------------------------------------------------------------------
+async def test_work_is_spread_over_nodes(cluster, queue, node, namespace):
+    nodes = {await node(NodeShape(gpus=4, labels={GPU_WORKER: "true"})) for _ in range(3)}
+    name = await queue()
+    for number in range(3):
+        await cluster.apply(as_yaml(a_pod(f"p{number}", namespace, name, gpus=1)))
+        await cluster.running(namespace, count=number + 1)
+    assert {pod.spec.node_name for pod in await cluster.pods(namespace)} == nodes
+
+
+async def test_parts_are_spread_over_devices(cluster, queue, node, namespace):
+    there, name = on(await node(NodeShape(gpus=2, labels={GPU_WORKER: "true"}))), await queue()
+    for number in range(2):
+        part = a_pod(f"p{number}", namespace, name, annotations={"gpu-fraction": "0.3"}, spec=there)
+        await cluster.apply(as_yaml(part))
+        pods = await cluster.running(namespace, count=number + 1)
+    assert len({group for pod in pods for group in gpu_groups(pod)}) == 2
+
+
+# --- queues ---------------------------------------------------------------------------------------
+async def test_only_leaf_queues_are_compared_without_fairness_at_all_levels(cluster, queue, node, namespace):
+    """The lender's department is within its quota and ours has none; see the same in test_reclaim."""
+    await node(NodeShape(gpus=4, labels={GPU_WORKER: "true"}))
+    rich, poor = await queue(gpus=4), await queue(gpus=0)
+    other, own = await queue(parent=rich, gpus=0), await queue(parent=poor, gpus=2)
+    await cluster.apply(as_yaml(*(a_pod(f"theirs-{i}", namespace, other, gpus=1) for i in range(4))))
+    await cluster.running(namespace, "theirs", count=4)
+    await cluster.apply(as_yaml(a_job("ours", namespace, own, pods=2, gang=2, gpus=1)))
+    await cluster.running(namespace, "ours", count=2)
+    await cluster.running(namespace, "theirs", count=2)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+async def test_pods_of_a_knative_revision_are_groups_of_their_own_where_gangs_are_off(
+    cluster, queue, node, namespace
+):
+    await know(cluster)
+    await node(NodeShape(gpus=0, labels={CPU_WORKER: "true"}))
+    name = "Knative Service, a gang of its least scale"
+    case = Case.load(name, namespace=namespace, queue=await queue())
+    await case.submit(cluster)
+    pods = await cluster.running(namespace, count=2)
+    assert len({pod.annotations[names.POD_GROUP_ANNOTATION] for pod in pods}) == 2
+
+
+async def know(cluster) -> None:
+    await definitions.install(cluster, {"serving.knative.dev": DEFINITIONS["serving.knative.dev"]})
+
+
+# --- HAMi-core ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("annotations", "limit"),
+    [({"gpu-fraction": "0.5"}, "5000m"), ({"gpu-memory": "2500"}, "2500m")],
+    ids=["by fraction", "by memory"],
+)
+async def test_a_part_of_a_device_is_told_its_memory(cluster, queue, node, namespace, annotations, limit):
+    shape = NodeShape(gpus=1, gpu_memory_mib=10000, labels={GPU_WORKER: "true"})
+    there = on(await node(shape))
+    await cluster.apply(as_yaml(a_pod("p", namespace, await queue(), annotations=annotations, spec=there)))
+    await cluster.running(namespace, count=1)
+    found = [one.get("data") or {} for one in await cluster.client.list(CONFIG_MAPS, namespace=namespace)]
+    assert [data[LIMIT] for data in found if LIMIT in data] == [limit]
