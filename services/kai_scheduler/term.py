@@ -23,6 +23,7 @@ from kai_scheduler.dispatch import DECISION_SECONDS, NOBODY, Inherited, Settled,
 from kai_scheduler.evictions import Evictor
 from kai_scheduler.intake import Intake, Urgency
 from kai_scheduler.metrics import SchedulerMetrics
+from kai_scheduler.pace import Pace
 from kai_scheduler.sessions import SessionLog, is_pending
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
@@ -107,6 +108,7 @@ class Term:
         except TimeoutError:
             _log.info("no binder yet; deciding all the same")
         loop = asyncio.get_running_loop()
+        pace = Pace(longest=self._settings.schedule_period)
         timer, not_before, failures = loop.time(), 0.0, 0
         while True:
             await self._intake.wait(timer=timer, not_before=not_before)
@@ -121,11 +123,10 @@ class Term:
                     raise FatalError("cycles fail one after the other; starting afresh may help") from error
                 timer = loop.time() + self._settings.schedule_period
                 continue
-            failures = 0
-            took = loop.time() - started
-            # Computing takes half of our time at most; the rest is for what comes of it.
-            not_before = loop.time() + min(took, self._settings.schedule_period)
-            timer = loop.time() + self._idle_seconds(result)
+            failures, ended = 0, loop.time()
+            decided = bool(result.binds or result.evictions)
+            not_before = ended + pace.rest(started=started, ended=ended, decided=decided)
+            timer = ended + self._idle_seconds(result)
 
     async def _cycle(self) -> CycleResult:
         opened_at, started = self._clock(), time.perf_counter()
