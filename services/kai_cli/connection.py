@@ -42,19 +42,16 @@ class Target:
         target = context.find_object(cls)
         return target if target is not None else cls()
 
-    @property
-    def tls(self) -> TlsFiles | None:
-        """Files of the mutual TLS, if it is used."""
-        from kai.wire.channel import TlsFiles
+    @asynccontextmanager
+    async def _tls(self, client: KubeClient) -> AsyncIterator[TlsFiles | None]:
+        """Files of the mutual TLS, if it is used: those that were named, else the installation's own."""
+        from kai_cli import credentials
 
-        if self.tls_dir is None:
-            return None
-        return TlsFiles(
-            ca=self.tls_dir / "ca.crt",
-            cert=self.tls_dir / "tls.crt",
-            key=self.tls_dir / "tls.key",
-            server_name=f"scheduler.{self.namespace}.svc",
-        )
+        if self.tls_dir is not None:
+            yield credentials.in_folder(self.tls_dir, namespace=self.namespace)
+            return
+        async with credentials.of_installation(client, namespace=self.namespace) as found:
+            yield found
 
     @asynccontextmanager
     async def cluster(self) -> AsyncIterator[KubeClient]:
@@ -75,9 +72,10 @@ class Target:
             raise PeerUnavailable(
                 f"lease {self.namespace}/{self.lease}: no scheduler leads; is one running for this shard?"
             )
-        async with connect_scheduler(
-            client, lease_name=self.lease, namespace=self.namespace, tls=self.tls
-        ) as scheduler:
+        async with (
+            self._tls(client) as tls,
+            connect_scheduler(client, lease_name=self.lease, namespace=self.namespace, tls=tls) as scheduler,
+        ):
             yield scheduler
 
     async def _led(self, client: KubeClient) -> bool:
@@ -98,9 +96,9 @@ class Target:
 
         if not await self._led(client):
             return None
-        updates = watch_sessions(client, lease_name=self.lease, namespace=self.namespace, tls=self.tls)
         try:
-            async with asyncio.timeout(SHARES_DEADLINE_SECONDS):
+            async with asyncio.timeout(SHARES_DEADLINE_SECONDS), self._tls(client) as tls:
+                updates = watch_sessions(client, lease_name=self.lease, namespace=self.namespace, tls=tls)
                 async for update in updates:
                     if update.full or update.shares:
                         return {share.queue: share for share in update.shares}
@@ -128,7 +126,7 @@ def choose(
     system_namespace: Annotated[str, typer.Option(help="Namespace of the installation.")] = names.NAMESPACE,
     tls_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder with ca.crt, tls.crt and tls.key, where the scheduler wants TLS."),
+        typer.Option(help="Folder with ca.crt, tls.crt and tls.key; default: those of the installation."),
     ] = None,
     version: Annotated[
         bool,

@@ -27,6 +27,8 @@ from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
 DEADLINE_SECONDS: Final = 10.0
 SNAPSHOT_DEADLINE_SECONDS: Final = 60.0
+#: How long a scheduler that cannot be reached keeps us waiting.
+CONNECT_SECONDS: Final = 3.0
 #: Worth another try: nothing was done, or asking twice does no harm.
 _TRANSIENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED)
 
@@ -90,7 +92,7 @@ async def connect_scheduler(
     """A client of the scheduler that leads now.
 
     Raises:
-        PeerUnavailable: nobody leads, after waiting for ``deadline`` seconds.
+        PeerUnavailable: nobody leads, after waiting for ``deadline`` seconds, or the leader is out of reach.
         KubeError: the Lease cannot be read.
     """
     async with LeaderTracker(client, lease_name=lease_name, namespace=namespace) as tracker:
@@ -102,7 +104,19 @@ async def connect_scheduler(
                 f"lease {namespace}/{lease_name}: no scheduler leads; is one running for this shard?"
             ) from None
     async with open_channel(leader.endpoint, tls=tls) as channel:
+        await _connected(channel, leader.endpoint, "with TLS" if tls else "without TLS")
         yield SchedulerClient(channel)
+
+
+async def _connected(channel: grpc.aio.Channel, endpoint: str, how: str) -> None:
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await channel.channel_ready()
+    except TimeoutError:
+        raise PeerUnavailable(
+            f"scheduler: no connection to {endpoint} {how} within {CONNECT_SECONDS:g} s; "
+            "can that address be reached from here, and does it want what we show?"
+        ) from None
 
 
 async def _ask(method: Callable[..., Awaitable[Answer]], request: Any, deadline: float) -> Answer:

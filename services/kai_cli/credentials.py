@@ -1,0 +1,53 @@
+"""What the command line shows the scheduler where that wants mutual TLS."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from kai.kube.client import KubeClient
+from kai.kube.errors import ApiError
+from kai.kube.resources import SECRETS
+from kai.wire.channel import TlsFiles
+from kai_cli.output import fail
+
+#: Where the chart keeps what its processes show each other.
+SECRET: Final = "kai-grpc-tls-secret"  # noqa: S105 (a name)
+_AUTHORITY, _CERTIFICATE, _KEY = "ca.crt", "tls.crt", "tls.key"
+
+
+def in_folder(folder: Path, *, namespace: str) -> TlsFiles:
+    """The files in a folder; ``namespace`` is that of the installation."""
+    return TlsFiles(
+        ca=folder / _AUTHORITY,
+        cert=folder / _CERTIFICATE,
+        key=folder / _KEY,
+        server_name=f"scheduler.{namespace}.svc",
+    )
+
+
+@asynccontextmanager
+async def of_installation(client: KubeClient, *, namespace: str) -> AsyncIterator[TlsFiles | None]:
+    """Those of the processes themselves, while the block runs; None if there are none for us to read."""
+    try:
+        secret = await client.get(SECRETS, SECRET, namespace=namespace)
+    except ApiError:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="kai-") as name:  # for our eyes only
+        folder = Path(name)
+        _write(secret.get("data") or {}, folder, f"secret {namespace}/{SECRET}")
+        yield in_folder(folder, namespace=namespace)
+
+
+def _write(data: Mapping[str, Any], folder: Path, source: str) -> None:
+    for name in (_AUTHORITY, _CERTIFICATE, _KEY):
+        try:
+            (folder / name).write_bytes(base64.b64decode(data[name], validate=True))
+        except (KeyError, binascii.Error) as error:
+            raise fail(f"{source} has no usable {name}; mend it or name files with --tls-dir") from error
