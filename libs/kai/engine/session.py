@@ -35,6 +35,7 @@ from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 
 _MANY_VIEWS = 512
+_UNKNOWN: Any = object()
 P = TypeVar("P", bound=Plugin)
 #: What to tell about a victim, for the pod group that profits.
 Message: TypeAlias = Callable[[Task, str], str]
@@ -73,6 +74,7 @@ class Session:
         with self.timed("predicates"):
             self._open_filters()
         self._concerned: dict[int, tuple[Plugin, ...]] = {}
+        self._ordinary: dict[int, ClassView | None] = {}
         self.plugins: tuple[Plugin, ...] = build_plugins(self)
         with self.timed("topology"):
             self.topology: Topologies | None = build_topology(self)
@@ -145,11 +147,21 @@ class Session:
             view = self._views[cls.id] = ClassView(cls, self.nodes, self.static.mask(cls), self.options)
         return view
 
+    def ordinary(self, cls: TaskClass) -> ClassView | None:
+        """The view of a class of which nothing but amounts and static filters matters; None for others."""
+        known = self._ordinary.get(cls.id, _UNKNOWN)
+        if known is _UNKNOWN:
+            special = cls.shared or self.tracked or self.concerned(cls)
+            known = self._ordinary[cls.id] = None if special else self.view(cls)
+        found: ClassView | None = known
+        return found
+
     def forget(self, classes: Iterable[int]) -> None:
         """Forget what was found about classes that were made up for a question."""
         for number in classes:
             self._views.pop(number, None)
             self._concerned.pop(number, None)
+            self._ordinary.pop(number, None)
             self.fit_counts.pop(number, None)
             self.rooms.pop(number, None)
 
@@ -346,21 +358,22 @@ class Session:
         """Decide to bind a pod that waits, at once; its devices are not shared, and no plugin tracks it."""
         job = task.job
         assert job is not None
-        self.ledger.hold(task, node, (), releasing=False)
-        self.ledger.charge(task, node.gpu_memory)
-        self._bind(task, node)
+        self.ledger.admit(task, node)
+        self._bound(task, node)
         if self.pools.used:
             self.pools.mend(job)
 
     def _commit_bind(self, operation: Operation) -> None:
-        assert operation.node is not None
-        self._bind(operation.task, operation.node)
+        task, node = operation.task, operation.node
+        assert node is not None
+        self.ledger.set_status(task, Status.BINDING)
+        self.ledger.ask(task, self.state.min_gpu_memory, -1)
+        self._bound(task, node)
 
-    def _bind(self, task: Task, node: Node) -> None:
+    def _bound(self, task: Task, node: Node) -> None:
         job, facts = task.job, task.facts
         assert job is not None
         assert facts is not None
-        self.ledger.set_status(task, Status.BINDING)
         task.virtual = False
         facts.assumed_node, facts.assumed_groups, facts.assumed_placement = (
             node.name,

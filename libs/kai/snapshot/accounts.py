@@ -94,7 +94,7 @@ class Accounts:
         if task.job is not None and ACTIVE_ALLOCATED[status]:
             self.ledger.charge(task, node.gpu_memory if node is not None else self.min_gpu_memory)
         elif task.job is not None and status is Status.PENDING:
-            self._ask(task, 1)
+            self.ledger.ask(task, self.min_gpu_memory, 1)
 
     def _detach(self, task: Task) -> None:
         """The inverse of :meth:`_attach`."""
@@ -103,7 +103,7 @@ class Accounts:
         if task.charged is not None:
             self.ledger.discharge(task)
         elif task.job is not None and task.status is Status.PENDING:
-            self._ask(task, -1)
+            self.ledger.ask(task, self.min_gpu_memory, -1)
         if task.node is not None:
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, task.node, -1)
@@ -138,17 +138,6 @@ class Accounts:
         self.ledger.leave(task)
         if not job.pending:
             self.pending_jobs.pop(job.key, None)
-
-    def _ask(self, task: Task, sign: int) -> None:
-        job = task.job
-        assert job is not None
-        cls = task.cls
-        cpu, memory, centi = sign * cls.cpu, sign * cls.memory, sign * cls.quota_centi(self.min_gpu_memory)
-        for queue in job.queue.path:
-            asked = queue.pending
-            asked[0] += cpu
-            asked[1] += memory
-            asked[2] += centi
 
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
         if node.ready:

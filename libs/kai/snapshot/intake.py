@@ -312,7 +312,7 @@ class Intake(Accounts):
                     if task.charged is not None:
                         self.ledger.recharge(task, task.charged)
                     elif task.status is Status.PENDING:
-                        self._ask(task, 1)
+                        self.ledger.ask(task, self.min_gpu_memory, 1)
 
     # --- claims --------------------------------------------------------------------------------
     def _depends(self, kind: Kind, key: str, obj: Any) -> None:

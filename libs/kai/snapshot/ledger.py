@@ -154,6 +154,18 @@ class Ledger:
             if not job.preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
+    def ask(self, task: Task, gpu_memory: int, sign: int) -> None:
+        """Count what a pending task wants in its queue and all above, or no longer; as :meth:`charge`."""
+        job = task.job
+        assert job is not None
+        cls = task.cls
+        cpu, memory, centi = sign * cls.cpu, sign * cls.memory, sign * cls.quota_centi(gpu_memory)
+        for queue in job.queue.path:
+            asked = queue.pending
+            asked[0] += cpu
+            asked[1] += memory
+            asked[2] += centi
+
     def _charge_non_preemptible(self, queue: Queue, cpu: int, memory: int, centi: int) -> None:
         held = queue.non_preemptible
         held[0] += cpu
@@ -163,6 +175,36 @@ class Ledger:
         mirror[row, 0] = held[0]
         mirror[row, 1] = held[1]
         mirror[row, 2] = held[2] / 100
+
+    # --- both ----------------------------------------------------------------------------------
+    def admit(self, task: Task, node: Node) -> None:
+        """A pending task that shares no devices is being bound: all its sums in one step.
+
+        It holds idle resources of the node, and its queues are charged what they were asked for.
+        """
+        cls, job, pod_set = task.cls, task.job, task.pod_set
+        assert job is not None
+        assert pod_set is not None
+        self.hold(task, node, (), releasing=False)
+        cpu, memory, centi = task.charged = (cls.cpu, cls.memory, cls.centi_gpus)
+        mirror = self._allocated_cells
+        for queue in job.queue.path:
+            queue.version += 1
+            held, asked, row = queue.allocated, queue.pending, queue.row
+            held[0] += cpu
+            held[1] += memory
+            asked[0] -= cpu
+            asked[1] -= memory
+            mirror[row, 0] = held[0]
+            mirror[row, 1] = held[1]
+            if centi:
+                held[2] += centi
+                asked[2] -= centi
+                mirror[row, 2] = held[2] / 100
+            if not job.preemptible:
+                self._charge_non_preemptible(queue, cpu, memory, centi)
+        self._move(job, pod_set, _STEPS[Status.PENDING][Status.BINDING])
+        task.status = Status.BINDING
 
     # --- nodes ---------------------------------------------------------------------------------
     def hold(self, task: Task, node: Node, groups: tuple[str, ...], *, releasing: bool) -> None:

@@ -133,11 +133,10 @@ class ClusterState(Intake):
             self._attach(task)
 
     def placed(self, task: Task) -> None:
-        """The engine decided to bind a pending task and charged it already; keep the indices in step."""
+        """The engine decided to bind a pending task, and all sums say so; keep the indices in step."""
         job, facts = task.job, task.facts
         assert job is not None
         assert facts is not None
-        self._ask(task, -1)
         here = self._on_node.get(facts.assumed_node)
         if here is None:
             here = self._on_node[facts.assumed_node] = {}
@@ -154,7 +153,7 @@ class ClusterState(Intake):
         self._unassume(task)
         facts.evicting = False
         task.placement = None
-        self._ask(task, 1)
+        self.ledger.ask(task, self.min_gpu_memory, 1)
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
 
     @staticmethod

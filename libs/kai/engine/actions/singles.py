@@ -15,7 +15,7 @@ from kai.snapshot.rows import Job
 def place(session: Session, job: Job) -> bool:
     """Place and commit the next pod of a job, if that is all there is to it; False decides nothing."""
     single = job.single
-    if single is None or single.min_member > 1 or single.pipelined or job.has_constraint or session.tracked:
+    if single is None or single.min_member > 1 or single.pipelined or job.has_constraint:
         return False
     task = only_task(job)
     if task is None:
@@ -23,10 +23,9 @@ def place(session: Session, job: Job) -> bool:
         if len(tasks) != 1:
             return False
         (task,) = tasks
-    cls = task.cls
-    if cls.shared or task.nominated or session.concerned(cls) or session.over_capacity(job, (task,)):
+    view = session.ordinary(task.cls)
+    if view is None or task.nominated or session.over_capacity(job, (task,)):
         return False
-    view = session.view(cls)
     row = view.seat()
     if row < 0:
         return False
