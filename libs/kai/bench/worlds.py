@@ -133,6 +133,9 @@ def _queues(rng: random.Random, world: World) -> list[str]:
         )
         if rng.random() < 0.15 and queue.spec.resources is not None:
             queue.spec.resources.cpu.limit = rng.choice([8_000, 20_000])
+        if rng.random() < 0.15 and queue.spec.resources is not None:
+            queue.spec.resources.memory.quota = rng.choice([4_000, 0, 16_000])
+            queue.spec.resources.memory.limit = rng.choice([-1, 16_000, 40_000])
         world.queues.append(queue)
         if not inner:
             leaves.append(name)
