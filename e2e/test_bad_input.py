@@ -69,6 +69,13 @@ async def test_a_pod_in_a_queue_that_is_not_a_leaf_waits_and_says_so(cluster, na
         await cluster.delete("scheduling.run.ai/v2", "Queue", name)
 
 
+async def test_devices_may_be_named_unless_the_administrator_forbids_it(cluster, namespace):
+    pod = a_pod("p", namespace, "default-queue")
+    pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    await cluster.apply(as_yaml(pod))
+    await running(cluster, namespace)
+
+
 async def test_a_malformed_preemption_delay_is_ignored_and_the_pod_runs(cluster, namespace):
     annotations = {"kai.scheduler/preemption-delay": "soon"}
     await cluster.apply(as_yaml(a_pod("p", namespace, "default-queue", annotations=annotations)))

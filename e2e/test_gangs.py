@@ -146,6 +146,44 @@ async def test_only_as_many_parts_as_are_needed_have_to_fit(cluster, queue, name
     assert len({pod.labels[names.SUBGROUP_LABEL] for pod in running}) == 2
 
 
+async def test_more_parts_than_are_needed_run_where_there_is_room(cluster, queue, namespace):
+    name = await queue()
+    parts = [part(each, minMember=1) for each in ("a", "b", "c")]
+    await cluster.apply(as_yaml(a_group("parts", namespace, name, minSubGroup=2, subGroups=parts)))
+    for each in ("a", "b", "c"):
+        await cluster.apply(as_yaml(*members("parts", namespace, name, each, 1, gpus=1)))
+    await cluster.running(namespace, count=3)
+
+
+async def test_a_part_that_nobody_needs_may_be_missing(cluster, queue, namespace):
+    name = await queue()
+    tree = [
+        part("needed", minMember=1),
+        part("spare", minSubGroup=0),
+        part("spare-a", parent="spare", minMember=2),
+    ]
+    await cluster.apply(as_yaml(a_group("parts", namespace, name, minSubGroup=1, subGroups=tree)))
+    await cluster.apply(as_yaml(*members("parts", namespace, name, "needed", 1, gpus=1)))
+    await cluster.running(namespace, count=1)
+    await cluster.apply(as_yaml(*members("parts", namespace, name, "spare-a", 2, gpus=1)))
+    await cluster.running(namespace, count=3)
+
+
+async def test_of_a_part_in_the_middle_only_its_minimum_is_needed(cluster, queue, namespace):
+    name = await queue(limit=3)
+    tree = [
+        part("top", minSubGroup=1),
+        part("a", parent="top", minMember=2),
+        part("b", parent="top", minMember=2),
+        part("alone", minMember=1),
+    ]
+    await cluster.apply(as_yaml(a_group("parts", namespace, name, subGroups=tree)))
+    for each, count in (("a", 2), ("b", 2), ("alone", 1)):
+        await cluster.apply(as_yaml(*members("parts", namespace, name, each, count, gpus=1)))
+    running = await cluster.running(namespace, count=3)
+    assert len({pod.labels[names.SUBGROUP_LABEL] for pod in running}) == 2
+
+
 async def test_two_levels_of_parts_start_together(cluster, queue, namespace):
     name = await queue()
     tree = [
