@@ -86,7 +86,8 @@ class Session:
         #: How victims are told, by uid.
         self._told: dict[str, tuple[Task, Message]] = {}
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
-        self._victim_key = victim_key(state, self.job_key)
+        #: The order of jobs, the last of which is the first victim.
+        self.victim_key = victim_key(state, self.job_key)
         self.pools = self._open_pools()
         #: What is free for each class, and hundredths of GPUs in all by position of the log, for bounds.
         self.rooms: dict[int, Room] = {}
@@ -124,8 +125,8 @@ class Session:
 
     def _open_pools(self) -> Pools:
         """Those of the cycle before, where the order of victims is that of jobs alone."""
-        if self._victim_key != self.job_key:
-            return Pools(self._victim_key)
+        if self.victim_key != self.job_key:
+            return Pools(self.victim_key)
         memory = self.state.memory
         known: Any = memory.get("pools")
         if known is None or known[0] != self._keys:
@@ -248,16 +249,16 @@ class Session:
                 return victim is not job and (of_job is None or of_job(victim))
 
         gangs = any(self.pools.of(queue).gangs for queue, _ in found)
-        return VictimSource(found, self.queue_order, self._victim_key, accepts, gangs=gangs)
+        return VictimSource(found, self.queue_order, self.victim_key, accepts, gangs=gangs)
 
     def victims_among(self, jobs: Iterable[Job]) -> VictimSource:
         """Just these jobs as victims, in order."""
         of_queue: dict[str, tuple[Queue, list[Job]]] = {}
-        for job in sorted(jobs, key=lambda job: (self._victim_key(job), job.key)):
+        for job in sorted(jobs, key=lambda job: (self.victim_key(job), job.key)):
             of_queue.setdefault(job.queue.name, (job.queue, []))[1].append(job)
         gangs = any(job.active_allocated > 1 for _, found in of_queue.values() for job in found)
         victims = list(of_queue.values())
-        return VictimSource(victims, self.queue_order, self._victim_key, None, gangs=gangs)
+        return VictimSource(victims, self.queue_order, self.victim_key, None, gangs=gangs)
 
     def maybe_stale(self) -> list[Job]:
         """Jobs that changed since the last cycle, and those that were stale then."""

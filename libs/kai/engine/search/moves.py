@@ -68,7 +68,7 @@ class _Chunk:
 
     def order(self, session: Session) -> _Order:
         """Cheapest first."""
-        job_key = reversed_key(session.job_key(self.job))
+        job_key = reversed_key(session.victim_key(self.job))
         return (len(self.tasks), self.job.priority, _centi(self.tasks), job_key)
 
 
