@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
@@ -23,6 +23,9 @@ from kai_scheduler.intake import Batch
 T = TypeVar("T")
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
 Usage = Mapping[str, tuple[float, float, float]]
+
+#: A batch of more objects than that is a cluster read anew, which is there to stay.
+_WHOLE_CLUSTER: Final = 10_000
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +82,8 @@ class Core:
         return await asyncio.shield(working)
 
     def _fold(self, state: ClusterState, batch: Batch) -> None:
-        with paused():
+        count = sum(map(len, batch.objects.values()))
+        with paused(lasting=count > _WHOLE_CLUSTER):
             for kind, objects in batch.ordered():
                 for key, obj in objects.items():
                     self._apply(state, kind, key, obj)

@@ -8,8 +8,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def paused() -> Iterator[None]:
-    """Leave collecting for afterwards: rows refer to each other, and walking all of them finds nothing."""
+def paused(*, lasting: bool = False) -> Iterator[None]:
+    """Leave collecting for afterwards: rows refer to each other, and walking all of them finds nothing.
+
+    With ``lasting`` what is made meanwhile counts as old at once, and is first walked when all that is old is.
+    """
     if not gc.isenabled():
         yield
         return
@@ -17,4 +20,8 @@ def paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if lasting:
+            # Both only hand lists over: the young to the permanent, the permanent to the old.
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()

@@ -53,7 +53,7 @@ class ClusterState(Intake):
 
         What others are charged to comes before them, so that everything is put into its sums once.
         """
-        with paused():
+        with paused(lasting=True):
             by_kind: dict[Kind, list[Any]] = {}
             for kind, obj in objects:
                 by_kind.setdefault(kind, []).append(obj)
