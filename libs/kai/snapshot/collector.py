@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def paused(*, lasting: bool = False) -> Iterator[None]:
     """Leave collecting for afterwards: rows refer to each other, and walking all of them finds nothing.
 
-    With ``lasting`` what is made meanwhile counts as old at once, and is first walked when all that is old is.
+    With ``lasting`` what is made meanwhile counts as old at once, and is walked when all that is old is.
     """
     if not gc.isenabled():
         yield
