@@ -42,6 +42,8 @@ class Installation:
     kubeconfig: Path
     folder: Path
     values: dict[str, Any] = field(default_factory=dict)
+    #: Arguments among them that name files of this machine.
+    ours: list[str] = field(default_factory=list)
 
     def command_line(self) -> tuple[str, ...]:
         """The command that does it; it leaves ``launches.json`` in the folder."""
@@ -132,6 +134,7 @@ async def _launches(client: Any, installation: Installation) -> list[Launch]:
         secrets={s["metadata"]["name"]: _decoded(s.get("data")) for s in secrets},
         config_maps={c["metadata"]["name"]: _encoded(c.get("data")) for c in config_maps},
         addresses=by_service,
+        ours=frozenset(installation.ours),
     )
     kubeconfigs = {
         account: await _kubeconfig_of(client, installation, account)

@@ -31,6 +31,7 @@ def installation(
         kubeconfig=files.admin_kubeconfig,
         folder=files.directory / "pods",
         values=values,
+        ours=[f"--{flag}={value}" for added in flags.values() for flag, value in added.items()],
     )
 
 

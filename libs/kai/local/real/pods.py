@@ -45,6 +45,8 @@ class Surroundings:
     secrets: Mapping[str, Mapping[str, bytes]]
     config_maps: Mapping[str, Mapping[str, bytes]]
     addresses: Mapping[str, str] = field(default_factory=dict)
+    #: Arguments that name files of this machine, and not of the pod.
+    ours: frozenset[str] = frozenset()
 
     def resolve(self, text: str) -> str:
         """Names of Services replaced by their addresses, as a cluster's DNS would."""
@@ -62,7 +64,10 @@ def launch(deployment: Manifest, name: str, address: str, folder: Path, around: 
         entry["name"]: around.resolve(_value(entry, address, around)) for entry in container.get("env") or ()
     }
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    command = [_word(around.resolve(word), environment, address, mounts) for word in words]
+    command = [
+        word if word in around.ours else _word(around.resolve(word), environment, address, mounts)
+        for word in words
+    ]
     if _CERTIFICATES in mounts:
         environment["KAI_CERT_DIR"] = mounts[_CERTIFICATES]
     return Launch(

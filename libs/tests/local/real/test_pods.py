@@ -35,6 +35,7 @@ def launched(tmp_path, **container):
         },
         config_maps={"config": {"config.yaml": b"actions: allocate"}},
         addresses={"kai-redis": "127.9.9.2"},
+        ours=frozenset({"--scheduler-conf=/tmp/mine.yaml"}),
     )
     return launch(a_deployment(**container), "scheduler", ADDRESS, tmp_path, around)
 
@@ -76,6 +77,11 @@ def test_mounts_are_folders_of_its_own(tmp_path):
     assert (tmp_path / "tls" / "tls.crt").stat().st_mode & 0o077 == 0
     assert (tmp_path / "config" / "config.yaml").read_text() == "actions: allocate"
     assert one.command[5:] == [str(tmp_path / "tmp"), "/tmpfs"]
+
+
+def test_a_file_of_this_machine_stays_where_it_is(tmp_path):
+    one = launched(tmp_path, args=["--scheduler-conf=/tmp/mine.yaml", "--other=/tmp/mine.yaml"])
+    assert one.command[3:] == ["--scheduler-conf=/tmp/mine.yaml", f"--other={tmp_path}/tmp/mine.yaml"]
 
 
 def test_readiness_and_patience_are_those_of_the_manifest(tmp_path):
