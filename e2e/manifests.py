@@ -133,3 +133,46 @@ def members(
         )
         for number in range(count)
     ]
+
+
+def a_claim(
+    name: str, namespace: str, *, storage_class: str, volume: str = "", size: str = "1Gi"
+) -> dict[str, Any]:
+    """A claim for a volume of this class, or for the one that it names."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": size}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec | ({"volumeName": volume} if volume else {}),
+    }
+
+
+def a_volume(
+    name: str, *, node: str, storage_class: str, size: str = "1Gi", source: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A volume that can be reached from one node only; ``source`` is what it is, else a folder there."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": storage_class,
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+            **(source or {"local": {"path": "/data"}}),
+        },
+    }
+
+
+def with_volume(pod: dict[str, Any], claim: str) -> dict[str, Any]:
+    """The pod, with the volume of this claim."""
+    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    return pod

@@ -34,7 +34,7 @@ def embedded(tmp_path_factory):
 
 
 async def know_zones(cluster) -> None:
-    """Define the kind, as exporters do; a scheduler that runs already looks again only when it starts."""
+    """Define the kind, as exporters do; a scheduler that has missed it would look again in a minute."""
     if await cluster.client.discover(API_VERSION, KIND, max_age=0) is None:
         body = a_definition(GROUP, KIND, ["v1alpha2"], plural="noderesourcetopologies", scope="Cluster")
         await cluster.apply(as_yaml(body))

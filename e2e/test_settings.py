@@ -7,12 +7,12 @@ import pytest
 import yaml
 
 from e2e.harness import local_cluster
-from e2e.manifests import a_job, a_pod, as_yaml, on
+from e2e.manifests import a_claim, a_job, a_pod, a_volume, as_yaml, on, with_volume
 from e2e.third_party import definitions
 from e2e.third_party.cases import DEFINITIONS, Case
 from kai.engine.config import DEFAULT_PLUGINS
 from kai.kube.errors import ApiError
-from kai.kube.resources import CONFIG_MAPS
+from kai.kube.resources import CONFIG_MAPS, PVCS
 from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
 from kai_cli.views.nodes import gpu_groups
@@ -37,6 +37,7 @@ def embedded(tmp_path_factory):
         f"scheduler:scheduler-conf={folder / 'scheduler.yaml'}",
         "scheduler:restrict-node-scheduling=true",
         "scheduler:full-hierarchy-fairness=false",
+        "scheduler:schedule-csi-storage=true",
         "admission:block-nvidia-visible-devices=true",
         "pod-grouper:knative-gang-schedule=false",
         f"binder:plugins={json.dumps(HAMI)}",
@@ -92,6 +93,52 @@ async def test_no_work_goes_to_a_node_that_is_no_worker(cluster, queue, node, na
     where = await node(NodeShape(gpus=2))
     await cluster.apply(as_yaml(a_pod("p", namespace, await queue(), gpus=1, spec=on(where))))
     assert await cluster.waits(namespace, "p")
+
+
+async def test_a_pod_goes_only_where_there_is_storage_for_its_claim(cluster, queue, node, namespace):
+    """The test is the storage driver: it says how much it has, and makes the volume where it is told to."""
+    driver, where = f"{namespace}.example.com", await node(NodeShape(gpus=0, labels={CPU_WORKER: "true"}))
+    storage = {"apiVersion": "storage.k8s.io/v1"}
+    capacity = {
+        **storage,
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": "free", "namespace": namespace},
+        "storageClassName": namespace,
+        "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": where}},
+        "capacity": "1Gi",
+    }
+    claim = a_claim("data", namespace, storage_class=namespace, size="2Gi")
+    await cluster.apply(
+        as_yaml(
+            {**storage, "kind": "CSIDriver", "metadata": {"name": driver}, "spec": {"storageCapacity": True}},
+            {
+                **storage,
+                "kind": "StorageClass",
+                "metadata": {"name": namespace},
+                "provisioner": driver,
+                "volumeBindingMode": "WaitForFirstConsumer",
+            },
+            capacity,
+            claim,
+            with_volume(a_pod("p", namespace, await queue()), "data"),
+        )
+    )
+    await cluster.waits(namespace, "p")
+    await cluster.apply(as_yaml(capacity | {"capacity": "3Gi"}))
+
+    async def told() -> str:
+        body = await cluster.client.get(PVCS, "data", namespace=namespace)
+        return body["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", "")
+
+    await cluster.eventually(told, lambda at: at == where, within=60, what="the driver is told the node")
+    handle = {"csi": {"driver": driver, "volumeHandle": "v"}}
+    made = a_volume(namespace, node=where, storage_class=namespace, size="2Gi", source=handle)
+    made["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", "name": "data", "namespace": namespace}
+    await cluster.apply(as_yaml(made))
+    await cluster.running(namespace, count=1)
+    for kind, name in (("StorageClass", namespace), ("CSIDriver", driver)):
+        await cluster.delete("storage.k8s.io/v1", kind, name)
+    await cluster.delete("v1", "PersistentVolume", namespace)
 
 
 # --- spreading ------------------------------------------------------------------------------------

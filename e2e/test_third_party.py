@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from e2e.harness import Cluster
+from e2e.manifests import a_group, a_pod, as_yaml
 from e2e.third_party import cases, definitions
 from e2e.third_party.cases import Case
 from kai.kube.client import KubeClient
@@ -13,6 +14,7 @@ from kai.model import names
 from kai.model.objects import PodGroup
 from kai_pod_grouper.rules import known_kinds
 
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
@@ -115,6 +117,45 @@ async def test_a_workload_becomes_the_groups_that_it_needs_and_runs(cluster, que
         await case.add(cluster, *added)
         await cluster.running(namespace, count=len(members))
         await check(cluster, case, members, groups)
+
+
+async def test_a_knative_revision_that_was_scaled_to_nothing_comes_back_as_the_same_group(
+    cluster, queue, namespace, kinds
+):
+    case = Case.load("Knative Service, without a least scale", namespace=namespace, queue=await queue())
+    await case.submit(cluster)
+    before = {
+        pod.annotations[names.POD_GROUP_ANNOTATION] for pod in await cluster.running(namespace, count=2)
+    }
+    for replicas in (0, 1):
+        patch = {"spec": {"replicas": replicas}}
+        await cluster.client.patch(DEPLOYMENTS, "hello-00001-deployment", patch, namespace=namespace)
+        await cluster.running(namespace, count=replicas)
+    [pod] = await cluster.running(namespace, count=1)
+    assert {pod.annotations[names.POD_GROUP_ANNOTATION]} == before
+
+
+async def test_a_knative_revision_whose_pods_were_grouped_alone_goes_on_so(cluster, queue, namespace, kinds):
+    """They came when a revision was no gang yet: one of their groups, which belongs to a pod, is left."""
+    case = Case.load("Knative Service, without a least scale", namespace=namespace, queue=await queue())
+    del case.body["objects"]["deployment"]
+    await case.submit(cluster)
+    [keeper] = await cluster.apply(
+        as_yaml(a_pod("keeper", namespace, case.queue, spec={"schedulerName": "somebody-else"}))
+    )
+    group = a_group("alone", namespace, case.queue, minMember=1)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "keeper", "uid": keeper["metadata"]["uid"]}
+    await cluster.apply(as_yaml(group | {"metadata": group["metadata"] | {"ownerReferences": [owner]}}))
+    revision = {"apiVersion": "serving.knative.dev/v1", "kind": "Revision", "name": "hello-00001"}
+    labels = {"serving.knative.dev/revision": "hello-00001"}
+    for name, annotations in (("old", {names.POD_GROUP_ANNOTATION: "alone"}), ("new", {})):
+        pod = a_pod(name, namespace, case.queue, labels=labels, annotations=annotations)
+        pod["metadata"]["ownerReferences"] = [revision | {"uid": case.uids["revision"], "controller": True}]
+        await cluster.apply(as_yaml(pod))
+    pods = await cluster.running(namespace, count=2)
+    assert {pod.annotations[names.POD_GROUP_ANNOTATION] for pod in pods} == {
+        f"pg-{pod.metadata.name}-{pod.metadata.uid}" for pod in pods
+    }
 
 
 def test_every_kind_that_we_know_of_others_has_a_case():

@@ -2,47 +2,11 @@
 
 import pytest
 
-from e2e.manifests import a_pod, as_yaml, on
+from e2e.manifests import a_claim, a_pod, a_volume, as_yaml, on, with_volume
 from kai.kube.resources import Resource
 from kai.local.kubelet.nodes import NodeShape
 
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
-
-
-def a_claim(name, namespace, *, storage_class, volume=""):
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": storage_class,
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec | ({"volumeName": volume} if volume else {}),
-    }
-
-
-def a_volume(name, *, node, storage_class, source=None):
-    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": storage_class,
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-            **(source or {"local": {"path": "/data"}}),
-        },
-    }
-
-
-def with_volume(pod, claim):
-    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
-    return pod
 
 
 @pytest.fixture
