@@ -10,6 +10,8 @@ from e2e.manifests import as_yaml
 from kai.kube.errors import NotFound
 from kai.kube.resources import CRDS, NAMESPACES
 
+#: Groups of Kubernetes' own projects want to be told.
+_UNAPPROVED = {"api-approved.kubernetes.io": "unapproved, for a test"}
 #: Whom the chart lets read workloads.
 POD_GROUPER = {"kind": "ServiceAccount", "name": "pod-grouper", "namespace": "kai-scheduler"}
 
@@ -25,7 +27,7 @@ def a_definition(
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
+        "metadata": {"name": f"{plural}.{group}", "annotations": _UNAPPROVED},
         "spec": {
             "group": group,
             "scope": scope,

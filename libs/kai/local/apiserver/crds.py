@@ -1,6 +1,7 @@
 """CustomResourceDefinitions: checked, served from the moment they are stored, gone when they are deleted."""
 
 from typing import Final
+from urllib.parse import urlsplit
 
 from kai.local.apiserver import schema
 from kai.local.apiserver.catalogue import Catalogue, Resource, Version, dig
@@ -11,6 +12,8 @@ from kai.local.apiserver.storage import Change
 KEY: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 #: in the order in which they are told
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_PROTECTED: Final = (".k8s.io", ".kubernetes.io")
+_APPROVED: Final = "api-approved.kubernetes.io"
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -37,6 +40,7 @@ def check(obj: Obj, old: Obj | None) -> list[Cause]:
     for index, version in enumerate(versions):
         if dig(version, "schema", "openAPIV3Schema") is None:
             causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
+    causes += _approval(obj, old)
     strategy = dig(spec, "conversion", "strategy")
     if strategy != "None":
         causes.append(unsupported("spec.conversion.strategy", strategy, ["None"]))
@@ -47,6 +51,25 @@ def check(obj: Obj, old: Obj | None) -> list[Cause]:
             if spec.get(field) != old["spec"].get(field)
         ]
     return causes
+
+
+def _approval(obj: Obj, old: Obj | None) -> list[Cause]:
+    """Groups of Kubernetes' community want a word of approval; what is stored without one may stay so."""
+    group = obj["spec"].get("group", "")
+    if not f".{group}".endswith(_PROTECTED):
+        return []
+    said = (obj["metadata"].get("annotations") or {}).get(_APPROVED, "")
+    if old is not None and said == (old["metadata"].get("annotations") or {}).get(_APPROVED, ""):
+        return []
+    field, must = f"metadata.annotations[{_APPROVED}]", "protected groups must have approval annotation"
+    see = "see https://github.com/kubernetes/enhancements/pull/1111"
+    if not said:
+        return [required(field, f'{must} "{_APPROVED}", {see}')]
+    where = urlsplit(said)
+    if said.startswith("unapproved") or (where.scheme and where.netloc):
+        return []
+    reason = f'with either a URL or a reason starting with "unapproved", {see}'
+    return [invalid_value(field, said, f'{must} "{_APPROVED}" {reason}')]
 
 
 class Definitions:

@@ -309,6 +309,24 @@ async def test_a_definition_that_cannot_work_is_refused(api, change, text):
     assert text in answer["message"]
 
 
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({}, "Required value: protected groups must have approval annotation"),
+        ({"api-approved.kubernetes.io": "yes"}, "either a URL or a reason starting with"),
+        ({"api-approved.kubernetes.io": "unapproved, a try"}, ""),
+        ({"api-approved.kubernetes.io": "https://example.com/1"}, ""),
+    ],
+)
+async def test_a_definition_in_a_group_of_the_community_needs_a_word_of_approval(api, annotations, text):
+    body = a_definition()
+    body["metadata"] = {"name": "widgets.example.k8s.io", "annotations": annotations}
+    body["spec"] = {**body["spec"], "group": "example.k8s.io"}
+    status, answer = await api.call("POST", CRDS, body)
+    assert status == (422 if text else 201)
+    assert text in answer.get("message", "")
+
+
 async def test_appliers_of_a_custom_resource_share_its_lists_by_key(api):
     await api.post(CRDS, a_definition())
     for number, manager in enumerate(("one", "two")):
