@@ -153,6 +153,19 @@ class ForeseenJobs(PendingJobs):
         self._last = job
         return job
 
+    def following(self, most: int, alike: Callable[[Job], bool]) -> list[Job]:
+        """The jobs foreseen right after the last one, as long as they are alike; all will be placed whole."""
+        ahead = self._ahead
+        found: list[Job] = []
+        while ahead and len(found) < most and alike(ahead[-1]):
+            job = ahead.pop()
+            self._leaves[job.queue.name].pop()
+            found.append(job)
+        if found:
+            self._last = found[-1]
+            self._left -= len(found)
+        return found
+
     def push(self, job: Job) -> None:
         """Let a job compete again."""
         super().push(job)

@@ -206,7 +206,7 @@ class Session:
             return TwoJobs(pair, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
         return PendingJobs(jobs, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
 
-    def foreseen_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
+    def foreseen_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> ForeseenJobs:
         """The same, where most jobs are expected to get what they want."""
         return ForeseenJobs(
             jobs, self.queue_order, self.job_key, gpu_memory=self.state.min_gpu_memory, depth=depth
@@ -298,9 +298,13 @@ class Session:
         """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""
         return request_of(tasks, self.state.min_gpu_memory)
 
+    def unbounded(self, job: Job) -> bool:
+        """Whether neither a limit nor a quota can keep a job from being placed."""
+        return not self.proportion or (job.preemptible and job.queue.name in self._unlimited)
+
     def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk may not be placed, whatever the nodes say."""
-        if not self.proportion or (job.preemptible and job.queue.name in self._unlimited):
+        if self.unbounded(job):
             return None
         return capacity.over_capacity(job, tasks, self.state.max_gpu_memory)
 
@@ -355,14 +359,18 @@ class Session:
                 self.pools.mend(job)
         statement.log.clear()
 
-    def bind(self, task: Task, node: Node) -> None:
-        """Decide to bind a pod that waits, at once; its devices are not shared, and no plugin tracks it."""
-        job = task.job
-        assert job is not None
-        self.ledger.admit(task, node)
-        self._bound(task, node)
+    def bind(self, tasks: Sequence[Task], node: Node) -> None:
+        """Decide to bind pods of one class that wait, at once.
+
+        There is room for all, they share no devices, and no plugin tracks them.
+        """
+        self.ledger.admit(tasks, node)
+        for task in tasks:
+            self._bound(task, node)
         if self.pools.used:
-            self.pools.mend(job)
+            for task in tasks:
+                assert task.job is not None
+                self.pools.mend(task.job)
 
     def _commit_bind(self, operation: Operation) -> None:
         task, node = operation.task, operation.node
@@ -498,7 +506,7 @@ class Session:
         decided.nominations = [each for each in decided.nominations if each.pod.uid != task.uid]
         task.nominated = task.facts.nominated if task.facts is not None else ""
         self.ledger.set_status(task, Status.PENDING)
-        self.bind(task, node)
+        self.bind((task,), node)
         assert task.job is not None
         if not any(each.pod.pod_group == task.job.key for each in decided.nominations):
             decided.pipelined.discard(task.job.key)

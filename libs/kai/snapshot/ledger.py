@@ -13,6 +13,7 @@ A shared device counts against its node by what it is at the moment, not by how 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -177,34 +178,55 @@ class Ledger:
         mirror[row, 2] = held[2] / 100
 
     # --- both ----------------------------------------------------------------------------------
-    def admit(self, task: Task, node: Node) -> None:
-        """A pending task that shares no devices is being bound: all its sums in one step.
+    def admit(self, tasks: Sequence[Task], node: Node) -> None:
+        """Pending tasks of one class that share no devices are being bound to a node: all sums in one step.
 
-        It holds idle resources of the node, and its queues are charged what they were asked for.
+        They hold idle resources of the node, and their queues are charged what they were asked for.
         """
-        cls, job, pod_set = task.cls, task.job, task.pod_set
-        assert job is not None
-        assert pod_set is not None
-        self.hold(task, node, (), releasing=False)
-        cpu, memory, centi = task.charged = (cls.cpu, cls.memory, cls.centi_gpus)
+        cls, count, row = tasks[0].cls, len(tasks), node.row
+        offered, idle = self.nodes.cells_allocatable, self.nodes.cells_idle
+        for column, amount in cls.items:
+            if offered[row, column] > 0:
+                idle[row, column] -= amount * count
+        node.legacy_mig += cls.legacy_mig * count
+        charged = (cls.cpu, cls.memory, cls.centi_gpus)
+        step = _STEPS[Status.PENDING][Status.BINDING]
+        leaves: dict[tuple[int, bool], tuple[Queue, int]] = {}
+        for task in tasks:
+            job, pod_set = task.job, task.pod_set
+            assert job is not None
+            assert pod_set is not None
+            task.node, task.groups, task.releasing, task.charged = node, (), False, charged
+            task.status = Status.BINDING
+            node.tasks[task.uid] = task
+            for claim, gpus in task.claims:
+                self._claim(node, claim, gpus, 1, 0, 0)
+            self._move(job, pod_set, step)
+            leaf = (job.queue.row, job.preemptible)
+            known = leaves.get(leaf)
+            leaves[leaf] = (job.queue, known[1] + 1 if known is not None else 1)
+        for (_, preemptible), (queue, pods) in leaves.items():
+            self._grant(queue, preemptible, charged, pods)
+        self.nodes.touched.append(row)
+
+    def _grant(self, leaf: Queue, preemptible: bool, amounts: tuple[int, int, int], pods: int) -> None:
+        """Charge a queue and all above for so many pods, which no longer ask for it."""
+        cpu, memory, centi = (amount * pods for amount in amounts)
         mirror = self._allocated_cells
-        for queue in job.queue.path:
+        for queue in leaf.path:
             queue.version += 1
             held, asked, row = queue.allocated, queue.pending, queue.row
             held[0] += cpu
             held[1] += memory
+            held[2] += centi
             asked[0] -= cpu
             asked[1] -= memory
+            asked[2] -= centi
             mirror[row, 0] = held[0]
             mirror[row, 1] = held[1]
-            if centi:
-                held[2] += centi
-                asked[2] -= centi
-                mirror[row, 2] = held[2] / 100
-            if not job.preemptible:
+            mirror[row, 2] = held[2] / 100
+            if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
-        self._move(job, pod_set, _STEPS[Status.PENDING][Status.BINDING])
-        task.status = Status.BINDING
 
     # --- nodes ---------------------------------------------------------------------------------
     def hold(self, task: Task, node: Node, groups: tuple[str, ...], *, releasing: bool) -> None:

@@ -3,6 +3,7 @@
 import os
 import random
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 from hypothesis import given, seed, settings
@@ -12,6 +13,7 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.kernel.view import NEVER
+from kai.engine.pending import ForeseenJobs
 from kai.engine.search.pools import Pool
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, SubGroup
@@ -354,12 +356,33 @@ def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
         free = scores[best] != NEVER and session.fits_now(task.cls, best)
         assert session.view(task.cls).seat() == (best if free else -1)
         if free:
-            session.bind(task, state.nodes.nodes[best])
-            session.view(task.cls).took_seat()
+            session.bind((task,), state.nodes.nodes[best])
+            session.view(task.cls).took_seats(1)
         elif scores[best] != NEVER:
             session.statement().pipeline(task, state.nodes.nodes[best])
         assert (state.nodes.idle + state.nodes.releasing >= 0).all()
     state.check()
+
+
+@fuzz
+def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> None:
+    rng = random.Random(world)
+    objects = [each for each in a_world(world, sharing=False) if each[0] not in (Kind.POD, Kind.POD_GROUP)]
+    leaves = [obj.metadata.name for kind, obj in objects if kind is Kind.QUEUE and obj.spec.parent_queue]
+    for i in range(rng.randint(20, 40)):
+        group = a_group(
+            f"job-{i}", queue=rng.choice(leaves), created=i // 3, priority=rng.choice(["train", "build"])
+        )
+        pods = (
+            a_pod(f"job-{i}-{n}", group=f"job-{i}", gpus=rng.choice([1, 1, 1, 2]))
+            for n in range(rng.choice([1, 1, 1, 2]))
+        )
+        objects += [(Kind.POD_GROUP, group), *((Kind.POD, pod) for pod in pods)]
+    together = Engine().run(_state(objects), NOW)
+    with mock.patch.object(ForeseenJobs, "following", return_value=[]):
+        alone = Engine().run(_state(objects), NOW)
+    for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
+        assert getattr(together, name) == getattr(alone, name), name
 
 
 @fuzz

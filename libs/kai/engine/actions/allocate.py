@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kai.engine.actions import singles
 from kai.engine.allocation import allocate_job
 from kai.engine.session import Session
@@ -22,30 +24,38 @@ def run(session: Session) -> None:
         candidates = [job for job in candidates if job.pending]
     waiting = session.foreseen_jobs(candidates, depth=session.depth(ACTION))
     while (job := waiting.pop()) is not None:
-        if not _allocate(session, job):
-            continue
-        served += 1
-        if job.pending:
+        placed = _allocate(session, job, waiting.following)
+        served += placed
+        if placed and job.pending:
             waiting.push(job)
     if served:
         session.decisions.count("podgroups_scheduled_by_action", ACTION, by=served)
 
 
-def _allocate(session: Session, job: Job) -> bool:
+def _nobody(most: int, alike: Callable[[Job], bool]) -> list[Job]:
+    del most, alike
+    return []
+
+
+def _allocate(session: Session, job: Job, following: singles.Following = _nobody) -> int:
+    """Place the next chunk of a job; returns how many jobs got one, those taken along included."""
     fresh = job.active_allocated == 0
-    waits = False
-    if not singles.place(session, job):
-        statement = session.statement()
-        if not allocate_job(session, statement, job):
-            statement.rollback()
-            return False
-        waits = should_pipeline(job)
-        if waits:
-            statement.convert_to_pipelined(job)
-        session.commit(statement, action=ACTION)
+    if served := singles.place(session, job, following):
+        for each in served:
+            if fresh or each is not job:
+                session.started(each)
+        return len(served)
+    statement = session.statement()
+    if not allocate_job(session, statement, job):
+        statement.rollback()
+        return 0
+    waits = should_pipeline(job)
+    if waits:
+        statement.convert_to_pipelined(job)
+    session.commit(statement, action=ACTION)
     if fresh and not waits:
         session.started(job)
-    return True
+    return 1
 
 
 def should_pipeline(job: Job) -> bool:

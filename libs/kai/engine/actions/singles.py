@@ -1,34 +1,65 @@
-"""Placing a job whose next chunk is one ordinary pod: the same rules as for all, without a transaction.
+"""Placing jobs whose next chunk is one ordinary pod: the same rules as for all, without a transaction.
 
-Nothing can fail half-way here, so there is nothing to take back. Whatever is not ordinary is left to
-:func:`~kai.engine.allocation.allocate_job`: shared devices, plugins with an opinion on the class or a log of
-placements, nominations, topology, pods that have to wait, and everything that finds no place.
+Nothing can fail half-way here, so there is nothing to take back, and equal pods that go to one node in a row
+are placed together. Whatever is not ordinary is left to :func:`~kai.engine.allocation.allocate_job`: shared
+devices, plugins with an opinion on the class or a log of placements, nominations, topology, pods that have to
+wait, and everything that finds no place.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 from kai.engine.session import Session
 from kai.engine.tree import only_task, tasks_to_allocate
 from kai.snapshot.rows import Job
 
+#: Takes the jobs that come next, at most so many, as long as they are alike.
+Following: TypeAlias = Callable[[int, Callable[[Job], bool]], list[Job]]
 
-def place(session: Session, job: Job) -> bool:
-    """Place and commit the next pod of a job, if that is all there is to it; False decides nothing."""
-    single = job.single
-    if single is None or single.min_member > 1 or single.pipelined or job.has_constraint:
-        return False
+
+def place(session: Session, job: Job, following: Following) -> list[Job]:
+    """Place and commit the next pod of a job, and those of equal jobs after it where nothing comes between.
+
+    Returns the jobs that got their pod; none if the job is not that simple, and then nothing is decided.
+    """
+    if not _plain(job):
+        return []
     task = only_task(job)
+    alone = task is not None
     if task is None:
         tasks = tasks_to_allocate(job)
         if len(tasks) != 1:
-            return False
+            return []
         (task,) = tasks
-    view = session.ordinary(task.cls)
+    cls = task.cls
+    view = session.ordinary(cls)
     if view is None or task.nominated or session.over_capacity(job, (task,)):
-        return False
+        return []
     row = view.seat()
     if row < 0:
-        return False
-    session.bind(task, session.nodes.nodes[row])
-    view.took_seat()
-    return True
+        return []
+    placed, served = [task], [job]
+    if alone and view.seats > 1 and session.unbounded(job):
+
+        def alike(other: Job) -> bool:
+            task = only_task(other)
+            if task is None or task.cls is not cls or task.nominated:
+                return False
+            return _plain(other) and session.unbounded(other)
+
+        for other in following(view.seats - 1, alike):
+            task = only_task(other)
+            assert task is not None
+            placed.append(task)
+            served.append(other)
+    session.bind(placed, session.nodes.nodes[row])
+    view.took_seats(len(placed))
+    return served
+
+
+def _plain(job: Job) -> bool:
+    """Whether the next pod of a job stands for itself."""
+    single = job.single
+    return single is not None and single.min_member <= 1 and not single.pipelined and not job.has_constraint

@@ -112,7 +112,7 @@ class ClassView:
         """Row of the best node if a pod can begin there at once, -1 otherwise; not for shared devices.
 
         Packing makes a node the better the fuller it is, so equal pods in a row go to one node until it is
-        full. Whoever takes the seat says so by :meth:`took_seat`.
+        full. Whoever takes the seat says so by :meth:`took_seats`.
         """
         if self._seats > 0 and self._seats_at == self._table.log_end:
             return self._best
@@ -134,9 +134,14 @@ class ClassView:
         self._seats = seats if self._binpack and self._headroom is None else 1
         return row
 
-    def took_seat(self) -> None:
-        """A pod of the class was placed where :meth:`seat` said, and nothing else changed."""
-        self._seats -= 1
+    @property
+    def seats(self) -> int:
+        """How many pods in a row go where :meth:`seat` just said, at least."""
+        return max(self._seats, 1)
+
+    def took_seats(self, pods: int) -> None:
+        """So many pods of the class were placed where :meth:`seat` said, and nothing else changed."""
+        self._seats -= pods
         self._seats_at = self._table.log_end
 
     def best(self) -> int:
