@@ -41,7 +41,7 @@ _NODE_MEMORY_GB = 64
 _NO_GROUPS: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class World:
     """Objects of a cluster, as an API server would list them."""
 
@@ -62,6 +62,11 @@ class World:
             *((Kind.POD_GROUP, each) for each in self.groups),
             *((Kind.POD, each) for each in self.pods),
         ]
+
+    def __repr__(self) -> str:
+        """How large it is; a report that shows it all has no room for anything else."""
+        sizes = f"{len(self.nodes)} nodes, {len(self.queues)} queues, {len(self.groups)} groups"
+        return f"<world of {sizes}, {len(self.pods)} pods>"
 
     def __str__(self) -> str:
         """All objects as YAML, for a report."""

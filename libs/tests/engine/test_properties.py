@@ -72,7 +72,7 @@ def a_world(number: int, *, sharing: bool = True) -> Objects:
     limits = {q.metadata.name: q.spec.resources.gpu.limit for kind, q in found if kind is Kind.QUEUE}
     for j in range(rng.randint(1, 12)):
         name, queue = f"job-{j}", rng.choice(leaves)
-        pods, gpus = rng.randint(1, 4), rng.choice([0, 1, 1, 2])
+        pods, gpus = rng.randint(1, 4), rng.choice([0, 1, 1, 2, 4])
         fraction = rng.choice([0, 0, 0.3, 0.5]) if sharing and not gpus else 0
         minimum = rng.randint(1, pods)
         running = rng.random() < 0.5
