@@ -25,21 +25,22 @@ BUILT_IN = ("v1", "apps/v1", "batch/v1")
 @pytest.fixture(scope="module")
 def kinds(embedded):
     """The cluster serves the kinds of all cases; those that it did not know are gone afterwards."""
-    name, kubeconfig = embedded
-
-    async def change(names_: list[str] | None) -> list[str]:
-        async with KubeClient.connect(str(kubeconfig), user_agent="e2e") as client:
-            if names_ is None:
-                cluster = Cluster(kubeconfig=kubeconfig, client=client, name=name)
-                await definitions.let_the_pod_grouper_read(cluster, *cases.RIGHTS)
-                return await definitions.install(cluster, cases.DEFINITIONS)
-            for definition in names_:
-                await client.delete(CRDS, definition)
-            return []
-
-    made = asyncio.run(change(None))
+    made = asyncio.run(define(*embedded))
     yield
-    asyncio.run(change(made))
+    asyncio.run(take_away(*embedded, made))
+
+
+async def define(name, kubeconfig) -> list[str]:
+    async with KubeClient.connect(str(kubeconfig), user_agent="e2e") as client:
+        cluster = Cluster(kubeconfig=kubeconfig, client=client, name=name)
+        await definitions.let_the_pod_grouper_read(cluster, *cases.RIGHTS)
+        return await definitions.install(cluster, cases.DEFINITIONS)
+
+
+async def take_away(_name, kubeconfig, made) -> None:
+    async with KubeClient.connect(str(kubeconfig), user_agent="e2e") as client:
+        for definition in made:
+            await client.delete(CRDS, definition)
 
 
 async def roles_are_in_force(cluster) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from e2e.harness import Cluster
 from e2e.manifests import as_yaml
 from kai.kube.errors import NotFound
-from kai.kube.resources import CRDS, NAMESPACES
+from kai.kube.resources import CRDS
 
 #: Groups of Kubernetes' own projects want to be told.
 _UNAPPROVED = {"api-approved.kubernetes.io": "unapproved, for a test"}
@@ -67,7 +67,6 @@ async def served(cluster: Cluster, api_version: str, kind: str) -> None:
 
 async def let_the_pod_grouper_read(cluster: Cluster, *groups: str) -> None:
     """What an administrator grants who has workloads of a kind that the chart does not name."""
-    await cluster.client.get(NAMESPACES, POD_GROUPER["namespace"])
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

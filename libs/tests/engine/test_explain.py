@@ -107,6 +107,16 @@ def test_what_is_not_there_is_not_explained() -> None:
     assert Engine().explain_pod(state, "default/none", NOW) is None
 
 
+def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() -> None:
+    state = _cluster(nodes=0)
+    state.apply(Kind.NODE, a_node("small", gpus=1, pods=1, gpu_memory=40_000))
+    state.apply(Kind.POD_GROUP, a_group("part", queue="team"))
+    state.apply(Kind.POD, a_pod("part-0", group="part", fraction=0.5))
+    answer = Engine().explain_pod_group(state, "default/part", NOW)
+    assert answer is not None
+    assert "1 Insufficient pod slots" in answer.outcome.message
+
+
 def test_detailed_errors_give_each_node_a_line_with_what_is_asked_used_and_there() -> None:
     state = _cluster()
     state.apply(Kind.POD_GROUP, a_group("run", queue="team", started=NOW - 500))

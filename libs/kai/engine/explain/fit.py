@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from kai.engine.kernel.labels import Mask
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from kai.engine.session import Session
 
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
+#: The one that uses it, and the one that reserves it.
+_PODS_OF_A_NEW_DEVICE: Final = 2
+Amounts = npt.NDArray[np.int64]
 Counts = tuple[tuple[str, int], ...]
 
 
@@ -62,10 +66,17 @@ def node_verdicts(
             if free[row, column] < amount
         ]
         if not short and task.cls.shared and session.view(task.cls).score_of(row) == -np.inf:
-            short = ["Insufficient GPU memory" if task.cls.gpu_memory_mib else "Insufficient GPUs"]
+            short = [_shared_shortage(task, free[row])]
         if short:
             reasons[row] = tuple(short)
             open_rows[row] = False
     for passed, why in masks:
         reject(passed, why)
     return reasons
+
+
+def _shared_shortage(task: Task, free: Amounts) -> str:
+    """What a part of a GPU lacks where there is enough of each resource by itself."""
+    if free[GPU] >= 1 and free[PODS] < _PODS_OF_A_NEW_DEVICE:
+        return f"Insufficient {_KINDS[PODS]}"
+    return "Insufficient GPU memory" if task.cls.gpu_memory_mib else "Insufficient GPUs"
