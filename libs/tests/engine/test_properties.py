@@ -385,6 +385,31 @@ def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> Non
         assert getattr(together, name) == getattr(alone, name), name
 
 
+def test_a_seat_is_not_what_is_promised_to_somebody_else() -> None:
+    objects: Objects = [
+        (Kind.NODE, a_node("n1", gpus=5)),
+        (Kind.QUEUE, a_queue("top")),
+        (Kind.QUEUE, a_queue("team", parent="top")),
+    ]
+    pods = (("leaves", 2, "n1"), ("large", 4, ""), ("small-0", 1, ""), ("small-1", 1, ""))
+    for name, gpus, node in pods:
+        pod = a_pod(name, group=name, gpus=gpus, node=node, deleted=NOW - 5 if node else 0)
+        objects += [(Kind.POD_GROUP, a_group(name, queue="team")), (Kind.POD, pod)]
+    state = _state(objects)
+    session = Engine().open(state, NOW)
+    large, small = state.task("default/large"), state.task("default/small-0")
+    assert large is not None
+    assert small is not None
+    node = state.nodes.nodes[0]
+    statement = session.statement()
+    statement.pipeline(large, node)  # of 3 idle and 2 leaving devices 1 is left
+    view = session.view(small.cls)
+    assert (view.seat(), view.seats) == (node.row, 1)
+    statement.allocate(small, node)
+    view.took_seats(1)
+    assert view.seat() == -1
+
+
 @fuzz
 def test_bounds_never_refuse_what_the_plain_search_finds(world: int) -> None:
     """Without bounds every prefix of victims is simulated; with them the same jobs are solved."""

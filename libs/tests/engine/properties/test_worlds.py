@@ -72,8 +72,19 @@ def test_all_sums_are_right_after_every_action(world: World) -> None:
     for action in engine.config.actions:
         ACTIONS[action](session)
         state.check()
+        assert overfull_devices(state) == [], action
     session.close()
     state.check()
+
+
+def overfull_devices(state: ClusterState) -> list[tuple[str, str]]:
+    """Shared devices of which more is promised than there will be."""
+    return [
+        (node.name, device)
+        for node in state.nodes.nodes
+        for device, (held, releasing, promised, _) in node.groups.items()
+        if held - releasing + promised > node.gpu_memory
+    ]
 
 
 @fuzz
