@@ -38,7 +38,6 @@ def read(document: Mapping[str, Any] | None) -> tuple[StateParams, EngineParams,
         return StateParams(), EngineParams(), (f"{_WHERE} is missing; the defaults of all flags are taken",)
     fields = _Fields(document)
     partition = _Fields({key.lower(): value for key, value in fields.mapping("partitionParams").items()})
-    stuck = fields.integer("stuckInReleasingThreshold")
     state = StateParams(
         scheduler_name=fields.text("schedulerName") or names.SCHEDULER_NAME,
         # The original writes these two keys with capitals.
@@ -48,13 +47,12 @@ def read(document: Mapping[str, Any] | None) -> tuple[StateParams, EngineParams,
         restrict_node_scheduling=fields.flag("restrictSchedulingNodes"),
         full_hierarchy_fairness=fields.flag("fullHierarchyFairness"),
         # Schedulers that are older than the flag do not write it.
-        stuck_in_releasing_seconds=stuck / _NANOSECONDS
-        if stuck
-        else StateParams().stuck_in_releasing_seconds,
+        stuck_in_releasing_seconds=fields.seconds("stuckInReleasingThreshold")
+        or StateParams().stuck_in_releasing_seconds,
     )
     engine = EngineParams(
         max_consolidation_preemptees=fields.integer("maxNumberConsolidationPreemptees"),
-        default_staleness_grace_seconds=fields.integer("globalDefaultStalenessGracePeriod") / _NANOSECONDS,
+        default_staleness_grace_seconds=fields.seconds("globalDefaultStalenessGracePeriod"),
         use_scheduling_signatures=fields.flag("useSchedulingSignatures"),
         allow_consolidating_reclaim=fields.flag("allowConsolidatingReclaim"),
         detailed_fit_errors=fields.flag("detailedFitErrors"),
@@ -110,6 +108,9 @@ class _Fields:
 
     def integer(self, name: str) -> int:
         return self._of(name, int, "an integer")
+
+    def seconds(self, name: str) -> float:
+        return self._of(name, int, "an integer, in nanoseconds") / _NANOSECONDS
 
     def text(self, name: str) -> str:
         return self._of(name, str, "a string")
