@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-#: The longest rest after cycles that decided nothing.
+#: The longest rest in busy times, after cycles that decided something and after others.
+BUSY_SECONDS: Final = 0.1
 QUIET_SECONDS: Final = 0.25
 
 
 class Pace:
-    """Computing takes half of the time at most, and less while nothing comes of it.
+    """Computing takes half of the time at most, and less where one change follows the other.
 
-    Where thousands of pods go one after the other and somebody waits for the last of them, a cycle for each
-    is in vain: each that decides nothing doubles the rest, up to :data:`QUIET_SECONDS`. Once it was quiet for
-    longer than that, the next change is looked at as soon as ever. ``longest`` bounds the rest after a cycle
-    that decided something.
+    What comes after a quiet time is looked at as soon as ever. In busy times each cycle doubles the rest, so
+    that pods are decided about together, up to :data:`BUSY_SECONDS`. Where nothing comes of it, as while a
+    gang waits for the last of thousands of pods to go, it is up to :data:`QUIET_SECONDS`. ``longest`` bounds
+    the rest of cycles that take long.
     """
 
     def __init__(self, *, longest: float) -> None:
         self._longest = longest
         self._ended = 0.0
-        self._in_vain = 0
+        self._in_a_row = 0
 
     def rest(self, *, started: float, ended: float, decided: bool) -> float:
         """Seconds to rest after a cycle."""
-        if decided:
-            self._in_vain = 0
-        elif started - self._ended > 2 * QUIET_SECONDS:
-            self._in_vain = 1
-        else:
-            self._in_vain += 1
+        was_quiet = started - self._ended > 2 * QUIET_SECONDS
+        self._in_a_row = 0 if was_quiet else self._in_a_row + 1
         self._ended = ended
         took = ended - started
-        doubled = took * 2.0 ** min(self._in_vain, 32)
-        return max(min(took, self._longest), min(doubled, QUIET_SECONDS))
+        doubled = took * 2.0 ** min(self._in_a_row, 32)
+        return max(min(took, self._longest), min(doubled, BUSY_SECONDS if decided else QUIET_SECONDS))
