@@ -107,7 +107,7 @@ class Reconciler:
         if not patch:
             self._held_back.pop(group.key, None)
             return None
-        wait = self._hold_back(group)
+        wait = self._hold_back(group, told=bool(patch.get("schedulingConditions")))
         if wait > 0:
             return wait
         written = await self._client.patch(
@@ -131,8 +131,10 @@ class Reconciler:
         patience = FAREWELL_SECONDS if self._cluster.goes_with_its_pods(group) else PATIENCE_SECONDS
         return self._held_back.setdefault(group.key, now) + patience - now
 
-    def _hold_back(self, group: GroupFacts) -> float:
-        """Seconds for which the write can wait."""
+    def _hold_back(self, group: GroupFacts, *, told: bool) -> float:
+        """Seconds for which the write can wait; not at all if it is the first to tell why the group waits."""
+        if told and not group.conditions:
+            return 0.0
         now = self._clock()
         since = self._held_back.setdefault(group.key, now)
         pause = self._written_at.get(group.key, now - PAUSE_SECONDS) + PAUSE_SECONDS - now

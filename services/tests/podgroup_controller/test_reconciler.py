@@ -174,6 +174,20 @@ async def test_a_group_that_does_not_fit_is_told_at_once_in_one_write(build):
     ]
 
 
+async def test_why_a_group_waits_is_told_at_once_and_before_its_pods_tell_it(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome(Outcome.NOT_READY))
+        await asyncio.sleep(0.5)
+        assert [what for what, _, _ in world.api.writes] == ["podgroups/status"]
+        world.session(build.outcome())
+        await asyncio.sleep(0.5)
+        assert [what for what, _, _ in world.api.writes[1:]] == ["podgroups/status", "pods/status"]
+        [condition] = world.api.objects["podgroups", "train"]["status"]["schedulingConditions"]
+        assert condition["message"] == "no room"
+
+
 async def test_its_pods_show_why_unless_the_group_asks_not_to(build):
     async with World(build) as world:
         world.group()
