@@ -1,0 +1,85 @@
+"""Gangs that are too large to be gathered node by node are told so at once, and only those."""
+
+import os
+import random
+from unittest import mock
+
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine
+from kai.engine.search.solver import Search
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
+SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
+PODS = 16
+
+
+def a_cluster(number: int) -> ClusterState:
+    """Small nodes, nearly full, and a gang of at least 16 pods that may take the place of most who run."""
+    rng = random.Random(number)
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    state.apply(Kind.QUEUE, a_queue("top"))
+    for name in ("team", "other"):
+        state.apply(Kind.QUEUE, a_queue(name, parent="top", gpu=rng.choice([-1, 4])))
+
+    def job(name: str, queue: str, priority: str, *, pods: int, gpus: int, node: str = "") -> None:
+        state.apply(Kind.POD_GROUP, a_group(name, queue=queue, priority=priority, min_member=pods))
+        for pod in range(pods):
+            found = a_pod(f"{name}-{pod:02}", group=name, gpus=gpus, node=node)
+            state.apply(Kind.POD, found)
+
+    gpus = rng.choice([1, 1, 2, 4])
+    for node in range(rng.randint(PODS, 2 * PODS) // gpus + 2):
+        state.apply(Kind.NODE, a_node(f"n{node:02}", gpus=gpus, cpu="64"))
+        left = gpus - (rng.random() < 0.15)
+        while left > 0:
+            size = min(left, rng.choice([1, 1, 2]))
+            queue = rng.choice(["team"] * 7 + ["other"])
+            priority = rng.choice(["train"] * 7 + ["build"])
+            job(f"runs-{node:02}-{left}", queue, priority, pods=1, gpus=size, node=f"n{node:02}")
+            left -= size
+    priority = rng.choice(["build-preemptible", "inference"])
+    job("gang", "team", priority, pods=rng.randint(PODS, PODS + 8), gpus=1)
+    return state
+
+
+def fuzz(test):
+    test = given(number=st.integers(0, 2**48))(test)
+    if SEED:
+        test = seed(SEED)(test)
+    return settings(max_examples=EXAMPLES, deadline=None, derandomize=not SEED, print_blob=True)(test)
+
+
+@fuzz
+def test_whether_a_gang_is_too_large_changes_nothing_that_is_decided(number: int) -> None:
+    told = Engine().run(a_cluster(number), NOW)
+    with mock.patch.object(Search, "_too_large_for_nodes", return_value=False):
+        tried = Engine().run(a_cluster(number), NOW)
+    for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
+        assert getattr(told, name) == getattr(tried, name), name
+
+
+def test_some_gangs_are_too_large_and_some_of_them_are_served() -> None:
+    """Else the property above would say nothing."""
+    served = [result for result in map(served_although_too_large, range(40)) if result is not None]
+    assert len(served) >= 5
+    assert sum(served) >= 3
+
+
+def served_although_too_large(number: int) -> bool | None:
+    """Whether the gang is promised room; None if it was not told to be too large."""
+    ask, answers = Search._too_large_for_nodes, []
+
+    def asked(search: Search) -> bool:
+        answers.append(ask(search))
+        return answers[-1]
+
+    with mock.patch.object(Search, "_too_large_for_nodes", asked):
+        result = Engine().run(a_cluster(number), NOW)
+    return bool(result.nominations) if any(answers) else None
