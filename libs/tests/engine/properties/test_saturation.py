@@ -62,10 +62,13 @@ class Crowd:
         self.queue_of[group.key] = queue
 
     def judged(self) -> Iterator[tuple[float, float]]:
-        """For each eviction: how saturated taker and giver are, where the taker is over its share."""
+        """For each pod lost: how saturated taker and giver are, where the taker is over its share."""
         result = Engine(SchedulerConfig(actions=("reclaim",))).run(self.state, NOW)
         shares = {share.queue: share for share in result.shares}
+        moved = {each.pod.uid for each in result.nominations}
         for each in result.evictions:
+            if each.pod.uid in moved:
+                continue
             mine, theirs = parted(self.queue_of[each.evictor], self.queue_of[each.pod.pod_group])
             taker, giver = saturation(shares[mine]), saturation(shares[theirs])
             if taker > 1:
