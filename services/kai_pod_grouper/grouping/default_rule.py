@@ -6,7 +6,9 @@ Precedence is the same for all settings: labels and annotations of the owners co
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import yaml
 
@@ -19,6 +21,11 @@ from kai_pod_grouper.options import GroupingOptions
 
 TRAIN, BUILD, INFERENCE = "train", "build", "inference"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible", "")
+#: Texts that YAML reads as strings for certain: words but those that mean something to it, and uids.
+_PLAIN: Final = re.compile(
+    r"(?!(?:yes|no|on|off|true|false|null)\Z)[a-z][a-z0-9./-]*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 def default_draft(
@@ -86,6 +93,8 @@ def top_owner_metadata(top: Document) -> str:
 
 
 def _scalar(value: str) -> str:
+    if _PLAIN.fullmatch(value):  # names and uids; to ask YAML takes longer than all the rest of a group
+        return value
     try:
         plain = yaml.safe_load(value) == value
     except yaml.YAMLError:
