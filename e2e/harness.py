@@ -114,7 +114,7 @@ class Cluster:
         found = await self.client.list(PODS, namespace=namespace, type=Pod)
         return sorted((p for p in found if p.metadata.name.startswith(prefix)), key=lambda p: p.metadata.name)
 
-    async def running(self, namespace: str, prefix: str = "", *, count: int, within: float = 60) -> list[Pod]:
+    async def running(self, namespace: str, prefix: str = "", *, count: int, within: float = 90) -> list[Pod]:
         """Wait until exactly so many of these pods run, and none of them is about to end."""
 
         async def look() -> list[Pod]:
@@ -153,7 +153,7 @@ class Cluster:
         return wanted(told)[0]
 
     async def eventually(
-        self, look: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, within: float = 30, what: str
+        self, look: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, within: float = 60, what: str
     ) -> T:
         """Look until the answer is accepted. On failure: what was seen last, and what the cluster says.
 
