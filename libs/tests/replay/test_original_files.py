@@ -9,6 +9,7 @@ import pytest
 from kai.bench.worlds import NOW, World
 from kai.engine import Engine
 from kai.engine.config import SchedulerConfig
+from kai.model.decisions import CycleResult
 from kai.replay import archive, bind_requests, objects
 from kai.replay.scene import set_up
 from kai.snapshot.state import Kind
@@ -339,12 +340,21 @@ def test_decisions_under_way_are_told_in_full(world: World) -> None:
     first = engine.run(state, NOW)
     if first.evictions or first.nominations:
         return  # promises are kept in memory, and pods that are being deleted say so themselves
+    annotate(world, first)
     requests = list(bind_requests.under_way(state))
     assert len(requests) == len(first.binds)
     scene = set_up(archive.read(file_of(world, shuffle=3, requests=requests)), now=NOW + 1)
     went_on, anew = engine.run(state, NOW + 1), Engine(scene.config).run(scene.state, NOW + 1)
     for field in ("binds", "evictions", "nominations", "shares"):
         assert getattr(went_on, field) == getattr(anew, field), field
+
+
+def annotate(world: World, result: CycleResult) -> None:
+    """Write on the groups what was found about them, such as when they started, as the controllers do."""
+    told = {outcome.pod_group: outcome.annotations for outcome in result.outcomes}
+    for group in world.groups:
+        found = {**group.annotations, **(told.get(group.key) or {})}
+        group.metadata.annotations = {key: value for key, value in found.items() if value is not None}
 
 
 def test_a_bind_request_that_is_written_says_all_that_the_original_asks_for():
