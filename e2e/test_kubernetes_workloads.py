@@ -3,6 +3,7 @@
 import pytest
 
 from e2e.manifests import a_group, a_job, a_pod, a_template, as_yaml, on
+from e2e.metrics import total
 from kai.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES, Resource
 from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
@@ -154,3 +155,22 @@ async def test_what_runs_is_told_on_group_and_queue(cluster, queue, namespace):
     await cluster.eventually(
         allocated, lambda told: told == ["2", "2", "2"], what="group, queue and its parent say 2 GPUs"
     )
+
+
+async def test_metrics_say_what_a_queue_has_and_uses(cluster, queue, namespace):
+    if not cluster.name:
+        pytest.skip("needs the addresses of the services")
+    name = await queue(gpus=3)
+    addresses = [process["address"] for process in cluster.status()["processes"] if process["address"]]
+
+    async def told() -> tuple[float, float]:
+        return (
+            await total(addresses, "kai_queue_deserved_gpus", queue_name=name),
+            await total(addresses, "kai_queue_allocated_gpus", queue_name=name),
+        )
+
+    await cluster.eventually(told, lambda found: found == (3, 0), what="the queue has 3 GPUs and uses none")
+    await cluster.apply(as_yaml(a_pod("whole", namespace, name, gpus=1)))
+    await cluster.apply(as_yaml(a_pod("half", namespace, name, annotations=HALF)))
+    await cluster.running(namespace, count=2)
+    await cluster.eventually(told, lambda found: found == (3, 1.5), what="the queue uses 1.5 of 3 GPUs")
