@@ -198,9 +198,8 @@ class Intake(Accounts):
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
         subs = group.spec.sub_groups
-        job.has_constraint = group.spec.topology_constraint is not None or (
-            subs is not None and any(sub.topology_constraint is not None for sub in subs)
-        )
+        told = (group.spec.topology_constraint, *(sub.topology_constraint for sub in subs or ()))
+        job.has_constraint = any(map(jobs.constraint, told))
         self._read_times(job, facts)
         self.jobs[job.key] = self.touched_jobs[job.key] = job
         job.queue.jobs[job.key] = job

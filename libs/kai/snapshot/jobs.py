@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kai.model import names
-from kai.model.objects import PodGroup, SubGroup
+from kai.model.objects import PodGroup, SubGroup, TopologyConstraint
 from kai.snapshot.rows import DEFAULT_POD_SET, JobFacts, PodSet, SubGroupSet
 from kai.snapshot.times import lasting
 
@@ -39,7 +39,9 @@ def facts(group: PodGroup, node_pool: str) -> JobFacts:
 def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
     """The tree of a pod group, its leaves by name, and what is wrong with it (empty if nothing)."""
     spec = group.spec
-    root = SubGroupSet(name="", constraint=spec.topology_constraint, min_sub_group=spec.min_sub_group)
+    root = SubGroupSet(
+        name="", constraint=constraint(spec.topology_constraint), min_sub_group=spec.min_sub_group
+    )
     leaves: dict[str, PodSet] = {}
     if not spec.sub_groups:
         leaf = PodSet(DEFAULT_POD_SET, 1 if spec.min_member is None else spec.min_member, parent=root)
@@ -56,7 +58,7 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
     for sub in spec.sub_groups:
         if sub.name.lower() in parents:
             sets[sub.name.lower()] = SubGroupSet(
-                sub.name, sub.topology_constraint, min_sub_group=sub.min_sub_group
+                sub.name, constraint(sub.topology_constraint), min_sub_group=sub.min_sub_group
             )
     for sub in spec.sub_groups:
         parent = sets[(sub.parent or "").lower()]
@@ -65,10 +67,18 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
             inner.parent = parent
             parent.members.append(inner)
         else:
-            leaf = PodSet(sub.name, sub.min_member or 0, sub.topology_constraint, parent)
+            leaf = PodSet(sub.name, sub.min_member or 0, constraint(sub.topology_constraint), parent)
             parent.members.append(leaf)
             leaves[sub.name] = leaf
     return root, leaves, ""
+
+
+def constraint(told: TopologyConstraint | None) -> TopologyConstraint | None:
+    """A constraint that says something; clients write empty ones too."""
+    says = told is not None and (
+        told.required_topology_level or told.preferred_topology_level or told.topology
+    )
+    return told if says else None
 
 
 def _problem(subs: list[SubGroup]) -> str:

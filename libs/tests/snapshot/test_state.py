@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
-from kai.model.objects import Condition
+from kai.model.objects import Condition, SubGroup, TopologyConstraint
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
@@ -215,3 +215,14 @@ def test_releasing_pods_become_stuck_by_time_alone() -> None:
     state.settle(NOW + 300)
     assert going.status is Status.STUCK_IN_RELEASING
     state.check()
+
+
+def test_a_topology_constraint_that_says_nothing_is_none() -> None:
+    state = ClusterState()
+    empty = TopologyConstraint()
+    inner = SubGroup(name="a", min_member=1, topology_constraint=empty)
+    state.apply(Kind.POD_GROUP, a_group("gang", queue="left", topology=empty, sub_groups=[inner]))
+    job = state.jobs["default/gang"]
+    assert not job.has_constraint
+    assert job.root.constraint is None
+    assert job.pod_sets["a"].constraint is None
