@@ -132,7 +132,7 @@ class Session:
         if known is None or known[0] != self._keys:
             known = memory["pools"] = (self._keys, Pools(self.job_key))
         pools: Pools = known[1]
-        pools.reopen(self.job_key)
+        pools.reopen(self.job_key, self.state.queues)
         return pools
 
     @property

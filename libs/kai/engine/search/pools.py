@@ -8,7 +8,7 @@ state, that was sorted.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from math import gcd
 from typing import TypeAlias
 
@@ -150,9 +150,11 @@ class Pools:
         #: Jobs that decisions changed since somebody looked, by queue.
         self._changed: dict[str, dict[str, Job]] = {}
 
-    def reopen(self, key: Callable[[Job], JobKey]) -> None:
-        """Begin a cycle; the order of jobs is as before."""
+    def reopen(self, key: Callable[[Job], JobKey], queues: Container[str]) -> None:
+        """Begin a cycle over these queues; the order of jobs is as before."""
         self._key = key
+        for name in [name for name in self._pools if name not in queues]:
+            del self._pools[name]
         self._current.clear()
         self._changed.clear()
 
