@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kai.engine.amounts import told
+from kai.engine.amounts import asked, told
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Reason
 from kai.snapshot.resources import CPU, GPU, MEMORY
@@ -18,30 +18,19 @@ _TOLERANCE = 1e-6
 
 def over_capacity(job: Job, tasks: Sequence[Task], gpu_memory: int) -> Unschedulable | None:
     """Why a chunk may not be placed at all; GPU memory is counted against the largest GPUs (optimistic)."""
-    amounts = _sum(tasks, gpu_memory)
+    amounts = asked(tasks, gpu_memory)
     return _over_limit(job, amounts) or over_quota(job, amounts)
 
 
 def task_over_capacity(job: Job, task: Task, gpu_memory: int) -> Unschedulable | None:
     """Why a pod may not be placed on a node with GPUs of this size."""
-    cls = task.cls
-    amounts = (cls.cpu, cls.memory, cls.quota_centi(gpu_memory))
+    amounts = task.cls.charge(gpu_memory)
     return _over_limit(job, amounts) or over_quota(job, amounts)
 
 
 def chunk_over_quota(job: Job, tasks: Sequence[Task], gpu_memory: int) -> Unschedulable | None:
     """Why a non-preemptible chunk exceeds the quota of its queues."""
-    return None if job.preemptible else over_quota(job, _sum(tasks, gpu_memory))
-
-
-def _sum(tasks: Sequence[Task], gpu_memory: int) -> tuple[int, int, int]:
-    cpu = memory = centi = 0
-    for task in tasks:
-        cls = task.cls
-        cpu += cls.cpu
-        memory += cls.memory
-        centi += cls.quota_centi(gpu_memory)
-    return cpu, memory, centi
+    return None if job.preemptible else over_quota(job, asked(tasks, gpu_memory))
 
 
 def _over_limit(job: Job, amounts: tuple[int, int, int]) -> Unschedulable | None:

@@ -14,9 +14,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.amounts import asked
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.tree import only_task, tasks_to_allocate
-from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.rows import Job, Queue
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -35,11 +36,10 @@ def foresee(
             jobs.append(job)
             task = only_task(job)
             if task is not None and not task.cls.gpu_memory_mib:
-                cls = task.cls
-                chunks.append((cls.cpu, cls.memory, cls.centi_gpus))
+                chunks.append(task.cls.charge(gpu_memory))
                 continue
             tasks = tasks_to_allocate(job)
-            chunks.append(_amounts(tasks, gpu_memory))
+            chunks.append(asked(tasks, gpu_memory))
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
                 break
@@ -51,15 +51,6 @@ def foresee(
     if open_ends:
         sequence = sequence[: int(np.isin(sequence, open_ends).argmax()) + 1]
     return [jobs[position] for position in sequence.tolist()]
-
-
-def _amounts(tasks: Sequence[Task], gpu_memory: int) -> tuple[int, int, int]:
-    """CPU, memory and hundredths of GPUs that tasks ask of their queue."""
-    cpu = memory = centi = 0
-    for task in tasks:
-        cls = task.cls
-        cpu, memory, centi = cpu + cls.cpu, memory + cls.memory, centi + cls.quota_centi(gpu_memory)
-    return cpu, memory, centi
 
 
 def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, chunks: Ints) -> Ints:

@@ -60,10 +60,6 @@ def _take_back(session: Session, task: Task, eviction: Eviction) -> None:
         session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
     session.state.unplaced(task)
     task.virtual = False
-    pool = session.state.params.partition
-    session.decisions.count(
-        "pod_group_evicted_pods_total", job.name, job.namespace, job.uid, pool, eviction.action, by=-1
-    )
 
 
 def _without(evictions: list[Eviction], gone: set[str]) -> list[Eviction]:

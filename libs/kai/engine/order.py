@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from kai.engine.amounts import asked
 from kai.engine.fairness.queues import Triple
 from kai.snapshot.rows import Job, Queue, Task
 
@@ -22,16 +23,19 @@ Head_co = TypeVar("Head_co", covariant=True)
 
 def job_key(job: Job, *, by_priority: bool = True, by_growth: bool = True) -> JobKey:
     """Jobs of one queue, best first: priority, then how far below their minimum, then age, then name."""
-    growth = _growth(job) if by_growth else 0
+    growth = 0
+    if by_growth:
+        single = job.single
+        if single is not None:
+            active, needed = single.active_allocated, single.min_member
+            growth = 0 if active < needed else 1 if active == needed else 2
+        else:
+            growth = _growth(job)
     return (-job.priority if by_priority else 0, growth, job.created, job.name, job.namespace)
 
 
 def _growth(job: Job) -> int:
     """0 below the minimum somewhere, 1 exactly at it everywhere, 2 above."""
-    single = job.single
-    if single is not None:
-        active, needed = single.active_allocated, single.min_member
-        return 0 if active < needed else 1 if active == needed else 2
     above = False
     for pod_set in job.pod_sets.values():
         if pod_set.active_allocated < pod_set.min_member:
@@ -42,15 +46,7 @@ def _growth(job: Job) -> int:
 
 def request_of(tasks: Sequence[Task], gpu_memory: int) -> Triple:
     """CPU, memory and GPUs that tasks ask of their queue."""
-    if len(tasks) == 1:
-        only = tasks[0].cls
-        return (float(only.cpu), float(only.memory), only.quota_centi(gpu_memory) / 100)
-    cpu = memory = centi = 0
-    for task in tasks:
-        cls = task.cls
-        cpu += cls.cpu
-        memory += cls.memory
-        centi += cls.quota_centi(gpu_memory)
+    cpu, memory, centi = asked(tasks, gpu_memory)
     return (float(cpu), float(memory), centi / 100)
 
 

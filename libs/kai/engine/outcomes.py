@@ -58,23 +58,25 @@ def describe(session: Session, job: Job, annotations: dict[str, str | None] | No
     annotations = _annotations(job) if annotations is None else annotations
     settled = not job.pending and not job.gated
     decided = session.decisions
-    placed = settled and job.key in decided.placed and job.key not in decided.pipelined
-    if placed and not (job.error or job.invalid or job.stale_since):
+    waits = not settled or job.key in decided.pipelined
+    if not (waits or job.error or job.invalid or job.stale_since):
+        placed = job.key in decided.placed
         return PodGroupOutcome(
             pod_group=job.key,
-            outcome=Outcome.PLACED,
+            outcome=Outcome.PLACED if placed else Outcome.SETTLED,
             annotations=annotations,
             write_condition=not job.active_allocated,
+            clear_conditions=not placed and not _in_flight(job),
         )
     errors = session.errors.get(job.key)
     kind, message, explanations = _found(session, job, errors)
-    waits = kind in (Outcome.UNSCHEDULABLE, Outcome.NOT_READY)
+    refused = kind in (Outcome.UNSCHEDULABLE, Outcome.NOT_READY)
     return PodGroupOutcome(
         pod_group=job.key,
         outcome=kind,
         message=message,
         explanations=explanations,
-        pod_messages=dict(sorted(errors.pods.items())) if errors is not None and waits else {},
+        pod_messages=dict(sorted(errors.pods.items())) if errors is not None and refused else {},
         invalid_pods=tuple(sorted(task.key for task in job.invalid.values())),
         stale=bool(job.stale_since),
         annotations=annotations,
@@ -84,6 +86,8 @@ def describe(session: Session, job: Job, annotations: dict[str, str | None] | No
 
 
 def _in_flight(job: Job) -> bool:
+    if not job.active_allocated:
+        return False
     for pod_set in job.pod_sets.values():
         for task in pod_set.tasks.values():
             if task.status in _IN_FLIGHT:
@@ -148,10 +152,11 @@ def _annotations(job: Job) -> dict[str, str | None]:
         (names.LAST_START_TIMESTAMP, job.last_start),
         (names.LAST_EVICTION_TIMESTAMP, job.last_eviction),
     ):
+        said = told.get(key)
         if not moment:
-            if key in told:
+            if said is not None:
                 patch[key] = None
-        elif int(seconds(told.get(key))) != int(moment):
+        elif said is None or int(seconds(said)) != int(moment):
             patch[key] = rfc3339(moment)
     return patch
 

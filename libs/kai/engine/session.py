@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace as replace_fields
@@ -86,6 +88,10 @@ class Session:
         #: How victims are told, by uid.
         self._told: dict[str, tuple[Task, Message]] = {}
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
+        #: The order of jobs inside a queue.
+        self.job_key: Callable[[Job], JobKey] = partial(
+            job_key, by_priority=self._keys[0], by_growth=self._keys[1]
+        )
         #: The order of jobs, the last of which is the first victim.
         self.victim_key = victim_key(state, self.job_key)
         self.pools = self._open_pools()
@@ -125,7 +131,7 @@ class Session:
 
     def _open_pools(self) -> Pools:
         """Those of the cycle before, where the order of victims is that of jobs alone."""
-        if self.victim_key != self.job_key:
+        if self.victim_key is not self.job_key:
             return Pools(self.victim_key)
         memory = self.state.memory
         known: Any = memory.get("pools")
@@ -186,11 +192,6 @@ class Session:
             if idle[row, column] < amount and (column != PODS or self.options.pod_slots):
                 return False
         return True
-
-    def job_key(self, job: Job) -> JobKey:
-        """The order of jobs inside a queue."""
-        by_priority, by_growth = self._keys
-        return job_key(job, by_priority=by_priority, by_growth=by_growth)
 
     def pending_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
         """Jobs in the order in which they are served."""
@@ -334,11 +335,7 @@ class Session:
             self._commit_bind(statement.log[0])
             self._mend(statement)
             return
-        evicted = statement.evicted()
-        gangs: dict[str, int] = {}
-        for task in evicted:
-            key = task.job.key if task.job is not None else ""
-            gangs[key] = gangs.get(key, 0) + 1
+        gangs = Counter(task.job.key for task in statement.evicted() if task.job is not None)
         for operation in statement.operations():
             task = operation.task
             job = task.job
@@ -354,9 +351,7 @@ class Session:
     def _mend(self, statement: Statement) -> None:
         """Bring what searches keep up to date with decisions."""
         if self.pools.used:
-            jobs = {op.task.job.key: op.task.job for op in statement.log if op.task.job is not None}
-            for job in jobs.values():
-                self.pools.mend(job)
+            self.pools.mend(operation.task for operation in statement.log)
         statement.log.clear()
 
     def bind(self, tasks: Sequence[Task], node: Node) -> None:
@@ -368,9 +363,7 @@ class Session:
         for task in tasks:
             self._bound(task, node)
         if self.pools.used:
-            for task in tasks:
-                assert task.job is not None
-                self.pools.mend(task.job)
+            self.pools.mend(tasks)
 
     def _commit_bind(self, operation: Operation) -> None:
         task, node = operation.task, operation.node
@@ -449,10 +442,6 @@ class Session:
             )
         )
         self.state.touched_jobs[job.key] = job
-        node_pool = self.state.params.partition
-        self.decisions.count(
-            "pod_group_evicted_pods_total", job.name, job.namespace, job.uid, node_pool, action
-        )
 
     def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
         """A pod that only waited for resources waits without a place again; nothing is deleted.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,8 @@ EVICT: Final = 0
 ALLOCATE: Final = 1
 PIPELINE: Final = 2
 UNEVICT: Final = 3
+#: From so many on, sums are taken over all tasks at once.
+_MANY: Final = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +72,20 @@ class Statement:
             for tracker in self._trackers:
                 operation.marks += (tracker.mark(),)
                 tracker.evicted(task, where)
+
+    def evict_all(self, tasks: Sequence[Task]) -> None:
+        """The same for each of many pods."""
+        plain = len(tasks) >= _MANY and not self._trackers
+        if not plain or not all(map(self._ledger.may_vacate, tasks)):
+            for task in tasks:
+                self.evict(task)
+            return
+        self.log += [
+            Operation(EVICT, task, (task.status, task.virtual, task.charged), task.node) for task in tasks
+        ]
+        self._ledger.vacate(tasks)
+        for task in tasks:
+            task.virtual = True
 
     def allocate(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
         """The pod takes idle resources of a node."""

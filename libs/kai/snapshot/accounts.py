@@ -141,9 +141,8 @@ class Accounts:
 
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
         if node.ready:
-            self.foreign[0] += sign * task.cls.cpu
-            self.foreign[1] += sign * task.cls.memory
-            self.foreign[2] += sign * task.cls.quota_centi(node.gpu_memory)
+            for resource, amount in enumerate(task.cls.charge(node.gpu_memory)):
+                self.foreign[resource] += sign * amount
 
 
 def facts_of(task: Task) -> PodFacts:

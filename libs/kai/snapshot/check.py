@@ -112,8 +112,7 @@ def _add_up(
     state: ClusterState, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
 ) -> None:
     assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
-    cls = task.cls
-    asked = (cls.cpu, cls.memory, cls.quota_centi(state.min_gpu_memory))
+    asked = task.cls.charge(state.min_gpu_memory)
     evicting = task.facts is not None and task.facts.evicting
     waits = task.status is Status.PENDING or (task.status is Status.PIPELINED and not evicting)
     for queue in job.queue.path:

@@ -81,8 +81,11 @@ class TaskClass:
     shared: bool = field(init=False)
     #: Whether it asks for no kind of GPU.
     cpu_only: bool = field(init=False)
+    #: What a queue is charged wherever the node does not matter.
+    _charge: tuple[int, int, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._charge = (self.cpu, self.memory, self.centi_gpus)
         self.shared = self.kind is GpuKind.FRACTION or self.kind is GpuKind.MEMORY
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
 
@@ -91,6 +94,12 @@ class TaskClass:
         if self.kind is GpuKind.MEMORY:
             return self.gpu_memory_mib
         return self.portion_centi * node_gpu_memory // 100
+
+    def charge(self, gpu_memory: int) -> tuple[int, int, int]:
+        """CPU, memory and hundredths of GPUs charged to a queue, where a GPU has ``gpu_memory`` MiB."""
+        if self.kind is not GpuKind.MEMORY:
+            return self._charge
+        return (self.cpu, self.memory, self.quota_centi(gpu_memory))
 
     def quota_centi(self, gpu_memory: int) -> int:
         """Hundredths of GPUs charged to a queue, where a GPU has ``gpu_memory`` MiB."""

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
@@ -119,8 +120,7 @@ class Ledger:
     # --- queues --------------------------------------------------------------------------------
     def charge(self, task: Task, gpu_memory: int) -> None:
         """Charge a task to its queue and all above; GPUs have ``gpu_memory`` MiB where it runs."""
-        cls = task.cls
-        task.charged = (cls.cpu, cls.memory, cls.quota_centi(gpu_memory))
+        task.charged = task.cls.charge(gpu_memory)
         self._charge(task, task.charged, 1)
 
     def discharge(self, task: Task) -> None:
@@ -159,8 +159,7 @@ class Ledger:
         """Count what a pending task wants in its queue and all above, or no longer; as :meth:`charge`."""
         job = task.job
         assert job is not None
-        cls = task.cls
-        cpu, memory, centi = sign * cls.cpu, sign * cls.memory, sign * cls.quota_centi(gpu_memory)
+        cpu, memory, centi = (sign * amount for amount in task.cls.charge(gpu_memory))
         for queue in job.queue.path:
             asked = queue.pending
             asked[0] += cpu
@@ -189,7 +188,7 @@ class Ledger:
             if offered[row, column] > 0:
                 idle[row, column] -= amount * count
         node.legacy_mig += cls.legacy_mig * count
-        charged = (cls.cpu, cls.memory, cls.centi_gpus)
+        charged = cls.charge(node.gpu_memory)
         step = _STEPS[Status.PENDING][Status.BINDING]
         leaves: dict[tuple[int, bool], tuple[Queue, int]] = {}
         for task in tasks:
@@ -227,6 +226,47 @@ class Ledger:
             mirror[row, 2] = held[2] / 100
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
+
+    @staticmethod
+    def may_vacate(task: Task) -> bool:
+        """Whether a task holds whole devices only, and where it runs only, as :meth:`vacate` asks."""
+        return (
+            task.releasing is False
+            and task.charged is not None
+            and task.pipelined_node is None
+            and not task.groups
+            and not task.claims
+            and (task.facts is None or not task.facts.reservation)
+        )
+
+    def vacate(self, tasks: Sequence[Task]) -> None:
+        """Tasks begin to release what they hold, and their queues are charged no longer: sums in one step."""
+        rows: dict[TaskClass, list[int]] = {}
+        sums: dict[tuple[int, bool], list[Any]] = {}
+        for task in tasks:
+            job, pod_set, node, charged = task.job, task.pod_set, task.node, task.charged
+            assert job is not None
+            assert pod_set is not None
+            assert node is not None
+            assert charged is not None
+            rows.setdefault(task.cls, []).append(node.row)
+            leaf = (job.queue.row, job.preemptible)
+            total = sums.get(leaf)
+            if total is None:
+                total = sums[leaf] = [task, 0, 0, 0]
+            total[1] += charged[0]
+            total[2] += charged[1]
+            total[3] += charged[2]
+            self._move(job, pod_set, _STEPS[task.status][Status.RELEASING])
+            task.releasing, task.charged, task.status = True, None, Status.RELEASING
+        for task, cpu, memory, centi in sums.values():
+            self._charge(task, (cpu, memory, centi), -1)
+        offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched
+        for cls, where in rows.items():
+            counts = np.bincount(where, minlength=len(self.nodes))
+            for column, amount in cls.items:
+                releasing[:, column] += np.where(offered[:, column] > 0, amount * counts, 0)
+            touched += np.flatnonzero(counts).tolist()
 
     # --- nodes ---------------------------------------------------------------------------------
     def hold(self, task: Task, node: Node, groups: tuple[str, ...], *, releasing: bool) -> None:

@@ -384,6 +384,17 @@ def test_who_takes_over_a_promise_is_named_to_those_who_were_evicted_for_it() ->
     assert "default/want" not in eviction.message
 
 
+def test_every_pod_that_is_reclaimed_is_told_for_whom() -> None:
+    queues = [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=4)]
+    running = [each for i in range(4) for each in _job(f"run-{i}", queue="rich", gpus=1, nodes=("n",))]
+    state = _state(
+        [(Kind.NODE, a_node("n", gpus=4)), *running, *_job("want", queue="poor", gpus=4)], queues=queues
+    )
+    evictions = Engine().run(state, NOW).evictions
+    first_lines = sorted(each.message.partition("\n")[0] for each in evictions)
+    assert first_lines == [f"pod default/run-{i}-0 was reclaimed by workload default/want." for i in range(4)]
+
+
 def _reservation(node: str, group: str, *, deleted: float = 0) -> tuple[Kind, object]:
     pod = a_pod(
         f"gpu-reservation-{group}", node=node, gpus=1, groups=(group,), scheduler="", deleted=deleted,

@@ -455,6 +455,40 @@ def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
 
 
 @fuzz
+def test_many_pods_evicted_at_once_are_evicted_like_each_alone(world: int) -> None:
+    rng = random.Random(world)
+    sharing = rng.random() < 0.5
+    alone, together = (_state(a_world(world, sharing=sharing)) for _ in range(2))
+    running = [key for key, task in alone.tasks.items() if task.job and task.status is Status.RUNNING]
+    chosen = rng.sample(running, rng.randint(0, len(running)))
+    one_by_one = Engine().open(alone, NOW).statement()
+    at_once = Engine().open(together, NOW).statement()
+    for key in chosen:
+        one_by_one.evict(alone.tasks[key])
+    with mock.patch("kai.engine.statement._MANY", 1):
+        at_once.evict_all([together.tasks[key] for key in chosen])
+    at_once.check()
+    together.check()
+    assert _held(together) == _held(alone)
+    at_once.rollback()
+    one_by_one.rollback()
+    together.check()
+    assert _held(together) == _held(alone)
+
+
+def _held(state: ClusterState) -> tuple[object, ...]:
+    """What every sum of the state says."""
+    return (
+        state.nodes.idle.tolist(),
+        state.nodes.releasing.tolist(),
+        [(queue.name, queue.allocated, queue.non_preemptible) for queue in state.queue_order],
+        state.ledger.allocated.tolist(),
+        {key: (task.status, task.virtual, task.charged) for key, task in state.tasks.items()},
+        {key: (job.active_allocated, job.active_used, job.version) for key, job in state.jobs.items()},
+    )
+
+
+@fuzz
 def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     rng = random.Random(world)
     state = _state(a_world(world))

@@ -138,17 +138,13 @@ class _Reclaim:
                     if protects(batches[0].job, job.queue) and not keeps_core(batches, batches[0].job):
                         return False
             mark = ledger.mark()
-            lost = _Lost(memory)
+            lost = _Lost(memory, lambda row: leveled(job.queue.row, row)[1])
             for batches in by_job.values():
-                row = batches[0].job.queue.row
-                tasks = [
-                    task
-                    for batch in batches
-                    for task in batch.tasks
-                    if not (moving and ACTIVE_ALLOCATED[task.status])
-                ]
+                tasks = batches[0].tasks if len(batches) == 1 else [t for each in batches for t in each.tasks]
+                if moving:
+                    tasks = [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]
                 if tasks:
-                    lost.add(row, leveled(job.queue.row, row)[1], tasks)
+                    lost.add(batches[0].job.queue.row, tasks)
             accepted = lost.judged(ledger)
             ledger.undo(mark)
             return accepted
@@ -163,11 +159,12 @@ class _Reclaim:
 
         def text(task: Task, taker: str) -> str:
             assert task.job is not None
-            mine, theirs = leveled(job.queue.row, task.job.queue.row)
-            lines = known.get(theirs)
+            row = task.job.queue.row
+            lines = known.get(row)
             if lines is None:
-                giver, taker = self._line(rows[theirs], held[theirs]), self._line(rows[mine], held[mine])
-                lines = known[theirs] = f"from {giver}.\nfor {taker}."
+                mine, theirs = leveled(job.queue.row, row)
+                giver, gets = self._line(rows[theirs], held[theirs]), self._line(rows[mine], held[mine])
+                lines = known[row] = f"from {giver}.\nfor {gets}."
             return f"pod {task.key} was reclaimed by workload {taker}.\n{lines}"
 
         return text
@@ -194,41 +191,53 @@ class _Lost:
     the last chunk needs to be judged: before each of the others it held more.
     """
 
-    def __init__(self, gpu_memory: int) -> None:
+    def __init__(self, gpu_memory: int, parted: Callable[[int], int]) -> None:
+        """``parted`` says of a queue where its line and the taker's part."""
         self._gpu_memory = gpu_memory
-        #: CPU, memory and hundredths of GPUs by queue, without the last chunks.
-        self._before: dict[int, list[int]] = {}
-        #: By the ancestor where the lines part: the queue and the chunk taken last.
-        self._last: dict[int, tuple[int, tuple[int, int, int]]] = {}
+        self._parted = parted
+        #: CPU, memory and hundredths of GPUs that each queue lost, its last chunk included.
+        self._lost: dict[int, list[int]] = {}
+        #: By the ancestor where the lines part: the queue and the tasks of the job taken last.
+        self._last: dict[int, tuple[int, Sequence[Task]]] = {}
 
-    def add(self, row: int, parted: int, tasks: list[Task]) -> None:
-        """Tasks of one job of a queue are gone; ``parted`` is where its line and the taker's part."""
-        for chunk in _chunks(tasks) if len(tasks) > 1 else (tasks,):
-            known = self._last.get(parted)
-            if known is not None:
-                before = self._before.setdefault(known[0], [0, 0, 0])
-                for resource, amount in enumerate(known[1]):
-                    before[resource] += amount
-            self._last[parted] = (row, self._held(chunk))
+    def add(self, row: int, tasks: Sequence[Task]) -> None:
+        """Tasks of one job of a queue are gone."""
+        lost = self._lost.get(row)
+        if lost is None:
+            lost = self._lost[row] = [0, 0, 0]
+        for task in tasks:
+            node = task.node
+            cpu, memory, centi = task.cls.charge(node.gpu_memory if node is not None else self._gpu_memory)
+            lost[0] += cpu
+            lost[1] += memory
+            lost[2] += centi
+        self._last[self._parted(row)] = (row, tasks)
 
     def judged(self, ledger: Reclamation) -> bool:
         """Whether all of it may be taken."""
-        for row, (cpu, memory, centi) in self._before.items():
+        lost = self._lost
+        last: list[tuple[int, int, int, int]] = []
+        for row, tasks in self._last.values():
+            cpu, memory, centi = self._held(_chunks(tasks)[-1] if len(tasks) > 1 else tasks)
+            last.append((row, cpu, memory, centi))
+            before = lost[row]
+            lost[row] = [before[0] - cpu, before[1] - memory, before[2] - centi]
+        for row, (cpu, memory, centi) in lost.items():
             ledger.take(row, float(cpu), float(memory), centi / 100)
-        for row, (cpu, memory, centi) in self._last.values():
+        for row, cpu, memory, centi in last:
             ledger.add(row, float(cpu), float(memory), centi / 100)
         return ledger.accepts()
 
-    def _held(self, tasks: list[Task]) -> tuple[int, int, int]:
+    def _held(self, tasks: Sequence[Task]) -> tuple[int, int, int]:
         cpu = memory = centi = 0
         for task in tasks:
-            cls, node = task.cls, task.node
-            cpu, memory = cpu + cls.cpu, memory + cls.memory
-            centi += cls.quota_centi(node.gpu_memory if node is not None else self._gpu_memory)
+            node = task.node
+            more = task.cls.charge(node.gpu_memory if node is not None else self._gpu_memory)
+            cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
         return cpu, memory, centi
 
 
-def _chunks(tasks: list[Task]) -> list[list[Task]]:
+def _chunks(tasks: Sequence[Task]) -> list[list[Task]]:
     """Surplus pods one by one, then the core of the gang at once."""
     by_set: dict[str, list[Task]] = {}
     for task in tasks:

@@ -165,7 +165,7 @@ class SlotBound:
             axis=1
         )
         earlier = np.r_[0, slots[:-1]]
-        earlier[first] = [self.slots_on(each) for each in row[first].tolist()]
+        earlier[first] = self._slots_now()[row[first]]
         change = np.zeros(len(rows), dtype=np.int64)
         change[order] = slots - earlier
         return self.total + np.cumsum(change)
@@ -177,6 +177,14 @@ class SlotBound:
         for row, amounts in self._changed.items():
             free[row] = amounts
         return free
+
+    def _slots_now(self) -> Numbers:
+        if not self._slots:
+            return self.base
+        slots = self.base.copy()
+        for row, amount in self._slots.items():
+            slots[row] = amount
+        return slots
 
     def slots_on(self, row: int) -> int:
         """What one node could take by now."""

@@ -8,12 +8,12 @@ state, that was sorted.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from math import gcd
 from typing import TypeAlias
 
 from kai.engine.order import JobKey
-from kai.snapshot.rows import Job, Queue
+from kai.snapshot.rows import Job, Queue, Task
 
 _At: TypeAlias = tuple[JobKey, str]
 _Place: TypeAlias = tuple[Job, int, _At]
@@ -37,14 +37,16 @@ class Pool:
 
     def __init__(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
         self._key = key
-        found = sorted((key(job), job.key, job) for job in queue.jobs.values() if _may_lose(job))
-        self._keys = [(order, name) for order, name, _ in found]
-        self.jobs = [job for _, _, job in found]
-        self._versions = [job.version for job in self.jobs]
+        held = [job for job in queue.jobs.values() if job.active_allocated > 0 and job.preemptible]
+        found = sorted((key(job), job.key, job.version, job) for job in held)
+        orders, names, versions, jobs = zip(*found, strict=True) if found else ((), (), (), ())
+        self._keys = list(zip(orders, names, strict=True))
+        self.jobs: list[Job] = list(jobs)
+        self._versions = list(versions)
         #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
         self._places: dict[str, _Place] | None = None
         #: Some job holds several pods, perhaps on several nodes.
-        self.gangs = any(job.active_allocated > 1 for job in self.jobs)
+        self.gangs = bool([job for job in held if job.active_allocated > 1])
         #: Hundredths of GPUs that some job holds; empty until asked for.
         self._chunks: set[int] = set()
         self._grain = self._largest = 0
@@ -177,8 +179,9 @@ class Pools:
         """Whether any was asked for in this cycle."""
         return bool(self._current)
 
-    def mend(self, job: Job) -> None:
-        """A decision changed what a job holds; its pool is mended when it is asked for next."""
-        name = job.queue.name
-        if name in self._current:
-            self._changed.setdefault(name, {})[job.key] = job
+    def mend(self, tasks: Iterable[Task]) -> None:
+        """Decisions changed what jobs of tasks hold; their pools are mended when asked for next."""
+        for task in tasks:
+            job = task.job
+            if job is not None and job.queue.name in self._current:
+                self._changed.setdefault(job.queue.name, {})[job.key] = job

@@ -209,8 +209,7 @@ class Search:
         count("scenario_search_scenarios_total", self.action, generator, "simulated")
         nodes = self._nodes_with(victims)
         statement = self.session.statement()
-        for task in evicted:
-            statement.evict(task)
+        statement.evict_all(evicted)
         if self._place(statement, tasks, victims, nodes):
             if self.validator(victims):
                 return Solution(statement, victims)

@@ -98,19 +98,23 @@ class _VictimLeaf:
             return self._again[0][2]
         return _Victim(self._sorted[self._next - 1]) if self._next else None
 
-    def pop_singles(self, most: int) -> list[Job]:
-        """Take the next victims, as long as each is a single pod and nobody competes again."""
-        found: list[Job] = []
+    def pop_singles(self, most: int, number: int) -> list[Batch]:
+        """Take the next victims, as long as each is a single pod and nobody competes again.
+
+        The first gets ``number``, the others those after it.
+        """
+        found: list[Batch] = []
         if self._again:
             return found
-        jobs, accepts, place = self._sorted, self._accepts, self._next
-        while place and len(found) < most:
+        jobs, accepts, place, end = self._sorted, self._accepts, self._next, number + most
+        while place and number < end:
             job = jobs[place - 1]
             if accepts is None or accepts(job):
                 single = job.single
                 if single is None or len(single.tasks) > 1 or not single.active_allocated:
                     break
-                found.append(job)
+                found.append(Batch(number, job, tuple(single.tasks.values())))
+                number += 1
             place -= 1
         if place != self._next:
             self._next, self._head = place, None
@@ -243,31 +247,22 @@ class VictimSource:
         known = self._columns
         drawn = len(known.start) - 1
         if drawn < len(self.batches):
-            rows: list[int] = []
-            batches: list[int] = []
-            jobs: list[int] = []
-            classes: list[int] = []
-            centi: list[int] = []
-            start: list[int] = []
+            new = self.batches[drawn:]
+            tasks = [task for batch in new for task in batch.tasks]
+            sizes = np.fromiter((len(batch.tasks) for batch in new), np.int64, len(new))
             numbers = self._jobs
-            for batch in self.batches[drawn:]:
-                job = numbers.setdefault(batch.job.key, len(numbers))
-                for task in batch.tasks:
-                    node, cls, charged = task.pipelined_node or task.node, task.cls, task.charged
-                    self.classes[cls.id] = cls
-                    rows.append(-1 if node is None else node.row)
-                    batches.append(batch.number)
-                    jobs.append(job)
-                    classes.append(cls.id)
-                    centi.append(charged[2] if charged else 0)
-                start.append(len(known.row) + len(rows))
+            jobs = [numbers.setdefault(batch.job.key, len(numbers)) for batch in new]
+            nodes = [task.pipelined_node or task.node for task in tasks]
+            charged = [task.charged for task in tasks]
+            classes = [task.cls.id for task in tasks]
+            self.classes.update(zip(classes, [task.cls for task in tasks], strict=True))
             self._columns = TaskColumns(
-                row=_longer(known.row, rows),
-                batch=_longer(known.batch, batches),
-                job=_longer(known.job, jobs),
+                row=_longer(known.row, [-1 if node is None else node.row for node in nodes]),
+                batch=_longer(known.batch, np.repeat(np.arange(drawn, len(self.batches)), sizes)),
+                job=_longer(known.job, np.repeat(jobs, sizes)),
                 cls=_longer(known.cls, classes),
-                centi=_longer(known.centi, centi),
-                start=_longer(known.start, start),
+                centi=_longer(known.centi, [held[2] if held else 0 for held in charged]),
+                start=_longer(known.start, known.start[-1] + np.cumsum(sizes)),
             )
         return self._columns
 
@@ -275,11 +270,8 @@ class VictimSource:
         """Draw many at once where the order of queues does not matter."""
         if self._only is None:
             return False
-        found = self._only.pop_singles(most)
-        batches = self.batches
-        for job in found:
-            assert job.single is not None
-            batches.append(Batch(len(batches), job, tuple(job.single.tasks.values())))
+        found = self._only.pop_singles(most, len(self.batches))
+        self.batches += found
         return bool(found)
 
     def _draw(self) -> bool:
@@ -303,5 +295,5 @@ class VictimSource:
         return True
 
 
-def _longer(known: Ints, more: list[int]) -> Ints:
-    return np.concatenate((known, np.array(more, dtype=np.int64)))
+def _longer(known: Ints, more: list[int] | Ints) -> Ints:
+    return np.concatenate((known, np.asarray(more, dtype=np.int64)))
