@@ -9,7 +9,7 @@ from kai.engine.fairness.order import QueueOrder
 from kai.engine.foresight import foresee
 from kai.engine.order import JobHeap, JobKey, Key, QueueNode, QueueTree, request_of
 from kai.engine.tree import tasks_to_allocate
-from kai.snapshot.rows import Job, Queue
+from kai.snapshot.rows import Job, Queue, Task
 
 #: So many jobs are worth a look ahead; the part of them taken step by step after one that was in vain.
 _MANY: Final = 16
@@ -153,17 +153,23 @@ class ForeseenJobs(PendingJobs):
         self._last = job
         return job
 
-    def following(self, most: int, alike: Callable[[Job], bool]) -> list[Job]:
-        """The jobs foreseen right after the last one, as long as they are alike; all will be placed whole."""
-        ahead = self._ahead
-        found: list[Job] = []
-        while ahead and len(found) < most and alike(ahead[-1]):
-            job = ahead.pop()
-            self._leaves[job.queue.name].pop()
-            found.append(job)
-        if found:
-            self._last = found[-1]
-            self._left -= len(found)
+    def following(self, most: int, next_task: Callable[[Job], Task | None]) -> list[Task]:
+        """Tasks of the jobs foreseen right after the last one, up to one that has none to go on with.
+
+        The caller places all of them, and no more is left of their jobs.
+        """
+        ahead, leaves = self._ahead, self._leaves
+        found: list[Task] = []
+        while ahead and len(found) < most:
+            job = ahead[-1]
+            task = next_task(job)
+            if task is None:
+                break
+            self._last = job
+            del ahead[-1]
+            leaves[job.queue.name].pop()
+            found.append(task)
+        self._left -= len(found)
         return found
 
     def push(self, job: Job) -> None:

@@ -249,7 +249,7 @@ class Session:
             def accepts(victim: Job) -> bool:
                 return victim is not job and (of_job is None or of_job(victim))
 
-        gangs = any(self.pools.of(queue).gangs for queue, _ in found)
+        gangs = any(pool.gangs for _, pool in pools)
         return VictimSource(found, self.queue_order, self.victim_key, accepts, gangs=gangs)
 
     def victims_among(self, jobs: Iterable[Job]) -> VictimSource:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kai.engine.actions import singles
 from kai.engine.allocation import allocate_job
 from kai.engine.session import Session
@@ -32,12 +30,7 @@ def run(session: Session) -> None:
         session.decisions.count("podgroups_scheduled_by_action", ACTION, by=served)
 
 
-def _nobody(most: int, alike: Callable[[Job], bool]) -> list[Job]:
-    del most, alike
-    return []
-
-
-def _allocate(session: Session, job: Job, following: singles.Following = _nobody) -> int:
+def _allocate(session: Session, job: Job, following: singles.Following | None = None) -> int:
     """Place the next chunk of a job; returns how many jobs got one, those taken along included."""
     fresh = job.active_allocated == 0
     if served := singles.place(session, job, following):

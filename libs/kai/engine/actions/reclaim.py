@@ -221,7 +221,11 @@ class _Lost:
             cpu, memory, centi = self._held(_chunks(tasks)[-1] if len(tasks) > 1 else tasks)
             last.append((row, cpu, memory, centi))
             before = lost[row]
-            lost[row] = [before[0] - cpu, before[1] - memory, before[2] - centi]
+            rest = [before[0] - cpu, before[1] - memory, before[2] - centi]
+            if any(rest):
+                lost[row] = rest
+            else:
+                del lost[row]
         for row, (cpu, memory, centi) in lost.items():
             ledger.take(row, float(cpu), float(memory), centi / 100)
         for row, cpu, memory, centi in last:

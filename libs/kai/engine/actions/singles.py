@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 from kai.engine.session import Session
 from kai.engine.tree import only_task, tasks_to_allocate
-from kai.snapshot.rows import Job
+from kai.snapshot.rows import Job, Task
 
-#: Takes the jobs that come next, at most so many, as long as they are alike.
-Following: TypeAlias = Callable[[int, Callable[[Job], bool]], list[Job]]
+#: Takes jobs that come next, at most so many, while each has a task to go on with; returns these tasks.
+Following: TypeAlias = Callable[[int, Callable[[Job], Task | None]], list[Task]]
 
 
-def place(session: Session, job: Job, following: Following) -> list[Job]:
+def place(session: Session, job: Job, following: Following | None) -> list[Job]:
     """Place and commit the next pod of a job, and those of equal jobs after it where nothing comes between.
 
     Returns the jobs that got their pod; none if the job is not that simple, and then nothing is decided.
@@ -40,23 +40,19 @@ def place(session: Session, job: Job, following: Following) -> list[Job]:
     row = view.seat()
     if row < 0:
         return []
-    placed, served = [task], [job]
-    if alone and view.seats > 1 and session.unbounded(job):
+    placed = [task]
+    if following is not None and alone and view.seats > 1 and session.unbounded(job):
 
-        def alike(other: Job) -> bool:
+        def equal(other: Job) -> Task | None:
             task = only_task(other)
             if task is None or task.cls is not cls or task.nominated:
-                return False
-            return _plain(other) and session.unbounded(other)
+                return None
+            return task if _plain(other) and session.unbounded(other) else None
 
-        for other in following(view.seats - 1, alike):
-            task = only_task(other)
-            assert task is not None
-            placed.append(task)
-            served.append(other)
+        placed += following(view.seats - 1, equal)
     session.bind(placed, session.nodes.nodes[row])
     view.took_seats(len(placed))
-    return served
+    return [task.job for task in placed if task.job is not None]
 
 
 def _plain(job: Job) -> bool:

@@ -199,7 +199,7 @@ class _VictimTree(QueueTree[_Victim]):
         super().__init__()
         self._order = queue_order
         self._leaves = leaves
-        for queue, _ in victims_by_queue if leaves else ():
+        for queue, _ in victims_by_queue:
             self.add(queue, leaves[queue.name])
 
     def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> Key:
@@ -232,7 +232,10 @@ class VictimSource:
         self._jobs: dict[str, int] = {}
         self._leaves = {queue.name: _VictimLeaf(jobs, key, accepts) for queue, jobs in victims_by_queue}
         self._only = next(iter(self._leaves.values())) if len(self._leaves) == 1 else None
-        self._tree = _VictimTree(queue_order, self._leaves if self._only is None else {}, victims_by_queue)
+        #: Of a single queue nobody asks for the order of queues.
+        self._tree: _VictimTree | None = None
+        if self._only is None:
+            self._tree = _VictimTree(queue_order, self._leaves, victims_by_queue)
 
     def get(self, number: int) -> Batch | None:
         """The batch with this number; None if there are not so many."""
@@ -281,6 +284,7 @@ class VictimSource:
                 return False
             victim = leaf.pop(count=False)
         else:
+            assert self._tree is not None
             found = self._tree.take()
             if found is None:
                 return False
