@@ -1,7 +1,9 @@
 """Events (events.k8s.io/v1), written in the background and never in anyone's way.
 
 The same event about the same object is written once and then counted: its series is brought up to
-date at most once a minute. Where the API server cannot keep up, events are dropped and counted.
+date at most once a minute. After each write as much time passes as several of them take: an API server that
+is busy answers slowly, and is left to those who have something to do. Where it cannot keep up at all, events
+are dropped and counted.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ NOTE_BYTES = 1024
 SERIES_SECONDS = 60.0
 #: An event not repeated for so long starts anew, as a new object.
 FORGET_SECONDS = 360.0
+#: Rest after a write, in durations of that write and in seconds at most.
+COURTESY, LONGEST_REST = 4.0, 1.0
 #: Objects of which repetitions are recognised; the oldest are forgotten first.
 REMEMBERED = 8192
 
@@ -128,11 +132,10 @@ class EventRecorder:
             if len(self._records) > REMEMBERED:
                 self._records.popitem(last=False)
 
-    async def run(self, *, workers: int = 2) -> None:
-        """Write until cancelled: few at a time, so that where much happens binds and evictions come first."""
+    async def run(self) -> None:
+        """Write until cancelled, one at a time."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(self._work())
+            group.create_task(self._work())
             group.create_task(self._refresh_series())
 
     async def drain(self) -> None:
@@ -162,6 +165,7 @@ class EventRecorder:
         while True:
             record = await self._queue.get()
             record.queued = False
+            began = self._clock()
             try:
                 await self._write(record)
             except NotFound:
@@ -174,6 +178,7 @@ class EventRecorder:
                 self._counter.labels("written").inc()
             finally:
                 self._queue.task_done()
+            await asyncio.sleep(min(COURTESY * (self._clock() - began), LONGEST_REST))
 
     async def _write(self, record: _Record) -> None:
         namespace = record.body["metadata"]["namespace"]

@@ -78,7 +78,7 @@ class Kubelets:
     async def run(self) -> None:
         """Register the nodes, take over the pods that run already, and go on."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._events.run(workers=2))
+            tasks.create_task(self._events.run())
             for reflector, store in self._references.reflectors:
                 tasks.create_task(reflector.run(store))
             await self._register()
