@@ -40,7 +40,7 @@ class Case:
     """One line of the table. ``after``: the case that brings about what this one needs; empty: nothing does.
 
     ``original`` and ``unlimited`` are the seconds of the original with 500 nodes, the latter without its
-    limits on requests; ``aim`` is what we want. None: not measured.
+    limits on requests; ``aim`` is what we want. None: not measured, or none.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Case:
     after: str = ""
     original: float | None
     unlimited: float | None = None
-    aim: float
+    aim: float | None
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -201,6 +201,22 @@ async def reclaim_half(world: World) -> Result:
     return result
 
 
+async def deletion_alone(world: World) -> Result:
+    """As many pods as were reclaimed, deleted while our services sleep: what the surroundings need for it."""
+    batch = world.pods.batch("fill")
+    running = sorted(pod.metadata.name for pod in world.pods if pod.metadata.uid in batch.running)
+    going = running[: half(world.size) * world.size.gpus_per_node]
+    left = len(batch.existing) - len(going)
+    await world.at_rest()
+    async with world.meter.running() as reading:
+        with world.services_asleep():
+            began = time.monotonic()
+            await world.remove_pods(going)
+            await world.gone(batch, left=left, what="deletion: pods gone")
+            took = time.monotonic() - began
+    return _result(world, took, len(going), reading)
+
+
 async def consolidation(world: World) -> Result:
     """Gangs of large pods, for which there is room once small pods are moved together."""
     count = gangs_of_ten(world.size)
@@ -262,6 +278,14 @@ CASES = (
         after="fill",
         original=96,
         aim=12,
+    ),
+    Case(
+        name="deletion-alone",
+        title=lambda size: f"deletion of {half(size) * size.gpus_per_node} pods, our services asleep",
+        run=deletion_alone,
+        after="fill",
+        original=None,
+        aim=None,
     ),
     Case(
         name="fill-by-jobs",

@@ -35,7 +35,7 @@ def show(size: Size, results: Mapping[Case, Result], screen: Console) -> None:
         (
             case.title(size),
             result.told,
-            f"{case.aim:g}",
+            "" if case.aim is None else f"{case.aim:g}",
             _original(case),
             f"{result.requests_per_pod:.1f}",
             f"{result.reading.services_cpu_seconds:.1f}",
@@ -140,7 +140,8 @@ def draw(size: Size, results: Mapping[Case, Result], path: Path) -> None:
         [p - 0.2 for p in places], [case.original or 0 for case in cases], 0.4, label="original", color="0.7"
     )
     for place, case in zip(places, cases, strict=True):
-        axes.plot([case.aim] * 2, [place, place + 0.4], color="C3", label="aim" if not place else None)
+        if case.aim is not None:
+            axes.plot([case.aim] * 2, [place, place + 0.4], color="C3", label="aim" if not place else None)
     axes.set_yticks(list(places), [case.title(size) for case in cases])
     axes.set_xscale("log")
     axes.set_xlabel(f"seconds, {size.nodes} nodes x {size.gpus_per_node} GPUs")

@@ -6,19 +6,20 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from rich.progress import Progress
 
 from e2e.bench.scale.follower import BATCH_LABEL, Batch, Follower
-from e2e.bench.scale.meter import Meter
+from e2e.bench.scale.meter import SURROUNDINGS, Meter
 from e2e.harness import Cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
 from kai.kube.errors import NotFound
 from kai.kube.resources import JOBS, LEASES, POD_GROUPS, PODS
-from kai.local.state import ClusterFiles
+from kai.local.state import ClusterFiles, ProcessRecord
 from kai.model.names import NAMESPACE as KAI
 from kai.model.names import SCHEDULER_NAME
 from kai.model.objects import ApiObject, PodGroup
@@ -135,12 +136,27 @@ class World:
         given_up = {"spec": {"holderIdentity": ""}}
         await self._cluster.client.patch(LEASES, SCHEDULER_NAME, given_up, namespace=KAI)
 
+    @contextmanager
+    def services_asleep(self) -> Iterator[None]:
+        """Have none of our services do anything meanwhile. They may start anew afterwards."""
+        pids = [one.pid for one in self._processes() if one.pid and one.name not in SURROUNDINGS]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
     def _scheduler_pid(self) -> int:
-        record = ClusterFiles.of(self._cluster.name).read()
-        assert record is not None, "the cluster is gone"
-        [pid] = [one.pid for one in record.processes if one.name == "scheduler"]
+        [pid] = [one.pid for one in self._processes() if one.name == "scheduler"]
         assert pid, "the scheduler does not run"
         return pid
+
+    def _processes(self) -> Sequence[ProcessRecord]:
+        record = ClusterFiles.of(self._cluster.name).read()
+        assert record is not None, "the cluster is gone"
+        return record.processes
 
     # --- seeing --------------------------------------------------------------------------------
     async def all_bound(self, batch: Batch, count: int, *, what: str) -> float:
@@ -160,9 +176,9 @@ class World:
         await self._watched(what, 1, lambda: min(len(batch.marked_at), 1))
         return min(batch.marked_at.values())
 
-    async def gone(self, batch: Batch, *, what: str) -> None:
-        """Wait until no pod of a batch exists."""
-        await self.pods.until(lambda: not batch.existing, within=PATIENCE_SECONDS, what=what)
+    async def gone(self, batch: Batch, *, left: int = 0, what: str) -> None:
+        """Wait until no more than so many pods of a batch exist."""
+        await self.pods.until(lambda: len(batch.existing) <= left, within=PATIENCE_SECONDS, what=what)
 
     async def reasons(self, prefix: str) -> set[str]:
         """Why pod groups of so named workloads do not run, as their conditions say."""
