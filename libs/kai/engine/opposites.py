@@ -92,7 +92,7 @@ def _wait_together(session: Session, job: Job) -> None:
     """Pods that were bound for a gang of which others have to wait again wait with them."""
     waiting = [bind.pod.uid for bind in session.decisions.binds if bind.pod.pod_group == job.key]
     for uid in waiting:
-        session.wait(session.state.tasks[uid])
+        session.decisions.wait(session.state.tasks[uid])
     session.decisions.binds = [each for each in session.decisions.binds if each.pod.pod_group != job.key]
 
 
@@ -110,9 +110,9 @@ def _begin(session: Session, job: Job) -> None:
     if not waiting or not _may_begin(session, job, waiting):
         return
     for task, node in waiting:
-        session.begin(task, node)
+        session.decisions.begin(task, node)
     if fresh:
-        session.started(job)
+        session.decisions.started(job)
 
 
 def _may_begin(session: Session, job: Job, waiting: list[tuple[Task, Node]]) -> bool:

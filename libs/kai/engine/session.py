@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
-
-from msgspec.structs import replace as replace_fields
+from typing import Any, TypeVar
 
 from kai.engine import capacity
 from kai.engine.config import SchedulerConfig
-from kai.engine.decided import Decisions
+from kai.engine.decisions import Decisions
 from kai.engine.disruption import victim_key
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
@@ -28,19 +25,15 @@ from kai.engine.search.bounds import Room
 from kai.engine.search.pools import Pool, Pools
 from kai.engine.search.victims import VictimSource
 from kai.engine.shares import Usage, divide_cluster
-from kai.engine.statement import ALLOCATE, EVICT, Operation, Statement
-from kai.model.decisions import BindDecision, Eviction, Nomination, ResourceType
-from kai.snapshot.classes import GpuKind, TaskClass
+from kai.engine.statement import Statement
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import PODS
-from kai.snapshot.rows import Job, Node, Queue, Task
+from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
-from kai.snapshot.status import Status
 
 _MANY_VIEWS = 512
 _UNKNOWN: Any = object()
 P = TypeVar("P", bound=Plugin)
-#: What to tell about a victim, for the pod group that profits.
-Message: TypeAlias = Callable[[Task, str], str]
 
 
 class Session:
@@ -64,7 +57,6 @@ class Session:
         self.fit_counts: dict[int, tuple[int, tuple[tuple[str, int], ...]]] = {}
         #: Chunks that would not even fit on empty nodes.
         self.hopeless: dict[tuple[object, ...], bool] = {}
-        self.decisions = Decisions()
         self.clock: Callable[[], float] = time.monotonic
         self.predicates = config.plugin("predicates") is not None
         self.proportion = config.plugin("proportion") is not None
@@ -84,9 +76,6 @@ class Session:
         self.next_due = float("inf")
         self.nominate = config.plugin("nominatednode") is not None
         self._trackers = tuple(plugin for plugin in self.plugins if plugin.tracks)
-        self._pipelined: dict[str, Task] = {}
-        #: How victims are told, by uid.
-        self._told: dict[str, tuple[Task, Message]] = {}
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
         #: The order of jobs inside a queue.
         self.job_key: Callable[[Job], JobKey] = partial(
@@ -95,6 +84,7 @@ class Session:
         #: The order of jobs, the last of which is the first victim.
         self.victim_key = victim_key(state, self.job_key)
         self.pools = self._open_pools()
+        self.decisions = Decisions(state, self.pools, now)
         #: What is free for each class, and hundredths of GPUs in all by position of the log, for bounds.
         self.rooms: dict[int, Room] = {}
         self.rooms_total: tuple[int, int] | None = None
@@ -321,211 +311,9 @@ class Session:
         """Record why a pod found no place."""
         self.errors.setdefault(job.key, JobErrors()).pods[task.key] = message
 
-    # --- deciding ------------------------------------------------------------------------------
-    def commit(
-        self,
-        statement: Statement,
-        *,
-        action: str,
-        evictor: Job | None = None,
-        message: Message | None = None,
-    ) -> None:
-        """Make a statement's operations decisions."""
-        if len(statement.log) == 1 and statement.log[0].kind == ALLOCATE:
-            self._commit_bind(statement.log[0])
-            self._mend(statement)
-            return
-        gangs = Counter(task.job.key for task in statement.evicted() if task.job is not None)
-        for operation in statement.operations():
-            task = operation.task
-            job = task.job
-            assert job is not None
-            if operation.kind == EVICT:
-                self._commit_eviction(task, action, evictor, gangs[job.key], message)
-            elif operation.kind == ALLOCATE:
-                self._commit_bind(operation)
-            else:
-                self._commit_pipeline(task)
-        self._mend(statement)
-
-    def _mend(self, statement: Statement) -> None:
-        """Bring what searches keep up to date with decisions."""
-        if self.pools.used:
-            self.pools.mend(operation.task for operation in statement.log)
-        statement.log.clear()
-
-    def bind(self, tasks: Sequence[Task], node: Node) -> None:
-        """Decide to bind pods of one class that wait, at once.
-
-        There is room for all, they share no devices, and no plugin tracks them.
-        """
-        self.ledger.admit(tasks, node)
-        for task in tasks:
-            self._bound(task, node)
-        if self.pools.used:
-            self.pools.mend(tasks)
-
-    def _commit_bind(self, operation: Operation) -> None:
-        task, node = operation.task, operation.node
-        assert node is not None
-        self.ledger.set_status(task, Status.BINDING)
-        self.ledger.ask(task, self.state.min_gpu_memory, -1)
-        self._bound(task, node)
-
-    def _bound(self, task: Task, node: Node) -> None:
-        job, facts = task.job, task.facts
-        assert job is not None
-        assert facts is not None
-        task.virtual = False
-        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = (
-            node.name,
-            task.groups,
-            task.placement,
-        )
-        self.state.placed(task)
-        self.decisions.binds.append(self._bind_decision(task, node))
-        self.decisions.placed.add(job.key)
-
-    def _bind_decision(self, task: Task, node: Node) -> BindDecision:
-        cls, placement = task.cls, task.placement
-        if placement is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
-            return BindDecision(
-                pod=task.ref(),
-                node=node.name,
-                gpu_count=cls.devices,
-                node_pool=self.state.params.partition,
-            )
-        placement = placement or {}
-        if cls.shared:
-            portion = cls.quota_centi(node.gpu_memory) / cls.devices / 100
-            kind, gpus = ResourceType.FRACTION, cls.devices
-        else:
-            kind = ResourceType.MIG_INSTANCE if cls.kind is GpuKind.MIG else ResourceType.REGULAR
-            portion, gpus = 1.0, cls.devices
-        return BindDecision(
-            pod=task.ref(),
-            node=node.name,
-            resource_type=kind,
-            gpu_count=gpus,
-            gpu_portion=portion,
-            gpu_groups=task.groups,
-            claim_allocations=placement.get("claims", ()),
-            extended_claim=placement.get("extended_claim"),
-            numa_zones=placement.get("numa", ()),
-            node_pool=self.state.params.partition,
-        )
-
-    def _commit_eviction(
-        self, task: Task, action: str, evictor: Job | None, size: int, message: Message | None
-    ) -> None:
-        job, facts = task.job, task.facts
-        assert job is not None
-        assert facts is not None
-        if task.uid in self._pipelined:
-            self._give_up_turn(task, evictor)
-            return
-        facts.evicting = True
-        if task.status is Status.RELEASING:
-            task.virtual = False
-        self.decisions.evicted_before.setdefault(job.key, job.last_eviction)
-        job.last_eviction = self.now
-        taker = evictor.key if evictor is not None else ""
-        if message is not None:
-            self._told[task.uid] = (task, message)
-        self.decisions.evictions.append(
-            Eviction(
-                pod=task.ref(),
-                action=action,
-                message=message(task, taker) if message is not None else "",
-                gang_size=size,
-                evictor=taker,
-            )
-        )
-        self.state.touched_jobs[job.key] = job
-
-    def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
-        """A pod that only waited for resources waits without a place again; nothing is deleted.
-
-        What was released for the last pod of its job is released for the one that takes over.
-        """
-        self.decisions.nominations = [each for each in self.decisions.nominations if each.pod.uid != task.uid]
-        task.nominated = task.facts.nominated if task.facts is not None else ""
-        if task.status is not Status.RELEASING:
-            return
-        del self._pipelined[task.uid]
-        if task.job is not None and evictor is not None:
-            waits = any(each.job is task.job for each in self._pipelined.values())
-            if not waits and task.job is not evictor:
-                self._take_over(task.job.key, evictor.key)
-        task.virtual = False
-        if task.facts is not None and not task.facts.evicting:
-            self.ledger.set_status(task, Status.PENDING)
-            if task.job is not None:
-                self.state.pending_jobs[task.job.key] = task.job
-
-    def _take_over(self, former: str, taker: str) -> None:
-        evictions = self.decisions.evictions
-        for place, each in enumerate(evictions):
-            if each.evictor == former:
-                task, message = self._told[each.pod.uid]
-                evictions[place] = replace_fields(each, evictor=taker, message=message(task, taker))
-
-    def _commit_pipeline(self, task: Task) -> None:
-        job = task.job
-        assert job is not None
-        node = task.pipelined_node
-        assert node is not None
-        self._pipelined[task.uid] = task
-        task.virtual = False
-        task.nominated = node.name
-        self.decisions.nominations.append(Nomination(pod=task.ref(), node=node.name))
-        self.decisions.pipelined.add(job.key)
-
-    def started(self, job: Job) -> None:
-        """A job that held nothing begins to run."""
-        self.decisions.started_before.setdefault(job.key, job.last_start)
-        job.last_start = self.now
-
-    def begin(self, task: Task, node: Node) -> None:
-        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared."""
-        self.ledger.discharge(task)
-        self.ledger.unpipeline(task)
-        del self._pipelined[task.uid]
-        decided = self.decisions
-        decided.nominations = [each for each in decided.nominations if each.pod.uid != task.uid]
-        task.nominated = task.facts.nominated if task.facts is not None else ""
-        self.ledger.set_status(task, Status.PENDING)
-        self.bind((task,), node)
-        assert task.job is not None
-        if not any(each.pod.pod_group == task.job.key for each in decided.nominations):
-            decided.pipelined.discard(task.job.key)
-
-    def wait(self, task: Task) -> None:
-        """A pod that was to be bound in this cycle waits for its place instead."""
-        node, groups = task.node, task.groups
-        assert node is not None
-        self.ledger.unhold(task)
-        self.state.unplaced(task)
-        self.ledger.pipeline(task, node, groups)
-        self.ledger.set_status(task, Status.PIPELINED)
-        self._commit_pipeline(task)
-
-    # --- closing -------------------------------------------------------------------------------
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""
-        promised = [each.pod.pod_group for each in self.decisions.nominations]
-        self.state.memory["promised"] = list(dict.fromkeys(promised))
-        for task in self._pipelined.values():
-            if task.status is not Status.PIPELINED:
-                continue
-            if task.charged is not None:
-                self.ledger.discharge(task)
-            self.ledger.unpipeline(task)
-            evicting = task.facts is not None and task.facts.evicting
-            self.ledger.set_status(task, Status.RELEASING if evicting else Status.PENDING)
-            if not evicting and task.job is not None:
-                self.state.pending_jobs[task.job.key] = task.job
-        self._pipelined.clear()
+        self.decisions.close()
 
 
 def _first_victims(pools: list[tuple[Queue, Pool]], most: int) -> list[tuple[Queue, list[Job]]]:

@@ -8,9 +8,7 @@ from typing import Any
 import msgspec
 
 from kai.model import dra
-from kai.model.decisions import ResourceType
 from kai.model.objects import Json
-from kai.snapshot.classes import GpuKind
 from kai.snapshot.rows import PodFacts, Task
 from kai.snapshot.state import ClusterState
 
@@ -108,12 +106,13 @@ def under_way(state: ClusterState) -> Iterator[Json]:
 
 
 def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:
-    received, count, portion = _received(state, task, facts)
+    node = state.nodes.by_name.get(facts.assumed_node)
+    received, portion = task.cls.received(state.min_gpu_memory if node is None else node.gpu_memory)
     spec: Json = {
         "podName": task.name,
         "selectedNode": facts.assumed_node,
         "receivedResourceType": received.annotation,
-        "receivedGPU": {"count": count, "portion": f"{portion:.2f}"},
+        "receivedGPU": {"count": task.cls.devices, "portion": f"{portion:.2f}"},
     }
     placement = facts.assumed_placement or {}
     optional = {
@@ -131,13 +130,3 @@ def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:
         "spec": spec | {key: value for key, value in optional.items() if value},
         "status": {"phase": "Pending"},
     }
-
-
-def _received(state: ClusterState, task: Task, facts: PodFacts) -> tuple[ResourceType, int, float]:
-    """What kind of device, how many, and which part of each."""
-    cls = task.cls
-    if cls.shared:
-        node = state.nodes.by_name.get(facts.assumed_node)
-        memory = state.min_gpu_memory if node is None else node.gpu_memory
-        return ResourceType.FRACTION, cls.devices, cls.quota_centi(memory) / cls.devices / 100
-    return ResourceType.MIG_INSTANCE if cls.kind is GpuKind.MIG else ResourceType.REGULAR, cls.devices, 1.0

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.model import names
+from kai.model.decisions import ResourceType
 from kai.model.objects import Container, Pod, Toleration
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 
@@ -100,6 +101,12 @@ class TaskClass:
         if self.kind is not GpuKind.MEMORY:
             return self._charge
         return (self.cpu, self.memory, self.quota_centi(gpu_memory))
+
+    def received(self, gpu_memory: int) -> tuple[ResourceType, float]:
+        """The kind of devices that a pod gets where a GPU has ``gpu_memory`` MiB, and which part of each."""
+        if self.shared:
+            return ResourceType.FRACTION, self.quota_centi(gpu_memory) / self.devices / 100
+        return ResourceType.MIG_INSTANCE if self.kind is GpuKind.MIG else ResourceType.REGULAR, 1.0
 
     def quota_centi(self, gpu_memory: int) -> int:
         """Hundredths of GPUs charged to a queue, where a GPU has ``gpu_memory`` MiB."""

@@ -384,6 +384,27 @@ def test_who_takes_over_a_promise_is_named_to_those_who_were_evicted_for_it() ->
     assert "default/want" not in eviction.message
 
 
+@pytest.mark.parametrize("somebody_waits", [False, True])
+def test_nothing_is_reclaimed_that_would_be_taken_back_at_once(somebody_waits: bool) -> None:
+    """The small queue would be left with nothing of what it deserves, and one of its jobs fits into that."""
+    queues = [
+        a_queue("small", parent="top", gpu=1, weight=0),
+        a_queue("large", parent="top", gpu=4, weight=1),
+    ]
+    no_cpu = a_node("idle", gpus=1, cpu="1m")
+    nodes = [(Kind.NODE, each) for each in (a_node("n", gpus=2), a_node("m", gpus=4), no_cpu)]
+    running = [
+        *_job("whole", queue="small", gpus=2, nodes=("n",)),
+        *_job("mine", queue="large", gpus=4, nodes=("m",)),
+    ]
+    waiting = list(_job("more", queue="large", gpus=2, cpu="250m"))
+    if somebody_waits:
+        waiting += _job("little", queue="small", gpus=1, cpu="250m")
+    result = Engine().run(_state([*nodes, *running, *waiting], queues=queues), NOW)
+    evicted = [(each.pod.name, each.evictor) for each in result.evictions]
+    assert evicted == ([] if somebody_waits else [("whole-0", "default/more")])
+
+
 def test_every_pod_that_is_reclaimed_is_told_for_whom() -> None:
     queues = [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=4)]
     running = [each for i in range(4) for each in _job(f"run-{i}", queue="rich", gpus=1, nodes=("n",))]

@@ -356,7 +356,7 @@ def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
         free = scores[best] != NEVER and session.fits_now(task.cls, best)
         assert session.view(task.cls).seat() == (best if free else -1)
         if free:
-            session.bind((task,), state.nodes.nodes[best])
+            session.decisions.bind((task,), state.nodes.nodes[best])
             session.view(task.cls).took_seats(1)
         elif scores[best] != NEVER:
             session.statement().pipeline(task, state.nodes.nodes[best])

@@ -36,7 +36,7 @@ def _allocate(session: Session, job: Job, following: singles.Following | None = 
     if served := singles.place(session, job, following):
         for each in served:
             if fresh or each is not job:
-                session.started(each)
+                session.decisions.started(each)
         return len(served)
     statement = session.statement()
     if not allocate_job(session, statement, job):
@@ -45,9 +45,9 @@ def _allocate(session: Session, job: Job, following: singles.Following | None = 
     waits = should_pipeline(job)
     if waits:
         statement.convert_to_pipelined(job)
-    session.commit(statement, action=ACTION)
+    session.decisions.commit(statement, action=ACTION)
     if fresh and not waits:
-        session.started(job)
+        session.decisions.started(job)
     return 1
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kai.engine.allocation import allocate_job
+from kai.engine.decisions import Message
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Result, Search, Solution, Validator
 from kai.engine.search.victims import VictimSource
-from kai.engine.session import Message, Session
+from kai.engine.session import Session
 from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
@@ -94,7 +95,7 @@ class _Action:
         if solution is None:
             return ()
         queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
-        session.commit(solution.statement, action=strategy.action, evictor=job, message=message)
+        session.decisions.commit(solution.statement, action=strategy.action, evictor=job, message=message)
         session.decisions.count("podgroups_scheduled_by_action", strategy.action)
         if strategy.action == "preempt":
             session.decisions.count("total_preemption_attempts")
@@ -145,7 +146,7 @@ class _Action:
             and job.gang_satisfied
             and job.active_used > used
         ):
-            session.commit(statement, action=self.strategy.action)
+            session.decisions.commit(statement, action=self.strategy.action)
             session.decisions.count("podgroups_scheduled_by_action", self.strategy.action)
             return True
         statement.rollback()

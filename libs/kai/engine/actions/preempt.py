@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from kai.engine import capacity
 from kai.engine.actions import eviction
+from kai.engine.decisions import Message
 from kai.engine.minruntime import MinRuntime, keeps_core
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
 from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Message, Session
+from kai.engine.session import Session
 from kai.snapshot.rows import Job, Task
 
 ACTION = "preempt"

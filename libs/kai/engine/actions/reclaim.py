@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, gcd
 
 from kai.engine.actions import eviction
 from kai.engine.amounts import told
+from kai.engine.decisions import Message
+from kai.engine.fairness.order import fits
 from kai.engine.fairness.queues import Triple
 from kai.engine.fairness.reclaim import Reclamation
 from kai.engine.minruntime import MinRuntime, keeps_core
@@ -15,7 +17,7 @@ from kai.engine.search.bounds import free_centi
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
 from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Message, Session
+from kai.engine.session import Session
 from kai.engine.tree import tasks_to_allocate
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
@@ -145,11 +147,34 @@ class _Reclaim:
                     tasks = [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]
                 if tasks:
                     lost.add(batches[0].job.queue.row, tasks)
-            accepted = lost.judged(ledger)
+            accepted = lost.judged(ledger) and not self._taken_back(job, ledger, lost.rows)
             ledger.undo(mark)
             return accepted
 
         return fair
+
+    def _taken_back(self, job: Job, ledger: Reclamation, rows: Iterable[int]) -> bool:
+        """Whether a queue that loses would at once take from what is gained: such exchanges never end.
+
+        It is left with less than it deserves, one of its jobs that wait fits into that, and the one that
+        takes now would hold more than it deserves.
+        """
+        session = self.session
+        deserved = session.shares.deserved
+        for row in rows:
+            mine, theirs = session.forest.leveled(job.queue.row, row)
+            surplus, left = ledger.surplus(mine), ledger.held(theirs)
+            if not any(surplus) or not _less(left, deserved[theirs]):
+                continue
+            for other in session.allocatable_jobs():
+                if theirs not in session.forest.path[other.queue.row]:
+                    continue
+                asked = self._request(other)
+                contested = any(wanted and over for wanted, over in zip(asked, surplus, strict=True))
+                then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
+                if contested and fits(then, deserved[theirs]):
+                    return True
+        return False
 
     def message(self, job: Job) -> Message:
         rows = self.session.state.queue_order
@@ -184,6 +209,11 @@ class _Reclaim:
         )
 
 
+def _less(held: Triple, bound: Triple) -> bool:
+    """Whether a queue holds less of something than it deserves."""
+    return any(most >= 0 and amount < most - _NEAR for amount, most in zip(held, bound, strict=True))
+
+
 class _Lost:
     """What queues lose to a job, chunk by chunk.
 
@@ -212,6 +242,11 @@ class _Lost:
             lost[1] += memory
             lost[2] += centi
         self._last[self._parted(row)] = (row, tasks)
+
+    @property
+    def rows(self) -> list[int]:
+        """Queues that lose something, one for each ancestor where lines part."""
+        return [row for row, _ in self._last.values()]
 
     def judged(self, ledger: Reclamation) -> bool:
         """Whether all of it may be taken."""

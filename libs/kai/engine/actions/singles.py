@@ -50,7 +50,7 @@ def place(session: Session, job: Job, following: Following | None) -> list[Job]:
             return task if _plain(other) and session.unbounded(other) else None
 
         placed += following(view.seats - 1, equal)
-    session.bind(placed, session.nodes.nodes[row])
+    session.decisions.bind(placed, session.nodes.nodes[row])
     view.took_seats(len(placed))
     return [task.job for task in placed if task.job is not None]
 

@@ -52,7 +52,7 @@ def _evict(session: Session, job: Job) -> None:
     statement = session.statement()
     for task in tasks:
         statement.evict(task)
-    session.commit(
+    session.decisions.commit(
         statement,
         action=ACTION,
         message=lambda task, _: f"pod {task.key} is evicted: its gang runs with too few pods ({short})",

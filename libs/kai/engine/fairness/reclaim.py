@@ -138,7 +138,7 @@ class Reclamation:
     def allows(self, queue: int) -> bool:
         """Whether one more chunk may be taken from a queue, whatever its size."""
         mine, theirs = self._rules.forest.leveled(self._queue, queue)
-        held = self._held(theirs)
+        held = self.held(theirs)
         if not fits(held, self._rules.shares.allocatable[theirs]):
             return True
         return self._within_deserved(mine) and not fits(held, self._rules.shares.deserved[theirs])
@@ -167,7 +167,7 @@ class Reclamation:
         return all(self._stays_fair(row) for row in self._rules.forest.path[self._queue])
 
     def _stays_fair(self, row: int) -> bool:
-        cpu, memory, gpu = self._held(row)
+        cpu, memory, gpu = self.held(row)
         request = self._request
         amount = (cpu + request[0], memory + request[1], gpu + request[2])
         if not self._less_saturated(row, amount):
@@ -196,7 +196,17 @@ class Reclamation:
                     return False
         return True
 
-    def _held(self, row: int) -> Triple:
+    def surplus(self, row: int) -> Triple:
+        """What a queue of the job's line would hold with it, above what it deserves; zero where nothing."""
+        held, deserved = self.held(row), self._rules.shares.deserved[row]
+        cpu, memory, gpu = (
+            max(amount + more - most - TOLERANCE, 0.0) if most >= 0 else 0.0
+            for amount, more, most in zip(held, self._request, deserved, strict=True)
+        )
+        return (cpu, memory, gpu)
+
+    def held(self, row: int) -> Triple:
+        """What a queue holds without the chunks taken."""
         remaining = self._remaining.get(row)
         if remaining is not None:
             return remaining[:3]

@@ -15,7 +15,7 @@ from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.config import DEFAULT_PLUGINS, EngineParams, PluginOption
-from kai.engine.session import Session
+from kai.engine.decisions import Decisions
 from kai.model import names
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, PodGroup
@@ -57,8 +57,8 @@ def fuzz(test, *, share=1.0):
 @fuzz
 def test_decisions_are_possible_and_permitted(world: World) -> None:
     state, engine = world.state(), Engine()
-    give_up = Session._give_up_turn
-    with mock.patch.object(Session, "_give_up_turn", autospec=True, side_effect=give_up) as given_up:
+    give_up = Decisions._give_up_turn
+    with mock.patch.object(Decisions, "_give_up_turn", autospec=True, side_effect=give_up) as given_up:
         result = engine.run(state, NOW)
     state.check()
     note(str(world))

@@ -1,0 +1,248 @@
+"""What a cycle decided so far, and the ways to decide: every decision changes the state at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace as replace_fields
+
+from kai.engine.search.pools import Pools
+from kai.engine.statement import ALLOCATE, EVICT, Operation, Statement
+from kai.model.decisions import BindDecision, Eviction, Nomination
+from kai.snapshot.classes import GpuKind
+from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.state import ClusterState
+from kai.snapshot.status import Status
+
+#: What to tell about a victim, for the pod group that profits.
+Message: TypeAlias = Callable[[Task, str], str]
+
+
+class Decisions:
+    """What a cycle decided so far, in order."""
+
+    def __init__(self, state: ClusterState, pools: Pools, now: float) -> None:
+        """``pools`` are kept in step with what is decided."""
+        self._state = state
+        self._ledger = state.ledger
+        self._pools = pools
+        self._now = now
+        #: Pods that wait for resources being released, and how victims are told, by uid.
+        self._pipelined: dict[str, Task] = {}
+        self._told: dict[str, tuple[Task, Message]] = {}
+        self.binds: list[BindDecision] = []
+        self.evictions: list[Eviction] = []
+        self.nominations: list[Nomination] = []
+        self.counters: dict[tuple[str, ...], float] = {}
+        #: Seconds of searches, by action, generator and result.
+        self.searches: dict[tuple[str, str, str], list[float]] = {}
+        #: Jobs that got binds, and those that wait.
+        self.placed: set[str] = set()
+        self.pipelined: set[str] = set()
+        #: When jobs that started or lost pods in this cycle had done so before.
+        self.started_before: dict[str, float] = {}
+        self.evicted_before: dict[str, float] = {}
+
+    def count(self, *name: str, by: float = 1) -> None:
+        """Add to a counter."""
+        self.counters[name] = self.counters.get(name, 0) + by
+
+    def commit(
+        self,
+        statement: Statement,
+        *,
+        action: str,
+        evictor: Job | None = None,
+        message: Message | None = None,
+    ) -> None:
+        """Make a statement's operations decisions."""
+        if len(statement.log) == 1 and statement.log[0].kind == ALLOCATE:
+            self._commit_bind(statement.log[0])
+            self._mend(statement)
+            return
+        gangs = Counter(task.job.key for task in statement.evicted() if task.job is not None)
+        for operation in statement.operations():
+            task = operation.task
+            job = task.job
+            assert job is not None
+            if operation.kind == EVICT:
+                self._commit_eviction(task, action, evictor, gangs[job.key], message)
+            elif operation.kind == ALLOCATE:
+                self._commit_bind(operation)
+            else:
+                self._commit_pipeline(task)
+        self._mend(statement)
+
+    def _mend(self, statement: Statement) -> None:
+        """Bring what searches keep up to date with decisions."""
+        if self._pools.used:
+            self._pools.mend(operation.task for operation in statement.log)
+        statement.log.clear()
+
+    def bind(self, tasks: Sequence[Task], node: Node) -> None:
+        """Decide to bind pods of one class that wait, at once.
+
+        There is room for all, they share no devices, and no plugin tracks them.
+        """
+        self._ledger.admit(tasks, node)
+        for task in tasks:
+            self._bound(task, node)
+        if self._pools.used:
+            self._pools.mend(tasks)
+
+    def _commit_bind(self, operation: Operation) -> None:
+        task, node = operation.task, operation.node
+        assert node is not None
+        self._ledger.set_status(task, Status.BINDING)
+        self._ledger.ask(task, self._state.min_gpu_memory, -1)
+        self._bound(task, node)
+
+    def _bound(self, task: Task, node: Node) -> None:
+        job, facts = task.job, task.facts
+        assert job is not None
+        assert facts is not None
+        task.virtual = False
+        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = (
+            node.name,
+            task.groups,
+            task.placement,
+        )
+        self._state.placed(task)
+        self.binds.append(self._bind_decision(task, node))
+        self.placed.add(job.key)
+
+    def _bind_decision(self, task: Task, node: Node) -> BindDecision:
+        cls, placement = task.cls, task.placement
+        if placement is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
+            return BindDecision(
+                pod=task.ref(),
+                node=node.name,
+                gpu_count=cls.devices,
+                node_pool=self._state.params.partition,
+            )
+        placement = placement or {}
+        kind, portion = cls.received(node.gpu_memory)
+        return BindDecision(
+            pod=task.ref(),
+            node=node.name,
+            resource_type=kind,
+            gpu_count=cls.devices,
+            gpu_portion=portion,
+            gpu_groups=task.groups,
+            claim_allocations=placement.get("claims", ()),
+            extended_claim=placement.get("extended_claim"),
+            numa_zones=placement.get("numa", ()),
+            node_pool=self._state.params.partition,
+        )
+
+    def _commit_eviction(
+        self, task: Task, action: str, evictor: Job | None, size: int, message: Message | None
+    ) -> None:
+        job, facts = task.job, task.facts
+        assert job is not None
+        assert facts is not None
+        if task.uid in self._pipelined:
+            self._give_up_turn(task, evictor)
+            return
+        facts.evicting = True
+        if task.status is Status.RELEASING:
+            task.virtual = False
+        self.evicted_before.setdefault(job.key, job.last_eviction)
+        job.last_eviction = self._now
+        taker = evictor.key if evictor is not None else ""
+        if message is not None:
+            self._told[task.uid] = (task, message)
+        self.evictions.append(
+            Eviction(
+                pod=task.ref(),
+                action=action,
+                message=message(task, taker) if message is not None else "",
+                gang_size=size,
+                evictor=taker,
+            )
+        )
+        self._state.touched_jobs[job.key] = job
+
+    def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
+        """A pod that only waited for resources waits without a place again; nothing is deleted.
+
+        What was released for the last pod of its job is released for the one that takes over.
+        """
+        self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
+        task.nominated = task.facts.nominated if task.facts is not None else ""
+        if task.status is not Status.RELEASING:
+            return
+        del self._pipelined[task.uid]
+        if task.job is not None and evictor is not None:
+            waits = any(each.job is task.job for each in self._pipelined.values())
+            if not waits and task.job is not evictor:
+                self._take_over(task.job.key, evictor.key)
+        task.virtual = False
+        if task.facts is not None and not task.facts.evicting:
+            self._ledger.set_status(task, Status.PENDING)
+            if task.job is not None:
+                self._state.pending_jobs[task.job.key] = task.job
+
+    def _take_over(self, former: str, taker: str) -> None:
+        evictions = self.evictions
+        for place, each in enumerate(evictions):
+            if each.evictor == former:
+                task, message = self._told[each.pod.uid]
+                evictions[place] = replace_fields(each, evictor=taker, message=message(task, taker))
+
+    def _commit_pipeline(self, task: Task) -> None:
+        job = task.job
+        assert job is not None
+        node = task.pipelined_node
+        assert node is not None
+        self._pipelined[task.uid] = task
+        task.virtual = False
+        task.nominated = node.name
+        self.nominations.append(Nomination(pod=task.ref(), node=node.name))
+        self.pipelined.add(job.key)
+
+    def started(self, job: Job) -> None:
+        """A job that held nothing begins to run."""
+        self.started_before.setdefault(job.key, job.last_start)
+        job.last_start = self._now
+
+    def begin(self, task: Task, node: Node) -> None:
+        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared."""
+        self._ledger.discharge(task)
+        self._ledger.unpipeline(task)
+        del self._pipelined[task.uid]
+        self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
+        task.nominated = task.facts.nominated if task.facts is not None else ""
+        self._ledger.set_status(task, Status.PENDING)
+        self.bind((task,), node)
+        assert task.job is not None
+        if not any(each.pod.pod_group == task.job.key for each in self.nominations):
+            self.pipelined.discard(task.job.key)
+
+    def wait(self, task: Task) -> None:
+        """A pod that was to be bound in this cycle waits for its place instead."""
+        node, groups = task.node, task.groups
+        assert node is not None
+        self._ledger.unhold(task)
+        self._state.unplaced(task)
+        self._ledger.pipeline(task, node, groups)
+        self._ledger.set_status(task, Status.PIPELINED)
+        self._commit_pipeline(task)
+
+    def close(self) -> None:
+        """Take back what only a cycle knows: placements on resources that are still being released."""
+        promised = [each.pod.pod_group for each in self.nominations]
+        self._state.memory["promised"] = list(dict.fromkeys(promised))
+        for task in self._pipelined.values():
+            if task.status is not Status.PIPELINED:
+                continue
+            if task.charged is not None:
+                self._ledger.discharge(task)
+            self._ledger.unpipeline(task)
+            evicting = task.facts is not None and task.facts.evicting
+            self._ledger.set_status(task, Status.RELEASING if evicting else Status.PENDING)
+            if not evicting and task.job is not None:
+                self._state.pending_jobs[task.job.key] = task.job
+        self._pipelined.clear()
