@@ -41,6 +41,7 @@ class _Reclaim:
         self._representatives: dict[str, Representatives] = {}
         self._min_runtime: MinRuntime = session.min_runtime
         self._nobody_protected = self._min_runtime.idle(session.state.queue_order)
+        self._requests: dict[int, dict[Triple, list[Job]]] | None = None
         #: What each queue is entitled to, in words: GPUs, CPU, memory.
         self._entitled: dict[int, tuple[str, ...]] = {}
         self._on = session.config.plugin("proportion") is not None
@@ -166,15 +167,22 @@ class _Reclaim:
             surplus, left = ledger.surplus(mine), ledger.held(theirs)
             if not any(surplus) or not _less(left, deserved[theirs]):
                 continue
-            for other in session.allocatable_jobs():
-                if theirs not in session.forest.path[other.queue.row]:
-                    continue
-                asked = self._request(other)
+            for asked, jobs in self._waiting(theirs).items():
                 contested = any(wanted and over for wanted, over in zip(asked, surplus, strict=True))
                 then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
-                if contested and fits(then, deserved[theirs]):
+                if contested and fits(then, deserved[theirs]) and any(other.pending for other in jobs):
                     return True
         return False
+
+    def _waiting(self, row: int) -> dict[Triple, list[Job]]:
+        """Jobs below a queue that waited when this was first asked, by what their next chunk asks for."""
+        if self._requests is None:
+            self._requests = {}
+            for job in self.session.allocatable_jobs():
+                asked = self._request(job)
+                for each in job.queue.path:
+                    self._requests.setdefault(each.row, {}).setdefault(asked, []).append(job)
+        return self._requests.get(row, {})
 
     def message(self, job: Job) -> Message:
         rows = self.session.state.queue_order
