@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
+from kai.kube.errors import NotFound
 from kai.kube.lease import Term
 from kai.kube.reflector import Reflector
 from kai.kube.resources import NODES, POD_GROUPS, QUEUES
@@ -34,6 +35,8 @@ from kai_queue_controller.usage import Capacity, UsageSampler, failure_counter
 from kai_queue_controller.webhook import reviewer
 
 LEASE = "kai-queue-controller"
+#: For a look at one queue, while an API server waits for our answer to a review.
+LIVE_READ_SECONDS = 3.0
 
 _log = structlog.get_logger(__name__)
 
@@ -65,8 +68,15 @@ class QueueControllerService:
             quotas=self.settings.enable_quota_validation,
             node_pool_label_key=self.settings.nodepool_label_key,
         )
+
+        async def live(name: str) -> Queue | None:
+            try:
+                return await host.client.get(QUEUES, name, type=Queue, deadline=LIVE_READ_SECONDS)
+            except NotFound:
+                return None
+
         return WebhookServer(
-            {VALIDATE_QUEUE: reviewer(queues.by_name, rules)},
+            {VALIDATE_QUEUE: reviewer(queues.by_name, rules, live)},
             listen=self.settings.webhook_listen,
             certificates=CertificateFiles.in_directory(self.settings.cert_dir),
             health=host.health,

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
+from kai.kube.errors import KubeError
 from kai.model.objects import Queue
 from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
 from kai.validation import queues as rules
 from kai.validation.queues import QueueRules
 from kai.validation.verdict import Verdict
 
+#: Reads a queue from the API server; None if there is none of this name.
+Live: TypeAlias = Callable[[str], Awaitable[Queue | None]]
 
-def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules) -> Handler:
+
+def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules, live: Live) -> Handler:
     """A handler that judges by the queues there are at the time of each request."""
 
-    def review(request: AdmissionRequest) -> AdmissionResponse:
+    async def confirm(request: AdmissionRequest, refused: Verdict) -> AdmissionResponse:
+        """Refuse for children that are really there: the watch is late where a tree is deleted from below."""
+        for child in rules.children(request.name, queues.values()):
+            try:
+                queue = await live(child)
+            except KubeError:
+                return _answer(refused)
+            if queue is not None and queue.spec.parent_queue == request.name:
+                return _answer(refused)
+        return AdmissionResponse()
+
+    def review(request: AdmissionRequest) -> AdmissionResponse | Awaitable[AdmissionResponse]:
         if request.operation == "DELETE":
-            return _answer(rules.check_deletion(request.name, queues.values()))
+            verdict = rules.check_deletion(request.name, queues.values())
+            return _answer(verdict) if verdict.allowed else confirm(request, verdict)
         if request.object is None or request.sub_resource:
             return AdmissionResponse()
         try:

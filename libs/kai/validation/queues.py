@@ -54,14 +54,17 @@ def check(queue: Queue, queues: Mapping[str, Queue], rules: QueueRules | None = 
     )
 
 
+def children(name: str, queues: Iterable[Queue]) -> list[str]:
+    """Names of the queues below a queue, in order."""
+    return sorted(q.metadata.name for q in queues if q.spec.parent_queue == name and q.metadata.name != name)
+
+
 def check_deletion(name: str, queues: Iterable[Queue]) -> Verdict:
     """Refuses to delete a queue that others name as their parent: they would be orphans."""
-    children = sorted(
-        q.metadata.name for q in queues if q.spec.parent_queue == name and q.metadata.name != name
-    )
-    if not children:
+    below = children(name, queues)
+    if not below:
         return Verdict()
-    listed = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
+    listed = ", ".join(below[:5]) + (f" and {len(below) - 5} more" if len(below) > 5 else "")
     remedy = "delete those first or give them another spec.parentQueue"
     return Verdict((f"queue {name}: cannot be deleted while it is the parent of {listed}; {remedy}",))
 

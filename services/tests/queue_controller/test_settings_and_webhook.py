@@ -2,6 +2,7 @@
 
 import pytest
 
+from kai.kube import errors
 from kai.runtime import SettingsError
 from kai.runtime.webhook import AdmissionRequest
 from kai.validation.queues import QueueRules
@@ -53,13 +54,13 @@ def a_request(build, name, *, operation="CREATE", **options):
 
 
 def test_a_sound_queue_is_allowed(build):
-    review = reviewer({}, QueueRules())
+    review = reviewer({}, QueueRules(), nobody)
     assert review(a_request(build, "team", resources=RESOURCES)).allowed
 
 
 def test_the_tree_is_looked_at_as_it_is_at_the_time(build):
     queues = {}
-    review = reviewer(queues, QueueRules())
+    review = reviewer(queues, QueueRules(), nobody)
     queues["a"] = build.queue("a", parent="b", resources=RESOURCES)
     answer = review(a_request(build, "b", parent="a", resources=RESOURCES))
     assert not answer.allowed
@@ -68,21 +69,48 @@ def test_the_tree_is_looked_at_as_it_is_at_the_time(build):
 
 
 def test_a_queue_without_resources_is_refused_unless_it_is_on_its_way_out(build):
-    review = reviewer({}, QueueRules())
+    review = reviewer({}, QueueRules(), nobody)
     request = a_request(build, "team", operation="UPDATE")
     assert "spec.resources is missing" in review(request).message
     request.object["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
     assert review(request).allowed
 
 
-def test_a_queue_with_children_cannot_be_deleted(build):
-    review = reviewer(build.queues("root", "team"), QueueRules())
-    answer = review(AdmissionRequest(uid="1", operation="DELETE", name="root"))
+async def test_a_queue_with_children_cannot_be_deleted(build):
+    queues = build.queues("root", "team")
+    answer = await deletion_of_root(queues, queues.get)
     assert not answer.allowed
     assert "team" in answer.message
+    review = reviewer(queues, QueueRules(), nobody)
     assert review(AdmissionRequest(uid="1", operation="DELETE", name="team")).allowed
+
+
+async def test_children_of_which_only_a_late_watch_knows_are_no_reason(build):
+    assert (await deletion_of_root(build.queues("root", "team"), lambda name: None)).allowed
+    elsewhere = build.queue("team", parent="other", resources=RESOURCES)
+    assert (await deletion_of_root(build.queues("root", "team"), lambda name: elsewhere)).allowed
+
+
+async def test_where_children_cannot_be_read_the_queue_stays(build):
+    def unreachable(name):
+        raise errors.TransportError("cannot connect")
+
+    answer = await deletion_of_root(build.queues("root", "team"), unreachable)
+    assert "cannot be deleted while it is the parent of team" in answer.message
+
+
+async def deletion_of_root(queues, found):
+    async def live(name):
+        return found(name)
+
+    review = reviewer(queues, QueueRules(), live)
+    return await review(AdmissionRequest(uid="1", operation="DELETE", name="root"))
+
+
+async def nobody(name):
+    return None
 
 
 def test_malformed_queues_are_refused(build):
     request = AdmissionRequest(uid="1", operation="CREATE", name="q", object={"spec": {"priority": "high"}})
-    assert "queue q: Expected `int" in reviewer({}, QueueRules())(request).message
+    assert "queue q: Expected `int" in reviewer({}, QueueRules(), nobody)(request).message
