@@ -161,34 +161,14 @@ class SlotBound:
         lengths = np.diff(np.r_[first, len(row)])
         before = np.where(first[:, None] > 0, freed[first - 1], 0)
         freed -= np.repeat(before, lengths, axis=0)
-        slots = np.maximum((self._now()[row] + freed) // np.array(self._amounts, dtype=np.int64), 0).min(
-            axis=1
-        )
+        slots = np.maximum(
+            (_overlaid(self._free, self._changed)[row] + freed) // np.array(self._amounts, dtype=np.int64), 0
+        ).min(axis=1)
         earlier = np.r_[0, slots[:-1]]
-        earlier[first] = self._slots_now()[row[first]]
+        earlier[first] = _overlaid(self.base, self._slots)[row[first]]
         change = np.zeros(len(rows), dtype=np.int64)
         change[order] = slots - earlier
         return self.total + np.cumsum(change)
-
-    def _now(self) -> Numbers:
-        if not self._changed:
-            return self._free
-        free = self._free.copy()
-        for row, amounts in self._changed.items():
-            free[row] = amounts
-        return free
-
-    def _slots_now(self) -> Numbers:
-        if not self._slots:
-            return self.base
-        slots = self.base.copy()
-        for row, amount in self._slots.items():
-            slots[row] = amount
-        return slots
-
-    def slots_on(self, row: int) -> int:
-        """What one node could take by now."""
-        return self._slots.get(row, int(self.base[row]))
 
     def reach(self, tasks: Iterable[Task]) -> int:
         """What the bound would be with just these tasks gone, whatever was added before."""
@@ -233,6 +213,16 @@ class SlotBound:
         if self._shared is not None:
             slots = min(slots, free[-1] // max(self._shared.quota_centi(node.gpu_memory), 1))
         return max(slots, 0)
+
+
+def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
+    """The base with some rows changed."""
+    if not changed:
+        return base
+    found = base.copy()
+    for row, value in changed.items():
+        found[row] = value
+    return found
 
 
 def _free_centi(session: Session, node: Node) -> int:
