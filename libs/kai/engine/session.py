@@ -243,13 +243,13 @@ class Session:
         return VictimSource(found, self.queue_order, self.victim_key, accepts, gangs=gangs)
 
     def victims_among(self, jobs: Iterable[Job]) -> VictimSource:
-        """Just these jobs as victims, in order."""
+        """Just these jobs as victims, in order: one chunk of each makes the room that is needed."""
         of_queue: dict[str, tuple[Queue, list[Job]]] = {}
         for job in sorted(jobs, key=lambda job: (self.victim_key(job), job.key)):
             of_queue.setdefault(job.queue.name, (job.queue, []))[1].append(job)
         gangs = any(job.active_allocated > 1 for _, found in of_queue.values() for job in found)
         victims = list(of_queue.values())
-        return VictimSource(victims, self.queue_order, self.victim_key, None, gangs=gangs)
+        return VictimSource(victims, self.queue_order, self.victim_key, None, gangs=gangs, together=True)
 
     def maybe_stale(self) -> list[Job]:
         """Jobs that changed since the last cycle, and those that were stale then."""

@@ -1,16 +1,19 @@
 """Whom consolidation moves where it may look at only some of the jobs."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
-from kai.engine.search.moves import fewest_moves
+from kai.engine.search.moves import Moves
 from kai.engine.session import Session
+from kai.engine.statement import Statement
 from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import CycleResult
 from kai.model.objects import Topology, TopologyConstraint, TopologyLevel, TopologySpec
+from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -133,6 +136,23 @@ def test_a_pod_that_would_find_no_other_place_stays() -> None:
     assert not {"wide-0", "whole-0"} & set(_evicted(result))
 
 
+def test_one_node_is_cleared_for_several_pods_where_others_cannot_be() -> None:
+    fixed = [
+        item
+        for i in (1, 2)
+        for item in _job(f"fixed-{i}", gpus=6, nodes=(f"n{i:02}",), created=0, priority="build")
+    ]
+    newest = [
+        item for i in range(3, 9) for item in _job(f"whole-{i}", gpus=8, nodes=(f"n{i:02}",), created=50 + i)
+    ]
+    state = _state(
+        *_nodes(9), *_scattered(1, each=6), *fixed, *newest, *_job("gang", pods=2, gpus=3, created=99)
+    )
+    result = _consolidate(state, most=5)
+    assert len(result.evictions) == 4
+    assert {each.node for each in result.nominations if each.pod.name.startswith("gang")} == {"n00"}
+
+
 def test_pods_move_within_the_domain_that_a_gang_must_not_leave() -> None:
     topology = Topology(
         metadata=a_node("tree").metadata, spec=TopologySpec(levels=[TopologyLevel(node_label="rack")])
@@ -165,13 +185,21 @@ def test_halves_move_together_so_that_a_device_is_whole() -> None:
     assert places["new-0"] == "n19" != places["half-19-0"]
 
 
-@pytest.mark.parametrize("number", range(60))
-def test_a_choice_leaves_no_trace_and_keeps_to_the_cap(number: int) -> None:
-    rng = random.Random(number)
-    count = rng.randint(2, 8)
+def test_a_job_for_which_nobody_could_move_can_itself_be_moved_for_the_next() -> None:
+    first = (*_job("first", gpus=1, nodes=("n00",)), (Kind.POD, a_pod("first-1", group="first", gpus=2)))
+    fixed = _job("fixed", gpus=1, nodes=("n01",), priority="build")
+    state = _state(*_nodes(2, gpus=2), *first, *fixed, *_job("second", gpus=2))
+    moves = Moves(Session(state, SchedulerConfig(), NOW), 1)
+    first, second = state.jobs["default/first"], state.jobs["default/second"]
+    assert moves.fewest(first, tasks_to_allocate(first, simulation=True)) == []
+    assert moves.fewest(second, tasks_to_allocate(second, simulation=True)) == [first]
+
+
+def _crowded(rng: random.Random, count: int, jobs: int) -> list[tuple[Kind, object]]:
+    """Nodes with jobs of one to three pods each, some of which may lose pods without being lost."""
     free = {f"n{i:02}": 8 for i in range(count)}
     objects = _nodes(count)
-    for i in range(rng.randint(5, 30)):
+    for i in range(jobs):
         pods, gpus = rng.choice([1, 1, 1, 2, 3]), rng.choice([1, 1, 2, 3])
         nodes = []
         for _ in range(pods):
@@ -180,20 +208,62 @@ def test_a_choice_leaves_no_trace_and_keeps_to_the_cap(number: int) -> None:
                 free[node] -= gpus
                 nodes.append(node)
         if nodes:
+            more = rng.choice([0, 1])
             minimum = rng.randint(1, len(nodes))
             objects += _job(
-                f"run-{i:02}", pods=len(nodes), gpus=gpus, nodes=tuple(nodes), created=i, min_member=minimum
+                f"run-{i:02}",
+                pods=len(nodes) + more,
+                gpus=gpus,
+                nodes=tuple(nodes),
+                created=i,
+                min_member=minimum,
             )
-    state = _state(*objects, *_job("new", pods=rng.randint(1, 4), gpus=rng.randint(1, 8), created=99))
+    return objects
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_a_choice_leaves_no_trace_and_keeps_to_the_cap(number: int) -> None:
+    rng = random.Random(number)
+    new = _job("new", pods=rng.randint(1, 4), gpus=rng.randint(1, 8), created=99)
+    state = _state(*_crowded(rng, rng.randint(2, 8), rng.randint(5, 30)), *new)
     session = Session(state, SchedulerConfig(), NOW)
     job = state.jobs["default/new"]
     tasks = tasks_to_allocate(job, simulation=True)
     idle, releasing = state.nodes.idle.copy(), state.nodes.releasing.copy()
     most = rng.randint(1, 6)
-    moved = fewest_moves(session, job, tasks, most)
+    moved = Moves(session, most).fewest(job, tasks)
     assert len({each.key for each in moved}) == len(moved) <= most
     assert all(each.preemptible and each is not job for each in moved)
     assert (state.nodes.idle == idle).all()
     assert (state.nodes.releasing == releasing).all()
     session.close()
     state.check()
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_what_is_known_of_nodes_after_other_jobs_is_what_one_would_find_anew(
+    number: int, monkeypatch
+) -> None:
+    fewest, pipeline = Moves.fewest, Statement.pipeline
+
+    def compared(self: Moves, job: Job, tasks: Sequence[Task]) -> list[Job]:
+        self.check()
+        moved = fewest(self, job, tasks)
+        assert moved == fewest(Moves(self._session, self._most), job, tasks), job.key
+        assert job not in moved
+        return moved
+
+    def fitting(self: Statement, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
+        pipeline(self, task, node, groups)
+        assert (state.nodes.idle[node.row] + state.nodes.releasing[node.row] >= 0).all()
+
+    monkeypatch.setattr(Moves, "fewest", compared)
+    monkeypatch.setattr(Statement, "pipeline", fitting)
+    rng = random.Random(number)
+    waiting = [
+        item
+        for i in range(6)
+        for item in _job(f"new-{i}", pods=rng.randint(1, 3), gpus=rng.randint(4, 6), created=100 + i)
+    ]
+    state = _state(*_crowded(rng, 12, 27), *waiting)
+    _consolidate(state, most=rng.randint(2, 5))

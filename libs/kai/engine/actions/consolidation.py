@@ -10,7 +10,7 @@ import numpy as np
 from kai.engine.actions import eviction
 from kai.engine.decisions import Message
 from kai.engine.reasons import NO_ROOM, Unschedulable
-from kai.engine.search.moves import fewest_moves
+from kai.engine.search.moves import Moves
 from kai.engine.search.scenarios import gpu_need
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
@@ -43,6 +43,8 @@ class _Consolidation:
         #: More jobs could be moved than may be; searches of a cycle only make them more.
         self._many = False
         self._representatives = Representatives(enabled=session.config.params.use_scheduling_signatures)
+        self._most = session.config.params.max_consolidation_preemptees
+        self._moves = Moves(session, self._most)
 
     def representatives(self, job: Job) -> Representatives:
         del job
@@ -91,8 +93,8 @@ class _Consolidation:
 
     def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
         """All that may move; of more than the cap those that make room, else the last in order."""
-        session, most = self.session, self.session.config.params.max_consolidation_preemptees
-        if most >= 0 and self._more_than(most) and (jobs := fewest_moves(session, job, tasks, most)):
+        session, most = self.session, self._most
+        if most >= 0 and self._more_than(most) and (jobs := self._moves.fewest(job, tasks)):
             return session.victims_among(jobs)
         return session.victim_source(job, lambda queue: True, most=None if most < 0 else most)
 

@@ -8,8 +8,10 @@ left is a list of jobs, among which the search then finds its victims.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,6 +20,7 @@ from kai.engine import devices
 from kai.engine.kernel.labels import Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import free_and_needed, required_domains
+from kai.engine.search.scenarios import place
 from kai.engine.search.victims import Reversed, reversed_key
 from kai.engine.session import Session
 from kai.engine.tree import tasks_to_evict
@@ -32,14 +35,26 @@ _DOMAINS: Final = 8
 _Order: TypeAlias = tuple[int, int, int, Reversed]
 
 
-def fewest_moves(session: Session, job: Job, tasks: Sequence[Task], most: int) -> list[Job]:
-    """Jobs to move so that a chunk fits, at most ``most``; none if nobody has to move, or no move helps."""
-    best: _Attempt | None = None
-    for inside in _node_sets(session, job, tasks):
-        attempt = _Attempt(session, job, inside, most)
-        if attempt.run(tasks) and (best is None or attempt.pods < best.pods):
-            best = attempt
-    return list(best.moved.values()) if best is not None else []
+class Moves:
+    """Finds who could move, for one job after the other; keeps what it learnt of nodes."""
+
+    def __init__(self, session: Session, most: int) -> None:
+        self._session = session
+        self._most = most
+        self._offers = _Offers(session, most)
+
+    def fewest(self, job: Job, tasks: Sequence[Task]) -> list[Job]:
+        """Jobs to move so that a chunk fits, ``most`` at most; none if nobody has to, or no move helps."""
+        best: _Attempt | None = None
+        for inside in _node_sets(self._session, job, tasks):
+            attempt = _Attempt(self._session, self._offers, job, inside, self._most)
+            if attempt.run(tasks) and (best is None or attempt.pods < best.pods):
+                best = attempt
+        return list(best.moved.values()) if best is not None else []
+
+    def check(self) -> None:
+        """Assert that what is known of nodes is what one would find now."""
+        self._offers.check()
 
 
 def _node_sets(session: Session, job: Job, tasks: Sequence[Task]) -> Iterator[Mask | None]:
@@ -80,32 +95,188 @@ def _centi(tasks: Sequence[Task]) -> int:
 class _Offer:
     """The fewest chunks without which one more pod fits on a node."""
 
+    row: int
     chunks: tuple[_Chunk, ...]
-    pods: int
-    order: tuple[_Order, ...]
+    #: How many pods that are, then the order of the chunks: the least is taken first.
+    cost: tuple[int, tuple[_Order, ...]]
+
+
+class _Offers:
+    """What each node would have to give up for one more pod of a class."""
+
+    def __init__(self, session: Session, most: int) -> None:
+        self._session = session
+        self._most = most
+        #: By class and row; None where no move helps.
+        self._known: dict[TaskClass, dict[int, _Offer | None]] = {}
+        #: Rows whose offers were forgotten, one after the other.
+        self._forgotten: list[int] = []
+        #: How much of the log of changed rows was seen.
+        self._position = session.nodes.log_end
+        #: Jobs that give up nothing (more): the one that is served, and those that it moves.
+        self._spared: set[str] = set()
+
+    def spare(self, job: Job) -> None:
+        """Ask no more of a job for now."""
+        self._spared.add(job.key)
+        self._forget(_rows_of(job))
+
+    def spare_nobody(self, spared: Iterable[Job]) -> None:
+        """Ask all jobs again."""
+        self._spared.clear()
+        for job in spared:
+            self._forget(_rows_of(job))
+        self._forgotten.clear()
+
+    def of(self, cls: TaskClass, row: int) -> _Offer | None:
+        """What a node would give up; asked right after a refresh."""
+        known = self._known.setdefault(cls, {})
+        if row not in known:
+            known[row] = self._offer(cls, row)
+            # What was tried meanwhile was taken back.
+            self._position = self._session.nodes.log_end
+        return known[row]
+
+    def stands(self, cls: TaskClass, offer: _Offer) -> bool:
+        """Whether an offer was not forgotten."""
+        return self._known[cls].get(offer.row) is offer
+
+    def refresh(self) -> list[int]:
+        """Forget rows that changed, and all where their jobs are; returns what was forgotten so far."""
+        table = self._session.nodes
+        if self._position < table.log_start:
+            self._forget(range(len(table)))
+        elif self._position != table.log_end:
+            changed = set(table.touched[self._position - table.log_start :])
+            jobs = {
+                task.job.key: task.job
+                for row in changed
+                for task in table.nodes[row].tasks.values()
+                if task.job is not None
+            }
+            self._forget(changed.union(*map(_rows_of, jobs.values())))
+        self._position = table.log_end
+        return self._forgotten
+
+    def check(self) -> None:
+        """Assert that every offer that was not forgotten is what would be found now."""
+        self.refresh()
+        for cls, offers in self._known.items():
+            for row, offer in offers.items():
+                assert offer == self._offer(cls, row), (cls, row)
+
+    def _forget(self, rows: Iterable[int]) -> None:
+        for known in self._known.values():
+            for row in rows:
+                known.pop(row, None)
+        self._forgotten += rows
+
+    def _offer(self, cls: TaskClass, row: int) -> _Offer | None:
+        """What has to go from a node: the cheapest single chunk that suffices, else the largest ones."""
+        session = self._session
+        chunks = list(self._chunks_on(session.nodes.nodes[row]))
+        lack = self._lack(cls, row)
+        sufficient = [chunk for chunk in chunks if self._suffice((chunk,), cls, row, lack)]
+        if sufficient:
+            return self._made(row, min(sufficient, key=lambda chunk: chunk.order(session)))
+        chunks.sort(key=lambda chunk: (-_centi(chunk.here), chunk.order(session)))
+        for some in range(2, min(len(chunks), self._most) + 1):
+            if self._suffice(chunks[:some], cls, row, lack):
+                return self._made(row, *chunks[:some])
+        return None
+
+    def _made(self, row: int, *chunks: _Chunk) -> _Offer:
+        pods = sum(len(chunk.tasks) for chunk in chunks)
+        return _Offer(row, chunks, (pods, tuple(chunk.order(self._session) for chunk in chunks)))
+
+    def _lack(self, cls: TaskClass, row: int) -> list[tuple[int, int]] | None:
+        """What a node lacks for one more pod, by column; None where amounts do not tell."""
+        if cls.shared or cls.kind is GpuKind.MIG:
+            return None
+        idle, releasing = self._session.nodes.cells_idle, self._session.nodes.cells_releasing
+        missing = [
+            (column, amount - idle[row, column] - releasing[row, column]) for column, amount in cls.items
+        ]
+        return [each for each in missing if each[1] > 0]
+
+    def _suffice(
+        self, chunks: Sequence[_Chunk], cls: TaskClass, row: int, lack: list[tuple[int, int]] | None
+    ) -> bool:
+        """Whether one more pod fits on a node without these."""
+        leaving = [task.cls for chunk in chunks for task in chunk.here]
+        if lack is not None and not any(each.shared or each.dra_gpus for each in leaving):
+            freed: Counter[int] = Counter()
+            for each in leaving:
+                for column, amount in each.items:
+                    freed[column] += amount
+            return all(freed[column] >= amount for column, amount in lack)
+        statement = self._session.statement()
+        for chunk in chunks:
+            for task in chunk.tasks:
+                statement.evict(task)
+        fits = self._session.view(cls).score_of(row) != NEVER
+        statement.rollback()
+        return fits
+
+    def _chunks_on(self, node: Node) -> Iterator[_Chunk]:
+        """What the jobs on a node would give up, as far as it is there."""
+        found = set(self._spared)
+        for task in node.tasks.values():
+            job = task.job
+            if job is None or not job.preemptible or not ACTIVE_ALLOCATED[task.status] or job.key in found:
+                continue
+            found.add(job.key)
+            tasks = tuple(tasks_to_evict(job)[0])
+            here = tuple(each for each in tasks if place(each) is node)
+            if here:
+                yield _Chunk(job, tasks, here)
+
+
+def _rows_of(job: Job) -> set[int]:
+    """Rows of the nodes where a job holds something, or waits for it."""
+    tasks = (task for pod_set in job.pod_sets.values() for task in pod_set.tasks.values())
+    return {node.row for task in tasks for node in (task.node, task.pipelined_node) if node is not None}
+
+
+#: Cost, place among the candidates, a number, and what they are of.
+_Entry: TypeAlias = tuple[tuple[int, tuple[_Order, ...]], int, int, _Offer]
+
+
+@dataclass(slots=True)
+class _Candidates:
+    """Nodes that an attempt looks at for one class."""
+
+    #: By row, those that lack least first.
+    places: dict[int, int]
+    #: A heap.
+    offers: list[_Entry] = field(default_factory=list)
+    #: How many of the rows that were forgotten are looked at again.
+    seen: int = 0
 
 
 class _Attempt:
     """Places a chunk in one set of nodes, moving others where that is needed."""
 
-    def __init__(self, session: Session, job: Job, inside: Mask | None, most: int) -> None:
+    def __init__(self, session: Session, offers: _Offers, job: Job, inside: Mask | None, most: int) -> None:
         self.moved: dict[str, Job] = {}
         self.pods = 0
         self._session = session
         self._statement = session.statement()
+        self._offers = offers
         self._job = job
         self._inside = inside
         self._most = most
-        self._rows: dict[int, list[int]] = {}
-        #: By class and row; None where no move helps.
-        self._known: dict[int, dict[int, _Offer | None]] = {}
+        self._candidates: dict[TaskClass, _Candidates] = {}
+        self._serial = count()
 
     def run(self, tasks: Sequence[Task]) -> bool:
         """Whether all pods find room; the state is as it was before."""
+        self._offers.spare(self._job)
         try:
             return all(self._put(task, self._mask(task)) or self._clear_for(task) for task in tasks)
         finally:
             self._statement.rollback()
+            self._offers.spare_nobody((self._job, *self.moved.values()))
 
     def _mask(self, task: Task) -> Mask | None:
         mask = self._inside
@@ -133,147 +304,70 @@ class _Attempt:
                 return False
             groups = choice[0]
         self._statement.pipeline(task, node, groups)
-        self._forget(node.row)
         return True
 
     def _clear_for(self, task: Task) -> bool:
         """Move pods off the node where the fewest have to go, and take their place."""
-        mask = self._mask(task)
-        known = self._known.setdefault(task.cls.id, {})
-        vain: set[int] = set()
-        while (row := self._cheapest(task.cls, mask, known, vain)) >= 0:
-            offer = known[row]
-            assert offer is not None
-            if self._move(offer, task, row):
-                for chunk in offer.chunks:
-                    self._note(chunk)
-                return True
-            vain.add(row)
-        return False
-
-    def _note(self, chunk: _Chunk) -> None:
-        self.moved[chunk.job.key] = chunk.job
-        self.pods += len(chunk.tasks)
-        for task in chunk.tasks:
-            if task.node is not None:
-                self._forget(task.node.row)
-
-    def _forget(self, row: int) -> None:
-        for known in self._known.values():
-            known.pop(row, None)
-
-    def _cheapest(
-        self, cls: TaskClass, mask: Mask | None, known: dict[int, _Offer | None], vain: set[int]
-    ) -> int:
-        """The row to clear, -1 if there is none: for the fewest pods, of equals those moved first."""
-        best: _Offer | None = None
-        cheapest = -1
-        left = self._most - len(self.moved)
-        for row in self._rows_by_lack(cls):
-            if row in vain or (mask is not None and not mask[row]):
+        cls, mask = task.cls, self._mask(task)
+        offers = self._cheapest_first(cls)
+        elsewhere: list[_Entry] = []
+        found = False
+        while offers and not found:
+            entry = heappop(offers)
+            offer = entry[-1]
+            if not self._offers.stands(cls, offer) or len(offer.chunks) > self._most - len(self.moved):
                 continue
-            if row not in known:
-                known[row] = self._offer(cls, row)
-            offer = known[row]
-            if offer is None or len(offer.chunks) > left:
-                continue
-            if best is None or (offer.pods, offer.order) < (best.pods, best.order):
-                best, cheapest = offer, row
-        return cheapest
+            if mask is not None and not mask[offer.row]:
+                elsewhere.append(entry)
+            else:
+                found = self._move(offer, task)
+        for entry in elsewhere:
+            heappush(offers, entry)
+        return found
+
+    def _cheapest_first(self, cls: TaskClass) -> list[_Entry]:
+        """A heap of what nodes can give up, which may hold offers that stand no longer."""
+        forgotten = self._offers.refresh()
+        candidates = self._candidates.get(cls)
+        if candidates is None:
+            places = {row: place for place, row in enumerate(self._rows_by_lack(cls))}
+            candidates = self._candidates[cls] = _Candidates(places)
+            rows = set(places)
+        else:
+            rows = candidates.places.keys() & forgotten[candidates.seen :]
+        candidates.seen = len(forgotten)
+        for row in rows:
+            offer = self._offers.of(cls, row)
+            if offer is not None:
+                entry = (offer.cost, candidates.places[row], next(self._serial), offer)
+                heappush(candidates.offers, entry)
+        return candidates.offers
 
     def _rows_by_lack(self, cls: TaskClass) -> list[int]:
-        rows = self._rows.get(cls.id)
-        if rows is None:
-            session = self._session
-            allowed = session.view(cls).allowed
-            if self._inside is not None:
-                allowed = allowed & self._inside
-            free, needed = free_and_needed(session, cls)
-            missing = np.clip(1.0 - free / needed, 0.0, None).max(axis=1, initial=0.0)
-            candidates = np.flatnonzero(allowed)
-            order = np.argsort(missing[candidates], kind="stable")
-            rows = self._rows[cls.id] = candidates[order][:_NODES].tolist()
+        session = self._session
+        allowed = session.view(cls).allowed
+        if self._inside is not None:
+            allowed = allowed & self._inside
+        free, needed = free_and_needed(session, cls)
+        missing = np.clip(1.0 - free / needed, 0.0, None).max(axis=1, initial=0.0)
+        candidates = np.flatnonzero(allowed)
+        order = np.argsort(missing[candidates], kind="stable")
+        rows: list[int] = candidates[order][:_NODES].tolist()
         return rows
 
-    def _offer(self, cls: TaskClass, row: int) -> _Offer | None:
-        """What has to go from a node: the cheapest single chunk that suffices, else the largest ones."""
-        session = self._session
-        chunks = list(self._chunks_on(session.nodes.nodes[row]))
-        lack = self._lack(cls, row)
-        sufficient = [chunk for chunk in chunks if self._suffice((chunk,), cls, row, lack)]
-        if sufficient:
-            return self._made(min(sufficient, key=lambda chunk: chunk.order(session)))
-        chunks.sort(key=lambda chunk: (-_centi(chunk.here), chunk.order(session)))
-        for count in range(2, min(len(chunks), self._most) + 1):
-            if self._suffice(chunks[:count], cls, row, lack):
-                return self._made(*chunks[:count])
-        return None
-
-    def _made(self, *chunks: _Chunk) -> _Offer:
-        orders = tuple(chunk.order(self._session) for chunk in chunks)
-        return _Offer(chunks, sum(len(chunk.tasks) for chunk in chunks), orders)
-
-    def _lack(self, cls: TaskClass, row: int) -> list[tuple[int, int]] | None:
-        """What a node lacks for one more pod, by column; None where amounts do not tell."""
-        if cls.shared or cls.kind is GpuKind.MIG:
-            return None
-        idle, releasing = self._session.nodes.cells_idle, self._session.nodes.cells_releasing
-        missing = [
-            (column, amount - idle[row, column] - releasing[row, column]) for column, amount in cls.items
-        ]
-        return [each for each in missing if each[1] > 0]
-
-    def _suffice(
-        self, chunks: Sequence[_Chunk], cls: TaskClass, row: int, lack: list[tuple[int, int]] | None
-    ) -> bool:
-        """Whether one more pod fits on a node without these."""
-        leaving = [task.cls for chunk in chunks for task in chunk.here]
-        if lack is not None and not any(each.shared or each.dra_gpus for each in leaving):
-            freed: Counter[int] = Counter()
-            for each in leaving:
-                for column, amount in each.items:
-                    freed[column] += amount
-            return all(freed[column] >= amount for column, amount in lack)
-        checkpoint = self._statement.checkpoint()
-        for chunk in chunks:
-            self._evict(chunk)
-        fits = self._session.view(cls).score_of(row) != NEVER
-        self._statement.rollback(checkpoint)
-        return fits
-
-    def _chunks_on(self, node: Node) -> Iterator[_Chunk]:
-        """What the jobs on a node would give up, as far as it is there."""
-        found: set[str] = set()
-        for task in node.tasks.values():
-            job = task.job
-            if (
-                job is None
-                or job is self._job
-                or not job.preemptible
-                or not ACTIVE_ALLOCATED[task.status]
-                or job.key in self.moved
-                or job.key in found
-            ):
-                continue
-            found.add(job.key)
-            tasks = tuple(tasks_to_evict(job)[0])
-            here = tuple(each for each in tasks if each.node is node)
-            if here:
-                yield _Chunk(job, tasks, here)
-
-    def _evict(self, chunk: _Chunk) -> None:
-        for task in chunk.tasks:
-            self._statement.evict(task)
-
-    def _move(self, offer: _Offer, task: Task, row: int) -> bool:
+    def _move(self, offer: _Offer, task: Task) -> bool:
         """Give a task the place of others, and these new ones; nothing happens if one finds none."""
         checkpoint = self._statement.checkpoint()
-        for chunk in offer.chunks:
-            self._evict(chunk)
         moved = [each for chunk in offer.chunks for each in chunk.tasks]
-        if self._put_on(task, self._session.nodes.nodes[row]) and all(
+        for each in moved:
+            self._statement.evict(each)
+        if self._put_on(task, self._session.nodes.nodes[offer.row]) and all(
             self._put(each, None) for each in moved
         ):
+            for chunk in offer.chunks:
+                self.moved[chunk.job.key] = chunk.job
+                self._offers.spare(chunk.job)
+            self.pods += len(moved)
             return True
         self._statement.rollback(checkpoint)
         return False

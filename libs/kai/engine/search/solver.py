@@ -81,16 +81,16 @@ class Search:
             return Result.NO_GENERATOR, None
         if self.deadline.passed:
             return Result.NOT_ATTEMPTED, None
+        if self.source.together and (solution := self._with_all(GENERATORS[generators[0]][0])) is not None:
+            return Result.SOLVED, solution
         used = self.job.active_used
         for generator in generators:
             name, started = GENERATORS[generator][0], time.perf_counter()
             self.deadline.start_generator(name)
             solution = self._generate(generator)
-            if solution is not None:
-                if self.job.gang_satisfied and self.job.active_used > used:
-                    self._took(name, Result.SOLVED, started)
-                    return Result.SOLVED, solution
-                solution.statement.rollback()
+            if solution is not None and self._solves(solution, used):
+                self._took(name, Result.SOLVED, started)
+                return Result.SOLVED, solution
             passed = self.deadline.generator_passed
             self._took(name, Result.DEADLINE if passed else Result.EXHAUSTED, started)
             if self.deadline.passed:
@@ -99,6 +99,29 @@ class Search:
 
     def _generators(self) -> list[str]:
         return [plugin.name for plugin in self.session.config.plugins if plugin.name in GENERATORS]
+
+    def _solves(self, solution: Solution, used: int) -> bool:
+        """Whether the gang stands with it; if not, it is taken back."""
+        if self.job.gang_satisfied and self.job.active_used > used:
+            return True
+        solution.statement.rollback()
+        return False
+
+    def _with_all(self, name: str) -> Solution | None:
+        """All pods at once, by one chunk of each victim: they were chosen for that."""
+        used, started = self.job.active_used, time.perf_counter()
+        chunks: dict[str, Batch] = {}
+        drawn = 0
+        while (batch := self.source.get(drawn)) is not None:
+            chunks.setdefault(batch.job.key, batch)
+            drawn += 1
+        victims = tuple(chunks.values())
+        evicted = [task for batch in victims for task in batch.tasks]
+        solution = self._simulate(self.tasks, victims, evicted, name)
+        if solution is None or not self._solves(solution, used):
+            return None
+        self._took(name, Result.SOLVED, started)
+        return solution
 
     def first_victim(self) -> Solution | None:
         """What the first generator would find first for a single pod, if its first victim suffices.
@@ -115,8 +138,7 @@ class Search:
         solution = self._simulate(self.tasks, (first,), first.tasks, name)
         if solution is None:
             self._failed.add((1, frozenset((first.number,))))
-        elif not self.job.gang_satisfied or self.job.active_used <= used:
-            solution.statement.rollback()
+        elif not self._solves(solution, used):
             return None
         else:
             self._took(name, Result.SOLVED, started)

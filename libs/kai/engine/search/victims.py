@@ -221,10 +221,13 @@ class VictimSource:
         accepts: Accepts | None,
         *,
         gangs: bool,
+        together: bool = False,
     ) -> None:
         """``victims_by_queue``: jobs best first, so the last is the first victim, if it is accepted."""
         #: Whether some victim may hold several pods.
         self.gangs = gangs
+        #: Whether they were chosen together, none of them for nothing.
+        self.together = together
         self.batches: list[Batch] = []
         #: Scheduling classes of the tasks drawn.
         self.classes: dict[int, TaskClass] = {}
