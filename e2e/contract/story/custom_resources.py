@@ -81,3 +81,20 @@ async def refused_custom_resources(server: Server) -> None:
     broken = {**definition, "metadata": {"name": "wrong.example.com"}}
     answer = await server.ask("", "POST", CRDS, broken, keep=False)
     server.note("definition under a wrong name", {"status": answer.status, "reason": answer.body["reason"]})
+    for name, said in (
+        ("definition of a protected group without approval", None),
+        ("definition of a protected group with any word for approval", "yes"),
+        ("definition of a protected group that says it is unapproved", "unapproved, for a test"),
+    ):
+        answer = await server.ask("", "POST", CRDS, _protected(definition, said), keep=False)
+        causes = (answer.body.get("details") or {}).get("causes")
+        server.note(name, {"status": answer.status, "reason": answer.body.get("reason"), "causes": causes})
+
+
+def _protected(definition: Json, said: str | None) -> Json:
+    """The definition in a group of Kubernetes' community, with what it says of its approval."""
+    group = "contract.k8s.io"
+    metadata = {"name": f"{definition['spec']['names']['plural']}.{group}"}
+    if said is not None:
+        metadata |= {"annotations": {"api-approved.kubernetes.io": said}}
+    return {**definition, "metadata": metadata, "spec": {**definition["spec"], "group": group}}
