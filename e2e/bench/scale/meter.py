@@ -71,8 +71,8 @@ class Meter:
     async def running(self) -> AsyncIterator[Reading]:
         """Meter a block."""
         reading, books = Reading(), _Books()
-        books.open(self._processes())
         requests = await self._requests()
+        books.open(self._processes())  # now, as a process that is frozen is waited for before
         looking = asyncio.create_task(self._look(books, requests))
         try:
             yield reading
