@@ -79,7 +79,7 @@ class _Candidates:
     places: dict[int, int]
     #: A heap.
     offers: list[_Entry] = field(default_factory=list)
-    #: How many of the rows that were forgotten are looked at again.
+    #: How much of what was forgotten has been looked at again.
     seen: int = 0
 
 

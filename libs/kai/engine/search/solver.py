@@ -109,40 +109,37 @@ class Search:
 
     def _with_all(self, name: str) -> Solution | None:
         """All pods at once, by one chunk of each victim: they were chosen for that."""
-        used, started = self.job.active_used, time.perf_counter()
         chunks: dict[str, Batch] = {}
         drawn = 0
         while (batch := self.source.get(drawn)) is not None:
             chunks.setdefault(batch.job.key, batch)
             drawn += 1
-        victims = tuple(chunks.values())
-        evicted = [task for batch in victims for task in batch.tasks]
-        solution = self._simulate(self.tasks, victims, evicted, name)
-        if solution is None or not self._solves(solution, used):
-            return None
-        self._took(name, Result.SOLVED, started)
-        return solution
+        return self._at_once(tuple(chunks.values()), name)
 
     def first_victim(self) -> Solution | None:
         """What the first generator would find first for a single pod, if its first victim suffices.
 
         No bound is asked: they are necessary conditions, and this either succeeds or says nothing.
         """
-        generators, used = self._generators(), self.job.active_used
+        generators = self._generators()
         if not generators or GENERATORS[generators[0]][1] is not node_local_greedy or self.deadline.passed:
             return None
         first = self.source.get(0)
         if first is None or len(first.tasks) != 1 or len(self.tasks) != 1:
             return None
-        name, started = GENERATORS[generators[0]][0], time.perf_counter()
-        solution = self._simulate(self.tasks, (first,), first.tasks, name)
+        return self._at_once((first,), GENERATORS[generators[0]][0])
+
+    def _at_once(self, victims: tuple[Batch, ...], name: str) -> Solution | None:
+        """All pods by just these victims; a failure is not tried again."""
+        used, started = self.job.active_used, time.perf_counter()
+        evicted = [task for batch in victims for task in batch.tasks]
+        solution = self._simulate(self.tasks, victims, evicted, name)
         if solution is None:
-            self._failed.add((1, frozenset((first.number,))))
-        elif not self._solves(solution, used):
-            return None
-        else:
+            self._failed.add((len(self.tasks), frozenset(batch.number for batch in victims)))
+        elif self._solves(solution, used):
             self._took(name, Result.SOLVED, started)
-        return solution
+            return solution
+        return None
 
     def _took(self, generator: str, result: Result, started: float) -> None:
         times = self.session.decisions.searches.setdefault((self.action, generator, str(result)), [])
