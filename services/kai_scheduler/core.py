@@ -16,6 +16,7 @@ import structlog
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.model.decisions import CycleResult
+from kai.model.faults import OutOfBounds
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler.intake import Batch
@@ -93,14 +94,25 @@ class Core:
             self._compare(state, batch.pods_after_relist)
 
     def _apply(self, state: ClusterState, kind: Kind, key: str, obj: Any) -> None:
+        if obj is None:
+            state.remove(kind, key)
+            return
         try:
-            if obj is None:
-                state.remove(kind, key)
-            else:
-                state.apply(kind, obj)
-        except Exception:  # noqa: BLE001 (one user's malformed object must not stop everybody's scheduling)
-            self.rejected += 1
-            _log.exception("object cannot be taken in", kind=kind.value, key=key)
+            state.apply(kind, obj)
+        except Exception as error:  # noqa: BLE001 (one object must not stop everybody's scheduling)
+            self._refuse(state, kind, key, obj, error)
+
+    def _refuse(self, state: ClusterState, kind: Kind, key: str, obj: Any, error: Exception) -> None:
+        """Go on without an object; its owner is told, and the log once for each new reason."""
+        self.rejected += 1
+        known = state.faults.get((kind, key))
+        fault = state.refuse(kind, key, obj, error)
+        if fault == known:
+            return
+        if isinstance(error, OutOfBounds):
+            _log.warning("object refused", kind=fault.kind, object=key, field=error.field, bound=error.bound)
+        else:
+            _log.error("object cannot be taken in", kind=fault.kind, object=key, exc_info=error)
 
     def _compare(self, state: ClusterState, uids: frozenset[str]) -> None:
         """After a relist the state must hold the very pods that it told; what differs is repaired."""

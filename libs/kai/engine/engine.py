@@ -85,6 +85,7 @@ class Engine:
             nominations=tuple(decided.nominations),
             outcomes=found,
             shares=shares,
+            faults=tuple(state.faults.values()),
             timings=timings,
             plugin_timings=session.plugin_timings,
             searches=decided.searches,

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from kai.model.faults import Fault
+
 
 class ResourceType(IntEnum):
     """What a pod receives; the values are the wire's."""
@@ -157,6 +159,8 @@ class CycleResult:
     nominations: tuple[Nomination, ...] = ()
     outcomes: tuple[PodGroupOutcome, ...] = ()
     shares: tuple[QueueShare, ...] = ()
+    #: Objects that the cycle went on without, whether new or not.
+    faults: tuple[Fault, ...] = ()
     #: Unix seconds at which time alone may change what would be decided (minimum runtime, delays,
     #: staleness). 0: unknown, so soon, while anything is pending; infinite: only when told anything new.
     next_due: float = 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kai.model.faults import Fault
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.snapshot import pods
@@ -48,6 +49,8 @@ class Accounts:
         self.affine: dict[str, Task] = {}
         #: Requests of other schedulers' pods on ready nodes: CPU, memory, hundredths of GPUs.
         self.foreign = [0, 0, 0]
+        #: Objects whose newest version could not be taken in, by kind and key.
+        self.faults: dict[tuple[Kind, str], Fault] = {}
         #: What the engine keeps from cycle to cycle; nothing in it is needed to decide right.
         self.memory: dict[str, Any] = {}
         self._tasks_by_key: dict[str, Task] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from kai.model import names
 
@@ -32,6 +32,34 @@ class Kind(StrEnum):
     POD_DISRUPTION_BUDGET = "podDisruptionBudgets"
     NAMESPACE = "namespaces"
 
+    @property
+    def kubernetes(self) -> str:
+        """The kind as manifests name it."""
+        return _KUBERNETES[self]
+
+
+_KUBERNETES: Final = {
+    Kind.POD: "Pod",
+    Kind.NODE: "Node",
+    Kind.QUEUE: "Queue",
+    Kind.POD_GROUP: "PodGroup",
+    Kind.PRIORITY_CLASS: "PriorityClass",
+    Kind.TOPOLOGY: "Topology",
+    Kind.CONFIG_MAP: "ConfigMap",
+    Kind.PERSISTENT_VOLUME: "PersistentVolume",
+    Kind.PERSISTENT_VOLUME_CLAIM: "PersistentVolumeClaim",
+    Kind.STORAGE_CLASS: "StorageClass",
+    Kind.CSI_DRIVER: "CSIDriver",
+    Kind.CSI_NODE: "CSINode",
+    Kind.CSI_STORAGE_CAPACITY: "CSIStorageCapacity",
+    Kind.RESOURCE_CLAIM: "ResourceClaim",
+    Kind.RESOURCE_SLICE: "ResourceSlice",
+    Kind.DEVICE_CLASS: "DeviceClass",
+    Kind.NODE_RESOURCE_TOPOLOGY: "NodeResourceTopology",
+    Kind.POD_DISRUPTION_BUDGET: "PodDisruptionBudget",
+    Kind.NAMESPACE: "Namespace",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateParams:
@@ -55,3 +83,10 @@ def object_key(obj: Any) -> str:
         namespace = meta.get("namespace")
         return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
     return str(obj.key)
+
+
+def object_uid(obj: Any) -> str:
+    """The uid of a struct or a JSON object; empty if it says none."""
+    if isinstance(obj, dict):
+        return str((obj.get("metadata") or {}).get("uid") or "")
+    return str(obj.metadata.uid)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
 from kai.snapshot import pods
 from kai.snapshot.accounts import discard, facts_of
 from kai.snapshot.collector import paused
 from kai.snapshot.intake import Intake
-from kai.snapshot.kinds import Kind, StateParams, object_key
+from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
 from kai.snapshot.rows import Task
 from kai.snapshot.status import Status
 
@@ -30,8 +31,24 @@ class ClusterState(Intake):
 
     # --- objects -------------------------------------------------------------------------------
     def apply(self, kind: Kind, obj: Any) -> None:
-        """Take in the newest version of an object; applying it again changes nothing."""
+        """Take in the newest version of an object; applying it again changes nothing.
+
+        Raises:
+            OutOfBounds: a field has a value that cannot be worked with; :meth:`refuse` remembers it.
+        """
         self.version += 1
+        self._take_in(kind, obj)
+        if self.faults:
+            self.faults.pop((kind, object_key(obj)), None)
+
+    def refuse(self, kind: Kind, key: str, obj: Any, error: Exception) -> Fault:
+        """Remember that an object cannot be taken in, until a version of it can be, or it is gone."""
+        told = str(error) if isinstance(error, OutOfBounds) else f"{type(error).__name__}: {error}"
+        fault = Fault(kind=kind.kubernetes, key=key, uid=object_uid(obj), reason=INVALID_OBJECT, message=told)
+        self.faults[kind, key] = fault
+        return fault
+
+    def _take_in(self, kind: Kind, obj: Any) -> None:
         match kind:
             case Kind.POD:
                 self._apply_pod(obj)
@@ -66,6 +83,7 @@ class ClusterState(Intake):
     def remove(self, kind: Kind, key: str) -> None:
         """Forget an object by ``namespace/name`` (or name); unknown keys are ignored."""
         self.version += 1
+        self.faults.pop((kind, key), None)
         match kind:
             case Kind.POD:
                 task = self._tasks_by_key.get(key)

@@ -1,8 +1,10 @@
 """State and engine behind one thread: bad objects, relists, and results of decisions."""
 
 import pytest
+import structlog
 
 from kai.model.decisions import CycleResult
+from kai.model.faults import OutOfBounds
 from kai.model.objects import Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler.core import Core
@@ -59,6 +61,57 @@ async def test_one_malformed_object_is_left_out_and_counted(core):
     await core.cycle(batch, now=0.0)
     assert core.rejected == 1
     assert core.engine.seen[-1][0] == ["uid-good"]
+
+
+def a_broken_node():
+    return Node(metadata=ObjectMeta(name="n", uid="n"), status=NodeStatus(allocatable={"cpu": "lots"}))
+
+
+async def faults_of(core):
+    return await core.ask(lambda state: dict(state.faults))
+
+
+async def test_an_object_that_cannot_be_taken_in_is_a_fault_with_kind_key_uid_and_reason(core):
+    await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
+    (fault,) = (await faults_of(core)).values()
+    assert (fault.kind, fault.key, fault.uid, fault.reason) == ("Node", "n", "n", "InvalidObject")
+    assert "lots" in fault.message
+
+
+async def test_a_fault_ends_when_the_object_is_taken_in_well_or_is_gone(core):
+    await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
+    sound = Node(metadata=ObjectMeta(name="n", uid="n"), status=NodeStatus(allocatable={"cpu": "1"}))
+    await core.fold(Batch(objects={Kind.NODE: {"n": sound}}))
+    assert not await faults_of(core)
+    await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
+    await core.fold(Batch(objects={Kind.NODE: {"n": None}}))
+    assert not await faults_of(core)
+
+
+async def test_a_value_out_of_its_bounds_is_one_warning_and_no_traceback(core):
+    def refuse(kind, obj):
+        raise OutOfBounds("spec.devices", 10**30, "at most 1024")
+
+    await core.ask(lambda state: setattr(state, "_take_in", refuse))
+    with structlog.testing.capture_logs() as logged:
+        await core.fold(a_batch("a"))
+        await core.fold(a_batch("a"))
+    (line,) = logged
+    assert line["log_level"] == "warning"
+    assert (line["kind"], line["object"], line["field"], line["bound"]) == (
+        "Pod", "ns/a", "spec.devices", "at most 1024",
+    )  # fmt: skip
+    (fault,) = (await faults_of(core)).values()
+    assert fault.message == f"spec.devices is '{10**30}'; it must be at most 1024"
+
+
+async def test_any_other_error_is_told_once_with_its_traceback(core):
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
+    (line,) = logged
+    assert line["log_level"] == "error"
+    assert line["exc_info"] is not None
 
 
 async def test_a_relist_that_agrees_changes_nothing(core):
