@@ -1,7 +1,7 @@
 """What a pod group asks for and what it holds: ``status.resourcesStatus``.
 
-Requested are the pods that wait or run, allocated those that were given a node. Charged are the
-requests of regular containers, the parts of GPUs, and GPUs of resource claims.
+Requested are the pods that wait or run, allocated those that were given a node. Charged are their requests
+as the scheduler charges them, the parts of GPUs, and GPUs of resource claims.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from kai.model.objects import (
     ApiStruct,
     Condition,
     Container,
+    ContainerStatus,
     Node,
     OwnerReference,
     PodGroup,
@@ -25,8 +26,10 @@ from kai.model.objects import (
     PodResourceClaim,
     ResourceClaimStatus,
     ResourceList,
+    ResourceRequirements,
     SchedulingCondition,
 )
+from kai.model.requests import pod_requests
 from kai.model.resource_lists import parsed
 
 PENDING: Final = "Pending"
@@ -48,12 +51,19 @@ Amounts = tuple[tuple[str, Decimal], ...]
 class _PodSpec(ApiStruct):
     node_name: str = ""
     containers: list[Container] = msgspec.field(default_factory=list)
+    init_containers: list[Container] | None = None
+    overhead: ResourceList | None = None
+    resources: ResourceRequirements | None = None
     resource_claims: list[PodResourceClaim] | None = None
 
 
 class _PodStatus(ApiStruct):
     phase: str = ""
     conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
     resource_claim_statuses: list[ResourceClaimStatus] | None = None
 
 
@@ -152,7 +162,7 @@ def pod_facts(pod: PodRecord) -> PodFacts:
         scheduled=_condition(scheduled.status, scheduled.reason, scheduled.message)
         if scheduled
         else _NO_CONDITION,
-        requests=_requests(pod.spec.containers),
+        requests=_requests(pod),
         share=_gpu_share(pod.annotations),
         received_fraction=pod.annotations.get(names.RECEIVED_RESOURCE_TYPE) == "Fraction",
         claims=_claim_keys(pod),
@@ -196,20 +206,18 @@ def version(text: str) -> int:
 
 
 # --- amounts ------------------------------------------------------------------------------------
-def _requests(containers: list[Container]) -> Amounts:
-    """Sums over regular containers: init containers and overhead are not charged."""
-    lists = [c.resources.requests for c in containers if c.resources and c.resources.requests]
-    return _sum(tuple(tuple(sorted(each.items())) for each in lists))
+def _requests(pod: PodRecord) -> Amounts:
+    """As the scheduler charges them; pods of a kind share one result."""
+    return _shared(tuple(sorted(pod_requests(pod, _amounts).items())))
+
+
+def _amounts(resources: ResourceList) -> dict[str, Decimal]:
+    return {name: parsed(amount) for name, amount in resources.items()}
 
 
 @lru_cache(maxsize=4096)
-def _sum(lists: tuple[tuple[tuple[str, str], ...], ...]) -> Amounts:
-    """Pods of a kind share one result."""
-    total: dict[str, Decimal] = {}
-    for each in lists:
-        for resource, amount in each:
-            total[resource] = total.get(resource, Decimal(0)) + parsed(amount)
-    return tuple(sorted(total.items()))
+def _shared(amounts: Amounts) -> Amounts:
+    return amounts
 
 
 def _gpu_share(annotations: Mapping[str, str]) -> GpuShare | None:

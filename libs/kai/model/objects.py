@@ -142,6 +142,7 @@ class PodSpec(ApiStruct):
     termination_grace_period_seconds: int | None = None
     host_network: bool | None = None
     runtime_class_name: str | None = None
+    resources: ResourceRequirements | None = None
 
 
 class Condition(ApiStruct):
@@ -161,12 +162,24 @@ class ResourceClaimStatus(ApiStruct):
     resource_claim_name: str | None = None
 
 
+class ContainerStatus(ApiStruct):
+    """What a kubelet promised to a container, and what it has: not what the spec says while it is resized."""
+
+    name: str = ""
+    allocated_resources: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+
+
 class PodStatus(ApiStruct):
     """What scheduling reads of a pod's status."""
 
     phase: str = ""
     qos_class: str = ""
     conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
     nominated_node_name: str = ""
     resource_claim_statuses: list[ResourceClaimStatus] | None = None
     extended_resource_claim_status: Json | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
@@ -12,6 +12,7 @@ import msgspec
 from kai.model import names
 from kai.model.decisions import ResourceType
 from kai.model.objects import Container, Pod, Toleration
+from kai.model.requests import pod_requests, resized
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -146,6 +147,8 @@ class ClassTable:
                 [_container_key(c, pod) for c in spec.containers],
                 [_container_key(c, pod) for c in spec.init_containers or ()],
                 spec.overhead,
+                spec.resources,
+                resized(pod) if spec.node_name else None,
                 spec.node_selector,
                 affinity,
                 spec.tolerations,
@@ -163,7 +166,8 @@ class ClassTable:
         )
 
     def _derive(self, pod: Pod, dra_gpus: int) -> TaskClass:
-        amounts = pod_request(pod, self._resources)
+        amounts = pod_requests(pod, self._resources.vector)
+        amounts[PODS] = 1
         gpu = _gpu_need(pod, amounts, dra_gpus, self._resources)
         constraints = _constraints(pod)
         signature = _encode(
@@ -209,47 +213,6 @@ class ClassTable:
             self._exact[exact] = known
             self.classes.append(known)
         return known
-
-
-def pod_request(pod: Pod, resources: ResourceTable) -> dict[int, int]:
-    """What a pod asks a node for, by column: containers and sidecars, or the peak of its init containers."""
-    spec = pod.spec
-    total: dict[int, int] = {}
-    for container in spec.containers:
-        _add(total, _requests(container, resources))
-    sidecars: dict[int, int] = {}
-    peak: dict[int, int] = {}
-    for container in spec.init_containers or ():
-        asked = _requests(container, resources)
-        if container.restart_policy == "Always":
-            _add(sidecars, asked)
-        else:
-            _add(asked, sidecars)
-            _most(peak, asked)
-    _add(total, sidecars)
-    _most(total, peak)
-    if spec.overhead:
-        _add(total, resources.vector(spec.overhead))
-    total[PODS] = 1
-    return total
-
-
-def _requests(container: Container, resources: ResourceTable) -> dict[int, int]:
-    asked = container.resources
-    if asked is None:
-        return {}
-    requests: Mapping[str, str] = {**(asked.limits or {}), **(asked.requests or {})}
-    return resources.vector(requests)
-
-
-def _add(total: dict[int, int], more: Mapping[int, int]) -> None:
-    for column, amount in more.items():
-        total[column] = total.get(column, 0) + amount
-
-
-def _most(total: dict[int, int], other: Mapping[int, int]) -> None:
-    for column, amount in other.items():
-        total[column] = max(total.get(column, 0), amount)
 
 
 def gpu_annotations(pod: Pod) -> list[tuple[str, str]]:

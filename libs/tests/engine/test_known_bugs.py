@@ -1,0 +1,174 @@
+"""What users of other schedulers met, and must not meet here; numbers are those of the original's issues."""
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine
+from kai.model.decisions import CycleResult
+from kai.model.objects import Condition, ContainerStatus, Pod, ResourceRequirements
+from kai.snapshot.resources import CPU, GPU
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+
+
+def a_state(objects: Iterable[tuple[Kind, object]], *queues: object) -> ClusterState:
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    for queue in (a_queue("top"), *(queues or (a_queue("team", parent="top"),))):
+        state.apply(Kind.QUEUE, queue)
+    for kind, obj in objects:
+        state.apply(kind, obj)
+    return state
+
+
+def a_job(name: str, *, queue: str = "team", started: float = 0, pod: Pod | None = None, **options: object):
+    group = a_group(name, queue=queue, started=started or (NOW - 500 if options.get("node") else 0))
+    return [(Kind.POD_GROUP, group), (Kind.POD, pod or a_pod(name, group=name, **options))]
+
+
+def nodes_of(result: CycleResult) -> dict[str, str]:
+    return {bind.pod.name: bind.node for bind in result.binds}
+
+
+# --- a pod that is resized in place (1872) -------------------------------------------------------
+def resized(*, wanted: str, has: str, reason: str = "") -> Pod:
+    """A running pod that had ``has`` CPUs, and whose user wants it to have ``wanted``."""
+    pod = a_pod("big", group="big", cpu=wanted, node="n")
+    pod.status.container_statuses = [
+        ContainerStatus(
+            name="main",
+            allocated_resources={"cpu": has},
+            resources=ResourceRequirements(requests={"cpu": has}),
+        )
+    ]
+    if reason:
+        pod.status.conditions = [Condition(type="PodResizePending", status="True", reason=reason)]
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "cpus_held"),
+    [
+        pytest.param(resized(wanted="6", has="2"), 6, id="growing"),
+        pytest.param(resized(wanted="6", has="2", reason="Deferred"), 6, id="growing once there is room"),
+        pytest.param(resized(wanted="20", has="2", reason="Infeasible"), 2, id="growing in vain"),
+        pytest.param(resized(wanted="2", has="6"), 6, id="shrinking, but not yet done"),
+        pytest.param(resized(wanted="2", has="2"), 2, id="shrunk"),
+    ],
+)
+def test_1872_a_pod_that_is_resized_holds_what_it_may_have_and_its_queue_pays_for_it(pod, cpus_held):
+    node = a_node("n", cpu="8")
+    state = a_state([(Kind.NODE, node), *a_job("big", pod=resized(wanted="4", has="4"), started=NOW - 500)])
+    state.apply(Kind.POD, pod)
+    for i in range(8):
+        for kind, obj in a_job(f"small-{i}", cpu="1"):
+            state.apply(kind, obj)
+    result = Engine().run(state, NOW)
+    state.check()
+    assert len(nodes_of(result)) == 8 - cpus_held
+    assert {share.queue: share.allocated[CPU] for share in result.shares}["team"] == 8000
+
+
+# --- devices that are claimed (1931, 2100) -------------------------------------------------------
+DRIVER = "gpu.example.com"
+
+
+def a_device_node(devices: list[dict], **slice_: object) -> list[tuple[Kind, object]]:
+    node = a_node("n", gpus=0)
+    spec = {"driver": DRIVER, "nodeName": "n", "devices": devices}
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 2 if slice_ else 1}
+    slices = [{"metadata": {"name": "n-devices"}, "spec": {**spec, "pool": pool}}]
+    if slice_:
+        counters = {"driver": DRIVER, "nodeName": "n", "pool": pool, **slice_}
+        slices.append({"metadata": {"name": "n-counters"}, "spec": counters})
+    class_ = {"metadata": {"name": DRIVER}, "spec": {}}
+    return [
+        (Kind.NODE, node),
+        (Kind.DEVICE_CLASS, class_),
+        *((Kind.RESOURCE_SLICE, each) for each in slices),
+    ]
+
+
+def a_claim(name: str, *, queue: str = "team") -> tuple[Kind, object]:
+    return Kind.RESOURCE_CLAIM, {
+        "metadata": {"name": name, "namespace": "default", "labels": {"kai.scheduler/queue": queue}},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
+    }
+
+
+def claiming(name: str, claim: str) -> list[tuple[Kind, object]]:
+    pod = msgspec.to_builtins(a_pod(name, group=name))
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
+    return a_job(name, pod=msgspec.convert(pod, Pod))
+
+
+def test_1931_a_device_that_pods_share_by_one_claim_is_taken_from_its_node_once():
+    state = a_state(
+        [
+            *a_device_node([{"name": "gpu-0"}]),
+            a_claim("shared"),
+            *claiming("a", "shared"),
+            *claiming("b", "shared"),
+        ]
+    )
+    result = Engine().run(state, NOW)
+    assert nodes_of(result) == {"a": "n", "b": "n"}
+    for kind, obj in a_job("plain"):
+        state.apply(kind, obj)
+    assert nodes_of(Engine().run(state, NOW)) == {"plain": "n"}
+    state.check()
+
+
+def test_2100_partitions_of_a_device_are_allocated_while_its_counters_last():
+    half = [{"counterSet": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}]
+    state = a_state(
+        [
+            *a_device_node(
+                [{"name": f"half-{i}", "consumesCounters": half} for i in range(3)],
+                sharedCounters=[{"name": "gpu-0", "counters": {"memory": {"value": "80Gi"}}}],
+            ),
+            *(a_claim(f"c{i}") for i in range(3)),
+            *(each for i in range(3) for each in claiming(f"p{i}", f"c{i}")),
+        ]
+    )
+    result = Engine().run(state, NOW)
+    devices = [
+        each["device"]
+        for bind in result.binds
+        for each in bind.claim_allocations[0]["allocation"]["devices"]["results"]
+    ]
+    assert sorted(devices) == ["half-0", "half-1"]
+    state.check()
+
+
+# --- quotas ---------------------------------------------------------------------------------------
+def test_a_queue_whose_quota_is_cut_is_reclaimed_from_once_and_then_left_alone():
+    """Evicted pods come back at once, as those of a Deployment do."""
+    queues = [a_queue("rich", parent="top", gpu=8, weight=0), a_queue("poor", parent="top", gpu=0, weight=0)]
+    running = [each for i in range(8) for each in a_job(f"rich-{i}", queue="rich", gpus=1, node="n")]
+    waiting = [each for i in range(8) for each in a_job(f"poor-{i}", queue="poor", gpus=1)]
+    state = a_state([(Kind.NODE, a_node("n", gpus=8)), *running, *waiting], *queues)
+    engine = Engine()
+    assert not engine.run(state, NOW).evictions
+    state.apply(Kind.QUEUE, a_queue("rich", parent="top", gpu=2, weight=0))
+    state.apply(Kind.QUEUE, a_queue("poor", parent="top", gpu=6, weight=0))
+    evicted = []
+    for cycle in range(1, 40):
+        result = engine.run(state, NOW + cycle)
+        evicted += [each.pod.name for each in result.evictions]
+        for each in result.evictions:
+            state.remove(Kind.POD, f"default/{each.pod.name}")
+            state.apply(Kind.POD, a_pod(each.pod.name, group=each.pod.name, gpus=1, created=NOW + cycle))
+        for bind in result.binds:
+            state.bind_done(bind.pod.uid)
+    assert len(evicted) == 6
+    assert all(name.startswith("rich") for name in evicted)
+    assert {share.queue: share.allocated[GPU] for share in result.shares if share.queue != "top"} == {
+        "rich": 2,
+        "poor": 6,
+    }
