@@ -137,10 +137,10 @@ def _queues(rng: random.Random, world: World) -> list[str]:
             preempt_min_runtime=rng.choice([None, None, None, "30m"]),
         )
         if rng.random() < 0.15 and queue.spec.resources is not None:
-            queue.spec.resources.cpu.limit = rng.choice([8_000, 20_000])
+            queue.spec.resources.cpu.limit = rng.choice([8_000.0, 20_000.0])
         if rng.random() < 0.15 and queue.spec.resources is not None:
-            queue.spec.resources.memory.quota = rng.choice([4_000, 0, 16_000])
-            queue.spec.resources.memory.limit = rng.choice([-1, 16_000, 40_000])
+            queue.spec.resources.memory.quota = rng.choice([4_000.0, 0.0, 16_000.0])
+            queue.spec.resources.memory.limit = rng.choice([-1.0, 16_000.0, 40_000.0])
         world.queues.append(queue)
         if not inner:
             leaves.append(name)

@@ -51,9 +51,9 @@ class PodColumns(msgspec.Struct, frozen=True, gc=False):
     flags: bytes  # uint8: 1 gated, 2 being evicted, 4 bound though the watch does not say so
     created: bytes  # float64, unix seconds
     deleted: bytes  # float64, unix seconds, 0 for none
-    #: Whole objects of pods with claims or recorded zones, and what was decided for them, by row.
-    objects: dict[int, Pod]
-    placements: dict[int, dict[str, Any]]
+    #: Whole objects of pods with claims or recorded zones, and what was decided for pods (JSON), by key.
+    objects: dict[str, Pod]
+    placements: dict[str, bytes]
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
@@ -66,8 +66,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     queues: list[Queue]
     pod_groups: list[PodGroup]
     priority_classes: list[PriorityClass]
-    #: Other kinds by name; JSON objects.
-    others: dict[str, list[Any]]
+    #: Other kinds by name, each a JSON array of objects: what came as JSON may hold what only JSON can say.
+    others: dict[str, bytes]
     #: One pod for each scheduling class.
     classes: list[Pod]
     label_sets: list[dict[str, str]]
@@ -96,7 +96,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             np.frombuffer(columns.deleted, dtype="<f8").tolist(),
             strict=True,
         )
-        for row, (
+        for (
             key,
             uid,
             cls,
@@ -109,8 +109,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             flags,
             born,
             gone,
-        ) in enumerate(rows):
-            whole = columns.objects.get(row)
+        ) in rows:
+            whole = columns.objects.get(key)
             if whole is not None:
                 yield whole
                 continue
@@ -169,6 +169,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
 
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _DECODER: Final = msgspec.msgpack.Decoder(ClusterSnapshot)
+_as_json: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 def encode(snapshot: ClusterSnapshot) -> bytes:
@@ -245,8 +246,8 @@ def cut(state: ClusterState) -> ClusterSnapshot:
         ),
         created=np.fromiter((task.created for task in tasks), dtype="<f8", count=len(tasks)).tobytes(),
         deleted=np.fromiter((each.deleted_at for each in facts), dtype="<f8", count=len(tasks)).tobytes(),
-        objects={row: each.pod for row, each in enumerate(facts) if each.pod is not None},
-        placements={row: each.assumed_placement for row, each in enumerate(facts) if each.assumed_placement},
+        objects={each.key: each.pod for each in facts if each.pod is not None},
+        placements={each.key: _as_json(each.assumed_placement) for each in facts if each.assumed_placement},
     )
     rest = ClusterSnapshot(
         version=0,
@@ -257,7 +258,7 @@ def cut(state: ClusterState) -> ClusterSnapshot:
         pod_groups=[state.group_objects[key] for key in sorted(state.group_objects)],
         priority_classes=[state.priority_classes[key] for key in sorted(state.priority_classes)],
         others={
-            kind.value: [msgspec.to_builtins(found[key]) for key in sorted(found)]
+            kind.value: _as_json([found[key] for key in sorted(found)])
             for kind in _OTHER_KINDS
             if (found := state.objects[kind])
         },
@@ -306,7 +307,7 @@ def restore(snapshot: ClusterSnapshot) -> ClusterState:
         for obj in objects:
             state.apply(kind, obj)
     for name, others in snapshot.others.items():
-        for obj in others:
+        for obj in msgspec.json.decode(others):
             state.apply(Kind(name), _typed(Kind(name), obj))
     _restore_pods(state, snapshot)
     state.version = snapshot.version
@@ -326,7 +327,8 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
         uid = pod.metadata.uid or pod.key
         if assumed[row]:
             devices = tuple(_lines(groups[row]))
-            state.assume_bind(uid, assumed[row], devices, columns.placements.get(row))
+            told = columns.placements.get(pod.key)
+            state.assume_bind(uid, assumed[row], devices, msgspec.json.decode(told) if told else None)
             if columns.flags[row] & _DONE:
                 state.bind_done(uid)
         if columns.flags[row] & _EVICTING:

@@ -1,0 +1,153 @@
+"""A snapshot of a cluster that uses every feature says everything that decisions depend on."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue
+from kai.bench.worlds import NOW, World, a_world
+from kai.engine import Engine
+from kai.model import names
+from kai.model.objects import PodResourceClaim
+from kai.snapshot import codec
+from kai.snapshot.state import ClusterState, Kind
+
+DRIVER = "gpu.example.com"
+WORLDS = st.one_of(
+    st.randoms(use_true_random=False).map(a_world),
+    st.integers(0, 2**48).map(lambda number: a_world(random.Random(number))),
+)
+
+
+def submit(state: ClusterState, name: str, **more) -> None:
+    state.apply(Kind.POD_GROUP, a_group(name, queue="special"))
+    state.apply(Kind.POD, a_pod(name, group=name, created=NOW - 10, **more))
+
+
+def add_devices(state: ClusterState) -> None:
+    """A node with devices, MIG instances and NUMA zones."""
+    mig = {"nvidia.com/mig-1g.5gb": "2"}
+    state.apply(Kind.NODE, a_node("special", gpus=0, cpu="16", extra=mig | {"example.com/nic": "2"}))
+    state.apply(Kind.DEVICE_CLASS, {"metadata": {"name": "any"}, "spec": {}})
+    devices = [{"name": f"d{at}"} for at in range(4)]
+    pool = {"name": "special", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": "special", "pool": pool, "devices": devices}
+    state.apply(Kind.RESOURCE_SLICE, {"metadata": {"name": "special"}, "spec": spec})
+    zone = [{"name": "cpu", "capacity": "8", "allocatable": "8", "available": "8"}]
+    zones = {
+        "metadata": {"name": "special"},
+        "attributes": [
+            {"name": "topologyManagerPolicy", "value": "single-numa-node"},
+            {"name": "topologyManagerScope", "value": "pod"},
+        ],
+        "zones": [{"name": f"node-{at}", "type": "Node", "resources": zone} for at in range(2)],
+    }
+    state.apply(Kind.NODE_RESOURCE_TOPOLOGY, zones)
+
+
+def add_claims(state: ClusterState, rng: random.Random) -> None:
+    """Pods with claims, one of them with parameters that only JSON can say."""
+    request = {"name": "r", "exactly": {"deviceClassName": "any", "count": 1}}
+    parameters = {"serial": 10 ** rng.choice([3, 19, 30]), "nested": [[{"é": 1.5}]]}
+    config = [{"requests": ["r"], "opaque": {"driver": DRIVER, "parameters": parameters}}]
+    for at in range(rng.randint(1, 3)):
+        name = f"claim-{at}"
+        spec = {"devices": {"requests": [request], "config": config}}
+        state.apply(Kind.RESOURCE_CLAIM, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+        claim = PodResourceClaim(name="gpu", resource_claim_name=name)
+        submit(state, f"claims-{at}", spec={"resource_claims": [claim]})
+
+
+def add_volumes(state: ClusterState) -> None:
+    """A pod with a volume that waits for its first user, and one with a config map."""
+    meta = {"name": "data", "namespace": "default"}
+    spec = {"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}
+    state.apply(
+        Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+    )
+    late = {"volumeBindingMode": "WaitForFirstConsumer", "provisioner": "csi.example.com"}
+    state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}} | late)
+    state.apply(Kind.CSI_DRIVER, {"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": True}})
+    state.apply(Kind.CONFIG_MAP, {"metadata": {"name": "settings", "namespace": "default"}})
+    state.apply(Kind.NAMESPACE, {"metadata": {"name": "default", "labels": {"team": "x"}}})
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "settings", "configMap": {"name": "settings"}},
+    ]
+    submit(state, "volumes", spec={"volumes": volumes})
+
+
+def add_special_work(state: ClusterState, rng: random.Random) -> None:
+    state.apply(Kind.QUEUE, a_queue("special"))
+    add_devices(state)
+    add_claims(state, rng)
+    add_volumes(state)
+    sliced = a_pod("sliced", group="sliced")
+    sliced.spec.containers[0].resources.requests["nvidia.com/mig-1g.5gb"] = "1"
+    state.apply(Kind.POD_GROUP, a_group("sliced", queue="special"))
+    state.apply(Kind.POD, sliced)
+    zoned = a_pod("zoned", group="zoned", cpu="4")
+    zoned.status.qos_class = "Guaranteed"
+    zoned.spec.containers[0].resources.limits = zoned.spec.containers[0].resources.requests
+    state.apply(Kind.POD_GROUP, a_group("zoned", queue="special"))
+    state.apply(Kind.POD, zoned)
+    nominated = a_pod("nominated", group="nominated", gpus=1)
+    nominated.status.nominated_node_name = "node-0"
+    state.apply(Kind.POD_GROUP, a_group("nominated", queue="special"))
+    state.apply(Kind.POD, nominated)
+    observed = a_pod("observed", group="observed", cpu="1", node="special")
+    observed.metadata.annotations[names.NUMA_OBSERVED] = '[{"zone": "node-0", "resources": {"cpu": "1"}}]'
+    state.apply(Kind.POD_GROUP, a_group("observed", queue="special"))
+    state.apply(Kind.POD, observed)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(world=WORLDS, number=st.integers(0, 2**32))
+def test_a_snapshot_of_any_cluster_survives_the_round_trip(world: World, number: int) -> None:
+    state, engine = world.state(), Engine()
+    add_special_work(state, random.Random(number))
+    engine.run(state, NOW)
+    snapshot = state.cut()
+    decoded = codec.decode(codec.encode(snapshot))
+    assert decoded == snapshot
+    restored = ClusterState.from_snapshot(decoded)
+    restored.settle(NOW)
+    restored.check()
+    again = restored.cut()
+    assert again.digest == snapshot.digest
+    assert codec.encode(again) == codec.encode(snapshot)
+
+
+@pytest.mark.parametrize("serial", [7, 2**63, 2**64, 10**30])
+def test_what_was_decided_for_claims_is_in_a_snapshot_whatever_their_parameters_say(serial: int) -> None:
+    state = ClusterState()
+    state.apply(Kind.QUEUE, a_queue("special"))
+    add_devices(state)
+    request = {"name": "r", "exactly": {"deviceClassName": "any"}}
+    config = [{"opaque": {"driver": DRIVER, "parameters": {"serial": serial}}}]
+    claim = {"metadata": {"name": "c", "namespace": "default"}}
+    state.apply(Kind.RESOURCE_CLAIM, claim | {"spec": {"devices": {"requests": [request], "config": config}}})
+    submit(state, "p", spec={"resource_claims": [PodResourceClaim(name="gpu", resource_claim_name="c")]})
+    (bind,) = Engine().run(state, NOW).binds
+    assert bind.claim_allocations
+    restored = ClusterState.from_snapshot(codec.decode(codec.encode(state.cut())))
+    placement = restored.tasks["default-p"].facts.assumed_placement
+    assert placement["claims"] == list(bind.claim_allocations)
+    assert restored.objects[Kind.RESOURCE_CLAIM] == state.objects[Kind.RESOURCE_CLAIM]
+
+
+def test_snapshots_of_equal_clusters_are_equal_bytes_in_whatever_order_their_objects_came() -> None:
+    def a_state(rng: random.Random) -> ClusterState:
+        state = ClusterState()
+        objects = a_world(random.Random(3)).objects()
+        rng.shuffle(objects)
+        for kind, obj in objects:
+            state.apply(kind, obj)
+        add_special_work(state, random.Random(1))
+        state.settle(NOW)
+        return state
+
+    first, second = a_state(random.Random(1)), a_state(random.Random(2))
+    assert first.cut().digest == second.cut().digest
