@@ -46,8 +46,9 @@ def bundle(objects):
             {"admission": {"args": {"block-nvidia-visible-devices": True}}},
             PodScope(namespace="kai", all_pods=True),
         ),
+        ({"queuecontroller": {"webhook": {"refuseDeletion": True}}}, PodScope(namespace="kai")),
     ],
-    ids=["defaults", "scoped", "devices blocked", "devices blocked by a flag"],
+    ids=["defaults", "scoped", "devices blocked", "devices blocked by a flag", "queues kept"],
 )
 def test_the_chart_registers_what_the_services_serve(helm, values, scope):
     objects = helm.render(values=values, namespace="kai")
@@ -57,8 +58,11 @@ def test_the_chart_registers_what_the_services_serve(helm, values, scope):
         reference = {"name": service, "namespace": "kai", "path": path, "port": 443}
         return {"service": reference, "caBundle": authority}
 
-    expected = {c["metadata"]["name"]: c for c in webhook_configurations(client_config, scope)}
-    assert rendered_configurations(objects) == expected
+    refuse = values.get("queuecontroller", {}).get("webhook", {}).get("refuseDeletion", False)
+    configurations = webhook_configurations(client_config, scope, refuse_queue_deletion=refuse)
+    assert rendered_configurations(objects) == {c["metadata"]["name"]: c for c in configurations}
+    controller = objects.one("Deployment", "queue-controller")["spec"]["template"]["spec"]["containers"][0]
+    assert f"--refuse-queue-deletion={str(refuse).lower()}" in controller["args"]
 
 
 def test_only_the_webhooks_of_what_is_deployed_are_registered(helm):

@@ -60,6 +60,12 @@ class Announcer:
         if news.became_stale and not inherited:
             self._about(group, "StaleJob", "job is stale: fewer of its pods are active than its gang needs")
         match outcome.outcome:
+            case Outcome.SETTLED if outcome.explanations and not inherited:
+                # Its pods run, and yet something is wrong.
+                for found in outcome.explanations:
+                    self._recorder.emit(
+                        _group(group), "Warning", found.reason, found.message, action="Scheduling"
+                    )
             case Outcome.NOT_READY if not inherited:
                 self._about(group, "NotReady", message)
             case Outcome.UNSCHEDULABLE if not (inherited and _shows(group, message)):

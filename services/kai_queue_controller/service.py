@@ -66,6 +66,7 @@ class QueueControllerService:
     def _webhook(self, host: Host, queues: QueueBook) -> WebhookServer:
         rules = QueueRules(
             quotas=self.settings.enable_quota_validation,
+            refuse_deletion=self.settings.refuse_queue_deletion,
             node_pool_label_key=self.settings.nodepool_label_key,
         )
 

@@ -52,6 +52,10 @@ class QueueControllerSettings(ListenerSettings):
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that names the node pool")
     enable_webhook: bool = Field(True, description="serve the validation webhook of queues")
     enable_quota_validation: bool = Field(False, description="let the webhook compare quotas along the tree")
+    refuse_queue_deletion: bool = Field(
+        False,
+        description="let the webhook refuse to delete a queue with children or work, instead of warning",
+    )
     webhook_listen: Listen = Field(":9443", description="host:port of the webhook")
     cert_dir: str = Field(
         "/tmp/k8s-webhook-server/serving-certs",  # noqa: S108 (where the chart mounts the Secret)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
@@ -21,31 +22,41 @@ Live: TypeAlias = Callable[[str], Awaitable[Queue | None]]
 def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules, live: Live) -> Handler:
     """A handler that judges by the queues there are at the time of each request."""
 
-    async def confirm(request: AdmissionRequest, refused: Verdict) -> AdmissionResponse:
-        """Refuse for children that are really there: the watch is late where a tree is deleted from below."""
-        for child in rules.children(request.name, queues.values()):
-            try:
-                queue = await live(child)
-            except KubeError:
-                return _answer(refused)
-            if queue is not None and queue.spec.parent_queue == request.name:
-                return _answer(refused)
-        return AdmissionResponse()
-
     def review(request: AdmissionRequest) -> AdmissionResponse | Awaitable[AdmissionResponse]:
-        if request.operation == "DELETE":
-            verdict = rules.check_deletion(request.name, queues.values())
-            return _answer(verdict) if verdict.allowed else confirm(request, verdict)
-        if request.object is None or request.sub_resource:
+        deleting = request.operation == "DELETE"
+        body = request.old_object if deleting else request.object
+        if body is None or request.sub_resource:
             return AdmissionResponse()
         try:
-            queue = msgspec.convert(request.object, Queue)
+            queue = msgspec.convert(body, Queue)
         except msgspec.ValidationError as error:
-            return _answer(Verdict((f"queue {request.name}: {error}",)))
+            # What cannot be understood may still be deleted.
+            return AdmissionResponse() if deleting else _answer(Verdict((f"queue {request.name}: {error}",)))
+        if deleting:
+            return review_deletion(queue)
         if queue.metadata.deletion_timestamp:
             # What is on its way out must not be held up by a rule.
             return AdmissionResponse()
         return _answer(rules.check(queue, queues, queue_rules))
+
+    def review_deletion(queue: Queue) -> AdmissionResponse | Awaitable[AdmissionResponse]:
+        children = rules.children(queue.metadata.name, queues.values())
+        if queue_rules.refuse_deletion and children:
+            return refuse_for(queue, children)
+        return _answer(rules.check_deletion(queue, children, refuse=queue_rules.refuse_deletion))
+
+    async def refuse_for(queue: Queue, children: list[str]) -> AdmissionResponse:
+        """Refuse for children that are really there: the watch is late where a tree is deleted from below."""
+        looks = await asyncio.gather(*(is_there(child, queue.metadata.name) for child in children))
+        there = [child for child, found in zip(children, looks, strict=True) if found]
+        return _answer(rules.check_deletion(queue, there, refuse=True))
+
+    async def is_there(child: str, parent: str) -> bool:
+        try:
+            queue = await live(child)
+        except KubeError:
+            return True
+        return queue is not None and queue.spec.parent_queue == parent
 
     return review
 

@@ -48,6 +48,7 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
         or job.stale_since
         or job.error
         or job.invalid
+        or (job.active_allocated and not job.queue.path)
         or job.key in session.decisions.placed
         or job.key in session.decisions.pipelined
     )
@@ -61,9 +62,12 @@ def describe(session: Session, job: Job, annotations: dict[str, str | None] | No
     waits = not settled or job.key in decided.pipelined
     if not (waits or job.error or job.invalid or job.stale_since):
         placed = job.key in decided.placed
+        homeless = _without_queue(session, job) if job.active_allocated and not job.queue.path else None
         return PodGroupOutcome(
             pod_group=job.key,
             outcome=Outcome.PLACED if placed else Outcome.SETTLED,
+            message=f"{homeless.reason}: {homeless.message}" if homeless else "",
+            explanations=(homeless,) if homeless else (),
             annotations=annotations,
             write_condition=not job.active_allocated,
             clear_conditions=not placed and not _in_flight(job),
@@ -106,12 +110,8 @@ def _found(
     if not job.pending and not job.gated:
         return Outcome.PLACED if job.key in session.decisions.placed else Outcome.SETTLED, "", ()
     if not job.queue.path:
-        text = f"queue {job.facts.queue!r} does not exist; create it or name another"
-        return (
-            Outcome.UNSCHEDULABLE,
-            f"{Reason.QUEUE_DOES_NOT_EXIST}: {text}",
-            (Explanation(reason=str(Reason.QUEUE_DOES_NOT_EXIST), message=text),),
-        )
+        homeless = _without_queue(session, job)
+        return Outcome.UNSCHEDULABLE, f"{homeless.reason}: {homeless.message}", (homeless,)
     if not job.ready:
         text = _missing(job)
         return Outcome.NOT_READY, text, (Explanation(reason=str(Reason.NOT_READY), message=text),)
@@ -127,6 +127,23 @@ def _found(
     if errors is None or not errors.entries:
         return Outcome.UNSCHEDULABLE, "not looked at in this cycle", ()
     return Outcome.UNSCHEDULABLE, errors.message(), errors.explanations()
+
+
+def _without_queue(session: Session, job: Job) -> Explanation:
+    """Which queue on the way from the job's own to the top is not there."""
+    name, seen, queues = job.facts.queue, set[str](), session.state.queues
+    while (queue := queues.get(name)) is not None and queue.exists and name not in seen:
+        seen.add(name)
+        name = queue.parent_name
+    if name in seen:
+        text = f"queue {name!r} is its own ancestor; change its spec.parentQueue"
+    elif seen:
+        text = f"queue {name!r}, above queue {job.facts.queue!r}, does not exist; create it"
+    else:
+        text = f"queue {name!r} does not exist; create it or name another"
+    if job.active_allocated:
+        text += "; pods that run keep running"
+    return Explanation(reason=str(Reason.QUEUE_DOES_NOT_EXIST), message=text)
 
 
 def _missing(job: Job) -> str:

@@ -5,7 +5,7 @@ The chart renders the same objects; a test compares the two.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kai.model import names
 from kai.model.objects import Json
@@ -28,6 +28,9 @@ _POD_GROUP_SAYS: Final = (
     " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod)"
     " || (has(object.spec.schedulingBackoff) && !(object.spec.schedulingBackoff in [-1, 1])))"
 )
+
+#: How a webhook that never refuses is asked.
+_ADVISORY: Final[Json] = {"failurePolicy": "Ignore", "timeoutSeconds": 2}
 
 #: ``clientConfig`` of a service's path: where it is, and the authorities to check it by.
 ClientConfig = Callable[[str, str], Json]
@@ -74,8 +77,14 @@ class PodScope:
         return selectors
 
 
-def webhook_configurations(client_config: ClientConfig, scope: PodScope | None = None) -> list[Json]:
-    """All webhook configuration objects of an installation."""
+def webhook_configurations(
+    client_config: ClientConfig, scope: PodScope | None = None, *, refuse_queue_deletion: bool = False
+) -> list[Json]:
+    """All webhook configuration objects of an installation.
+
+    Who only warns holds up nobody by its absence: a queue can be deleted while its controller is away, unless
+    deletion is to be refused.
+    """
     scope = scope or PodScope()
     service = f"{ADMISSION}.{scope.namespace}.svc"
     pods = _rule("", "v1", "pods", "Namespaced")
@@ -102,7 +111,13 @@ def webhook_configurations(client_config: ClientConfig, scope: PodScope | None =
             _webhook(
                 "queue-validation.kai.scheduler",
                 client_config(QUEUE_CONTROLLER, VALIDATE_QUEUE),
-                {**queues, "operations": ["CREATE", "UPDATE", "DELETE"]},
+                queues,
+            ),
+            _webhook(
+                "queue-deletion.kai.scheduler",
+                client_config(QUEUE_CONTROLLER, VALIDATE_QUEUE),
+                {**queues, "operations": ["DELETE"]},
+                **({} if refuse_queue_deletion else _ADVISORY),
             ),
         ),
         _configuration(
@@ -139,7 +154,7 @@ def _rule(group: str, version: str, plural: str, scope: str) -> Json:
     }
 
 
-def _webhook(name: str, client_config: Json, rule: Json) -> Json:
+def _webhook(name: str, client_config: Json, rule: Json, **differing: Any) -> Json:
     return {
         "name": name,
         "clientConfig": client_config,
@@ -147,6 +162,7 @@ def _webhook(name: str, client_config: Json, rule: Json) -> Json:
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
+        **differing,
     }
 
 

@@ -1,11 +1,11 @@
 """Rules of Queue objects: queues form a tree, and promise no more than they were promised."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from kai.model import duration, names
-from kai.model.objects import Queue, QueueResource, QueueResources
+from kai.model import duration, names, resource_lists
+from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
 from kai.validation.verdict import Verdict
 
 _UNLIMITED = -1
@@ -18,6 +18,8 @@ class QueueRules:
 
     #: Compare quotas of parents and children.
     quotas: bool = False
+    #: Refuse to delete a queue that has children or work, instead of warning.
+    refuse_deletion: bool = False
     node_pool_label_key: str = names.NODE_POOL_LABEL
 
 
@@ -59,14 +61,45 @@ def children(name: str, queues: Iterable[Queue]) -> list[str]:
     return sorted(q.metadata.name for q in queues if q.spec.parent_queue == name and q.metadata.name != name)
 
 
-def check_deletion(name: str, queues: Iterable[Queue]) -> Verdict:
-    """Refuses to delete a queue that others name as their parent: they would be orphans."""
-    below = children(name, queues)
-    if not below:
-        return Verdict()
-    listed = ", ".join(below[:5]) + (f" and {len(below) - 5} more" if len(below) > 5 else "")
-    remedy = "delete those first or give them another spec.parentQueue"
-    return Verdict((f"queue {name}: cannot be deleted while it is the parent of {listed}; {remedy}",))
+def check_deletion(queue: Queue, children: Sequence[str], *, refuse: bool = False) -> Verdict:
+    """What goes wrong where a queue is deleted of which others are children, or in which there is work.
+
+    Only a warning unless ``refuse`` is set, since a tree may be deleted from above.
+    """
+    found = [*_orphans(children), *_abandoned_work(queue.status)]
+    told = tuple(f"queue {queue.metadata.name}: {each}" for each in found)
+    return Verdict(errors=told) if refuse else Verdict(warnings=told)
+
+
+def _orphans(children: Sequence[str]) -> Iterator[str]:
+    if children:
+        listed = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
+        yield (
+            f"it is the parent of {listed}, where nothing is scheduled without it; "
+            "delete those too or give them another spec.parentQueue"
+        )
+
+
+def _abandoned_work(status: QueueStatus | None) -> Iterator[str]:
+    """Work by what the status says, which counts the queues below, too."""
+    if status is None:
+        return
+    held, asked = _amounts(status.allocated), _amounts(status.requested)
+    if held:
+        yield (
+            f"work in it holds {held}; its pods keep running, but count in no queue and get no successors "
+            "until a queue of this name exists again"
+        )
+    elif asked:
+        yield f"work in it waits for {asked}; it will go on waiting until a queue of this name exists again"
+
+
+def _amounts(listed: ResourceList | None) -> str:
+    return ", ".join(
+        f"{amount} {resource}"
+        for resource, amount in sorted((listed or {}).items())
+        if resource_lists.parsed(amount) > 0
+    )
 
 
 def _circle(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[str]:

@@ -165,3 +165,49 @@ def test_detailed_errors_count_cores_and_parts_of_gpus_and_name_nodes_that_would
         "one: could take the pod, but not all that has to run with it",
         "two: Insufficient CPU cores: requested 3, used 0, capacity 2.5",
     ]
+
+
+def test_a_running_group_whose_queue_is_gone_keeps_its_pods_and_says_so() -> None:
+    state = _cluster()
+    state.apply(Kind.POD_GROUP, a_group("run", queue="team"))
+    state.apply(Kind.POD, a_pod("run-0", group="run", gpus=1, node="node-0"))
+    engine = Engine()
+    engine.run(state, NOW)
+    state.remove(Kind.QUEUE, "team")
+    result = engine.run(state, NOW + 1)
+    state.check()
+    (outcome,) = result.outcomes
+    assert outcome.outcome is Outcome.SETTLED
+    assert outcome.message == (
+        "QueueDoesNotExist: queue 'team' does not exist; create it or name another; "
+        "pods that run keep running"
+    )
+    assert not result.evictions
+    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
+    (outcome,) = engine.run(state, NOW + 2).outcomes
+    assert not outcome.message
+
+
+def test_the_queue_that_is_missing_is_named_and_not_one_below_it() -> None:
+    state = _cluster()
+    _submit(state, "job", 1, 1)
+    state.remove(Kind.QUEUE, "top")
+    (outcome,) = Engine().run(state, NOW).outcomes
+    assert outcome.message == "QueueDoesNotExist: queue 'top', above queue 'team', does not exist; create it"
+    state.apply(Kind.QUEUE, a_queue("top", parent="team"))
+    (outcome,) = Engine().run(state, NOW).outcomes
+    assert "is its own ancestor" in outcome.message
+
+
+def test_nobody_takes_from_running_work_whose_queue_is_gone() -> None:
+    state = _cluster(nodes=1)
+    state.apply(Kind.QUEUE, a_queue("heir", parent="top", gpu=4))
+    state.apply(Kind.POD_GROUP, a_group("run", queue="team"))
+    state.apply(Kind.POD, a_pod("run-0", group="run", gpus=4, node="node-0"))
+    state.remove(Kind.QUEUE, "team")
+    state.apply(Kind.POD_GROUP, a_group("more", queue="heir"))
+    state.apply(Kind.POD, a_pod("more-0", group="more", gpus=1))
+    result = Engine().run(state, NOW)
+    state.check()
+    assert not result.evictions
+    assert not result.binds

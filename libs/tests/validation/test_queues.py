@@ -1,6 +1,6 @@
 import pytest
 
-from kai.model.objects import ObjectMeta, Queue, QueueResource, QueueResources, QueueSpec
+from kai.model.objects import ObjectMeta, Queue, QueueResource, QueueResources, QueueSpec, QueueStatus
 from kai.validation import queues
 from kai.validation.queues import QueueRules
 
@@ -150,21 +150,50 @@ def test_an_unknown_quota_of_the_parent_is_an_error_when_quotas_are_compared():
 
 
 # --- deletion ----------------------------------------------------------------------------------
-def test_a_queue_with_children_cannot_be_deleted():
-    verdict = queues.check_deletion("org", [a_queue("org"), a_queue("b", "org"), a_queue("a", "org")])
-    assert verdict.errors == (
+def test_deleting_a_queue_with_children_is_a_warning():
+    below = queues.children("org", [a_queue("org"), a_queue("b", "org"), a_queue("a", "org")])
+    verdict = queues.check_deletion(a_queue("org"), below)
+    assert verdict.allowed
+    assert verdict.warnings == (
         (
-            "queue org: cannot be deleted while it is the parent of a, b; "
-            "delete those first or give them another spec.parentQueue"
+            "queue org: it is the parent of a, b, where nothing is scheduled without it; "
+            "delete those too or give them another spec.parentQueue"
         ),
     )
 
 
 def test_many_children_are_not_all_listed():
-    children = [a_queue(f"q{i}", "org") for i in range(8)]
-    assert "q0, q1, q2, q3, q4 and 3 more" in queues.check_deletion("org", children).message
+    (warning,) = queues.check_deletion(a_queue("org"), [f"q{i}" for i in range(8)]).warnings
+    assert "q0, q1, q2, q3, q4 and 3 more" in warning
 
 
-def test_leaves_and_broken_queues_can_be_deleted():
-    assert queues.check_deletion("leaf", [a_queue("org"), a_queue("leaf", "org")]).allowed
-    assert queues.check_deletion("self", [a_queue("self", "self")]).allowed
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (QueueStatus(allocated={"nvidia.com/gpu": "8", "cpu": "4500m"}), "holds 4500m cpu, 8 nvidia.com/gpu"),
+        (QueueStatus(allocated={"cpu": "1"}, requested={"cpu": "4"}), "holds 1 cpu"),
+        (QueueStatus(requested={"cpu": "4"}, allocated={"cpu": "0"}), "waits for 4 cpu"),
+    ],
+    ids=["running", "running and waiting", "waiting"],
+)
+def test_deleting_a_queue_with_work_is_a_warning(status, said):
+    queue = a_queue("team")
+    queue.status = status
+    verdict = queues.check_deletion(queue, [])
+    assert verdict.allowed
+    assert f"queue team: work in it {said}" in verdict.warnings[0]
+    assert len(verdict.warnings) == 1
+
+
+def test_deletion_is_refused_on_demand_for_the_same_reasons():
+    queue = a_queue("team")
+    assert queues.check_deletion(queue, [], refuse=True).allowed
+    assert "it is the parent of a" in queues.check_deletion(queue, ["a"], refuse=True).message
+    queue.status = QueueStatus(requested={"cpu": "4"})
+    assert "waits for 4 cpu" in queues.check_deletion(queue, [], refuse=True).message
+
+
+def test_of_leaves_and_broken_queues_without_work_nothing_is_said():
+    assert not queues.children("leaf", [a_queue("org"), a_queue("leaf", "org")])
+    assert not queues.children("self", [a_queue("self", "self")])
+    assert not queues.check_deletion(a_queue("leaf"), []).warnings

@@ -10,7 +10,7 @@ from kai.kube import errors
 from kai.kube.reflector import Removed, Upserted
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
-from kai.model.decisions import Eviction, Nomination, Outcome, PodRef
+from kai.model.decisions import Eviction, Explanation, Nomination, Outcome, PodRef
 from kai.model.objects import PriorityClass, Queue
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller import reconciler
@@ -422,6 +422,19 @@ async def test_waiting_for_resources_not_ready_and_stale_are_events_of_their_own
         ("PodGroup", "train", "NotReady"),
     ]
     assert world.api.written("pods/status") == []
+
+
+async def test_running_work_whose_queue_is_gone_is_told_so(build):
+    gone = "queue 'team' does not exist"
+    said = Explanation(reason="QueueDoesNotExist", message=gone)
+    async with World(build) as world:
+        world.group()
+        world.pod(bound=True, phase="Running")
+        world.session(build.outcome(Outcome.SETTLED, message=gone, explanations=(said,)))
+        await asyncio.sleep(15)
+        world.session(build.outcome(Outcome.SETTLED, message=""))
+        await asyncio.sleep(1)
+    assert world.recorder.reasons() == [("PodGroup", "train", "QueueDoesNotExist")]
 
 
 # --- what concerns whom ----------------------------------------------------------------------------

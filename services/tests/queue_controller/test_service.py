@@ -130,7 +130,12 @@ async def test_a_webhook_refuses_what_breaks_the_tree(api, admin, tmp_path):
     (tmp_path / "tls.crt").write_bytes(pair.certificate)
     (tmp_path / "tls.key").write_bytes(pair.key)
     port = await free_port()
-    arguments = ["--enable-webhook", f"--webhook-listen=127.0.0.1:{port}", f"--cert-dir={tmp_path}"]
+    arguments = [
+        "--enable-webhook",
+        "--refuse-queue-deletion",
+        f"--webhook-listen=127.0.0.1:{port}",
+        f"--cert-dir={tmp_path}",
+    ]
     bundle = base64.b64encode(api.authority.certificate).decode()
     async with controller(str(tmp_path / "config"), *arguments):
         for configuration in webhook_configurations(
@@ -144,9 +149,10 @@ async def test_a_webhook_refuses_what_breaks_the_tree(api, admin, tmp_path):
         await until_status(admin, "root", lambda status: status.get("childQueues") == ["team"])
         with pytest.raises(errors.ApiError, match="circle"):
             await admin.patch(QUEUES, "root", {"spec": {"parentQueue": "team"}})
-        with pytest.raises(errors.ApiError, match="cannot be deleted while it is the parent of team"):
+        with pytest.raises(errors.ApiError, match="it is the parent of team"):
             await admin.delete(QUEUES, "root")
         await admin.delete(QUEUES, "team")
+        await admin.delete(QUEUES, "root")
 
 
 async def free_port():

@@ -76,35 +76,60 @@ def test_a_queue_without_resources_is_refused_unless_it_is_on_its_way_out(build)
     assert review(request).allowed
 
 
-async def test_a_queue_with_children_cannot_be_deleted(build):
+def a_deletion(queue):
+    return AdmissionRequest(uid="1", operation="DELETE", name=queue["metadata"]["name"], old_object=queue)
+
+
+def test_a_queue_with_children_may_be_deleted_but_not_without_a_word(build):
+    review = reviewer(build.queues("root", "team"), QueueRules(), nobody)
+    answer = review(a_deletion(build.queue_json("root")))
+    assert answer.allowed
+    assert "parent of team" in answer.warnings[0]
+    assert review(a_deletion(build.queue_json("team"))).warnings == ()
+
+
+def test_a_queue_with_work_may_be_deleted_but_not_without_a_word(build):
+    review = reviewer({}, QueueRules(), nobody)
+    answer = review(a_deletion(build.queue_json("team", status={"allocated": {"cpu": "2"}})))
+    assert answer.allowed
+    assert "holds 2 cpu" in answer.warnings[0]
+
+
+def test_what_cannot_be_understood_may_be_deleted(build):
+    broken = {**build.queue_json("team"), "spec": {"priority": "high"}}
+    assert reviewer({}, QueueRules(refuse_deletion=True), nobody)(a_deletion(broken)).allowed
+
+
+async def test_deletion_is_refused_if_the_administrator_wants_it_so(build):
     queues = build.queues("root", "team")
-    answer = await deletion_of_root(queues, queues.get)
+    answer = await refused_deletion_of_root(build, queues, queues.get)
     assert not answer.allowed
-    assert "team" in answer.message
-    review = reviewer(queues, QueueRules(), nobody)
-    assert review(AdmissionRequest(uid="1", operation="DELETE", name="team")).allowed
+    assert "parent of team" in answer.message
+    busy = build.queue_json("team", status={"requested": {"cpu": "2"}})
+    assert not reviewer(queues, QueueRules(refuse_deletion=True), nobody)(a_deletion(busy)).allowed
 
 
-async def test_children_of_which_only_a_late_watch_knows_are_no_reason(build):
-    assert (await deletion_of_root(build.queues("root", "team"), lambda name: None)).allowed
+async def test_nothing_is_refused_for_children_of_which_only_a_late_watch_knows(build):
+    queues = build.queues("root", "team")
+    assert (await refused_deletion_of_root(build, queues, lambda name: None)).allowed
     elsewhere = build.queue("team", parent="other", resources=RESOURCES)
-    assert (await deletion_of_root(build.queues("root", "team"), lambda name: elsewhere)).allowed
+    assert (await refused_deletion_of_root(build, queues, lambda name: elsewhere)).allowed
 
 
-async def test_where_children_cannot_be_read_the_queue_stays(build):
+async def test_where_children_cannot_be_read_they_count(build):
     def unreachable(name):
         raise errors.TransportError("cannot connect")
 
-    answer = await deletion_of_root(build.queues("root", "team"), unreachable)
-    assert "cannot be deleted while it is the parent of team" in answer.message
+    answer = await refused_deletion_of_root(build, build.queues("root", "team"), unreachable)
+    assert "parent of team" in answer.message
 
 
-async def deletion_of_root(queues, found):
+async def refused_deletion_of_root(build, queues, found):
     async def live(name):
         return found(name)
 
-    review = reviewer(queues, QueueRules(), live)
-    return await review(AdmissionRequest(uid="1", operation="DELETE", name="root"))
+    review = reviewer(queues, QueueRules(refuse_deletion=True), live)
+    return await review(a_deletion(build.queue_json("root")))
 
 
 async def nobody(name):

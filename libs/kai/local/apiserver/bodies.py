@@ -88,10 +88,10 @@ def parse_yaml(data: bytes) -> Any:
 
 
 def answer(body: bytes | Obj, status: int = 200, warnings: list[str] | None = None) -> web.Response:
-    """A JSON answer; warnings become headers that kubectl prints."""
+    """A JSON answer; warnings become headers that kubectl prints, the same one once."""
     raw = body if isinstance(body, bytes) else _encode(body)
     response = web.Response(body=raw, status=status, content_type=JSON)
-    for warning in warnings or ():
+    for warning in dict.fromkeys(warnings or ()):
         text = warning.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
         response.headers.add("Warning", f'299 - "{text}"')
     return response

@@ -179,18 +179,21 @@ class Rest:
     async def _delete(self, http: web.BaseRequest, target: Target, options: WriteOptions) -> web.Response:
         wanted = await delete_options(http)
         record, gone = await self._registry.delete(target, wanted, options)
-        return self._deleted(http, target, record, gone)
+        return self._deleted(http, target, record, options, gone)
 
-    def _deleted(self, http: web.BaseRequest, target: Target, record: Record, gone: bool) -> web.Response:
+    def _deleted(
+        self, http: web.BaseRequest, target: Target, record: Record, options: WriteOptions, gone: bool
+    ) -> web.Response:
         resource = target.resource
         if not gone or resource.key == ("", "pods"):
-            return self._written(http, target, record, WriteOptions(User("")))
+            return self._written(http, target, record, options)
         details: Obj = {"name": record.name, "kind": resource.plural, "uid": record.uid}
         if resource.group:
             details["group"] = resource.group
-        return answer(
-            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-        )
+        status = {
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details
+        }  # fmt: skip
+        return answer(status, warnings=options.warnings)
 
     async def _delete_collection(
         self, http: web.BaseRequest, target: Target, options: WriteOptions
@@ -218,7 +221,7 @@ class Rest:
         head = b'{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[' % (
             resource.kind.encode(), target.api_version.encode(), version,
         )  # fmt: skip
-        return answer(head + items + b"]}")
+        return answer(head + items + b"]}", warnings=options.warnings)
 
 
 def patch_of(media_type: str, target: Target, body: Any) -> Change:

@@ -114,11 +114,13 @@ async def test_a_refusal_reaches_the_user_in_its_own_words(api, hook):
 
 
 async def test_warnings_are_passed_on(api, hook):
-    hook.answers["/hook"] = {"warnings": ["think again"]}
-    await register(api, a_webhook(hook))
+    hook.answers["/hook"] = {"warnings": ["think again", "think again"]}
+    await register(api, a_webhook(hook, operations=["CREATE", "DELETE"]))
     headers = {"Authorization": f"Bearer {api.server.admin_token}"}
-    async with api.session.post(api.server.url + PODS, json=a_pod(), headers=headers) as answer:
-        assert answer.headers.getall("Warning") == ['299 - "think again"']
+    for method, path in (("POST", PODS), ("DELETE", f"{PODS}/p"), ("POST", PODS), ("DELETE", PODS)):
+        body = a_pod() if method == "POST" else None
+        async with api.session.request(method, api.server.url + path, json=body, headers=headers) as answer:
+            assert answer.headers.getall("Warning") == ['299 - "think again"'], (method, path)
 
 
 async def test_updates_and_deletes_carry_the_old_object(api, hook):
