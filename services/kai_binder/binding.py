@@ -217,12 +217,9 @@ class PodBinder:
 
     # --- telling -------------------------------------------------------------------------------
     def _tell_bound(self, decision: BindDecision) -> None:
-        where = f"node {decision.node}" + (
-            f" of node pool {decision.node_pool}" if decision.node_pool else ""
-        )
-        self._events.emit(
-            _reference(decision.pod), "Normal", "Scheduled", f"Assigned pod {_key(decision)} to {where}"
-        )
+        where = f"node {decision.node} at node-pool {decision.node_pool or 'default'}"
+        text = f"Successfully assigned pod {_key(decision)} to {where}"
+        self._events.emit(_reference(decision.pod), "Normal", "Scheduled", text)
 
     async def after_bind(self, decision: BindDecision) -> None:
         """What can wait until the result has been told, and few pods need."""

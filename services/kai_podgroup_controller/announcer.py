@@ -57,8 +57,8 @@ class Announcer:
         """
         inherited = news.found_earlier and group.key in self._cluster.inherited
         message = message_of(group, outcome.message)
-        if news.became_stale and not inherited:
-            self._about(group, "StaleJob", "job is stale: fewer of its pods are active than its gang needs")
+        if news.staleness and not inherited:
+            self._about(group, "StaleJob", outcome.staleness)
         match outcome.outcome:
             case Outcome.SETTLED if outcome.explanations and not inherited:
                 # Its pods run, and yet something is wrong.

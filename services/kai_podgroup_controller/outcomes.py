@@ -14,7 +14,8 @@ class News:
 
     #: By a session before this one: we or a predecessor of ours may have announced it.
     found_earlier: bool
-    became_stale: bool
+    #: That it is stale, or how much it lacks now.
+    staleness: bool
 
 
 class OutcomeBook:
@@ -53,8 +54,10 @@ class OutcomeBook:
             group, known = outcome.pod_group, self.get(outcome.pod_group)
             if known == outcome:
                 continue
-            was_stale = known is not None and known.stale
-            self._news[group] = News(found_earlier=update.full, became_stale=outcome.stale and not was_stale)
+            lacked = known.staleness if known is not None else ""
+            self._news[group] = News(
+                found_earlier=update.full, staleness=outcome.staleness not in ("", lacked)
+            )
             self._outcomes[group] = (shard, outcome)
             concerned.add(group)
         return concerned

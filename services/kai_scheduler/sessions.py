@@ -109,4 +109,5 @@ class SessionLog:
 
 def is_pending(outcome: PodGroupOutcome) -> bool:
     """Whether something of the group waits for resources or for time."""
-    return outcome.outcome in (Outcome.PIPELINED, Outcome.UNSCHEDULABLE, Outcome.NOT_READY) or outcome.stale
+    waits = outcome.outcome in (Outcome.PIPELINED, Outcome.UNSCHEDULABLE, Outcome.NOT_READY)
+    return waits or bool(outcome.staleness)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kai.engine import phrases
 from kai.engine.reasons import JobErrors
 from kai.engine.session import Session
 from kai.model import names
@@ -82,7 +83,7 @@ def describe(session: Session, job: Job, annotations: dict[str, str | None] | No
         explanations=explanations,
         pod_messages=dict(sorted(errors.pods.items())) if errors is not None and refused else {},
         invalid_pods=tuple(sorted(task.key for task in job.invalid.values())),
-        stale=bool(job.stale_since),
+        staleness=phrases.stale(job) if job.stale_since else "",
         annotations=annotations,
         write_condition=not job.active_allocated,
         clear_conditions=settled and not _in_flight(job),
@@ -113,7 +114,7 @@ def _found(
         homeless = _without_queue(session, job)
         return Outcome.UNSCHEDULABLE, f"{homeless.reason}: {homeless.message}", (homeless,)
     if not job.ready:
-        text = _missing(job)
+        text = phrases.not_ready(job)
         return Outcome.NOT_READY, text, (Explanation(reason=str(Reason.NOT_READY), message=text),)
     if job.key in session.decisions.placed:
         return Outcome.PLACED, "", ()
@@ -144,16 +145,6 @@ def _without_queue(session: Session, job: Job) -> Explanation:
     if job.active_allocated:
         text += "; pods that run keep running"
     return Explanation(reason=str(Reason.QUEUE_DOES_NOT_EXIST), message=text)
-
-
-def _missing(job: Job) -> str:
-    parts = [
-        f"{name or 'pods'}: {pod_set.min_member} needed, {pod_set.alive - pod_set.gated} exist"
-        + (f", {pod_set.gated} gated" if pod_set.gated else "")
-        for name, pod_set in sorted(job.pod_sets.items())
-        if not pod_set.ready
-    ]
-    return "not enough pods: " + "; ".join(parts)
 
 
 def _annotations(job: Job) -> dict[str, str | None]:

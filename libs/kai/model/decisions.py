@@ -123,7 +123,8 @@ class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True):
     pod_messages: dict[str, str] = {}
     #: Pods whose subgroup does not exist.
     invalid_pods: tuple[str, ...] = ()
-    stale: bool = False
+    #: How the group falls short of what it needs since it lost pods; empty if it does not.
+    staleness: str = ""
     #: Annotations to set (value) or to remove (None): stale, last start, last eviction.
     annotations: dict[str, str | None] = {}
     #: Whether conditions may be written: false while any of its pods is actively allocated.

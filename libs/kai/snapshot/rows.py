@@ -167,6 +167,11 @@ class PodSet(msgspec.Struct, eq=False):
         return self.alive - self.gated >= self.min_member
 
     @property
+    def used_enough(self) -> bool:
+        """Whether enough pods hold resources, those that are being moved included."""
+        return self.active_used >= self.min_member
+
+    @property
     def count(self) -> int:
         """What subgroup order compares with :attr:`threshold`."""
         return self.active_allocated
@@ -204,6 +209,11 @@ class SubGroupSet(msgspec.Struct, eq=False):
     def satisfied(self) -> bool:
         """Whether enough members are satisfied."""
         return self.count >= self.threshold
+
+    @property
+    def used_enough(self) -> bool:
+        """Whether enough members hold enough."""
+        return sum(member.used_enough for member in self.members) >= self.threshold
 
     @property
     def ready(self) -> bool:
@@ -263,18 +273,12 @@ class Job(msgspec.Struct, eq=False):
         single = self.single
         if single is not None and self.root.min_sub_group is None:
             return single.active_used >= single.min_member
-        return _used_enough(self.root)
+        return self.root.used_enough
 
     @property
     def elastic(self) -> bool:
         """Whether some pod set has more pods than it needs."""
         return any(pod_set.min_member < len(pod_set.tasks) for pod_set in self.pod_sets.values())
-
-
-def _used_enough(member: PodSet | SubGroupSet) -> bool:
-    if isinstance(member, PodSet):
-        return member.active_used >= member.min_member
-    return sum(map(_used_enough, member.members)) >= member.threshold
 
 
 class JobFacts(msgspec.Struct, eq=False):

@@ -28,7 +28,7 @@ def check(pod_group: PodGroup, *, updating: bool = False) -> Verdict:
             "spec.minMember and spec.minSubGroup exclude each other; "
             "set minMember to count pods or minSubGroup to count subgroups",
         )
-    warnings += _too_many("spec.minSubGroup", spec.min_sub_group, len(children.get("", ())), "top subgroups")
+    warnings += _too_many("spec.minSubGroup", spec.min_sub_group, len(children.get("", ())))
     for part in parts:
         found, advice = _check_part(part, len(children.get(part.name, ())), updating=updating)
         errors += found
@@ -96,15 +96,17 @@ def _check_part(part: SubGroup, children: int, *, updating: bool) -> tuple[list[
         )
         (warnings if updating else errors).append(finding)
     if children:
-        warnings += _too_many(
-            f"{where}minSubGroup", part.min_sub_group, children, "subgroups directly below it"
-        )
+        warnings += _too_many(f"{where}minSubGroup", part.min_sub_group, children)
     return errors, warnings
 
 
-def _too_many(what: str, wanted: int | None, available: int, unit: str) -> Iterator[str]:
+def _too_many(what: str, wanted: int | None, available: int) -> Iterator[str]:
+    """In words that clients match."""
     if wanted is not None and wanted > available:
-        yield f"{what} is {wanted} but there are {available} {unit}, so it cannot be scheduled as it is"
+        yield (
+            f"{what} ({wanted}) exceeds the number of direct child SubGroups ({available}), "
+            "so it cannot be scheduled as it is"
+        )
 
 
 def _bad_durations(pod_group: PodGroup) -> Iterator[str]:

@@ -70,13 +70,16 @@ def test_inner_subgroups_may_not_count_pods_unless_they_already_did():
 
 WARNED = {
     "more top subgroups than there are": (
-        a_pod_group(leaf("a"), min_sub_group=2),
-        "there are 1 top subgroups",
+        a_pod_group(*map(leaf, "abcd"), min_sub_group=5),
+        "minSubGroup (5) exceeds the number of direct child SubGroups (4)",
     ),
-    "top subgroups where there are none": (a_pod_group(min_sub_group=1), "there are 0 top subgroups"),
+    "top subgroups where there are none": (
+        a_pod_group(min_sub_group=1),
+        "spec.minSubGroup (1) exceeds the number of direct child SubGroups (0)",
+    ),
     "more children than there are": (
         a_pod_group(inner("a", min_sub_group=3), leaf("b", parent="a"), leaf("c", parent="a")),
-        'subgroup "a": minSubGroup is 3 but there are 2',
+        'subgroup "a": minSubGroup (3) exceeds the number of direct child SubGroups (2)',
     ),
     "an unsupported backoff": (a_pod_group(min_member=1, scheduling_backoff=5), "counts as -1"),
 }
@@ -135,4 +138,4 @@ def test_all_other_errors_come_together_in_the_order_of_names():
         (False, True, False),
         (False, False, True),
     ]
-    assert "spec.minSubGroup is 3" in verdict.warnings[0]
+    assert "spec.minSubGroup (3)" in verdict.warnings[0]

@@ -91,7 +91,7 @@ OUTCOMES = st.builds(
     explanations=st.lists(EXPLANATIONS, max_size=2).map(tuple),
     pod_messages=st.dictionaries(NAME, TEXT, max_size=2),
     invalid_pods=st.lists(NAME, max_size=2).map(tuple),
-    stale=st.booleans(),
+    staleness=st.text(max_size=20),
     annotations=st.dictionaries(NAME, st.none() | TEXT, max_size=3),
     write_condition=st.booleans(),
     clear_conditions=st.booleans(),

@@ -134,7 +134,7 @@ def _group(outcome: PodGroupOutcome) -> dict[str, Any]:
             for each in outcome.explanations
         ],
         "pods": dict(outcome.pod_messages),
-        "stale": outcome.stale,
+        "stale": outcome.staleness,
     }
 
 

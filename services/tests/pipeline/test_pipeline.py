@@ -21,7 +21,7 @@ async def test_a_pod_is_bound_where_there_is_room(cluster):
         (event,) = await cluster.until(told)
     pod = await cluster.get("p")
     assert pod["metadata"]["annotations"][names.RECEIVED_RESOURCE_TYPE] == "Regular"
-    assert event["note"] == "Assigned pod default/p to node n1"
+    assert event["note"] == "Successfully assigned pod default/p to node n1 at node-pool default"
     assert event["regarding"]["uid"] == pod["metadata"]["uid"]
 
 

@@ -36,11 +36,13 @@ def test_a_group_that_moved_belongs_to_the_shard_that_spoke_last(build):
     assert book.get("team/train") is None
 
 
-def test_news_is_told_once_with_whether_it_became_stale(build):
+def test_news_is_told_once_with_whether_it_is_new_that_pods_are_missing(build):
     book = OutcomeBook()
     assert book.take_news("team/train") is None
-    book.take("s", an_update(build.outcome(stale=True)))
-    assert book.take_news("team/train") == News(found_earlier=False, became_stale=True)
+    book.take("s", an_update(build.outcome(staleness="1 active")))
+    assert book.take_news("team/train") == News(found_earlier=False, staleness=True)
     assert book.take_news("team/train") is None
-    book.take("s", an_update(build.outcome(stale=True, message="other"), full=True))
-    assert book.take_news("team/train") == News(found_earlier=True, became_stale=False)
+    book.take("s", an_update(build.outcome(staleness="1 active", message="other"), full=True))
+    assert book.take_news("team/train") == News(found_earlier=True, staleness=False)
+    book.take("s", an_update(build.outcome(staleness="2 active", message="other")))
+    assert book.take_news("team/train") == News(found_earlier=False, staleness=True)

@@ -409,11 +409,11 @@ async def test_waiting_for_resources_not_ready_and_stale_are_events_of_their_own
         world.group()
         world.pod()
         world.session(
-            build.outcome(Outcome.NOT_READY, message="1 of 2 pods", stale=True),
+            build.outcome(Outcome.NOT_READY, message="1 of 2 pods", staleness="1 active"),
             nominations=(Nomination(pod=ref, node="n1"),),
         )
         await asyncio.sleep(1)
-        world.session(build.outcome(Outcome.NOT_READY, message="1 of 3 pods", stale=True))
+        world.session(build.outcome(Outcome.NOT_READY, message="1 of 3 pods", staleness="1 active"))
         await asyncio.sleep(1)
     assert world.recorder.reasons() == [
         ("Pod", "worker", "Pipelined"),

@@ -284,17 +284,18 @@ class PodGroupOutcome(_message.Message):
     EXPLANATIONS_FIELD_NUMBER: _builtins.int
     POD_MESSAGES_FIELD_NUMBER: _builtins.int
     INVALID_PODS_FIELD_NUMBER: _builtins.int
-    STALE_FIELD_NUMBER: _builtins.int
     SET_ANNOTATIONS_FIELD_NUMBER: _builtins.int
     REMOVE_ANNOTATIONS_FIELD_NUMBER: _builtins.int
     WRITE_CONDITION_FIELD_NUMBER: _builtins.int
     CLEAR_CONDITIONS_FIELD_NUMBER: _builtins.int
+    STALENESS_FIELD_NUMBER: _builtins.int
     pod_group: _builtins.str
     outcome: Global___PodGroupOutcome.Outcome.ValueType
     message: _builtins.str
-    stale: _builtins.bool
     write_condition: _builtins.bool
     clear_conditions: _builtins.bool
+    staleness: _builtins.str
+    """How the group falls short of what it needs since it lost pods; empty if it does not."""
     @_builtins.property
     def explanations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Explanation]: ...
     @_builtins.property
@@ -316,15 +317,15 @@ class PodGroupOutcome(_message.Message):
         explanations: _abc.Iterable[Global___Explanation] | None = ...,
         pod_messages: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         invalid_pods: _abc.Iterable[_builtins.str] | None = ...,
-        stale: _builtins.bool = ...,
         set_annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         remove_annotations: _abc.Iterable[_builtins.str] | None = ...,
         write_condition: _builtins.bool = ...,
         clear_conditions: _builtins.bool = ...,
+        staleness: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clear_conditions", b"clear_conditions", "explanations", b"explanations", "invalid_pods", b"invalid_pods", "message", b"message", "outcome", b"outcome", "pod_group", b"pod_group", "pod_messages", b"pod_messages", "remove_annotations", b"remove_annotations", "set_annotations", b"set_annotations", "stale", b"stale", "write_condition", b"write_condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clear_conditions", b"clear_conditions", "explanations", b"explanations", "invalid_pods", b"invalid_pods", "message", b"message", "outcome", b"outcome", "pod_group", b"pod_group", "pod_messages", b"pod_messages", "remove_annotations", b"remove_annotations", "set_annotations", b"set_annotations", "staleness", b"staleness", "write_condition", b"write_condition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,44 @@
+"""What pod groups are told in words that clients match: tests, alerts and dashboards know these sentences.
+
+The whole list, with who matches what, is in ``docs/status.md``.
+"""
+
+from __future__ import annotations
+
+from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet
+
+
+def not_ready(job: Job) -> str:
+    """Which pods a group lacks. Those behind a scheduling gate exist, but count for nothing yet."""
+    waiting = [pod_set for _, pod_set in sorted(job.pod_sets.items()) if not pod_set.ready]
+    return " ".join(["Job is not ready for scheduling.", *map(_waits_for, waiting)])
+
+
+def _waits_for(pod_set: PodSet) -> str:
+    counts = f"currently {pod_set.alive} exist, {pod_set.gated} are gated"
+    if pod_set.name == DEFAULT_POD_SET:
+        return f"Waiting for {pod_set.min_member} pods, {counts}"
+    return f"Waiting for {pod_set.min_member} pods for SubGroup {pod_set.name}, {counts}."
+
+
+def stale(job: Job) -> str:
+    """How a group that ran falls short of what it needs."""
+    pod_sets = [pod_set for _, pod_set in sorted(job.pod_sets.items())]
+    active = sum(pod_set.active_used for pod_set in pod_sets)
+    short = (pod_set for pod_set in pod_sets if not pod_set.used_enough and pod_set.name != DEFAULT_POD_SET)
+    head = f"Job is stale. {active} pods are active, {_needed(job, pod_sets)}"
+    return ", ".join([head, *map(_falls_short, short)])
+
+
+def _falls_short(pod_set: PodSet) -> str:
+    counts = f"minMember is {pod_set.min_member} and {pod_set.active_used} pods are active"
+    return f"subGroup {pod_set.name} {counts}"
+
+
+def _needed(job: Job, pod_sets: list[PodSet]) -> str:
+    """A group that needs only some of its subgroups never had to reach the sum of their minimums."""
+    root = job.root
+    if root.min_sub_group is None:
+        return f"minMember is {sum(pod_set.min_member for pod_set in pod_sets)}"
+    held = sum(member.used_enough for member in root.members)
+    return f"{held} of {root.threshold} required subGroups are satisfied"

@@ -1,0 +1,119 @@
+"""Sentences that clients match, and when they are said anew."""
+
+import re
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue
+from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.model.decisions import Outcome
+from kai.model.objects import SubGroup
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+#: As end-to-end tests of the KAI Scheduler have it.
+NOT_READY = re.compile(
+    r"Job is not ready for scheduling. Waiting for \d+ pods( for SubGroup \S+)?, "
+    r"currently \d+ exist, \d+ are gated"
+)
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    found = ClusterState()
+    found.apply(Kind.NODE, a_node("node"))
+    found.apply(Kind.QUEUE, a_queue("team"))
+    return found
+
+
+def part(name: str, minimum: int) -> SubGroup:
+    return SubGroup(name=name, min_member=minimum)
+
+
+def outcomes(state: ClusterState, engine: Engine) -> list[tuple[Outcome, str, str]]:
+    """What one cycle says anew."""
+    return [(each.outcome, each.message, each.staleness) for each in engine.run(state, NOW).outcomes]
+
+
+def test_a_group_that_lacks_pods_is_told_how_many_and_again_when_that_changes(state: ClusterState) -> None:
+    engine = Engine()
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", min_member=3))
+    state.apply(Kind.POD, a_pod("job-0", group="job"))
+    ((outcome, message, _),) = outcomes(state, engine)
+    assert outcome is Outcome.NOT_READY
+    assert message == "Job is not ready for scheduling. Waiting for 3 pods, currently 1 exist, 0 are gated"
+    assert NOT_READY.match(message)
+    assert outcomes(state, engine) == []
+    state.apply(Kind.POD, a_pod("job-1", group="job"))
+    ((_, message, _),) = outcomes(state, engine)
+    assert "currently 2 exist, 0 are gated" in message
+
+
+def test_gated_pods_exist_but_do_not_count_and_a_group_of_gated_pods_alone_is_told_so(
+    state: ClusterState,
+) -> None:
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", min_member=2))
+    for i in range(2):
+        state.apply(Kind.POD, a_pod(f"job-{i}", group="job", gated=True))
+    engine = Engine()
+    ((outcome, message, _),) = outcomes(state, engine)
+    assert outcome is Outcome.NOT_READY
+    assert message.endswith("Waiting for 2 pods, currently 2 exist, 2 are gated")
+    state.apply(Kind.POD, a_pod("job-0", group="job"))
+    ((_, message, _),) = outcomes(state, engine)
+    assert message.endswith("Waiting for 2 pods, currently 2 exist, 1 are gated")
+
+
+def test_each_subgroup_that_lacks_pods_is_named(state: ClusterState) -> None:
+    parts = [part("a", 1), part("b", 5), part("c", 2)]
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts))
+    for name in ("a", "b", "c"):
+        state.apply(Kind.POD, a_pod(f"job-{name}", group="job", sub_group=name))
+    ((_, message, _),) = outcomes(state, Engine())
+    assert message == (
+        "Job is not ready for scheduling. Waiting for 5 pods for SubGroup b, currently 1 exist, 0 are gated. "
+        "Waiting for 2 pods for SubGroup c, currently 1 exist, 0 are gated."
+    )
+    assert NOT_READY.match(message)
+
+
+@pytest.mark.parametrize(
+    ("group", "told"),
+    [
+        ({"min_member": 3}, ["minMember is 3"]),
+        (
+            {"sub_groups": [part("a", 1), part("b", 2)]},
+            ["minMember is 3", "subGroup b minMember is 2 and 1 pods are active"],
+        ),
+        (
+            {"sub_groups": [part("a", 1), part("b", 2), part("c", 1)], "min_sub_group": 2},
+            [
+                "1 of 2 required subGroups are satisfied",
+                "subGroup b minMember is 2 and 1 pods are active",
+                "subGroup c minMember is 1 and 0 pods are active",
+            ],
+        ),
+    ],
+    ids=["plain", "parts", "some of the parts"],
+)
+def test_a_gang_that_lost_pods_is_told_what_it_lacks(
+    state: ClusterState, group: dict[str, object], told: list[str]
+) -> None:
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", started=NOW - 60, **group))  # type: ignore[arg-type]
+    for name in ("a", "b"):
+        state.apply(Kind.POD, a_pod(f"job-{name}", group="job", sub_group=name, node="node"))
+    engine = Engine(SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=60)))
+    ((_, _, staleness),) = outcomes(state, engine)
+    assert staleness == ", ".join(["Job is stale. 2 pods are active", *told])
+    assert outcomes(state, engine) == []
+
+
+def test_a_search_in_vain_is_counted_under_the_result_that_dashboards_know(state: ClusterState) -> None:
+    state.apply(Kind.QUEUE, a_queue("safe", gpu=0, reclaim_min_runtime="60s"))
+    state.apply(Kind.POD_GROUP, a_group("victim", queue="safe", started=NOW - 5))
+    state.apply(Kind.POD, a_pod("victim-0", group="victim", gpus=8, node="node"))
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team"))
+    state.apply(Kind.POD, a_pod("job-0", group="job", gpus=1))
+    counters = Engine().run(state, NOW).counters
+    name = "scenario_search_jobs_total"
+    assert counters[name, "reclaim", "generators_exhausted", "false"] == 1
