@@ -59,6 +59,8 @@ class SchedulerService:
 
     async def run(self, host: Host) -> None:
         """Run until told to stop."""
+        for note in self._config.notes:
+            _log.warning("part of the configuration has no effect", part=note)
         core = Core(ClusterState(self.settings.state_params), self._engine)
         try:
             async with AsyncExitStack() as stack:

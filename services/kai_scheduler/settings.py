@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from kai.engine.config import ConfigError, EngineParams, SchedulerConfig
+from kai.engine.arguments import ConfigError
+from kai.engine.config import EngineParams, SchedulerConfig
 from kai.model import names
 from kai.runtime import Duration, Listen, ServiceSettings, SettingsError
 from kai.snapshot.state import StateParams

@@ -9,12 +9,11 @@ import resource
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kai.bench.checks import wrong
 from kai.bench.clusters import NOW, Benchmark, Objects
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import PluginOption
 from kai.model.decisions import CycleResult
 from kai.snapshot.state import ClusterState
 
@@ -47,7 +46,7 @@ def machine() -> str:
 
 def measure(benchmark: Benchmark, *, runs: int = 5) -> Measurement:
     """Run a benchmark some times; the cold runs come last, each with fresh objects."""
-    engine = Engine(_config(benchmark))
+    engine = Engine(SchedulerConfig(actions=benchmark.actions))
     warm: list[float] = []
     events: list[float] = []
     problems: list[str] = []
@@ -108,12 +107,6 @@ def _state(objects: Objects) -> ClusterState:
 def _apply(state: ClusterState, objects: Objects) -> None:
     for kind, obj in objects:
         state.apply(kind, obj)
-
-
-def _config(benchmark: Benchmark) -> SchedulerConfig:
-    config = SchedulerConfig(actions=benchmark.actions)
-    extra = tuple(PluginOption(name) for name in benchmark.plugins)
-    return replace(config, plugins=(*config.plugins, *extra))
 
 
 def exponents(benchmarks: Sequence[Benchmark], results: Sequence[Measurement]) -> dict[str, float]:

@@ -8,49 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 
-from kai.model import duration
+from kai.engine.arguments import Arguments, ConfigError
+from kai.engine.plugin_table import DEFAULT_PLUGINS, PLUGINS, written_defaults
+from kai.model import duration, spelling
 
 ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
-DEFAULT_PLUGINS: Final = (
-    "predicates",
-    "proportion",
-    "priority",
-    "elastic",
-    "kubeflow",
-    "ray",
-    "nodeavailability",
-    "gpusharingorder",
-    "gpupack",
-    "resourcetype",
-    "subgrouporder",
-    "taskorder",
-    "nominatednode",
-    "dynamicresources",
-    "nodeplacement",
-    "minruntime",
-    "topology",
-    "snapshot",
-    "sg-nodelocalgreedy",
-    "sg-multinodegang",
-)
-PLACEMENTS: Final = ("binpack", "spread", "headroom")
 GENERATORS: Final = ("NodeLocalGreedy", "MultiNodeGang")
-
-
-class ConfigError(ValueError):
-    """The configuration cannot be used; the message names the key and what is allowed."""
+_KEYS: Final = ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets")
+BUDGETS: Final = (
+    "maxActionSearchDuration",
+    "maxJobSearchDuration",
+    "minJobSearchDuration",
+    "maxGeneratorSearchDuration",
+)
+_BUDGETED: Final = ("default", "reclaim", "preempt", "consolidation")
+#: Switches of single extension points: the original reads them, and never looks at them.
+_DISABLE: Final = "disable"
+_UNLIMITED: Final = -1
+#: Where the original finds its database of usage.
+_USAGE_WITHOUT_EFFECT: Final = ("clientType", "connectionString", "connectionStringEnvVar")
+A = TypeVar("A", bound=Arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
-    """A plugin, and its arguments as strings."""
+    """A plugin that is on, and its arguments as they were written.
+
+    Raises:
+        ConfigError: the plugin or an argument is not known, or an argument cannot be read.
+    """
 
     name: str
     arguments: Mapping[str, str] = field(default_factory=dict)
+    #: The arguments as the plugin takes them.
+    decoded: Arguments = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        spec = PLUGINS.get(self.name)
+        if spec is None:
+            raise ConfigError(spelling.unknown("plugin", self.name, PLUGINS))
+        given = {key: text for key, text in self.arguments.items() if key not in spec.without_effect}
+        object.__setattr__(self, "decoded", spec.arguments.decode(given, f"plugin {self.name!r}"))
+
+
+#: What is on unless a configuration names its own: the chart says the same.
+DEFAULT_OPTIONS: Final = tuple(PluginOption(name, written_defaults(name)) for name in DEFAULT_PLUGINS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +99,13 @@ class SchedulerConfig:
     """Everything that shapes a cycle."""
 
     actions: tuple[str, ...] = ACTIONS
-    plugins: tuple[PluginOption, ...] = tuple(PluginOption(name) for name in DEFAULT_PLUGINS)
+    plugins: tuple[PluginOption, ...] = DEFAULT_OPTIONS
     queue_depth: Mapping[str, int] = field(default_factory=dict)
     usage_db: Mapping[str, Any] | None = None
     budgets: SearchBudgets = field(default_factory=SearchBudgets)
     params: EngineParams = field(default_factory=EngineParams)
+    #: What was written and has no effect, with the reason; to be told once.
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def parse(cls, text: str, *, params: EngineParams | None = None) -> SchedulerConfig:
@@ -117,33 +125,36 @@ class SchedulerConfig:
         """Like :meth:`parse`, of a document that was read already."""
         if not isinstance(data, Mapping):
             raise ConfigError("the scheduler configuration must be a mapping of keys")
-        _known(
-            data, ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets"), ""
-        )
+        _known(data, _KEYS, "")
         config = cls(params=params or EngineParams())
         if actions := _actions(data.get("actions")):
             config = replace(config, actions=actions)
-        if plugins := _plugins(data.get("tiers")):
+        notes: list[str] = []
+        if plugins := _plugins(data.get("tiers"), notes):
             config = replace(config, plugins=plugins)
+            notes += _always_on(plugins)
         if depth := data.get("queueDepthPerAction"):
             config = replace(config, queue_depth=_depths(depth, "queueDepthPerAction"))
         if (usage := data.get("usageDBConfig")) is not None:
+            _known(usage, (*_USAGE_WITHOUT_EFFECT, "usageParams"), "usageDBConfig")
+            notes += [
+                f"usageDBConfig.{key} has no effect: usage is kept in Redis, which the flag --redis-url names"
+                for key in _USAGE_WITHOUT_EFFECT
+                if usage.get(key)
+            ]
             config = replace(config, usage_db=_mapping(usage, "usageDBConfig"))
         if budgets := data.get("scenarioSearchBudgets"):
             config = replace(config, budgets=_budgets(budgets))
-        return config
+        return replace(config, notes=tuple(notes))
 
     def plugin(self, name: str) -> PluginOption | None:
         """A plugin's options; None if it is off."""
         return next((plugin for plugin in self.plugins if plugin.name == name), None)
 
-    def argument(self, plugin: str, *keys: str, default: str = "") -> str:
-        """An argument of a plugin under the first of several spellings that is given."""
-        option = self.plugin(plugin)
-        for key in keys:
-            if option is not None and key in option.arguments:
-                return option.arguments[key]
-        return default
+    def arguments(self, kind: type[A]) -> A:
+        """What the plugin that takes these arguments was told; the defaults if it is off."""
+        found = next((each.decoded for each in self.plugins if isinstance(each.decoded, kind)), None)
+        return found if found is not None else kind()
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
@@ -160,84 +171,100 @@ def _sequence(value: Any, where: str) -> Sequence[Any]:
 
 def _depths(data: Any, where: str) -> dict[str, int]:
     depths = dict(_mapping(data, where))
+    _known(depths, ACTIONS, where)
     for key, value in depths.items():
-        if type(value) is not int:
-            raise ConfigError(f"{where}.{key} is {value!r}; it must be an integer")
-    return depths
+        if type(value) is not int or value < _UNLIMITED:
+            raise ConfigError(f"{where}.{key} is {value!r}; it must be an integer, -1 for all jobs")
+    return {key: value for key, value in depths.items() if value != _UNLIMITED}
 
 
-def _known(data: Any, allowed: tuple[str, ...], where: str) -> None:
+def _known(data: Any, allowed: Sequence[str], where: str) -> None:
     for key in _mapping(data, where):
         if key not in allowed:
-            place = f"{where}.{key}" if where else str(key)
-            raise ConfigError(
-                f"unknown key {place!r} in the scheduler configuration; allowed: {', '.join(allowed)}"
-            )
+            place = f" in {where}" if where else " in the scheduler configuration"
+            raise ConfigError(spelling.unknown("key", str(key), allowed, where=place))
 
 
 def _actions(text: Any) -> tuple[str, ...]:
     if not isinstance(text, str | None):
         raise ConfigError(f"actions is {text!r}; it must be names with commas between them")
     actions = tuple(name.strip() for name in (text or "").split(",") if name.strip())
-    for name in actions:
+    for number, name in enumerate(actions):
         if name not in ACTIONS:
-            raise ConfigError(f"unknown action {name!r} in actions; allowed: {', '.join(ACTIONS)}")
+            raise ConfigError(spelling.unknown("action", name, ACTIONS, where=" in actions"))
+        if name in actions[:number]:
+            raise ConfigError(f"actions names {name!r} twice; name it once")
     return actions
 
 
-def _plugins(tiers: Any) -> tuple[PluginOption, ...]:
-    plugins: list[PluginOption] = []
+def _plugins(tiers: Any, notes: list[str]) -> tuple[PluginOption, ...]:
+    plugins: dict[str, PluginOption] = {}
     for number, tier in enumerate(_sequence(tiers or (), "tiers")):
         where = f"tiers[{number}]"
         _known(tier, ("plugins",), where)
-        where = f"{where}.plugins"
-        for plugin in _sequence(tier.get("plugins") or (), where):
-            told = _mapping(plugin, where).items()
-            options = {key: value for key, value in told if not key.startswith("disable")}
-            _known(options, ("name", "arguments"), where)
-            given = _mapping(plugin.get("arguments") or {}, f"{where}.arguments")
-            arguments = {str(key): "" if value is None else str(value) for key, value in given.items()}
-            option = PluginOption(str(plugin.get("name", "")), arguments)
-            _check_placement(option)
-            plugins.append(option)
-    return tuple(plugins)
+        for place, plugin in enumerate(_sequence(tier.get("plugins") or (), f"{where}.plugins")):
+            option = _plugin(plugin, f"{where}.plugins[{place}]", notes)
+            if option.name in plugins:
+                raise ConfigError(
+                    f"{where}.plugins[{place}]: plugin {option.name!r} is named twice; name it once"
+                )
+            plugins[option.name] = option
+    return tuple(plugins.values())
 
 
-def _check_placement(plugin: PluginOption) -> None:
-    """Empty means binpack; anything else that is not a strategy would mean it too, and surprise somebody."""
-    if plugin.name != "nodeplacement":
-        return
-    for resource in ("gpu", "cpu"):
-        strategy = plugin.arguments.get(resource, "")
-        if strategy and strategy not in PLACEMENTS:
-            raise ConfigError(
-                f"unknown strategy {strategy!r} in argument {resource!r} of plugin 'nodeplacement'; "
-                f"allowed: {', '.join(PLACEMENTS)}"
-            )
+def _plugin(data: Any, where: str, notes: list[str]) -> PluginOption:
+    told = _mapping(data, where)
+    switches = [str(key) for key in told if str(key).startswith(_DISABLE)]
+    _known({key: None for key in told if str(key) not in switches}, ("name", "arguments"), where)
+    name = told.get("name")
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{where}.name is {name!r}; it must be the name of a plugin")
+    given = _mapping(told.get("arguments") or {}, f"{where}.arguments")
+    arguments = {str(key): _text(value, f"{where}.arguments.{key}") for key, value in given.items()}
+    try:
+        option = PluginOption(name, arguments)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    notes += [f"{where}.{key} has no effect: a plugin is on as a whole, or left out" for key in switches]
+    ignored = PLUGINS[name].without_effect
+    notes += [
+        f"argument {key!r} of plugin {name!r} has no effect: {ignored[key]}"
+        for key in ignored
+        if key in given
+    ]
+    return option
+
+
+def _text(value: Any, where: str) -> str:
+    if isinstance(value, Mapping | list | tuple):
+        raise ConfigError(f"{where} is {value!r}; it must be a text, a number, true or false")
+    return "" if value is None else str(value)
+
+
+def _always_on(plugins: Sequence[PluginOption]) -> list[str]:
+    named = {plugin.name for plugin in plugins}
+    return [
+        f"plugin {name!r} is not named and works all the same: {spec.meaning}"
+        for name, spec in PLUGINS.items()
+        if spec.always and spec.priority is not None and name not in named
+    ]
 
 
 def _budgets(data: Mapping[str, Any]) -> SearchBudgets:
     where = "scenarioSearchBudgets"
-    keys = (
-        "maxActionSearchDuration",
-        "maxJobSearchDuration",
-        "minJobSearchDuration",
-        "maxGeneratorSearchDuration",
-    )
-    _known(data, keys, where)
+    _known(data, BUDGETS, where)
+    per_action, per_job, least_per_job, per_generator = BUDGETS
     default = SearchBudgets()
-    action = _durations(
-        data.get(keys[0]), f"{where}.{keys[0]}", ("default", "reclaim", "preempt", "consolidation")
-    )
-    generator = _durations(data.get(keys[3]), f"{where}.{keys[3]}", ("default", *GENERATORS))
+    action = _durations(data.get(per_action), f"{where}.{per_action}", _BUDGETED)
+    generator = _durations(data.get(per_generator), f"{where}.{per_generator}", ("default", *GENERATORS))
     budgets = SearchBudgets(
         action={**default.action, **action},
-        job=_seconds(data.get(keys[1]), f"{where}.{keys[1]}", default.job),
-        job_min=_seconds(data.get(keys[2]), f"{where}.{keys[2]}", default.job_min),
+        job=_seconds(data.get(per_job), f"{where}.{per_job}", default.job),
+        job_min=_seconds(data.get(least_per_job), f"{where}.{least_per_job}", default.job_min),
         generator=generator if "default" in generator else {**default.generator, **generator},
     )
     if budgets.job and budgets.job_min >= budgets.job:
-        raise ConfigError(f"{where}.{keys[2]} must be below {keys[1]} ({duration.render(budgets.job)})")
+        raise ConfigError(f"{where}.{least_per_job} must be below {per_job} ({duration.render(budgets.job)})")
     return budgets
 
 

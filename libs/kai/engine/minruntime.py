@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kai.engine.config import SchedulerConfig
+from kai.engine.plugin_table import MinRuntimeArguments
 from kai.engine.search.victims import Batch
 from kai.snapshot.rows import Job, Queue
-from kai.snapshot.times import lasting
 
 
 class MinRuntime:
@@ -16,9 +16,9 @@ class MinRuntime:
     def __init__(self, config: SchedulerConfig, now: float) -> None:
         self._on = config.plugin("minruntime") is not None
         self._now = now
-        self._preempt = _default(config.argument("minruntime", "defaultPreemptMinRuntime"))
-        self._reclaim = _default(config.argument("minruntime", "defaultReclaimMinRuntime"))
-        self._by_queue = config.argument("minruntime", "reclaimResolveMethod", default="lca") == "queue"
+        told = config.arguments(MinRuntimeArguments)
+        self._preempt, self._reclaim = told.preempt, told.reclaim
+        self._by_queue = told.resolve_method == "queue"
         self._known: dict[tuple[str, str], float] = {}
         #: The earliest moment at which a protection that mattered ends.
         self.next_end = float("inf")
@@ -102,8 +102,3 @@ def keeps_core(victims: Sequence[Batch], job: Job) -> bool:
 def _used_before(job: Job, name: str) -> int:
     """Pods that hold resources; victims still do, and those moved are not gone."""
     return job.pod_sets[name].active_used
-
-
-def _default(text: str) -> float:
-    seconds = lasting(text, default=0.0) or 0.0
-    return max(seconds, 0.0)

@@ -9,6 +9,7 @@ from kai.engine.config import SchedulerConfig
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
+from kai.engine.plugin_table import HEADROOM, SPREAD, NodePlacementArguments
 from kai.snapshot.state import ClusterState
 
 
@@ -19,15 +20,15 @@ def score_options(config: SchedulerConfig, state: ClusterState) -> ScoreOptions:
 
 def _of(config: SchedulerConfig) -> ScoreOptions:
     on = {plugin.name for plugin in config.plugins}
-    gpu, cpu = (config.argument("nodeplacement", name) for name in ("gpu", "cpu"))
+    strategy = config.arguments(NodePlacementArguments)
     placement = "nodeplacement" in on
-    gpu_headroom = placement and gpu == "headroom"
+    gpu_headroom = placement and strategy.gpu == HEADROOM
     return ScoreOptions(
         placement=placement,
-        gpu_spread=gpu == "spread",
-        cpu_spread=cpu == "spread",
+        gpu_spread=strategy.gpu == SPREAD,
+        cpu_spread=strategy.cpu == SPREAD,
         gpu_headroom=gpu_headroom,
-        cpu_headroom=placement and cpu == "headroom",
+        cpu_headroom=placement and strategy.cpu == HEADROOM,
         resource_type="resourcetype" in on,
         availability="nodeavailability" in on,
         gpu_sharing="gpusharingorder" in on and not gpu_headroom,

@@ -13,6 +13,7 @@ from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
 from kai.engine.fairness.reclaim import ReclaimRules
+from kai.engine.plugin_table import ProportionArguments
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
 
@@ -45,20 +46,15 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
         columns.usage[number] = usage.get(row.name, (0.0, 0.0, 0.0))
     total = _total(state)
     columns.fair_share[:] = 0
-    divide_forest(forest, columns, total, k=max(_number(config.argument("proportion", "kValue"), 1.0), 0.0))
+    told = config.arguments(ProportionArguments)
+    divide_forest(forest, columns, total, k=told.k_value)
     shares = QueueShares.of(columns)
-    multiplier = config.argument(
-        "proportion",
-        "reclaimerSaturationMultiplier",
-        "relcaimerSaturationMultiplier",
-        "reclaimerUtilizationMultiplier",
-    )
     return Division(
         forest=forest,
         columns=columns,
         shares=shares,
         order=QueueOrder(columns, shares, forest.priority, forest.rank, total),
-        rules=ReclaimRules(forest, columns, shares, max(_number(multiplier, 1.0), 1.0)),
+        rules=ReclaimRules(forest, columns, shares, told.saturation_multiplier),
         unlimited=unlimited,
     )
 
@@ -108,10 +104,3 @@ def _total(state: ClusterState) -> Floats:
     foreign = state.foreign
     now: Floats = known[1] - np.array([foreign[0], foreign[1], foreign[2] / 100])
     return np.maximum(now, 0.0)
-
-
-def _number(text: str, default: float) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return default

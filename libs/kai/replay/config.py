@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kai.engine.config import ACTIONS, DEFAULT_PLUGINS, GENERATORS, EngineParams, SchedulerConfig
+from kai.engine.config import ACTIONS, GENERATORS, EngineParams, SchedulerConfig
+from kai.engine.plugin_table import PLUGINS, arguments_of
 from kai.model import duration
 
 _WHERE: Final = "config"
@@ -18,7 +19,6 @@ _BUDGETS: Final[Mapping[str, tuple[str, ...]]] = {
     "minJobSearchDuration": (),
     "maxGeneratorSearchDuration": ("default", *GENERATORS),
 }
-_PLUGINS: Final = frozenset({*DEFAULT_PLUGINS, "gpuspread", "numa", "podaffinity", "reflectjoborder"})
 
 
 def read(document: Mapping[str, Any] | None, params: EngineParams) -> tuple[SchedulerConfig, tuple[str, ...]]:
@@ -90,12 +90,18 @@ def _tier(tier: Any, where: str, notes: list[str]) -> Any:
 def _known_plugins(plugins: list[Any], where: str, notes: list[str]) -> Iterator[Any]:
     for plugin in plugins:
         name = plugin.get("name") if isinstance(plugin, dict) else None
-        if isinstance(name, str) and name not in _PLUGINS:
+        if isinstance(name, str) and name not in PLUGINS:
             notes.append(f"plugin {name!r} is not known and was left out")
             continue
-        # What disables one of its extension points had no effect in the original either.
+        # What disables one of its extension points has no effect in the original either.
         ignored = [key for key in plugin if key.startswith("disable")] if isinstance(plugin, dict) else []
-        yield _only(plugin, (*_PLUGIN_KEYS, *ignored), where, notes)
+        found = _only(plugin, (*_PLUGIN_KEYS, *ignored), where, notes)
+        if isinstance(found, dict) and isinstance(name, str) and "arguments" in found:
+            allowed = arguments_of(name)
+            found["arguments"] = _only(
+                found["arguments"], allowed, f"{where}: plugin {name!r}: arguments", notes
+            )
+        yield found
 
 
 def _budgets(budgets: Any, notes: list[str]) -> Any:

@@ -262,7 +262,7 @@ def test_what_newer_versions_configure_is_left_out_with_a_note():
         ({"actions": "", "queueDepthPerAction": {"reclaim": "1"}}, "queueDepthPerAction.reclaim is '1'"),
         ({"actions": "", "tiers": {"plugins": None}}, "tiers is {'plugins': None}"),
         ({"actions": "", "tiers": ["x"]}, r"tiers\[0\] is 'x'"),
-        ({"actions": "", "tiers": [{"plugins": ["x"]}]}, r"tiers\[0\].plugins is 'x'"),
+        ({"actions": "", "tiers": [{"plugins": ["x"]}]}, r"tiers\[0\].plugins\[0\] is 'x'"),
         ({"actions": "", "scenarioSearchBudgets": "5m"}, "scenarioSearchBudgets is '5m'"),
     ],
 )

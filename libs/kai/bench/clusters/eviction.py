@@ -162,7 +162,6 @@ def unschedulable(
         size=nodes,
         family="UnschedulableDistributedJob",
         limits_ms=limits,
-        plugins=("podaffinity",) if anti_affinity else (),
         expect=Expectation(most_binds=0, most_evictions=0, most_pipelines=0, victims=0, pipelined=0),
         base=base,
         arriving=lambda: list(

@@ -35,7 +35,6 @@ class Benchmark:
     expect: Expectation
     base: Callable[[], Objects]
     arriving: Callable[[], Objects]
-    plugins: tuple[str, ...] = ()
     size: int = 0
     family: str = ""
     #: What we aim at: milliseconds warm and cold, at most.

@@ -11,6 +11,7 @@ from kai.engine.kernel.view import Floats
 from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import Placement
+from kai.engine.plugin_table import NumaArguments
 from kai.engine.plugins import Plugin
 from kai.model import quantity
 from kai.model.numa import NodeResourceTopology
@@ -30,9 +31,9 @@ class NumaZones(Plugin):
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        ignored = session.config.argument("numa", "ignoreList")
-        trust = session.config.argument("numa", "reconstructAvailable", default="true").lower() == "false"
-        self._ledger = NumaLedger(ignore=[name for name in ignored.split(",") if name], trust_reported=trust)
+        told = session.config.arguments(NumaArguments)
+        trust = not told.reconstruct
+        self._ledger = NumaLedger(ignore=list(told.ignore), trust_reported=trust)
         self._requests: dict[int, NumaRequest | None] = {}
         self._held: dict[str, tuple[str, Placement]] = {}
         self._log: list[tuple[int, str, tuple[str, Placement] | None, dict[str, Any] | None]] = []

@@ -14,8 +14,9 @@ from kai.bench import audit
 from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
-from kai.engine.config import DEFAULT_PLUGINS, EngineParams, PluginOption
+from kai.engine.config import EngineParams, PluginOption
 from kai.engine.decisions import Decisions
+from kai.engine.plugin_table import DEFAULT_PLUGINS
 from kai.model import names
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, PodGroup

@@ -1,0 +1,149 @@
+"""Arguments of plugins: each is declared once, and decoded once, when the configuration is loaded.
+
+What a file says is text. A plugin that takes arguments declares a subclass of :class:`Arguments`, whose
+fields say how each is spelled, which values it takes, and what it means; the documentation is held against
+the same declarations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Generic, Self, TypeVar
+
+from kai.model import duration, spelling
+
+_ARGUMENT: Final = "argument"
+#: What Go's ``strconv.ParseBool`` takes.
+_TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the key and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """Which texts an argument takes, in words, and what they mean; reading another raises a ValueError."""
+
+    allowed: str
+    read: Callable[[str], T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument: its spellings, the first of which is the usual one, its values and its meaning."""
+
+    spellings: tuple[str, ...]
+    kind: Kind[Any]
+    default: str
+    meaning: str
+
+
+def argument(*spellings: str, kind: Kind[T], default: str = "", meaning: str) -> T:
+    """A field of :class:`Arguments`; ``default`` is written as users would, empty for nothing."""
+    declared = Argument(spellings=spellings, kind=kind, default=default, meaning=meaning)
+    value: T = field(default=kind.read(default), metadata={_ARGUMENT: declared})
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What a plugin was told; the defaults where it was told nothing."""
+
+    @classmethod
+    def declared(cls) -> dict[str, Argument]:
+        """The arguments by field."""
+        return {each.name: each.metadata[_ARGUMENT] for each in fields(cls)}
+
+    @classmethod
+    def decode(cls, given: Mapping[str, str], where: str) -> Self:
+        """Read what a file says; an empty text means the default.
+
+        Raises:
+            ConfigError: an argument is not known, cannot be read, or is given in two spellings.
+        """
+        by_spelling = {spelling: name for name, each in cls.declared().items() for spelling in each.spellings}
+        values: dict[str, Any] = {}
+        told: dict[str, str] = {}
+        for key, text in given.items():
+            name = by_spelling.get(key)
+            if name is None:
+                raise ConfigError(f"{where}: {spelling.unknown('argument', key, _usual(cls))}")
+            if name in told:
+                raise ConfigError(f"{where}: {told[name]!r} and {key!r} are the same argument; give one")
+            told[name] = key
+            if text:
+                values[name] = _read(cls.declared()[name], text, f"{where}: argument {key!r}")
+        return cls(**values)
+
+
+def _usual(kind: type[Arguments]) -> list[str]:
+    return [each.spellings[0] for each in kind.declared().values()]
+
+
+def _read(declared: Argument, text: str, where: str) -> Any:
+    try:
+        return declared.kind.read(text)
+    except ValueError as error:
+        raise ConfigError(f"{where} is {text!r}; it must be {declared.kind.allowed}") from error
+
+
+# --- kinds -------------------------------------------------------------------------------------------
+def one_of(*values: str) -> Kind[str]:
+    """One of some words."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(text)
+        return text
+
+    return Kind(f"one of: {', '.join(values)}", read)
+
+
+def number(*, least: float) -> Kind[float]:
+    """A finite number that is not less than a bound."""
+
+    def read(text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value) or value < least:
+            raise ValueError(text)
+        return value
+
+    return Kind(f"a number of at least {least:g}", read)
+
+
+def seconds() -> Kind[float]:
+    """A duration that is not negative; empty for none."""
+
+    def read(text: str) -> float:
+        value = duration.parse(text or "0s")
+        if value < 0:
+            raise ValueError(text)
+        return value
+
+    return Kind("a duration such as 90s, 1h30m or 2d, not negative", read)
+
+
+def switch() -> Kind[bool]:
+    """True or false, as Go reads them."""
+
+    def read(text: str) -> bool:
+        if text not in _TRUE and text not in _FALSE:
+            raise ValueError(text)
+        return text in _TRUE
+
+    return Kind("true or false", read)
+
+
+def names() -> Kind[tuple[str, ...]]:
+    """Names with commas between them."""
+
+    def read(text: str) -> tuple[str, ...]:
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+
+    return Kind("names with commas between them", read)

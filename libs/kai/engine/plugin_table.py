@@ -1,0 +1,184 @@
+"""Every plugin there is: its place in the default configuration, its arguments, and what it is for.
+
+This table is the only source of the default configuration. The chart renders the same one, and tests hold the
+two, the other ways to run the scheduler, and the documentation against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kai.engine.arguments import Arguments, argument, names, number, one_of, seconds, switch
+
+BINPACK: Final = "binpack"
+SPREAD: Final = "spread"
+HEADROOM: Final = "headroom"
+PLACEMENTS: Final = (BINPACK, SPREAD, HEADROOM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProportionArguments(Arguments):
+    """Fair share between queues."""
+
+    k_value: float = argument(
+        "kValue",
+        kind=number(least=0),
+        default="1.0",
+        meaning="how strongly past usage lowers a queue's share beyond its quota",
+    )
+    #: The first spelling is the original's, which others have corrected.
+    saturation_multiplier: float = argument(
+        "relcaimerSaturationMultiplier",
+        "reclaimerSaturationMultiplier",
+        "reclaimerUtilizationMultiplier",
+        kind=number(least=1),
+        default="1.0",
+        meaning="by which factor a queue that reclaims must stay less saturated than those it takes from",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinRuntimeArguments(Arguments):
+    """Minimum runtimes where neither a queue nor one above it says another."""
+
+    preempt: float = argument(
+        "defaultPreemptMinRuntime",
+        kind=seconds(),
+        meaning="how long a job that started is safe from jobs of its own queue",
+    )
+    reclaim: float = argument(
+        "defaultReclaimMinRuntime",
+        kind=seconds(),
+        meaning="how long a job that started is safe from jobs of other queues",
+    )
+    resolve_method: str = argument(
+        "reclaimResolveMethod",
+        kind=one_of("lca", "queue"),
+        default="lca",
+        meaning="whose minimum runtime counts in a reclaim: that of the victim's queue or one above it "
+        "(`queue`), or that below the lowest queue which both have in common (`lca`)",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlacementArguments(Arguments):
+    """Among the nodes that can take a pod, which come first."""
+
+    gpu: str = argument(
+        "gpu",
+        kind=one_of(*PLACEMENTS),
+        default=BINPACK,
+        meaning="strategy for pods with GPUs, see [placement](placement.md)",
+    )
+    cpu: str = argument(
+        "cpu",
+        kind=one_of(*PLACEMENTS),
+        default=BINPACK,
+        meaning="strategy for pods without GPUs",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaArguments(Arguments):
+    """What is aligned, and whose word counts."""
+
+    ignore: tuple[str, ...] = argument(
+        "ignoreList",
+        kind=names(),
+        meaning="resources that nodes report by zone and the kubelet does not align",
+    )
+    reconstruct: bool = argument(
+        "reconstructAvailable",
+        kind=switch(),
+        default="true",
+        meaning="work out what is free in each zone from the pods, instead of taking what nodes report",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSpec:
+    """A plugin: in which order it comes by default (higher first; None: off by default), and what for.
+
+    ``without_effect`` are arguments that the original has and that change nothing here, with the reason;
+    ``always`` is a plugin that works whether it is named or not.
+    """
+
+    priority: int | None
+    meaning: str
+    arguments: type[Arguments] = Arguments
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+    always: bool = False
+
+
+PLUGINS: Final[Mapping[str, PluginSpec]] = {
+    "predicates": PluginSpec(
+        priority=1900, meaning="filters: everything but room that a pod's spec demands of a node"
+    ),
+    "proportion": PluginSpec(
+        priority=1800,
+        meaning="fair share, quotas and limits of queues, and their order",
+        arguments=ProportionArguments,
+    ),
+    "priority": PluginSpec(priority=1700, meaning="jobs of higher priority first"),
+    "nodeavailability": PluginSpec(priority=1600, meaning="nodes where the pod can begin at once"),
+    "resourcetype": PluginSpec(priority=1500, meaning="pods without GPUs go to nodes without GPUs"),
+    "podaffinity": PluginSpec(priority=1400, meaning="preferred affinity and anti-affinity between pods"),
+    "elastic": PluginSpec(priority=1300, meaning="jobs below their minimum first, those above it last"),
+    "kubeflow": PluginSpec(
+        priority=1200, meaning="masters and launchers first among a job's pods", always=True
+    ),
+    "ray": PluginSpec(priority=1100, meaning="heads first among a job's pods", always=True),
+    "subgrouporder": PluginSpec(priority=1000, meaning="order of a job's subgroups", always=True),
+    "taskorder": PluginSpec(
+        priority=900, meaning="order of pods by the label `kai.scheduler/task-priority`", always=True
+    ),
+    "nominatednode": PluginSpec(priority=800, meaning="the node that was promised to the pod"),
+    "dynamicresources": PluginSpec(
+        priority=700,
+        meaning="resource claims",
+        without_effect={
+            "maxCelCacheEntries": "each expression is compiled once, and as many are kept as there are"
+        },
+    ),
+    "minruntime": PluginSpec(
+        priority=600, meaning="jobs that have just started are no victims", arguments=MinRuntimeArguments
+    ),
+    "topology": PluginSpec(priority=500, meaning="required and preferred topology of gangs"),
+    "snapshot": PluginSpec(
+        priority=400, meaning="serves snapshots of the cluster, for `kai snapshot`", always=True
+    ),
+    "sg-nodelocalgreedy": PluginSpec(priority=360, meaning="searches victims node by node", always=True),
+    "sg-multinodegang": PluginSpec(priority=350, meaning="searches victims over several nodes", always=True),
+    "gpupack": PluginSpec(priority=300, meaning="shared GPUs: the fullest first"),
+    "gpuspread": PluginSpec(priority=None, meaning="shared GPUs: the emptiest first"),
+    "nodeplacement": PluginSpec(
+        priority=200, meaning="packs nodes or spreads over them", arguments=NodePlacementArguments
+    ),
+    "gpusharingorder": PluginSpec(priority=100, meaning="nodes with a shared GPU that the pod can join"),
+    "numa": PluginSpec(priority=None, meaning="keeps pods within NUMA zones", arguments=NumaArguments),
+    "reflectjoborder": PluginSpec(priority=None, meaning="serves the order of jobs that wait", always=True),
+}
+
+#: The plugins that are on unless a configuration names its own, in order.
+DEFAULT_PLUGINS: Final = tuple(
+    sorted(
+        (name for name, spec in PLUGINS.items() if spec.priority is not None),
+        key=lambda name: -(PLUGINS[name].priority or 0),
+    )
+)
+
+
+def written_defaults(name: str) -> dict[str, str]:
+    """The arguments of a plugin that the default configuration writes out: those of the strategy."""
+    if name != "nodeplacement":
+        return {}
+    return {each.spellings[0]: each.default for each in NodePlacementArguments.declared().values()}
+
+
+def arguments_of(name: str) -> tuple[str, ...]:
+    """All spellings of a plugin's arguments, those without effect included."""
+    spec = PLUGINS[name]
+    spellings = (each for declared in spec.arguments.declared().values() for each in declared.spellings)
+    return (*spellings, *spec.without_effect)
