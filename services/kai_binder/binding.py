@@ -189,9 +189,7 @@ class PodBinder:
     async def _is_bound(self, decision: BindDecision) -> bool:
         pod = await self._read(decision)
         if pod.spec.node_name and pod.spec.node_name != decision.node:
-            raise BindFailed(
-                f"pod {pod.key} is bound to node {pod.spec.node_name}, not {decision.node}", retriable=False
-            )
+            raise BindFailed(f"pod {pod.key} is bound to node {pod.spec.node_name}, not {decision.node}")
         return bool(pod.spec.node_name)
 
     async def _read(self, decision: BindDecision) -> Pod:
@@ -307,8 +305,7 @@ def _as_failure(error: errors.KubeError) -> BindError:
         raise error
     if isinstance(error, errors.Forbidden):
         return Refused(str(error))
-    permanent = isinstance(error, (errors.Invalid, errors.BadRequest))
-    return BindFailed(str(error), retriable=not permanent)
+    return BindFailed(str(error))
 
 
 def _reference(pod: PodRef) -> ObjectReference:

@@ -4,7 +4,7 @@
 
     BindError
     ├── Rejected      not started: the decision is old, late, or about a pod that is gone
-    └── BindFailed    tried; ``retriable`` says whether the same placement may work later
+    └── BindFailed    tried; ``node_at_fault`` says whether another node might have done
         └── Refused   the API server does not allow it, at least now
 """
 
@@ -20,9 +20,9 @@ class Rejected(BindError):
 class BindFailed(BindError):
     """Something that the pod needs could not be had."""
 
-    def __init__(self, message: str, *, retriable: bool = True) -> None:
+    def __init__(self, message: str, *, node_at_fault: bool = False) -> None:
         super().__init__(message)
-        self.retriable = retriable
+        self.node_at_fault = node_at_fault
 
 
 class Refused(BindFailed):

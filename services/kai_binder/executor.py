@@ -156,9 +156,7 @@ class Executor:
                 self._fatal.set_exception(error)
         except Exception:  # noqa: BLE001 (one bad pod must not stop the others)
             _log.exception("bind ended by a defect", pod=_pod(assignment), node=assignment.decision.node)
-            self._report(
-                _answer(assignment, ResultStatus.FAILED, "internal error of the binder", retriable=True)
-            )
+            self._report(_answer(assignment, ResultStatus.FAILED, "internal error of the binder"))
         else:
             self._report(result)
         finally:
@@ -173,13 +171,13 @@ class Executor:
             await _insist(lambda: self._bind(execution))
             await self._binder.after_bind(decision)
         except Rejected as error:
-            return _answer(assignment, ResultStatus.REJECTED, str(error), retriable=True)
+            return _answer(assignment, ResultStatus.REJECTED, str(error))
         except BindFailed as error:
             _log.warning("bind failed", pod=_pod(assignment), node=decision.node, reason=str(error))
             if not execution.dropped:
                 await self._binder.undo(decision)
                 await self._binder.tell_failed(decision, str(error))
-            return _answer(assignment, ResultStatus.FAILED, str(error), retriable=error.retriable)
+            return _answer(assignment, ResultStatus.FAILED, str(error), node_at_fault=error.node_at_fault)
         return _answer(assignment, ResultStatus.BOUND)
 
     async def _prepare(self, execution: _Execution) -> None:
@@ -233,14 +231,14 @@ async def _insist(step: Callable[[], Awaitable[None]]) -> None:
 
 
 def _answer(
-    assignment: Assignment, status: ResultStatus, reason: str = "", *, retriable: bool = False
+    assignment: Assignment, status: ResultStatus, reason: str = "", *, node_at_fault: bool = False
 ) -> Result:
     return Result(
         decision_id=assignment.decision_id,
         pod_uid=assignment.decision.pod.uid,
         status=status,
         reason=reason,
-        retriable=retriable,
+        node_at_fault=node_at_fault,
     )
 
 

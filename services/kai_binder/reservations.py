@@ -100,7 +100,9 @@ class Reservations:
             if not reservation.lost:
                 return await self._wait_for_device(reservation)
             await self._remove(reservation, "it has ended")
-        raise BindFailed(f"GPU group {group} on node {node}: its reservation pod does not last")
+        raise BindFailed(
+            f"GPU group {group} on node {node}: its reservation pod does not last", node_at_fault=True
+        )
 
     async def release_claim(self, pod: Pod, *, node: str, group: str) -> None:
         """The pod does not count on the group any more."""
@@ -209,7 +211,8 @@ class Reservations:
             await self._remove(reservation, f"no device after {self._allocation_timeout:g} s")
             raise BindFailed(
                 f"reservation pod {reservation.key} on node {reservation.spec.node_name} got no device "
-                f"within {self._allocation_timeout:g} s; see its status and logs"
+                f"within {self._allocation_timeout:g} s; see its status and logs",
+                node_at_fault=True,
             ) from None
         finally:
             waiting.discard(changed)
@@ -228,7 +231,8 @@ class Reservations:
             if current.lost:
                 await self._remove(current, "it has ended")
                 raise BindFailed(
-                    f"reservation pod {reservation.key} ended: {current.status.message or 'no reason'}"
+                    f"reservation pod {reservation.key} ended: {current.status.message or 'no reason'}",
+                    node_at_fault=True,
                 )
             current = await self._next(reservation, changed)
 

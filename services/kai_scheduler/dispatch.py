@@ -62,7 +62,8 @@ class Settled:
     decision: BindDecision
     bound: bool
     reason: str = ""
-    retriable: bool = True
+    #: Whether the node did not give what the decision took of it.
+    node_at_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class _Work:
     sent_at: float = 0.0
     #: Until when a binder that was lost may still act.
     acted_on_until: float = 0.0
-    failure: tuple[str, bool] = ("", True)
+    failure: tuple[str, bool] = ("", False)
 
     @property
     def assignment(self) -> Assignment:
@@ -208,7 +209,7 @@ class Dispatcher:
             self._take_back(work)
             work.acted_on_until = now + LOST_BINDER_SECONDS
             if work.gang is not None and work.gang.bind is False:
-                work.phase, work.failure = _Phase.FAILED, (ABANDONED, True)
+                work.phase, work.failure = _Phase.FAILED, (ABANDONED, False)
             else:
                 self._wait(work)
         return self._hand_out(now) if hand_out else []
@@ -228,7 +229,7 @@ class Dispatcher:
             elif result.status is ResultStatus.PREPARED:
                 told += self._prepared(work, now)
             else:
-                told += self._failed(work, result.reason, retriable=result.retriable, now=now)
+                told += self._failed(work, result.reason, node_at_fault=result.node_at_fault, now=now)
         return told
 
     def tick(self, *, now: float) -> list[Instruction]:
@@ -238,7 +239,7 @@ class Dispatcher:
             if self._work.get(work.decision_id) is not work:
                 continue  # settled with its gang
             if work.phase is _Phase.WAITING and now > max(work.deadline, work.acted_on_until):
-                told += self._failed(work, NOBODY, retriable=True, now=now)
+                told += self._failed(work, NOBODY, now=now)
             elif work.phase is _Phase.FAILED and now > work.acted_on_until:
                 told += self._settle(work, bound=False, now=now)
         silent = {
@@ -274,7 +275,7 @@ class Dispatcher:
             if work.binder:
                 work.phase, work.sent_at = _Phase.SENT, now
             elif work.phase is _Phase.WAITING:
-                told += self._failed(work, ABANDONED, retriable=True, now=now)
+                told += self._failed(work, ABANDONED, now=now)
         return told
 
     # --- one decision --------------------------------------------------------------------------
@@ -285,8 +286,10 @@ class Dispatcher:
         if gang is not None:
             gang.members[work.decision_id] = work
 
-    def _failed(self, work: _Work, reason: str, *, retriable: bool, now: float) -> list[Instruction]:
-        work.failure = (reason, retriable)
+    def _failed(
+        self, work: _Work, reason: str, *, node_at_fault: bool = False, now: float
+    ) -> list[Instruction]:
+        work.failure = (reason, node_at_fault)
         gang = work.gang
         told: list[Instruction] = []
         if now <= work.acted_on_until:
@@ -303,8 +306,8 @@ class Dispatcher:
         self._take_back(work)
         self._waiting.pop(work.decision_id, None)
         del self._work[work.decision_id]
-        reason, retriable = ("", False) if bound else work.failure
-        told: list[Instruction] = [Settled(work.decision_id, work.decision, bound, reason, retriable)]
+        reason, node_at_fault = ("", False) if bound else work.failure
+        told: list[Instruction] = [Settled(work.decision_id, work.decision, bound, reason, node_at_fault)]
         if work.gang is not None:
             del work.gang.members[work.decision_id]
             if bound:

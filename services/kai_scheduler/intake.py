@@ -64,6 +64,29 @@ class GroupFacts:
     gang: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A pod of ours that waited for its node to start it runs."""
+
+    node: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """A pod of ours left the watch before its node started it, and nobody deleted it."""
+
+    node: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
 class Intake:
     """Gathers changes. ``clock`` is monotonic; ``debounce`` and ``period`` are in seconds."""
 
@@ -77,6 +100,10 @@ class Intake:
         self.waiting_since: dict[str, float] = {}
         #: Pod groups that are gone, until somebody asks.
         self.forgotten: list[str] = []
+        #: Is told how the wait of a bound pod for its node ends.
+        self.ends: Callable[[Started | Vanished], None] = lambda end: None
+        #: Our pods (uids) that are bound and do not run yet, with their nodes.
+        self._starting: dict[str, str] = {}
         self._scheduler_name = scheduler_name
         self._debounce = debounce
         self._period = period
@@ -107,8 +134,8 @@ class Intake:
                     urgency = look(obj)
                     if urgency is not Urgency.NONE:
                         self._put(kind, _key(obj), obj, urgency)
-                case Removed(key, uid):
-                    self._gone(kind, key, uid)
+                case Removed(key, uid, last_known):
+                    self._gone(kind, key, uid, last_known)
                     self._put(kind, key, _REMOVED, Urgency.PROMPT)
                 case Synced():
                     self._told_everything(kind)
@@ -149,15 +176,25 @@ class Intake:
         self._pods[pod.key] = meta.uid
         if meta.deletion_timestamp or phase in ("Succeeded", "Failed"):
             self._waits_no_more(meta.uid)
+            self._starting.pop(meta.uid, None)
             return Urgency.PROMPT
         if spec.scheduler_name != self._scheduler_name or spec.node_name:
             self._waits_no_more(meta.uid)
+            if spec.scheduler_name == self._scheduler_name:
+                self._look_at_start(pod)
             return Urgency.SOON
         self.waiting_since[meta.uid] = seconds(meta.creation_timestamp)
         if any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.volumes or ()):
             self.pods_with_claims.add(meta.uid)
         # A new pod comes again once it is grouped; conditions that were written to it change nothing.
         return Urgency.PROMPT if not known or not _is_refused(pod) else Urgency.SOON
+
+    def _look_at_start(self, pod: Pod) -> None:
+        meta, node = pod.metadata, pod.spec.node_name
+        if pod.status.phase != "Running":
+            self._starting[meta.uid] = node
+        elif self._starting.pop(meta.uid, None) is not None:
+            self.ends(Started(node, meta.namespace))
 
     def _look_at_node(self, node: Node) -> Urgency:
         status = node.status
@@ -186,10 +223,14 @@ class Intake:
         new = before is None or (before.uid, before.generation) != (meta.uid, meta.generation)
         return Urgency.PROMPT if new or meta.generation == 0 else Urgency.SOON
 
-    def _gone(self, kind: Kind, key: str, uid: str) -> None:
+    def _gone(self, kind: Kind, key: str, uid: str, last_known: Any) -> None:
         match kind:
             case Kind.POD:
                 self._pods.pop(key, None)
+                node = self._starting.pop(uid, None)
+                if node is not None and not (last_known and last_known.metadata.deletion_timestamp):
+                    namespace, _, name = key.partition("/")
+                    self.ends(Vanished(node, namespace, name, uid))
                 self._waits_no_more(uid)
             case Kind.NODE:
                 self._nodes.pop(key, None)

@@ -107,6 +107,13 @@ class SchedulerMetrics:
         self.binds = Counter(
             "binds_total", "Decisions by how they ended", ("result",), namespace=namespace, registry=registry
         )
+        self.refusals = Counter(
+            "node_refusals_total",
+            "Pods that a node took and did not run",
+            ("node",),
+            namespace=namespace,
+            registry=registry,
+        )
         self.outstanding = gauge("decisions_outstanding", "Decisions without a result")
         self.binders = gauge("binders_connected", "Binders that are connected")
         self.leading = gauge("leading", "Whether this process leads")

@@ -24,6 +24,7 @@ from kai_scheduler.evictions import Evictor
 from kai_scheduler.intake import Intake, Urgency
 from kai_scheduler.metrics import SchedulerMetrics
 from kai_scheduler.pace import Pace
+from kai_scheduler.refusals import RefusalWatch
 from kai_scheduler.sessions import SessionLog, is_pending
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
@@ -69,6 +70,7 @@ class Term:
             set_condition=settings.update_pod_eviction_condition,
             failed=self._not_evicted,
         )
+        self._refusals = RefusalWatch(client, intake, metrics, clock=clock)
         self._settings = settings
         self._core = core
         self._intake = intake
@@ -94,6 +96,7 @@ class Term:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._evictor.run(), name="evictions")
+                group.create_task(self._refusals.run(), name="refusals")
                 group.create_task(self.decisions.run(), name="decisions")
                 group.create_task(self._cycles(), name="cycles")
         finally:
@@ -174,7 +177,10 @@ class Term:
 
     def _ended(self, end: Settled | Inherited) -> None:
         match end:
-            case Settled(_, decision, bound, reason, _):
+            case Settled(_, decision, bound, reason, node_at_fault):
+                if node_at_fault:
+                    pod = f"{decision.pod.namespace}/{decision.pod.name}"
+                    self._refusals.refused(decision.node, decision.pod.namespace, pod=pod, why=reason)
                 self._settled(decision, bound=bound, reason=reason)
             case Inherited(uid, node, None):
                 self._intake.note(lambda state: state.assume_bind(uid, node))

@@ -61,6 +61,7 @@ class Session:
         self.predicates = config.plugin("predicates") is not None
         self.proportion = config.plugin("proportion") is not None
         self.options = score_options(config, state)
+        self.next_due = float("inf")
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}
         with self.timed("proportion"):
@@ -73,7 +74,6 @@ class Session:
         with self.timed("topology"):
             self.topology: Topologies | None = build_topology(self)
         self.min_runtime = MinRuntime(config, now)
-        self.next_due = float("inf")
         self.nominate = config.plugin("nominatednode") is not None
         self._trackers = tuple(plugin for plugin in self.plugins if plugin.tracks)
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)

@@ -15,6 +15,7 @@ from kai.snapshot import pods
 from kai.snapshot.classes import ClassTable
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
+from kai.snapshot.refusals import Refusals
 from kai.snapshot.resources import ResourceTable
 from kai.snapshot.rows import Job, Node, PodFacts, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, Status
@@ -51,6 +52,7 @@ class Accounts:
         self.foreign = [0, 0, 0]
         #: Objects whose newest version could not be taken in, by kind and key.
         self.faults: dict[tuple[Kind, str], Fault] = {}
+        self.refusals = Refusals()
         #: What the engine keeps from cycle to cycle; nothing in it is needed to decide right.
         self.memory: dict[str, Any] = {}
         self._tasks_by_key: dict[str, Task] = {}

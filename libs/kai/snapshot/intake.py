@@ -137,6 +137,7 @@ class Intake(Accounts):
         for task in affected:
             self._detach(task)
         self.nodes.remove(node)
+        self.refusals.forget(node.name)
         self._gpu_memory_dirty = True
         for task in affected:
             self._attach(task)

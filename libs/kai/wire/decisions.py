@@ -67,8 +67,8 @@ class Result:
     pod_uid: str
     status: ResultStatus
     reason: str = ""
-    #: Whether the same placement may work when it is tried again.
-    retriable: bool = False
+    #: Whether the node did not give what the decision took of it, though another might.
+    node_at_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ def encode_results(results: Sequence[Result]) -> pb.Results:
                 pod_uid=result.pod_uid,
                 status=pb.Result.Status.ValueType(result.status),
                 reason=result.reason,
-                retriable=result.retriable,
+                node_at_fault=result.node_at_fault,
             )
             for result in results
         ]
@@ -232,7 +232,7 @@ def decode_results(message: pb.Results) -> tuple[Result, ...]:
                 pod_uid=result.pod_uid,
                 status=ResultStatus(result.status),
                 reason=result.reason,
-                retriable=result.retriable,
+                node_at_fault=result.node_at_fault,
             )
             for result in message.results
         )

@@ -26,12 +26,11 @@ class SharingTarget:
             raise BindFailed(
                 f"pod {pod.key} has no annotation {names.SHARED_GPU_CONFIGMAP}: GPU sharing was not enabled "
                 "when it was created; create it again",
-                retriable=False,
             )
         try:
             position = sharing.fraction_container(pod)
         except sharing.NoSuchContainer as error:
-            raise BindFailed(f"pod {pod.key}: {error}", retriable=False) from error
+            raise BindFailed(f"pod {pod.key}: {error}") from error
         containers = (pod.spec.init_containers or []) if position.init else pod.spec.containers
         self.container: Container = containers[position.index]
         self.capabilities = sharing.capabilities_config_map(prefix, position)

@@ -68,7 +68,7 @@ class DynamicResources:
         for version in VERSIONS:
             if (found := await self._client.discover(f"{GROUP}/{version}", "ResourceClaim")) is not None:
                 return found
-        raise BindFailed("the API server serves no resource claims", retriable=False)
+        raise BindFailed("the API server serves no resource claims")
 
     # --- claims of the pod ---------------------------------------------------------------------
     async def _allocate(self, res: Resource, pod: Pod, name: str, allocation: Json | None) -> None:
@@ -157,7 +157,7 @@ def claim_name(pod: Pod, name: str) -> str:
             if made.name == name and made.resource_claim_name:
                 return made.resource_claim_name
         raise BindFailed(f"pod {pod.key}: the claim for {name!r} has not been made from its template yet")
-    raise BindFailed(f"pod {pod.key} has no claim {name!r}", retriable=False)
+    raise BindFailed(f"pod {pod.key} has no claim {name!r}")
 
 
 def _reserved(claim: Json, pod: Pod, allocation: Json | None) -> Json | None:

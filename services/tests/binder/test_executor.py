@@ -185,7 +185,7 @@ async def test_a_refusal_that_lasts_is_a_failure_and_others_are_bound_meanwhile(
     bench.binder.refusals = 1000
     async with asyncio.timeout(2 * sum(REFUSED_SECONDS)):
         result = await bench.results.get()
-    assert (result.status, result.retriable) == (ResultStatus.FAILED, True)
+    assert (result.status, result.node_at_fault) == (ResultStatus.FAILED, False)
     assert bench.binder.log.count(("told", "p")) == 1
 
 

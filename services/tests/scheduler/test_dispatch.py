@@ -123,7 +123,7 @@ def test_without_binders_decisions_wait_then_expire():
     assert dispatcher.decide([a_decision("p")], now=NOW) == []
     assert dispatcher.tick(now=NOW + DECISION_SECONDS) == []
     result = settled(dispatcher.tick(now=NOW + DECISION_SECONDS + 1))["p"]
-    assert (result.bound, result.reason, result.retriable) == (False, NOBODY, True)
+    assert (result.bound, result.reason, result.node_at_fault) == (False, NOBODY, False)
 
 
 def test_a_waiting_decision_goes_to_the_first_binder_that_comes():

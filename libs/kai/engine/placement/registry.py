@@ -9,6 +9,7 @@ from kai.engine.placement.affinity import PodAffinity, TopologySpread, terms
 from kai.engine.placement.attraction import wishes
 from kai.engine.placement.claims import OfferedOnly, ResourceClaims, claims_are_on, needs_claims
 from kai.engine.placement.references import ConfigMaps, HostPorts, LargestNode
+from kai.engine.placement.refusals import RefusingNodes
 from kai.engine.placement.topology import TopologyPlugin
 from kai.engine.placement.volumes import Volumes
 from kai.engine.placement.zones import NumaZones
@@ -53,6 +54,8 @@ def build_plugins(session: Session) -> tuple[Plugin, ...]:
 
     if session.predicates:
         add("predicates", LargestNode)
+        if state.refusals:
+            add("predicates", RefusingNodes)
         if any(cls.constraints.config_maps for cls in waiting) and state.versions[Kind.CONFIG_MAP]:
             add("predicates", ConfigMaps)
         if any(cls.constraints.host_ports for cls in waiting):

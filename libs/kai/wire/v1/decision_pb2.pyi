@@ -345,14 +345,14 @@ class Result(_message.Message):
     POD_UID_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    RETRIABLE_FIELD_NUMBER: _builtins.int
+    NODE_AT_FAULT_FIELD_NUMBER: _builtins.int
     decision_id: _builtins.str
     pod_uid: _builtins.str
     status: Global___Result.Status.ValueType
     reason: _builtins.str
     """For FAILED and REJECTED: what happened, for people."""
-    retriable: _builtins.bool
-    """For FAILED: whether the same placement may work when tried again."""
+    node_at_fault: _builtins.bool
+    """For FAILED: whether the node did not give what the decision took of it, though another might."""
     def __init__(
         self,
         *,
@@ -360,11 +360,11 @@ class Result(_message.Message):
         pod_uid: _builtins.str = ...,
         status: Global___Result.Status.ValueType = ...,
         reason: _builtins.str = ...,
-        retriable: _builtins.bool = ...,
+        node_at_fault: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision_id", b"decision_id", "pod_uid", b"pod_uid", "reason", b"reason", "retriable", b"retriable", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision_id", b"decision_id", "node_at_fault", b"node_at_fault", "pod_uid", b"pod_uid", "reason", b"reason", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

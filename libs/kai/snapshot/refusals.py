@@ -1,0 +1,78 @@
+"""Nodes that take pods and do not run them.
+
+A node can be Ready while one of its devices is broken. Its kubelet then refuses every pod that would get the
+device, and as the node looks free again at once, it would get whatever waits, one pod after the other. So a
+node that refused several pods of a namespace in a row gets none of them for a while, and each time for
+longer. What a namespace's pods are refused for closes no node to others, since it may be their own fault;
+only a node that refused the pods of several namespaces is closed to all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+#: So many refusals in a row close a node.
+IN_A_ROW: Final = 3
+#: So many namespaces to which it is closed close a node to all.
+NAMESPACES: Final = 2
+#: How long it is closed first; it doubles each time.
+FIRST_SECONDS: Final = 30.0
+LONGEST_SECONDS: Final = 900.0
+
+
+@dataclass(slots=True)
+class _Record:
+    in_a_row: int = 0
+    closings: int = 0
+    closed_until: float = 0.0
+
+
+class Refusals:
+    """What nodes refused lately, by node and namespace. Times are Unix seconds."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, dict[str, _Record]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._records)
+
+    def refused(self, node: str, namespace: str, now: float) -> float:
+        """A pod was refused; until when the node gets no more of its namespace, 0 if it does."""
+        record = self._records.setdefault(node, {}).setdefault(namespace, _Record())
+        if now < record.closed_until:  # it was on its way when the node was closed
+            return record.closed_until
+        record.in_a_row += 1
+        if record.in_a_row < IN_A_ROW:
+            return 0.0
+        seconds = min(FIRST_SECONDS * 2**record.closings, LONGEST_SECONDS)
+        record.closings += 1
+        record.closed_until = now + seconds
+        return record.closed_until
+
+    def ran(self, node: str, namespace: str) -> None:
+        """A pod runs: the row of refusals is broken."""
+        records = self._records.get(node)
+        if records is not None and records.pop(namespace, None) is not None and not records:
+            del self._records[node]
+
+    def forget(self, node: str) -> None:
+        """The node is gone."""
+        self._records.pop(node, None)
+
+    def closed(self, now: float) -> dict[str, dict[str, float]]:
+        """Until when each node is closed, by namespace and node; namespace "" stands for all.
+
+        A node that was left alone for long is forgotten.
+        """
+        found: dict[str, dict[str, float]] = {}
+        for node, records in list(self._records.items()):
+            for namespace, record in list(records.items()):
+                if record.closed_until > now:
+                    found.setdefault(namespace, {})[node] = record.closed_until
+                elif record.closed_until and now > record.closed_until + LONGEST_SECONDS:
+                    self.ran(node, namespace)
+            times = [record.closed_until for record in records.values() if record.closed_until > now]
+            if len(times) >= NAMESPACES:
+                found.setdefault("", {})[node] = max(times)
+        return found

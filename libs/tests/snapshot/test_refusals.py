@@ -1,0 +1,63 @@
+"""Which nodes are left alone after they refused pods."""
+
+from kai.snapshot.refusals import FIRST_SECONDS, IN_A_ROW, LONGEST_SECONDS, Refusals
+
+NOW = 1_900_000_000.0
+
+
+def refuse(refusals, namespace="team", *, times=IN_A_ROW, now=NOW, node="n"):
+    for _ in range(times):
+        until = refusals.refused(node, namespace, now)
+    return until
+
+
+def test_a_node_that_refuses_now_and_then_stays_open():
+    refusals = Refusals()
+    for i in range(10):
+        assert refuse(refusals, times=IN_A_ROW - 1, now=NOW + i) == 0
+        refusals.ran("n", "team")
+    assert refusals.closed(NOW) == {}
+    assert not refusals
+
+
+def test_refusals_in_a_row_close_it_to_their_namespace_for_a_while():
+    refusals = Refusals()
+    assert refuse(refusals) == NOW + FIRST_SECONDS
+    assert refusals.closed(NOW) == {"team": {"n": NOW + FIRST_SECONDS}}
+    assert refusals.closed(NOW + FIRST_SECONDS) == {}
+
+
+def test_pods_that_were_on_their_way_prolong_nothing():
+    refusals = Refusals()
+    until = refuse(refusals)
+    assert refuse(refusals, times=20, now=NOW + 1) == until
+
+
+def test_each_time_it_is_closed_for_longer_until_a_pod_runs():
+    refusals, now, pauses = Refusals(), NOW, []
+    refuse(refusals, times=IN_A_ROW - 1)
+    for _ in range(8):
+        until = refuse(refusals, times=1, now=now)
+        pauses.append(until - now)
+        now = until
+    assert pauses == [30, 60, 120, 240, 480, LONGEST_SECONDS, LONGEST_SECONDS, LONGEST_SECONDS]
+    refusals.ran("n", "team")
+    assert refuse(refusals, now=now) == now + FIRST_SECONDS
+
+
+def test_no_namespace_alone_closes_a_node_to_others():
+    refusals = Refusals()
+    refuse(refusals, "a", times=100)
+    assert set(refusals.closed(NOW)) == {"a"}
+    refuse(refusals, "b", now=NOW + 1)
+    assert refusals.closed(NOW + 1)[""] == {"n": NOW + 1 + FIRST_SECONDS}
+
+
+def test_nodes_that_are_gone_or_were_left_alone_for_long_are_forgotten():
+    refusals = Refusals()
+    refuse(refusals, node="gone")
+    refuse(refusals, node="old")
+    refusals.forget("gone")
+    assert set(refusals.closed(NOW)["team"]) == {"old"}
+    assert refusals.closed(NOW + FIRST_SECONDS + LONGEST_SECONDS + 1) == {}
+    assert not refusals
