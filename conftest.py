@@ -8,14 +8,25 @@ from pathlib import Path
 
 import pytest
 
+import deadlines
+
+#: A test that takes so many times as long as one wait may take is taken to hang.
+_HANGING = 10
 #: Where npm puts a helm, if there is none on the PATH.
 _NPM = Path(__file__).resolve().parent / "helm" / "tests"
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.timeout is None:
+        config.option.timeout = deadlines.patience(_HANGING)
     # pytest-asyncio asks for the current loop before its first test; asyncio would make one that nobody
     # closes, and its ResourceWarning would fail whichever test is running when it is collected.
     asyncio.set_event_loop(None)
+
+
+def pytest_report_header() -> str:
+    return deadlines.describe()
 
 
 @pytest.fixture(scope="session")

@@ -16,17 +16,6 @@ from kai.local.kubelet.nodes import NodeShape, node_manifest, node_status, slice
 from kai.local.ports import LOOPBACK
 from kai.model.objects import Pod
 
-_HERE = Path(__file__).parent
-#: What waits has its own deadline; this one is for what hangs, also where a busy machine starts a cluster.
-_PATIENCE_SECONDS = 300
-
-
-def pytest_collection_modifyitems(items):
-    """Give end-to-end tests that do not say so themselves more time than others."""
-    for item in items:
-        if _HERE in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_PATIENCE_SECONDS))
-
 
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory):

@@ -1,4 +1,4 @@
-"""What an end-to-end test needs: a cluster, manifests, and patience with a deadline.
+"""What an end-to-end test needs: a cluster, manifests, and patience (``deadlines.py``).
 
 The suite runs against any cluster: the one of ``KAI_E2E_KUBECONFIG``, else one that it starts and ends,
 an embedded one or, with ``KAI_E2E_CLUSTER=real``, etcd, kube-apiserver and KWOK. Tests do not know which.
@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+import deadlines
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import NotFound, ServerError, TransportError
 from kai.kube.resources import EVENTS, POD_GROUPS, PODS, QUEUES
@@ -37,12 +37,10 @@ _SHOWN = 40
 REAL = os.environ.get("KAI_E2E_CLUSTER") == "real"
 
 
-def kai(*arguments: str, kubeconfig: Path | None = None, timeout: float = 60, check: bool = True) -> str:
+def kai(*arguments: str, kubeconfig: Path | None = None, check: bool = True) -> str:
     """Run the command line; its standard output."""
     environment = dict(os.environ) | ({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {})
-    result = subprocess.run(
-        [*KAI, *arguments], env=environment, capture_output=True, text=True, timeout=timeout, check=False
-    )
+    result = subprocess.run([*KAI, *arguments], env=environment, capture_output=True, text=True, check=False)
     if check and result.returncode != 0:
         raise AssertionError(
             f"kai {' '.join(arguments)}: exit {result.returncode}\n{result.stdout}\n{result.stderr}"
@@ -62,11 +60,11 @@ def local_cluster(name: str, kubeconfig: Path, *flags: str) -> Iterator[None]:
         except binaries.BinariesMissing as missing:
             pytest.skip(str(missing))
         flags = ("--real", *flags)
-    kai("local", "up", f"--name={name}", *flags, f"--kubeconfig={kubeconfig}", "--detach", timeout=300)
+    kai("local", "up", f"--name={name}", *flags, f"--kubeconfig={kubeconfig}", "--detach")
     try:
         yield
     finally:
-        kai("local", "down", f"--name={name}", timeout=90)
+        kai("local", "down", f"--name={name}")
 
 
 @dataclass(slots=True)
@@ -114,7 +112,7 @@ class Cluster:
         found = await self.client.list(PODS, namespace=namespace, type=Pod)
         return sorted((p for p in found if p.metadata.name.startswith(prefix)), key=lambda p: p.metadata.name)
 
-    async def running(self, namespace: str, prefix: str = "", *, count: int, within: float = 90) -> list[Pod]:
+    async def running(self, namespace: str, prefix: str = "", *, count: int, times: float = 1.0) -> list[Pod]:
         """Wait until exactly so many of these pods run, and none of them is about to end."""
 
         async def look() -> list[Pod]:
@@ -122,11 +120,9 @@ class Cluster:
             return [p for p in pods if p.status.phase == "Running" and not p.metadata.deletion_timestamp]
 
         what = f"{count} pods {namespace}/{prefix}* run"
-        return await self.eventually(look, lambda pods: len(pods) == count, within=within, what=what)
+        return await self.eventually(look, lambda pods: len(pods) == count, what=what, times=times)
 
-    async def waits(
-        self, namespace: str, prefix: str, *, reason: str = "", saying: str = "", within: float = 60
-    ) -> str:
+    async def waits(self, namespace: str, prefix: str, *, reason: str = "", saying: str = "") -> str:
         """Wait until the pod group of a waiting pod says why (this reason, these words); its message."""
 
         async def look() -> list[tuple[str, str]]:
@@ -147,32 +143,21 @@ class Cluster:
         told = await self.eventually(
             look,
             lambda found: bool(wanted(found)),
-            within=within,
             what=f"the group of {namespace}/{prefix}* says {reason} {saying or 'why it waits'}",
         )
         return wanted(told)[0]
 
     async def eventually(
-        self, look: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, within: float = 60, what: str
+        self, look: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, what: str, times: float = 1.0
     ) -> T:
         """Look until the answer is accepted. On failure: what was seen last, and what the cluster says.
 
         A server that does not answer is looked at again.
         """
-        deadline = time.monotonic() + within
-        seen: T | Exception
-        while True:
-            try:
-                seen = await look()
-                if accept(seen):
-                    return seen
-            except (TransportError, ServerError) as error:
-                seen = error
-            if time.monotonic() > deadline:
-                raise AssertionError(
-                    f"{what}: not within {within:g} s\nseen last: {repr(seen)[:2000]}\n{await self.report()}"
-                )
-            await asyncio.sleep(0.1)
+        found: T = await deadlines.eventually(
+            look, accept, what=what, times=times, passing=(TransportError, ServerError), report=self.report
+        )
+        return found
 
     async def report(self) -> str:
         """Pods that do not run, why groups wait, warnings and log lines, for the message of a failure."""

@@ -10,12 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 #: Of metrics that have a port of their own.
 METRICS_PORT = 8080
-PATIENCE_SECONDS = 3.0
+SECONDS = 3.0
 
 
 async def scrape(session: aiohttp.ClientSession, address: str) -> list[Metric]:
     """The metrics of the process with this address; none if it does not answer, or serves none."""
-    place, limits = urlsplit(address), aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
+    place, limits = urlsplit(address), aiohttp.ClientTimeout(total=SECONDS)
     for port in dict.fromkeys((place.port, METRICS_PORT)):
         try:
             async with session.get(f"http://{place.hostname}:{port}/metrics", timeout=limits) as answer:

@@ -6,23 +6,28 @@ import sys
 from pathlib import Path
 
 import psutil
-import pytest
 
+from deadlines import patience
 from e2e.harness import REAL, ROOT
 
 
-@pytest.mark.timeout(300)
 def test_every_step_of_the_demo_comes_out_as_told_and_nothing_is_left(tmp_path):
     environment = os.environ | {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     # Programs of a real control plane stay where they were built.
     environment.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     result = subprocess.run(
-        [sys.executable, "-m", "e2e.demo", "--name=demo-test", *(["--real"] if REAL else [])],
+        [
+            sys.executable,
+            "-m",
+            "e2e.demo",
+            f"--patience={patience()}",
+            "--name=demo-test",
+            *(["--real"] if REAL else []),
+        ],
         cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr

@@ -27,7 +27,6 @@ def commands(page: Path) -> list[str]:
 
 
 @pytest.mark.kubectl
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(REAL, reason="the pages bring up a cluster of their own, an embedded one")
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
 def test_the_commands_of_a_page_work(page, tmp_path, request):
@@ -47,7 +46,6 @@ def test_the_commands_of_a_page_work(page, tmp_path, request):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=280,
             check=False,
         )
         assert result.returncode == 0, f"{page.name}\n{result.stdout}\n{result.stderr}"

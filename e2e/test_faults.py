@@ -42,7 +42,6 @@ async def large_cluster(tmp_path):
             yield Cluster(kubeconfig=kubeconfig, client=client, name=name)
 
 
-@pytest.mark.timeout(400)
 async def test_every_process_is_killed_in_turn_under_load(large_cluster):
     cluster = large_cluster
     await cluster.apply(
@@ -55,14 +54,14 @@ async def test_every_process_is_killed_in_turn_under_load(large_cluster):
             await cluster.eventually(
                 lambda: bound(cluster),
                 lambda n, share=share: n >= share,
-                within=120,
+                times=2,
                 what=f"{share} pods bound",
             )
             await kill(cluster, victim)
     pods = await cluster.eventually(
         lambda: cluster.pods("load"),
         lambda pods: len(pods) == WHOLE + SHARED and all(pod.status.phase == "Running" for pod in pods),
-        within=180,
+        times=3,
         what="all pods run",
     )
 
@@ -84,7 +83,6 @@ async def test_every_process_is_killed_in_turn_under_load(large_cluster):
     await cluster.eventually(
         lambda: cluster.pods(names.RESERVATION_NAMESPACE),
         lambda left: not left,
-        within=60,
         what="no reservation is left",
     )
 

@@ -29,7 +29,7 @@ async def groups_of(cluster, namespace) -> list[PodGroup]:
 
 
 async def gone(cluster, look, what) -> None:
-    await cluster.eventually(look, lambda found: not found, within=60, what=f"{what} are gone")
+    await cluster.eventually(look, lambda found: not found, what=f"{what} are gone")
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,7 @@ async def test_a_job_that_has_finished_frees_its_queue(cluster, queue, namespace
         jobs = await cluster.client.list(JOBS, namespace=namespace)
         return {job["metadata"]["name"] for job in jobs if job.get("status", {}).get("succeeded")}
 
-    await cluster.eventually(
-        completed, lambda found: found == {"first", "second"}, within=60, what="both Jobs succeed"
-    )
+    await cluster.eventually(completed, lambda found: found == {"first", "second"}, what="both Jobs succeed")
 
 
 async def test_pods_of_a_job_may_belong_to_a_group_that_the_user_made(cluster, queue, namespace):

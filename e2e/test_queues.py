@@ -9,7 +9,7 @@ from kai.kube.resources import EVENTS, QUEUES
 def kubectl(cluster, *arguments, stdin=""):
     """Run kubectl; what it printed on standard output and on standard error."""
     command = ["kubectl", f"--kubeconfig={cluster.kubeconfig}", *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=True)
     return done.stdout, done.stderr
 
 

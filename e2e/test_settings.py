@@ -130,7 +130,7 @@ async def test_a_pod_goes_only_where_there_is_storage_for_its_claim(cluster, que
         body = await cluster.client.get(PVCS, "data", namespace=namespace)
         return body["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", "")
 
-    await cluster.eventually(told, lambda at: at == where, within=60, what="the driver is told the node")
+    await cluster.eventually(told, lambda at: at == where, what="the driver is told the node")
     handle = {"csi": {"driver": driver, "volumeHandle": "v"}}
     made = a_volume(namespace, node=where, storage_class=namespace, size="2Gi", source=handle)
     made["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", "name": "data", "namespace": namespace}

@@ -37,7 +37,7 @@ async def process_id(cluster: Cluster, name: str) -> int:
         [pid] = [process["pid"] for process in cluster.status()["processes"] if process["name"] == name]
         return pid or 0
 
-    return await cluster.eventually(look, lambda pid: pid > 0, within=60, what=f"{name} runs")
+    return await cluster.eventually(look, lambda pid: pid > 0, what=f"{name} runs")
 
 
 async def kill(cluster: Cluster, name: str) -> None:
@@ -55,7 +55,6 @@ async def _until_met(cluster: Cluster, code: str, count: float) -> None:
     await cluster.eventually(
         lambda: answered(cluster, code),
         lambda met: met >= count,
-        within=60,
         what=f"the services meet {code}",
     )
 
@@ -70,7 +69,7 @@ async def served(cluster: Cluster) -> None:
             return str(error)
         return ""
 
-    await cluster.eventually(look, lambda error: not error, within=60, what="the API server answers")
+    await cluster.eventually(look, lambda error: not error, what="the API server answers")
 
 
 async def server_is_killed(cluster: Cluster, work: Work) -> None:
@@ -198,7 +197,6 @@ async def _no_share(cluster: Cluster):
         await cluster.eventually(
             lambda: cluster.client.get(_FLOW_SCHEMAS, "services"),
             lambda schema: bool(schema.get("status", {}).get("conditions")),
-            within=30,
             what="the API server goes by the new flow schema",
         )
         yield

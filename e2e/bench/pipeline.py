@@ -222,11 +222,11 @@ def embedded(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
             f"--kubeconfig={kubeconfig}",
             *(["--real"] if options.real else []),
         )
-        kai(*up, "--detach", timeout=180)
+        kai(*up, "--detach")
         try:
             yield name, kubeconfig
         finally:
-            kai("local", "down", f"--name={name}", timeout=60)
+            kai("local", "down", f"--name={name}")
 
 
 async def run(options: argparse.Namespace, screen: Console) -> Report:

@@ -46,7 +46,6 @@ class World:
             env=os.environ | {"KUBECONFIG": self.kubeconfig},
             capture_output=True,
             text=True,
-            timeout=30,
             check=False,
         )
         return answer.stdout + answer.stderr

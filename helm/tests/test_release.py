@@ -13,7 +13,7 @@ from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, NAMESPACES, QUEUES, Resource
 from kai.model import names
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 CHART = Path(__file__).resolve().parents[1] / "kai-scheduler"
 SECRETS = Resource("", "v1", "secrets", "Secret", True)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)

@@ -82,13 +82,13 @@ def cluster(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
         kubeconfig = Path(folder) / "kubeconfig"
         flags = (f"--nodes={options.nodes}", f"--binders={options.binders}", f"--kubeconfig={kubeconfig}")
         plane = () if options.embedded else ("--real",)
-        kai("local", "up", f"--name={name}", *flags, *plane, "--detach", timeout=300)
+        kai("local", "up", f"--name={name}", *flags, *plane, "--detach")
         try:
             yield name, kubeconfig
         finally:
             if options.keep_logs:
                 _keep_logs(name, options.keep_logs)
-            kai("local", "down", f"--name={name}", timeout=120)
+            kai("local", "down", f"--name={name}")
 
 
 def _keep_logs(name: str, folder: Path) -> None:

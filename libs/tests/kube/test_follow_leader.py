@@ -1,7 +1,6 @@
 """Following the holder of a Lease over HTTP."""
 
-import asyncio
-
+from deadlines import within
 from kai.kube.lease import Leader, follow_leader
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kai-scheduler/leases"
@@ -33,7 +32,7 @@ END = {
 
 async def collect(client, count):
     found = []
-    async with asyncio.timeout(10):
+    async with within(f"{count} leaders are told"):
         async for leader in follow_leader(client, "kai", "kai-scheduler"):
             found.append(leader)
             if len(found) == count:

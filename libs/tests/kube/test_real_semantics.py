@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from deadlines import eventually, within
 from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.events import EventRecorder, reference
@@ -41,19 +42,14 @@ def a_config_map(name, **data) -> Json:
     return {"metadata": {"name": name}, "data": data}
 
 
-async def until(condition, *, seconds=10):
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def following(client, **options):
     store = Store()
     reflector = Reflector(client, CONFIG_MAPS, ConfigMap, namespace="default", **options)
     task = asyncio.create_task(reflector.run(store))
     try:
-        await asyncio.wait_for(reflector.synced.wait(), 10)
+        async with within("the reflector is synced"):
+            await reflector.synced.wait()
         yield store, reflector
     finally:
         task.cancel()
@@ -132,16 +128,16 @@ async def test_a_store_follows_the_server(kube, watch_list):
         assert contents(store) == {"before": {"x": "0"}}
         await kube.create(CONFIG_MAPS, a_config_map("new", x="1"), namespace="default")
         await kube.delete(CONFIG_MAPS, "before", namespace="default")
-        await until(lambda: contents(store) == {"new": {"x": "1"}})
+        await eventually(lambda: contents(store) == {"new": {"x": "1"}})
         await kube.patch(CONFIG_MAPS, "new", {"data": {"x": "2"}}, namespace="default")
-        await until(lambda: contents(store) == {"new": {"x": "2"}})
+        await eventually(lambda: contents(store) == {"new": {"x": "2"}})
 
 
 async def test_live_state_equals_a_fresh_list_after_losing_the_watch_for_good(api, kube):
     async with following(kube) as (store, reflector):
         for number in range(8):
             await kube.create(CONFIG_MAPS, a_config_map(f"m{number}"), namespace="default")
-        await until(lambda: len(contents(store)) == 8)
+        await eventually(lambda: len(contents(store)) == 8)
         # While the watch is down things happen that the server then forgets.
         api.faults.rules.append(Rule(count=-1, verb="watch", resource="configmaps", status=503))
         api.hubs.close()
@@ -151,7 +147,7 @@ async def test_live_state_equals_a_fresh_list_after_losing_the_watch_for_good(ap
             await kube.patch(CONFIG_MAPS, "m7", {"data": {"x": str(value)}}, namespace="default")
         api.faults.compact()
         api.faults.rules.clear()
-        await until(lambda: contents(store).get("m7") == {"x": "2"} and len(contents(store)) == 4)
+        await eventually(lambda: contents(store).get("m7") == {"x": "2"} and len(contents(store)) == 4)
         assert reflector.relists >= 1
         fresh = await kube.list(CONFIG_MAPS, namespace="default", type=ConfigMap)
         assert {each.key: each for each in store} == {each.key: each for each in fresh}
@@ -164,7 +160,7 @@ async def test_selectors_limit_what_is_followed(kube):
     async with following(kube, label_selector="app=kai") as (store, _):
         assert list(contents(store)) == ["mine"]
         await kube.patch(CONFIG_MAPS, "mine", {"metadata": {"labels": {"app": None}}}, namespace="default")
-        await until(lambda: contents(store) == {})
+        await eventually(lambda: contents(store) == {})
 
 
 async def test_two_candidates_take_turns_and_followers_see_both(kube):
@@ -178,13 +174,14 @@ async def test_two_candidates_take_turns_and_followers_see_both(kube):
     first = LeaderElector(kube, "kai", "default", "a", endpoint="h:1", times=FAST)
     second = LeaderElector(kube, "kai", "default", "b", endpoint="h:2", times=FAST)
     async with first.term() as one:
-        await until(lambda: seen[-1:] == ["a"])
+        await eventually(lambda: seen[-1:] == ["a"])
         waiting = asyncio.create_task(second.term().__aenter__())
         await asyncio.sleep(0.3)
         assert not waiting.done()
-    two = await asyncio.wait_for(waiting, 10)
+    async with within("the second candidate leads"):
+        two = await waiting
     assert two.epoch > one.epoch
-    await until(lambda: seen[-1:] == ["b"])
+    await eventually(lambda: seen[-1:] == ["b"])
     task.cancel()
     await asyncio.wait([task])
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from deadlines import eventually, within
 from kai.kube import errors, reflector
 from kai.kube.reflector import Reflector, Removed, Synced, Upserted
 from kai.kube.resources import PODS
@@ -69,9 +70,9 @@ class Following:
         await asyncio.wait([self.task])
 
     async def until(self, *told):
-        async with asyncio.timeout(10):
-            while self.told[-len(told) :] != list(told):
-                await asyncio.sleep(0.005)
+        await eventually(
+            lambda: self.told[-len(told) :], lambda seen: seen == list(told), what=f"{told} told"
+        )
 
 
 async def test_the_list_comes_as_a_stream_and_changes_follow(client, server, answers):
@@ -245,7 +246,7 @@ async def test_objects_can_be_followed_as_plain_json(client, server, answers):
     told = []
     following = Reflector(client, PODS, dict)
     task = asyncio.create_task(following.run(told.append))
-    async with asyncio.timeout(5):
+    async with within("the reflector is synced"):
         await following.synced.wait()
     task.cancel()
     assert told[0] == Upserted(a_pod("a", version=1), False)
@@ -268,9 +269,7 @@ async def test_a_store_finds_objects_by_key_and_by_index(client, server, answers
     changes = []
     store.listen(lambda old, new: changes.append((old and old.spec.node_name, new and new.spec.node_name)))
     task = asyncio.create_task(Reflector(client, PODS, Pod).run(store))
-    async with asyncio.timeout(5):
-        while len(changes) < 4:
-            await asyncio.sleep(0.005)
+    await eventually(lambda: changes, lambda seen: len(seen) >= 4)
     task.cancel()
     assert [pod.key for pod in store] == ["team/a"]
     assert [pod.key for pod in store.by_index("node", "n2")] == ["team/a"]

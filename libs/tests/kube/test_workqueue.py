@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from deadlines import eventually
 from kai.kube.errors import TransportError
 from kai.kube.workqueue import WorkQueue
 
@@ -19,9 +20,7 @@ async def working(queue, handler, *, until, workers=2):
     """Run the queue until a condition holds; virtual time makes the waiting free."""
     task = asyncio.create_task(queue.run(handler, workers=workers))
     try:
-        async with asyncio.timeout(1000):
-            while not until():
-                await asyncio.sleep(0.01)
+        await eventually(until, times=20)
     finally:
         task.cancel()
         await asyncio.wait([task])

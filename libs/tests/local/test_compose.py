@@ -102,7 +102,7 @@ def prepare(tmp_path, *flags):
     (tmp_path / "cluster").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "kai.local.compose"]
     command += [f"--cluster={tmp_path / 'cluster'}", f"--certificates={tmp_path / 'certificates'}"]
-    return subprocess.run([*command, *flags], capture_output=True, text=True, check=False, timeout=90)
+    return subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
 
 
 @asynccontextmanager

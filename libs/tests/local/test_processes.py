@@ -1,6 +1,5 @@
 """Programs are run as one: ready, restarted when they crash, ended together whatever happens."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import eventually, patience
 from kai.local.identity import ProcessIdentity
 from kai.local.ports import PortInUse, free_ports, is_free, require_free
 from kai.local.probes import http_status
@@ -38,18 +38,12 @@ def exists(path: Path, text: str = "") -> object:
     return ask
 
 
-async def until(condition: object, patience: float = 20) -> None:
-    async with asyncio.timeout(patience):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.02)
-
-
 async def test_output_goes_to_a_log_of_its_own_and_all_end_on_leaving(tmp_path: Path) -> None:
     async with Supervisor(tmp_path) as supervisor:
         ready = exists(tmp_path / "a.log", "hello")
         supervisor.start(a_program("a", f"print('hello', flush=True); {RUNS_ON}", ready=ready))
         supervisor.start(a_program("b", RUNS_ON))
-        await supervisor.wait_ready(["a", "b"], 20)
+        await supervisor.wait_ready(["a", "b"], patience())
         identities = [child.identity for child in supervisor.children.values()]
         assert all(identity and identity.alive for identity in identities)
     assert not any(identity and identity.alive for identity in identities)
@@ -59,11 +53,11 @@ async def test_output_goes_to_a_log_of_its_own_and_all_end_on_leaving(tmp_path: 
 async def test_a_killed_program_comes_back_as_another_process(tmp_path: Path) -> None:
     async with Supervisor(tmp_path) as supervisor:
         child = supervisor.start(a_program("a", RUNS_ON))
-        await supervisor.wait_ready(["a"], 20)
+        await supervisor.wait_ready(["a"], patience())
         first = child.identity
         assert first
         first.signal(signal.SIGKILL)
-        await until(lambda: child.restarts == 1 and child.state is State.READY)
+        await eventually(lambda: child.restarts == 1 and child.state is State.READY)
         assert child.identity
         assert child.identity != first
 
@@ -73,7 +67,7 @@ async def test_a_program_that_keeps_crashing_is_named_with_the_end_of_its_log(tm
         never = exists(tmp_path / "nowhere")
         supervisor.start(a_program("bad", "import sys; sys.exit('port 1 is in use')", ready=never))
         with pytest.raises(ProcessFailed, match=r"(?s)bad does not start.*status 1.*port 1 is in use"):
-            await supervisor.wait_ready(["bad"], 30)
+            await supervisor.wait_ready(["bad"], patience())
 
 
 async def test_a_program_that_is_never_ready_is_named(tmp_path: Path) -> None:
@@ -87,7 +81,7 @@ async def test_a_program_that_ignores_the_request_to_end_is_killed(tmp_path: Pat
     async with Supervisor(tmp_path) as supervisor:
         program = a_program("deaf", IGNORES_TERM, ready=exists(tmp_path / "deaf.log", "up"), stop_after=0.2)
         child = supervisor.start(program)
-        await supervisor.wait_ready(["deaf"], 20)
+        await supervisor.wait_ready(["deaf"], patience())
         await supervisor.stop(["deaf"])
         assert child.exit_status == -signal.SIGKILL
 
@@ -101,10 +95,10 @@ async def test_what_a_program_started_itself_ends_with_it(tmp_path: Path) -> Non
     log = tmp_path / "a.log"
     async with Supervisor(tmp_path) as supervisor:
         supervisor.start(a_program("a", code, ready=exists(log, "\n")))
-        await supervisor.wait_ready(["a"], 20)
+        await supervisor.wait_ready(["a"], patience())
         grandchild = ProcessIdentity.of(int(log.read_text()))
         assert grandchild
-    await until(lambda: not grandchild.alive)
+    await eventually(lambda: not grandchild.alive)
 
 
 async def test_changes_are_told_in_order(tmp_path: Path) -> None:
@@ -115,7 +109,7 @@ async def test_changes_are_told_in_order(tmp_path: Path) -> None:
 
     async with Supervisor(tmp_path, on_change=note) as supervisor:
         supervisor.start(a_program("a", RUNS_ON))
-        await supervisor.wait_ready(["a"], 20)
+        await supervisor.wait_ready(["a"], patience())
     assert seen == [State.STARTING, State.READY, State.STOPPED]
 
 
@@ -128,7 +122,7 @@ def test_nothing_survives_a_kill_of_the_supervising_process(tmp_path: Path) -> N
         async def main():
             async with Supervisor(Path({str(tmp_path)!r})) as supervisor:
                 child = supervisor.start(Program("a", (sys.executable, "-c", {IGNORES_TERM!r})))
-                await supervisor.wait_ready(["a"], 20)
+                await supervisor.wait_ready(["a"], {patience()})
                 print(child.identity.pid, flush=True)
                 await asyncio.sleep(600)
         asyncio.run(main())
@@ -179,7 +173,7 @@ async def test_each_line_can_be_had_as_it_comes(tmp_path: Path) -> None:
         tmp_path, on_line=lambda child, line: lines.append((child.program.name, line))
     ) as supervisor:
         supervisor.start(a_program("a", f"print('one'); print('two', flush=True); {RUNS_ON}"))
-        await until(lambda: len(lines) == 2)
+        await eventually(lambda: len(lines) == 2)
     assert lines == [("a", b"one\n"), ("a", b"two\n")]
     assert (tmp_path / "a.log").read_text() == "one\ntwo\n"
 

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from contextlib import asynccontextmanager, suppress
 
+from deadlines import eventually
 from kai.runtime import certificates, webhook
 from kai.runtime.webhook import AdmissionResponse, CertificateFiles, WebhookServer
 
@@ -52,9 +53,7 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path, monkey
         (tmp_path / "tls.crt").write_bytes(fresh.certificate)
         (tmp_path / "tls.key").write_bytes(fresh.key)
         expected = ssl.PEM_cert_to_DER_cert(fresh.certificate.decode())
-        async with asyncio.timeout(10):
-            while await presented(server) != expected:
-                await asyncio.sleep(0)
+        await eventually(lambda: presented(server), lambda certificate: certificate == expected)
 
 
 async def test_half_of_a_renewal_leaves_the_old_certificate_in_use(tmp_path, monkeypatch):
@@ -70,7 +69,5 @@ async def test_half_of_a_renewal_leaves_the_old_certificate_in_use(tmp_path, mon
 
         monkeypatch.setattr(CertificateFiles, "stamp", count_looks)
         (tmp_path / "tls.crt").write_bytes(another_pair(tmp_path).certificate)
-        async with asyncio.timeout(10):
-            while looks < 3:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: looks, lambda count: count >= 3)
         assert await presented(server) == before

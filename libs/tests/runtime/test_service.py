@@ -10,6 +10,8 @@ import textwrap
 import aiohttp
 import pytest
 
+from deadlines import within
+
 pytestmark = pytest.mark.integration
 
 PROGRAM = """
@@ -42,7 +44,8 @@ class Process:
         self.ports = []
 
     async def running(self):
-        line = (await asyncio.wait_for(self.process.stdout.readline(), 20)).decode().split()
+        async with within("the program says that it runs"):
+            line = (await self.process.stdout.readline()).decode().split()
         assert line[0] == "running"
         self.ports = [int(port) for port in line[1:3]]
 
@@ -54,7 +57,7 @@ class Process:
             return answer.status, await answer.text()
 
     async def ended(self):
-        async with asyncio.timeout(20):
+        async with within("the program ends"):
             out, err = await self.process.communicate()
         return self.process.returncode, out.decode(), err.decode()
 
@@ -136,7 +139,7 @@ async def test_a_second_signal_ends_it_at_once():
     async with program(*LISTEN, body="await asyncio.sleep(3600)") as process:
         await process.running()
         process.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with within("the program says that it drains"):
             while b"draining" not in await process.process.stderr.readline():
                 pass
         process.process.send_signal(signal.SIGTERM)

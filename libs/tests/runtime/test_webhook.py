@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 
+from deadlines import eventually, within
 from kai.runtime import webhook
 from kai.runtime.health import Health, ListenError
 from kai.runtime.webhook import AdmissionResponse, CertificateFiles, WebhookServer
@@ -58,8 +59,13 @@ def insecure():
     return context
 
 
+async def started(server):
+    async with within("the webhook server starts"):
+        await server.started.wait()
+
+
 async def ask(server, path, body):
-    await asyncio.wait_for(server.started.wait(), 5)
+    await started(server)
     url = f"https://127.0.0.1:{server.address[1]}{path}"
     async with aiohttp.ClientSession() as session, session.post(url, data=body, ssl=insecure()) as answer:
         return answer.status, await answer.text()
@@ -125,23 +131,21 @@ async def test_certificates_are_waited_for_and_read_again_when_they_change(
         await asyncio.sleep(0)
         assert health.ask() == {"webhook": "waiting for its certificate"}
         first = certificate_in(tmp_path / "certs")
-        await asyncio.wait_for(server.started.wait(), 5)
+        await started(server)
         assert health.ready
         assert await served_serial(server) == first
         second = certificate_in(tmp_path / "certs")
         later = (tmp_path / "certs" / "tls.crt").stat().st_mtime + 10
         for name in ("tls.key", "tls.crt"):
             os.utime(tmp_path / "certs" / name, (later, later))
-        async with asyncio.timeout(5):
-            while await served_serial(server) != second:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: served_serial(server), lambda serial: serial == second)
 
 
 async def test_half_of_a_rotation_keeps_the_old_certificate(tmp_path, certificate_in, monkeypatch):
     monkeypatch.setattr(webhook, "CERTIFICATE_POLL_SECONDS", 0.01)
     first = certificate_in(tmp_path)
     async with serving(tmp_path) as server:
-        await asyncio.wait_for(server.started.wait(), 5)
+        await started(server)
         (tmp_path / "tls.crt").write_text("half")
         os.utime(tmp_path / "tls.crt", (1, 1))
         await asyncio.sleep(0.05)
@@ -151,7 +155,7 @@ async def test_half_of_a_rotation_keeps_the_old_certificate(tmp_path, certificat
 async def test_a_port_in_use_is_an_error_that_names_it(tmp_path, certificate_in):
     certificate_in(tmp_path)
     async with serving(tmp_path) as server:
-        await asyncio.wait_for(server.started.wait(), 5)
+        await started(server)
         other = WebhookServer(
             {},
             listen=f"127.0.0.1:{server.address[1]}",

@@ -6,6 +6,7 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
+from deadlines import eventually, within
 from kai.session.cache import Head, InFlightDecision, Publication, SessionCache
 from kai.session.errors import CacheUnavailable, Fenced, RedisServerMissing
 from kai.session.publisher import WAITING_AT_MOST, PublisherMetrics, SessionPublisher
@@ -24,12 +25,6 @@ def a_publication(version, *, epoch=1, **more):
 
 def a_decision(pod="ns/p", *, epoch=1):
     return InFlightDecision(pod=pod, pod_uid=f"uid-{pod}", node="n1", epoch=epoch, deadline=NOW + 30)
-
-
-async def eventually(holds):
-    async with asyncio.timeout(20):
-        while not await holds():
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -180,7 +175,7 @@ async def test_a_fenced_publisher_falls_silent(cache):
     await cache.publish(a_publication(1, epoch=9))
     publisher = SessionPublisher(cache, metrics=PublisherMetrics(CollectorRegistry()))
     publisher.offer(a_publication(50, epoch=8))
-    async with asyncio.timeout(10):
+    async with within("the publisher ends"):
         await publisher.run()
     assert (await cache.head()).version == 1
 

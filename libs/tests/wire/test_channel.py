@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from deadlines import patience
 from kai.wire.channel import CannotListen, TlsFiles, open_channel, serve
 from kai.wire.chunks import CHUNK_BYTES, join_snapshot, split_snapshot
 from kai.wire.errors import MalformedMessage
@@ -45,7 +46,7 @@ async def test_a_snapshot_larger_than_a_message_arrives_whole():
         serve("127.0.0.1:0", [registering(Snapshots(data))]) as port,
         open_channel(f"127.0.0.1:{port}") as channel,
     ):
-        call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=10)
+        call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
         assert await join_snapshot(call) == (7, data)
 
 
@@ -59,7 +60,7 @@ async def test_a_message_above_the_default_limit_of_grpc_is_let_through():
         open_channel(f"127.0.0.1:{port}") as channel,
     ):
         _, data = await join_snapshot(
-            SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=10)
+            SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
         )
     assert len(data) == 20 << 20
 
@@ -86,7 +87,7 @@ async def test_the_health_service_answers():
         open_channel(f"127.0.0.1:{port}") as channel,
     ):
         request = health_pb2.HealthCheckRequest(service=service)
-        answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=5)
+        answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=patience())
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
@@ -139,11 +140,12 @@ async def test_with_mutual_tls_only_peers_of_our_authority_get_in(tmp_path):
 
     async with serve("127.0.0.1:0", [registering(Snapshots(b"x"))], tls=files("scheduler")) as port:
         async with open_channel(f"127.0.0.1:{port}", tls=files("binder")) as channel:
-            call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=10)
+            call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
             assert await join_snapshot(call) == (7, b"x")
         async with open_channel(f"127.0.0.1:{port}", tls=files("stranger")) as channel:
+            call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
             with pytest.raises(grpc.aio.AioRpcError):
-                await join_snapshot(SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=3))
+                await join_snapshot(call)
 
 
 async def test_no_host_means_all_interfaces():
@@ -151,5 +153,5 @@ async def test_no_host_means_all_interfaces():
         serve(":0", [registering(Snapshots(b"x"))]) as port,
         open_channel(f"127.0.0.1:{port}") as channel,
     ):
-        call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=10)
+        call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
         assert await join_snapshot(call) == (7, b"x")

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from deadlines import within
 from kai.runtime import certificates
 
 pytestmark = pytest.mark.integration
@@ -25,7 +26,7 @@ class Process:
 
     async def until(self, event):
         """The log line of this event."""
-        async with asyncio.timeout(30):
+        async with within(f"admission logs {event!r}"):
             while True:
                 for line in self.seen:
                     if line.get("event") == event:
@@ -36,7 +37,7 @@ class Process:
 
     async def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        async with asyncio.timeout(30):
+        async with within("admission ends"):
             await self.process.stderr.read()
             return await self.process.wait()
 

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from deadlines import within
 from kai.kube.lease import Leader
 from kai.model.decisions import BindDecision, PodRef
 from kai.wire.channel import serve
@@ -94,7 +95,7 @@ async def a_bench(epoch=5):
         bench = Bench(scheduler, port)
         running = asyncio.create_task(bench.link.run(bench.tracker))
         try:
-            async with asyncio.timeout(20):
+            async with within("the test is over"):
                 yield bench
         finally:
             running.cancel()

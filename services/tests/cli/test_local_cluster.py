@@ -9,19 +9,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import yaml
 
+from deadlines import patience, until
 from kai.local.state import ClusterFiles, ClusterRecord, ProcessRecord
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
 
@@ -102,12 +101,8 @@ class Shell:
         assert not state.exists() or list(state.iterdir()) == []
 
 
-def until(condition: Callable[[], Any], patience: float = 60.0) -> Any:
-    deadline = time.monotonic() + patience
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
-    return found
+def timeout() -> str:
+    return f"--timeout={patience():.0f}s"
 
 
 @pytest.fixture
@@ -178,7 +173,7 @@ def test_pods_of_ours_run_and_share_gpus(box: Shell) -> None:
         a_pod("half", fraction="0.5"),
     ]
     box.kubectl("apply", "-f", "-", stdin="---".join(manifests))
-    box.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=30s")
+    box.kubectl("wait", "--for=condition=Ready", "pod", "--all", timeout())
     pods = {p["metadata"]["name"]: p for p in json.loads(box.kubectl("get", "pods", "-o", "json"))["items"]}
     groups = {pods[name]["metadata"]["labels"]["runai-gpu-group"] for name in ("third", "half")}
     assert len(groups) == 1
@@ -186,7 +181,7 @@ def test_pods_of_ours_run_and_share_gpus(box: Shell) -> None:
     (device,) = pods["whole"]["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
     assert device["resources"][0]["resourceID"].startswith("GPU-")
     assert "default-queue" in box.kubectl("get", "queues", "-o", "name")
-    box.kubectl("delete", "pod", "--all", "--timeout=30s")
+    box.kubectl("delete", "pod", "--all", timeout())
     until(lambda: not json.loads(box.kubectl("get", "pods", "-A", "-o", "json"))["items"])
 
 
@@ -243,17 +238,17 @@ spec:
 def test_workloads_of_every_kind_come_up_change_and_go(box: Shell) -> None:
     box.kubectl("apply", "-f", "-", stdin=WORKLOADS)
     for workload in ("deployment/web", "statefulset/db", "daemonset/agent"):
-        box.kubectl("rollout", "status", workload, "--timeout=30s")
-    box.kubectl("wait", "--for=condition=Complete", "job/train", "--timeout=30s")
+        box.kubectl("rollout", "status", workload, timeout())
+    box.kubectl("wait", "--for=condition=Complete", "job/train", timeout())
     box.kubectl("set", "image", "deployment/web", "main=web:2")
     box.kubectl("scale", "deployment/web", "--replicas=2")
-    box.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    box.kubectl("rollout", "status", "deployment/web", timeout())
     images = box.kubectl(
         "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.containers[0].image}"
     )
     assert images == "web:2 web:2"
     box.kubectl("rollout", "undo", "deployment/web")
-    box.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    box.kubectl("rollout", "status", "deployment/web", timeout())
     box.kubectl("delete", "-f", "-", stdin=WORKLOADS)
     assert box.kubectl("get", "pvc", "-o", "jsonpath={.items[*].status.phase}") == "Bound Bound"
     box.kubectl("delete", "pvc", "--all")
@@ -273,12 +268,12 @@ status: {capacity: {cpu: "8", memory: 16Gi, pods: "50", nvidia.com/gpu: "2"}}
 @pytest.mark.kubectl
 def test_a_node_that_somebody_adds_gets_a_kubelet_and_loses_its_pods_with_its_end(box: Shell) -> None:
     box.kubectl("apply", "-f", "-", stdin=NODE)
-    box.kubectl("wait", "--for=condition=Ready", "node/extra", "--timeout=30s")
+    box.kubectl("wait", "--for=condition=Ready", "node/extra", timeout())
     selector = "nodeSelector: {kubernetes.io/hostname: extra}\n  schedulerName"
     box.kubectl("apply", "-f", "-", stdin=a_pod("there", gpus=2).replace("schedulerName", selector))
-    box.kubectl("wait", "--for=condition=Ready", "pod/there", "--timeout=30s")
+    box.kubectl("wait", "--for=condition=Ready", "pod/there", timeout())
     box.kubectl("delete", "node", "extra")
-    box.kubectl("wait", "--for=delete", "pod/there", "--timeout=30s")
+    box.kubectl("wait", "--for=delete", "pod/there", timeout())
 
 
 @needs_kubectl
@@ -319,7 +314,7 @@ def test_killed_processes_come_back_and_work_goes_on(box: Shell) -> None:
 
     until(all_back)
     box.kubectl("apply", "-f", "-", stdin=a_pod("after", gpus=2))
-    box.kubectl("wait", "--for=condition=Ready", "pod/after", "--timeout=60s")
+    box.kubectl("wait", "--for=condition=Ready", "pod/after", timeout())
     box.kubectl("delete", "pod", "after")
 
 
@@ -351,7 +346,7 @@ def test_in_the_foreground_an_interrupt_ends_it_without_a_trace(shell: Shell) ->
         lines.append(line)
     assert shell.kubeconfig.exists()
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=patience())
     assert process.returncode == 130, rest
     assert not shell.kubeconfig.exists()
     shell.nothing_is_left()
@@ -361,7 +356,7 @@ def test_an_interrupt_while_it_comes_up_leaves_nothing(shell: Shell) -> None:
     process = shell.start("local", "up", *BARE)
     until(lambda: list((shell.home / "state" / "kai").glob("*/logs/*")))
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=patience())
     assert process.returncode == 130, out
     shell.nothing_is_left()
 

@@ -8,19 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
+from deadlines import patience, until
 from kai.local.ports import free_ports
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 KAI = [sys.executable, "-m", "kai_cli"]
 
@@ -49,22 +48,16 @@ def start(kubeconfig: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def refused(kubeconfig: Path, *arguments: str) -> str:
     process = start(kubeconfig, *arguments)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=patience())
     assert process.returncode == 1, out
     return out
 
 
-def until(condition: Callable[[], Any], patience: float = 60.0) -> Any:
-    deadline = time.monotonic() + patience
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
-    return found
-
-
-def readyz(port: int) -> tuple[int, str]:
+def readyz(process: subprocess.Popen[str], port: int) -> tuple[int, str]:
+    """What /readyz answers; 0 while nobody listens. Fails if the command has ended."""
+    assert process.poll() is None, process.communicate()[0]
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=patience()) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -87,15 +80,15 @@ def test_the_services_named_run_until_they_are_interrupted(kubeconfig: Path) -> 
         "--health-listen",
         listen,
     )
-    until(lambda: readyz(port)[0] == 200)
-    assert set(readyz(port)[1].split()) >= {"[+]redis", "[+]scheduler", "[+]binder-1", "[+]binder-2"}
+    _, told = until(lambda: readyz(process, port), lambda answer: answer[0] == 200)
+    assert set(told.split()) >= {"[+]redis", "[+]scheduler", "[+]binder-1", "[+]binder-2"}
     children = psutil.Process(process.pid).children(recursive=True)
     binder = next(child for child in children if "kai_binder" in " ".join(child.cmdline()))
     binder.kill()
-    until(lambda: readyz(port)[0] == 503)
-    until(lambda: readyz(port)[0] == 200)
+    until(lambda: readyz(process, port), lambda answer: answer[0] == 503)
+    until(lambda: readyz(process, port), lambda answer: answer[0] == 200)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=patience())
     assert process.returncode == 130
     assert "4 services" not in out
     assert "3 services serve https://127.0.0.1:" in out
@@ -135,6 +128,6 @@ def test_the_webhooks_are_there_while_the_services_run(kubeconfig: Path) -> None
     process = start(kubeconfig, "admission", "queue-controller", "--install", "--webhooks", "--redis", "none")
     until(lambda: configurations() == 3)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=patience())
     assert process.returncode == 0
     assert configurations() == 0

@@ -16,7 +16,7 @@ import yaml
 from kai.kube.client import KubeClient
 from kai.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 A_POD = {

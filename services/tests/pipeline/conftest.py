@@ -9,6 +9,7 @@ import pytest
 import structlog
 import yaml
 
+from deadlines import eventually, patience
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.kube.resources import (
@@ -53,7 +54,7 @@ async def in_this_process(service, kubeconfig):
                 yield host
             finally:
                 host.stopping.set()
-                _, late = await asyncio.wait([main], timeout=10)
+                _, late = await asyncio.wait([main], timeout=patience())
                 if late:
                     for task in asyncio.all_tasks():
                         task.print_stack()
@@ -197,32 +198,25 @@ class Cluster:
         return await self.client.get(CONFIG_MAPS, name, namespace="default")
 
     # --- waiting -------------------------------------------------------------------------------
-    async def until(self, holds, *, seconds=20):
+    async def until(self, holds):
         """Ask until it holds; gives what it gave."""
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    try:
-                        if found := await holds():
-                            return found
-                    except errors.NotFound:
-                        pass
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            pods = [
-                (p["metadata"]["name"], p["spec"].get("nodeName"), p.get("status", {}).get("conditions"))
-                for p in await self.client.list(PODS)
-            ]
-            raise AssertionError(f"never came true; pods: {pods}") from None
+        return await eventually(holds, passing=(errors.NotFound,), report=self.report)
 
-    async def bound(self, *pods, seconds=20):
+    async def report(self):
+        """The pods, for the message of a failure."""
+        return "\n".join(
+            f"{p['metadata']['name']} on {p['spec'].get('nodeName')}: {p.get('status', {}).get('conditions')}"
+            for p in await self.client.list(PODS)
+        )
+
+    async def bound(self, *pods):
         """Wait until these pods are bound; their nodes."""
 
         async def holds():
             found = [(await self.get(name))["spec"].get("nodeName") for name in pods]
             return found if all(found) else None
 
-        return await self.until(holds, seconds=seconds)
+        return await self.until(holds)
 
 
 async def play_reservation_program(client):

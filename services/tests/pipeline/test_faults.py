@@ -1,10 +1,10 @@
 """Processes die, servers refuse, answers are lost: every pod is bound once, and nothing leaks."""
 
-import asyncio
 import signal
 
 import pytest
 
+from deadlines import within
 from kai.kube.resources import LEASES, NODES, PODS
 from kai.model import names
 from kai.session.cache import SessionCache
@@ -28,7 +28,7 @@ async def test_a_binder_killed_amid_the_load_is_replaced_by_the_others(cluster):
         for name in pods:
             await cluster.pod(name)
         victim.send_signal(signal.SIGKILL)
-        await cluster.bound(*pods, seconds=60)
+        await cluster.bound(*pods)
         assert scheduler.metrics.get_sample_value("kai_binds_total", {"result": "failed"}) is None
     nodes = [pod["spec"]["nodeName"] for pod in await cluster.pods()]
     assert max(nodes.count(node) for node in set(nodes)) <= 8
@@ -105,7 +105,7 @@ async def test_a_reservation_that_gets_no_device_is_given_up_and_tried_again(clu
         (event, *_) = await cluster.until(told)
         assert "got no device within 0.3 s" in event["note"]
         async with cluster.devices():
-            await cluster.bound("p", seconds=30)
+            await cluster.bound("p")
     assert len(await cluster.reservations()) == 1
 
 
@@ -197,7 +197,7 @@ async def test_a_scheduler_that_the_server_does_not_know_any_more_ends(cluster):
 
         await cluster.until(leads)
         cluster.fault(user_agent="kai-scheduler", status=401, count=-1)
-        async with asyncio.timeout(20):
+        async with within("the scheduler ends"):
             assert await process.wait() == 1
 
 
@@ -225,7 +225,7 @@ async def test_a_scheduler_killed_amid_the_load_leaves_nothing_bound_twice_or_he
             victim.send_signal(signal.SIGKILL)
             await victim.wait()
         async with cluster.scheduler():
-            await cluster.bound(*pods, *fractions, seconds=60)
+            await cluster.bound(*pods, *fractions)
     used = {}
     for pod in await cluster.pods():
         labels, node = pod["metadata"].get("labels", {}), pod["spec"]["nodeName"]

@@ -9,6 +9,7 @@ import aiohttp
 import grpc
 import pytest
 
+from deadlines import within
 from kai.kube import errors
 from kai.kube.reflector import Reflector, Upserted
 from kai.kube.resources import CONFIG_MAPS, LEASES, PDBS, POD_GROUPS, PODS, PRIORITY_CLASSES
@@ -32,7 +33,7 @@ LEASE = {"lease_name": names.SCHEDULER_NAME, "namespace": names.NAMESPACE}
 
 
 async def first(updates, holds):
-    async with asyncio.timeout(20):
+    async with within("the session wanted is told"):
         async for update in updates:
             if holds(update):
                 return update
@@ -134,7 +135,7 @@ async def test_a_binder_that_knows_a_later_leader_ends_the_term(cluster):
         async with open_channel(await cluster.until(endpoint)) as channel:
             call = DecisionServiceStub(channel).Bind()
             await call.write(BindRequest(hello=Hello(binder_id="b", epoch=2**60)))
-            async with asyncio.timeout(20):
+            async with within("the scheduler ends"):
                 assert await process.wait() == 1
 
 
@@ -149,7 +150,7 @@ async def test_a_binder_that_is_not_heard_any_more_is_cut_off(cluster, monkeypat
         async with open_channel(await cluster.until(endpoint)) as channel:
             call = DecisionServiceStub(channel).Bind()
             await call.write(BindRequest(hello=Hello(binder_id="b")))
-            async with asyncio.timeout(20):
+            async with within("the scheduler closes the stream"):
                 while await call.read() is not grpc.aio.EOF:
                     pass
         assert scheduler.metrics.get_sample_value("kai_binders_connected") == 0

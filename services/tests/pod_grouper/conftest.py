@@ -9,6 +9,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.events import EventRecorder
 from kai.kube.resources import CRDS, EVENTS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
@@ -134,15 +135,3 @@ async def a_pod_grouper(cluster, **settings):
             await events.drain()
             for task in running:
                 task.cancel()
-
-
-async def eventually(condition, *, seconds=20.0):
-    """Wait until ``condition``, a coroutine function or a plain one, gives something true; gives that."""
-    async with asyncio.timeout(seconds):
-        while True:
-            found = condition()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.01)

@@ -202,6 +202,6 @@ def test_nothing_in_is_nothing_out():
 def test_it_runs_as_a_program():
     command = [sys.executable, "-m", "kai_cli", "group", "-f", "-", "-o", "json"]
 
-    done = subprocess.run(command, input=MANIFEST, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, input=MANIFEST, capture_output=True, text=True, check=True)
 
     assert json.loads(done.stdout)["podGroups"][0]["metadata"]["name"] == "pg-ddp-u1"

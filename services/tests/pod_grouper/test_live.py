@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from deadlines import eventually
 from kai.kube.resources import JOBS, POD_GROUPS, PODS, SERVICES
 from kai_pod_grouper.errors import UnknownKind
 from kai_pod_grouper.grouper import group_pod
@@ -12,7 +13,7 @@ from kai_pod_grouper.live import reconciler
 from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
 from kai_pod_grouper.objects.documents import ObjectRef
 
-from .conftest import a_pod_grouper, eventually
+from .conftest import a_pod_grouper
 
 pytestmark = pytest.mark.integration
 

@@ -10,9 +10,9 @@ import aiohttp
 import grpc
 import pytest
 
+from deadlines import eventually, patience, within
 from kai.wire.v1 import grouping_pb2, grouping_pb2_grpc
 
-from .conftest import eventually
 from .test_live import a_pod, has_members
 
 pytestmark = pytest.mark.integration
@@ -59,7 +59,8 @@ class Process:
 
     async def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 20)
+        async with within("the pod-grouper ends"):
+            return await self.process.wait()
 
 
 @asynccontextmanager
@@ -101,12 +102,12 @@ async def test_it_groups_previews_tells_that_it_is_ready_and_drains(cluster):
         port = (await grouper.logged("serving previews"))["port"]
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             service = grouping_pb2_grpc.GroupingServiceStub(channel)
-            found = await service.Preview(grouping_pb2.PreviewRequest(manifest=MANIFEST), timeout=5)
+            found = await service.Preview(grouping_pb2.PreviewRequest(manifest=MANIFEST), timeout=patience())
             assert json.loads(found.pod_groups[0])["metadata"]["name"] == "pg-demo-u1"
             assert [(pod.name, pod.pod_group) for pod in found.pods] == [("demo", "pg-demo-u1"), ("lost", "")]
             assert "Job team/x" in found.warnings[0]
             with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await service.Preview(grouping_pb2.PreviewRequest(manifest="a: ["), timeout=5)
+                await service.Preview(grouping_pb2.PreviewRequest(manifest="a: ["), timeout=patience())
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
         async with session.get(f"http://{listening['metrics']}/metrics") as response:
@@ -155,8 +156,11 @@ async def test_a_wrong_flag_is_named_and_ends_it_with_2(flag, message):
 async def test_a_taken_port_is_named_and_ends_it(cluster):
     async with a_process(cluster) as first:
         port = (await first.logged("serving previews"))["port"]
-        async with a_process(cluster, f"--grpc-listen=127.0.0.1:{port}") as second:
-            await asyncio.wait_for(second.process.wait(), 20)
+        async with (
+            a_process(cluster, f"--grpc-listen=127.0.0.1:{port}") as second,
+            within("the pod-grouper ends"),
+        ):
+            await second.process.wait()
 
     assert second.process.returncode == 1
     assert f"grpc-listen 127.0.0.1:{port}" in json.dumps(second.lines)

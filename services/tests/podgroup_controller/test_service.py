@@ -8,6 +8,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.lease import LeaderElector
 from kai.kube.resources import CORE_EVENTS, CRDS, NAMESPACES, POD_GROUPS, PODS
@@ -88,9 +89,7 @@ async def controller(kubeconfig, *arguments):
         asyncio.TaskGroup() as host.tasks,
     ):
         work = host.tasks.create_task(service.run(host))
-        async with asyncio.timeout(10):
-            while host.health.ask().get("synced", "no check yet"):
-                await asyncio.sleep(0.01)
+        await eventually(host.health.ask, lambda checks: not checks.get("synced", "no check yet"))
         yield host
         host.stopping.set()
         await asyncio.wait([work])
@@ -131,10 +130,9 @@ async def status_of(client, name="train"):
 
 
 async def until_status(client, condition, name="train"):
-    async with asyncio.timeout(15):
-        while not condition(status := await status_of(client, name)):
-            await asyncio.sleep(0.05)
-    return status
+    return await eventually(
+        lambda: status_of(client, name), condition, what=f"the status of {name} is as wanted"
+    )
 
 
 async def test_a_pod_placed_at_once_costs_one_status_write(api, admin, build, tmp_path):
@@ -161,14 +159,13 @@ async def test_a_group_that_does_not_fit_shows_why_on_itself_its_pods_and_in_eve
         scheduler.publish(build.outcome(message="0 of 1 pods fit", pod_messages={"team/worker": "too big"}))
         status = await until_status(admin, lambda status: "schedulingConditions" in status)
         assert status["schedulingConditions"][0]["message"] == "0 of 1 pods fit"
-        async with asyncio.timeout(10):
-            while True:
-                pod = await admin.get(PODS, "worker", namespace="team")
-                found = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
-                events = await admin.list(CORE_EVENTS, namespace="team")
-                if found and len(events) == 2:
-                    break
-                await asyncio.sleep(0.05)
+
+        async def told():
+            pod = await admin.get(PODS, "worker", namespace="team")
+            conditions = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+            return conditions, await admin.list(CORE_EVENTS, namespace="team")
+
+        found, events = await eventually(told, lambda seen: seen[0] and len(seen[1]) == 2)
         assert (found[0]["status"], found[0]["reason"], found[0]["message"]) == (
             "False",
             "Unschedulable",

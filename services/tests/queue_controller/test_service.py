@@ -9,6 +9,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from deadlines import eventually
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, NAMESPACES, POD_GROUPS, QUEUES, VALIDATING_WEBHOOKS
@@ -54,9 +55,9 @@ async def controller(kubeconfig, *arguments):
         asyncio.TaskGroup() as host.tasks,
     ):
         work = host.tasks.create_task(service.run(host))
-        async with asyncio.timeout(10):
-            while host.health.ask().get("synced", "no check yet") or not host.health.ready:
-                await asyncio.sleep(0.01)
+        await eventually(
+            host.health.ask, lambda checks: not checks.get("synced", "no check yet") and host.health.ready
+        )
         yield host
         host.stopping.set()
         await asyncio.wait([work])
@@ -85,10 +86,10 @@ async def make_group(client, name, queue, cpu):
 
 
 async def until_status(client, name, condition):
-    async with asyncio.timeout(15):
-        while not condition(status := (await client.get(QUEUES, name)).get("status") or {}):
-            await asyncio.sleep(0.05)
-    return status
+    async def status():
+        return (await client.get(QUEUES, name)).get("status") or {}
+
+    return await eventually(status, condition, what=f"the status of {name} is as wanted")
 
 
 async def test_status_and_metrics_follow_the_groups_up_the_tree(admin, tmp_path):

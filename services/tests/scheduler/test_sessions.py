@@ -2,6 +2,7 @@
 
 import asyncio
 
+from deadlines import within
 from kai.model.decisions import (
     BindDecision,
     CycleResult,
@@ -50,7 +51,7 @@ def a_cycle(*outcomes, shares=(), binds=0):
 
 async def read(log, count, *, after=0, epoch=0):
     found = []
-    async with asyncio.timeout(5):
+    async with within(f"{count} messages come"):
         async for message in log.watch(after_version=after, epoch=epoch):
             found.append(message)
             if len(found) == count:

@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from deadlines import eventually, patience, within
 from kai.local.apiserver.server import ApiServer
 
 MERGE = "application/merge-patch+json"
@@ -72,9 +73,9 @@ class Api:
 
     async def gone(self, path: str) -> None:
         """Wait until nothing is at the path."""
-        async with asyncio.timeout(10):
-            while (await self.call("GET", path))[0] != 404:
-                await asyncio.sleep(0.01)
+        await eventually(
+            lambda: self.call("GET", path), lambda answer: answer[0] == 404, what=f"{path} is gone"
+        )
 
     @contextlib.asynccontextmanager
     async def watch(self, path: str, **headers: str) -> AsyncIterator["Events"]:
@@ -92,7 +93,7 @@ class Events:
         self._answer = answer
 
     async def next(self) -> Obj:
-        async with asyncio.timeout(10):
+        async with within("an event comes"):
             line = await self._answer.content.readline()
         if not line:
             raise EOFError
@@ -113,7 +114,7 @@ async def start() -> AsyncIterator[Callable[..., Any]]:
             server = await stack.enter_async_context(ApiServer(**options))
             connector = aiohttp.TCPConnector(ssl=server.client_context())
             session = await stack.enter_async_context(
-                aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60))
+                aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=patience()))
             )
             return Api(server, session)
 
@@ -147,7 +148,8 @@ class Kubectl:
             stderr=asyncio.subprocess.STDOUT,
             env=environment,
         )
-        output, _ = await asyncio.wait_for(process.communicate(given.encode()), 30)
+        async with within(f"kubectl {' '.join(arguments)} ends", times=2):
+            output, _ = await process.communicate(given.encode())
         return process.returncode or 0, output.decode()
 
 

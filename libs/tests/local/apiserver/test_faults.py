@@ -44,7 +44,7 @@ async def test_a_connection_is_dropped_before_or_after_the_work_is_done(api):
 async def test_a_request_can_hang_until_the_client_gives_up(api):
     await api.post(FAULTS, {"rules": [{"hang": True}]})
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
+        async with asyncio.timeout(0.1):  # noqa: TID251 (the client gives up)
             await api.call("GET", CONFIG_MAPS)
 
 

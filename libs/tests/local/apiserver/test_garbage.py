@@ -1,8 +1,8 @@
 """Owners and dependents, namespaces and what is in them."""
 
-import asyncio
-
 import pytest
+
+from deadlines import eventually
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -79,9 +79,9 @@ async def test_in_the_foreground_the_owner_waits_for_those_that_block(api):
     await api.post(CONFIG_MAPS, child)
     going = await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
     assert going["metadata"]["finalizers"] == ["foregroundDeletion"]
-    async with asyncio.timeout(10):
-        while "deletionTimestamp" not in (await api.get(f"{CONFIG_MAPS}/child"))["metadata"]:
-            await asyncio.sleep(0.01)
+    await eventually(
+        lambda: api.get(f"{CONFIG_MAPS}/child"), lambda child: "deletionTimestamp" in child["metadata"]
+    )
     assert await exists(api, "owner")
     await api.patch(f"{CONFIG_MAPS}/child", {"metadata": {"finalizers": None}})
     await api.gone(f"{CONFIG_MAPS}/owner")

@@ -1,6 +1,5 @@
 """A server that was killed goes on where it was."""
 
-import asyncio
 import signal
 import ssl
 
@@ -11,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadlines import within
 from kai.local.apiserver.journal import Journal, JournalError
 from kai.local.apiserver.server import ApiServer
 from kai.local.apiserver.storage import Store
@@ -154,7 +154,7 @@ async def test_a_killed_server_is_the_same_one_when_it_is_started_again(tmp_path
             # A watch goes on from before, and versions go on rising.
             since = before["metadata"]["resourceVersion"]
             watch = f"{url}{pods}?watch=1&resourceVersion={since}"
-            async with asyncio.timeout(10), session.get(watch) as events:
+            async with within("the change comes"), session.get(watch) as events:
                 _, changed = await call("PUT", f"{pods}/one", made | {"spec": {"size": 4}})
                 event = msgspec.json.decode(await events.content.readline())
             assert event == {"type": "MODIFIED", "object": changed}

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deadlines import eventually, patience
+
 pytestmark = [pytest.mark.kubectl, pytest.mark.integration]
 
 CRDS = Path(__file__).parents[4] / "helm" / "kai-scheduler" / "crds"
@@ -40,6 +42,10 @@ kind: PodGroup
 metadata: {name: g, namespace: default}
 spec: {minMember: 2, queue: q}
 """
+
+
+def timeout() -> str:
+    return f"--timeout={patience():.0f}s"
 
 
 async def good(kubectl, command, given=""):
@@ -96,9 +102,7 @@ async def test_pods_are_shown_as_anybody_likes(kubectl, api):
 async def test_a_watch_prints_changes_as_they_come(kubectl, api):
     await good(kubectl, "create -f -", POD)
     watching = asyncio.create_task(kubectl("get", "pods", "-w", "--request-timeout=2s"))
-    async with asyncio.timeout(10):
-        while "pods" not in (await api.get("/kai.local/requests"))["watches"]:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: api.get("/kai.local/requests"), lambda report: "pods" in report["watches"])
     await api.patch("/api/v1/namespaces/default/pods/p/status", {"status": {"phase": "Failed"}})
     _, output = await watching
     assert [line.split()[2] for line in output.splitlines() if line.startswith("p ")] == ["Pending", "Failed"]
@@ -151,7 +155,7 @@ async def test_custom_resources_are_like_any_other(kubectl):
     if not CRDS.is_dir():
         pytest.skip("the chart with the custom resources is not beside the library")
     await good(kubectl, f"apply -f {CRDS}")
-    await good(kubectl, "wait --for=condition=established --timeout=5s crd --all")
+    await good(kubectl, f"wait --for=condition=established {timeout()} crd --all")
     await good(kubectl, "apply -f -", QUEUE)
     assert "NAME   PRIORITY   PARENT" in await good(kubectl, "get queues")
     assert "Min Member:  2" in await good(kubectl, "describe podgroup g")
@@ -174,7 +178,7 @@ async def test_deleting_waits_and_can_be_forced(kubectl, api):
     assert "NotFound" in await bad(kubectl, "get pod p")
     await good(kubectl, "create namespace team")
     await good(kubectl, "create configmap c -n team")
-    assert 'namespace "team" deleted' in await good(kubectl, "delete namespace team --timeout=10s")
+    assert 'namespace "team" deleted' in await good(kubectl, f"delete namespace team {timeout()}")
     assert "NotFound" in await bad(kubectl, "get namespace team")
 
 
@@ -263,7 +267,7 @@ async def test_mistakes_are_told_plainly(kubectl):
 
 async def test_a_rollout_is_followed(kubectl, api):
     await good(kubectl, "create -f -", DEPLOYMENT)
-    following = asyncio.create_task(kubectl("rollout", "status", "deployment/web", "--timeout=10s"))
+    following = asyncio.create_task(kubectl("rollout", "status", "deployment/web", timeout()))
     status = {
         "observedGeneration": 1,
         "replicas": 2,
@@ -281,10 +285,9 @@ async def test_a_node_is_cordoned_and_drained(kubectl, api):
     await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})
     await good(kubectl, "create -f -", POD)
     await api.post("/api/v1/namespaces/default/pods/p/binding", {"target": {"kind": "Node", "name": "n"}})
-    draining = asyncio.create_task(kubectl("drain", "n", "--force", "--timeout=10s"))
-    async with asyncio.timeout(10):
-        while "deletionTimestamp" not in (await api.get("/api/v1/namespaces/default/pods/p"))["metadata"]:
-            await asyncio.sleep(0.02)
+    draining = asyncio.create_task(kubectl("drain", "n", "--force", timeout()))
+    pod = "/api/v1/namespaces/default/pods/p"
+    await eventually(lambda: api.get(pod), lambda found: "deletionTimestamp" in found["metadata"])
     await api.delete("/api/v1/namespaces/default/pods/p", {"gracePeriodSeconds": 0})
     code, output = await draining
     assert (code, "node/n drained" in output) == (0, True), output

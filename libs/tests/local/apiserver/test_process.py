@@ -11,6 +11,8 @@ import aiohttp
 import pytest
 import yaml
 
+from deadlines import within
+
 pytestmark = pytest.mark.integration
 
 
@@ -28,7 +30,7 @@ async def begin(*arguments):
 async def test_it_serves_what_its_kubeconfig_says_and_ends_with_status_0(tmp_path):
     process = await begin("--dir", str(tmp_path), "--context", "kai-box", "--san", "api.example.com")
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with within("the server says where it serves"):
         line = (await process.stdout.readline()).decode()
     config = yaml.safe_load((tmp_path / "kubeconfig").read_text())
     url = config["clusters"][0]["cluster"]["server"]
@@ -44,9 +46,9 @@ async def test_it_serves_what_its_kubeconfig_says_and_ends_with_status_0(tmp_pat
             assert answer.status == 200
         async with session.get(f"{url}/api/v1/pods?watch=1") as watch:
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(5):
+            async with within("the watch ends"):
                 await watch.read()
-    async with asyncio.timeout(5):
+    async with within("the server ends"):
         _, errors = await process.communicate()
     assert (process.returncode, errors) == (0, b"")
 
@@ -54,7 +56,7 @@ async def test_it_serves_what_its_kubeconfig_says_and_ends_with_status_0(tmp_pat
 async def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path):
     (tmp_path / "file").touch()
     process = await begin("--dir", str(tmp_path / "file" / "below"))
-    async with asyncio.timeout(30):
+    async with within("the server ends"):
         _, errors = await process.communicate()
     assert process.returncode == 1
     assert errors.decode() == f"--dir {tmp_path}/file/below: Not a directory\n"
@@ -68,7 +70,7 @@ async def test_an_address_that_cannot_be_had_is_told_in_one_line(tmp_path, liste
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = listen.format(taken=f"127.0.0.1:{taken.getsockname()[1]}")
         process = await begin("--dir", str(tmp_path), "--listen", address)
-        async with asyncio.timeout(30):
+        async with within("the server ends"):
             _, errors = await process.communicate()
     assert process.returncode == status
     assert text in errors.decode()

@@ -1,10 +1,10 @@
 """Watches and lists: what is told to whom, and when they must start anew."""
 
-import asyncio
 import time
 
 import pytest
 
+from deadlines import eventually
 from kai.local.apiserver import watch
 from kai.local.apiserver.clock import Clock
 from kai.local.apiserver.selectors import Selection
@@ -115,9 +115,7 @@ async def test_a_version_from_the_future_is_refused_so_that_the_client_waits(api
 async def test_a_client_that_left_is_forgotten(api):
     async with api.watch(CONFIG_MAPS), api.watch(PODS):
         assert api.server.hubs.counts() == {"configmaps": 1, "pods": 1}
-    async with asyncio.timeout(10):
-        while api.server.hubs.counts():
-            await asyncio.sleep(0.01)
+    await eventually(api.server.hubs.counts, lambda watches: not watches)
 
 
 async def test_a_watcher_that_falls_too_far_behind_is_ended(api, monkeypatch):
