@@ -139,7 +139,7 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
         priority=700,
         meaning="resource claims",
         without_effect={
-            "maxCelCacheEntries": "each expression is compiled once, and as many are kept as there are"
+            "maxCelCacheEntries": "an expression is compiled once, and the 1024 used last are kept"
         },
     ),
     "minruntime": PluginSpec(

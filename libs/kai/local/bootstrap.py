@@ -20,6 +20,9 @@ from kai.model import names
 
 _RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 _PRIORITY_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+_NON_PREEMPTIBLE = 100
+_TAKEN = "Workloads that others may take resources back from."
+_KEPT = "Workloads that keep what they have, within the quota of their queue."
 _NAMESPACES = (names.NAMESPACE, names.RESERVATION_NAMESPACE, "kube-node-lease")
 _SERVED_PATIENCE = 15.0
 
@@ -53,6 +56,19 @@ def default_queues() -> list[Manifest]:
         "spec": {"parentQueue": names.DEFAULT_PARENT_QUEUE, "resources": shares},
     }
     return [parent, child]
+
+
+def priority_classes() -> list[Manifest]:
+    """The classes that ship; workloads below 100 may be taken from."""
+    return [
+        {
+            "metadata": {"name": name},
+            "value": value,
+            "globalDefault": False,
+            "description": _TAKEN if value < _NON_PREEMPTIBLE else _KEPT,
+        }
+        for name, value in _PRIORITY_CLASSES.items()
+    ]
 
 
 def default_storage_class(provisioner: str) -> Manifest:
@@ -89,7 +105,7 @@ async def install(client: KubeClient) -> None:
     objects: list[tuple[Resource, Manifest, str]] = [
         *((resources.CRDS, definition, "") for definition in definitions),
         *((resources.NAMESPACES, {"metadata": {"name": name}}, "") for name in _NAMESPACES),
-        *((resources.PRIORITY_CLASSES, _priority_class(*item), "") for item in _PRIORITY_CLASSES.items()),
+        *((resources.PRIORITY_CLASSES, manifest, "") for manifest in priority_classes()),
     ]
     await asyncio.gather(*(_ensure(client, *one) for one in objects))
     account = {"metadata": {"name": names.RESERVATION_SERVICE_ACCOUNT}}
@@ -97,10 +113,6 @@ async def install(client: KubeClient) -> None:
     await _until_served(client, definitions)
     for queue in default_queues():
         await _ensure(client, resources.QUEUES, queue)
-
-
-def _priority_class(name: str, value: int) -> Manifest:
-    return {"metadata": {"name": name}, "value": value, "globalDefault": False}
 
 
 async def _ensure(client: KubeClient, resource: Resource, manifest: Manifest, namespace: str = "") -> None:

@@ -59,6 +59,23 @@ class ClusterOptions:
     chart: bool = False
 
 
+def suite_options(
+    options: ClusterOptions, *, kubeconfig: Path, redis_url: str, certificates: Path
+) -> SuiteOptions:
+    """How the services run beside a cluster that was brought up so; where that differs from the chart,
+    docs/configuration.md says why.
+    """
+    return SuiteOptions(
+        kubeconfig=str(kubeconfig),
+        redis_url=redis_url,
+        services=options.services,
+        binders=options.binders,
+        certificates=certificates if options.webhooks else None,
+        environment=_QUICK_TAKEOVER,
+        flags=options.flags,
+    )
+
+
 class Cluster:
     """One embedded cluster. :meth:`run` brings it up, serves until ``stopping``, and takes it down.
 
@@ -229,14 +246,11 @@ class Cluster:
         return self._files.directory / "webhooks"
 
     def _plan_suite(self) -> Suite:
-        options = SuiteOptions(
-            kubeconfig=str(self._files.admin_kubeconfig),
+        options = suite_options(
+            self._options,
+            kubeconfig=self._files.admin_kubeconfig,
             redis_url=self._redis_url,
-            services=self._options.services,
-            binders=self._options.binders,
-            certificates=self._certificates if self._options.webhooks else None,
-            environment=_QUICK_TAKEOVER,
-            flags=self._options.flags,
+            certificates=self._certificates,
         )
         return plan(options)
 

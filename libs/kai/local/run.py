@@ -86,7 +86,7 @@ async def _serve(options: RunOptions) -> int:
             options = replace(options, redis_url=await _start_redis(supervisor, work))
         if "admission" in options.services and not authority:
             _say("admission is left out: nothing calls it without --webhooks, and pods cannot share GPUs")
-        suite = plan(_suite_options(options, work / "webhooks" if authority else None))
+        suite = plan(suite_options(options, work / "webhooks" if authority else None))
         for program in suite.programs:
             supervisor.start(program)
         if options.health_listen:
@@ -136,7 +136,10 @@ def _certify(client: KubeClient, directory: Path) -> bytes:
     return webhooks.make_certificates(directory)
 
 
-def _suite_options(options: RunOptions, certificates: Path | None) -> SuiteOptions:
+def suite_options(options: RunOptions, certificates: Path | None) -> SuiteOptions:
+    """How the services run beside a cluster of the user's; docs/configuration.md says where that differs
+    from the chart.
+    """
     return SuiteOptions(
         kubeconfig=options.kubeconfig,
         context=options.context,

@@ -16,21 +16,26 @@ from kai.local.state import ClusterFiles
 _PATIENCE = 180.0
 
 
-def installation(
-    files: ClusterFiles, *, binders: int, flags: Mapping[str, Mapping[str, str]]
-) -> Installation:
-    """The chart as a cluster in a box needs it: parts of GPUs may be asked for, some binders.
+def chart_values(*, binders: int, flags: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """The values that a cluster in a box installs the chart with: parts of GPUs may be asked for.
 
     ``flags`` are more flags by service.
     """
     values: dict[str, dict[str, Any]] = {"global": {"gpuSharing": True}, "binder": {"replicas": binders}}
     for service, added in flags.items():
         values.setdefault(service.replace("-", ""), {})["args"] = dict(added)
+    return values
+
+
+def installation(
+    files: ClusterFiles, *, binders: int, flags: Mapping[str, Mapping[str, str]]
+) -> Installation:
+    """The chart as a cluster in a box needs it."""
     return Installation(
         helm=binaries.find(("helm",))["helm"],
         kubeconfig=files.admin_kubeconfig,
         folder=files.directory / "pods",
-        values=values,
+        values=chart_values(binders=binders, flags=flags),
         ours=[f"--{flag}={value}" for added in flags.values() for flag, value in added.items()],
     )
 
