@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from kai.model import names
+from kai_cli.logs import configure_logs
 from kai_cli.output import fail
 
 if TYPE_CHECKING:  # the commands that need no cluster do without what talks to one
@@ -128,12 +129,16 @@ def choose(
         Path | None,
         typer.Option(help="Folder with ca.crt, tls.crt and tls.key; default: those of the installation."),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Tell on standard error what goes on behind the scenes.")
+    ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_tell_version),
     ] = False,
 ) -> None:
     """A GPU scheduler for Kubernetes: look at it, ask it, run it, try it in a box."""
+    configure_logs(verbose=verbose)
     context.obj = Target(
         kubeconfig=kubeconfig, context=kube_context, lease=lease, namespace=system_namespace, tls_dir=tls_dir
     )

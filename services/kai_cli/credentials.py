@@ -22,7 +22,12 @@ _AUTHORITY, _CERTIFICATE, _KEY = "ca.crt", "tls.crt", "tls.key"
 
 
 def in_folder(folder: Path, *, namespace: str) -> TlsFiles:
-    """The files in a folder; ``namespace`` is that of the installation."""
+    """The files in a folder; ``namespace`` is that of the installation. One that cannot be read is told."""
+    for name in (_AUTHORITY, _CERTIFICATE, _KEY):
+        try:
+            (folder / name).open("rb").close()
+        except OSError as error:
+            raise fail(f"--tls-dir: {folder / name}: {error.strerror}") from error
     return TlsFiles(
         ca=folder / _AUTHORITY,
         cert=folder / _CERTIFICATE,

@@ -16,8 +16,8 @@ from kai_cli.output import fail
 #: Lists of large clusters take their time.
 _DEADLINE_SECONDS: Final = 300.0
 _FORWARD: Final = (
-    "a scheduler gives its snapshot only on its own loopback; forward the port with "
-    "`kubectl -n kai-scheduler port-forward deploy/scheduler 8081`, then use --address 127.0.0.1:8081"
+    "a scheduler gives its snapshot only on its own loopback; forward the port with `kubectl "
+    "-n kai-scheduler port-forward deploy/kai-scheduler-default 8081`, then use --address 127.0.0.1:8081"
 )
 
 

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from kai.kube.client import KubeClient
-from kai.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
+from kai.model import names
 
 pytestmark = pytest.mark.integration
 
@@ -24,6 +25,14 @@ A_POD = {
     "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
 }
 UNBOUND = {"type": "PodBound", "status": "False", "reason": "BindingError", "message": "no such volume"}
+#: Says that somebody leads who cannot be called: nothing listens there.
+GONE = {
+    "metadata": {
+        "name": names.SCHEDULER_NAME,
+        "annotations": {names.ENDPOINT_ANNOTATION: "127.0.0.1:1", names.EPOCH_ANNOTATION: "1"},
+    },
+    "spec": {"holderIdentity": "killed", "leaseDurationSeconds": 3600},
+}
 WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
 
 
@@ -52,7 +61,9 @@ async def fill(path: Path) -> None:
         group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "q"}}
         await client.create(POD_GROUPS, group, namespace="default")
         await client.create(PODS, A_POD, namespace="default")
-        await client.create(NAMESPACES, {"metadata": {"name": "team"}})
+        for namespace in ("team", "killed"):
+            await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        await client.create(LEASES, GONE, namespace="killed")
         await client.create(PODS, A_POD, namespace="team")
         for namespace, conditions in (("default", [WHY]), ("team", [UNBOUND])):
             status = {"status": {"conditions": conditions}}
@@ -113,3 +124,26 @@ def test_all_namespaces_are_what_is_shown_without_one(kubeconfig: Path) -> None:
     assert len(set(shown)) == 1
     none = kai(kubeconfig, "get", "podgroups", "-n", "elsewhere")
     assert (none.returncode, none.stdout, none.stderr) == (0, "", "No resources found.\n")
+
+
+@pytest.mark.parametrize("question", [("get", "queues"), ("top", "--once"), ("explain", "pod", "p")])
+def test_a_scheduler_that_was_killed_is_told_of_in_one_sentence(
+    kubeconfig: Path, question: tuple[str, ...]
+) -> None:
+    done = kai(kubeconfig, "--system-namespace", "killed", *question)
+    assert done.returncode == 0, done.stderr
+    [told] = [line for line in (done.stdout + done.stderr).splitlines() if "scheduler" in line]
+    assert "does not answer" in told or "no connection to 127.0.0.1:1" in told
+    assert "stream broke" not in done.stdout + done.stderr
+
+
+def test_what_goes_on_behind_is_logged_where_that_is_asked_for(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "-v", "--system-namespace", "killed", "get", "queues", "-o", "json")
+    assert "session stream broke" in done.stderr
+    assert [queue["name"] for queue in json.loads(done.stdout)] == ["q"]
+
+
+def test_a_folder_without_certificates_is_told_and_nothing_asked(kubeconfig: Path, tmp_path: Path) -> None:
+    done = kai(kubeconfig, "--system-namespace", "killed", "--tls-dir", str(tmp_path), "get", "queues")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"kai: --tls-dir: {tmp_path}/ca.crt: No such file or directory\n"
