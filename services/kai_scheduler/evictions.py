@@ -9,11 +9,14 @@ from typing import Any, Final
 import structlog
 
 from kai.kube import errors
+from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.resources import PODS
 from kai.model.decisions import Eviction
 
 WORKERS: Final = 32
+#: The longest pause before asking again, where it is not known what became of an eviction.
+UNKNOWN_AT_MOST_SECONDS: Final = 15.0
 
 _log = structlog.get_logger(__name__)
 
@@ -62,7 +65,7 @@ class Evictor:
             eviction = await self._queue.get()
             pod = eviction.pod
             try:
-                await self._evict(eviction)
+                await self._evict_surely(eviction)
                 _log.info(
                     "pod evicted",
                     pod=f"{pod.namespace}/{pod.name}",
@@ -80,6 +83,23 @@ class Evictor:
             finally:
                 self._under_way.discard(pod.uid)
                 self._queue.task_done()
+
+    async def _evict_surely(self, eviction: Eviction) -> None:
+        """Ask until the answer is known: a pod that may be going already must not cost another one its place.
+
+        Raises:
+            ApiError: the server will not.
+        """
+        backoff = Backoff(maximum=UNKNOWN_AT_MOST_SECONDS)
+        while True:
+            try:
+                await self._evict(eviction)
+            except (errors.TransportError, errors.ServerError) as error:
+                pod = f"{eviction.pod.namespace}/{eviction.pod.name}"
+                _log.warning("not known whether a pod is evicted; asking again", pod=pod, reason=str(error))
+                await asyncio.sleep(backoff.next())
+            else:
+                return
 
     async def _evict(self, eviction: Eviction) -> None:
         pod = eviction.pod
