@@ -30,6 +30,8 @@ from kai.observe import new_registry
 from kai.runtime import Host
 from kai_binder.service import BinderService
 from kai_binder.settings import BinderSettings
+from kai_podgroup_controller.service import PodGroupControllerService
+from kai_podgroup_controller.settings import PodGroupControllerSettings
 from kai_scheduler.service import SchedulerService
 from kai_scheduler.settings import SchedulerSettings
 
@@ -83,6 +85,11 @@ class Cluster:
             **settings,
         }
         return in_this_process(SchedulerService(SchedulerSettings(**told)), self.kubeconfig)
+
+    def podgroup_controller(self, **settings):
+        told = {"enable_podgroup_webhook": False, "leader_elect": False, **settings}
+        service = PodGroupControllerService(PodGroupControllerSettings(**told))
+        return in_this_process(service, self.kubeconfig)
 
     def binder(self, **settings):
         return in_this_process(BinderService(BinderSettings(**settings)), self.kubeconfig)

@@ -242,3 +242,34 @@ async def test_a_scheduler_killed_amid_the_load_leaves_nothing_bound_twice_or_he
 
     async with cluster.binder():
         await cluster.until(none_in_vain)
+
+
+@pytest.mark.parametrize(
+    "fault", [{"delay": 4.0}, {"status": 429, "retry_after": 4}], ids=["slow", "too many requests"]
+)
+async def test_statuses_and_events_that_a_server_is_slow_to_take_hold_up_no_bind(cluster, fault):
+    await cluster.node("n1", gpus=8)
+    await cluster.node("n2", gpus=8)
+    async with cluster.scheduler(), cluster.binder(), cluster.podgroup_controller():
+        for subresource, resource in (("status", ""), ("", "events")):
+            cluster.fault(subresource=subresource, resource=resource, user_agent="kai-", count=-1, **fault)
+        writes = list(cluster.server.faults.rules)
+        for number in range(16):
+            await cluster.pod(f"large-{number}", gpus=9)
+
+        async def writes_wait():
+            statuses, events = (-1 - rule.count for rule in writes)
+            return statuses >= 8 and events >= 1
+
+        await cluster.until(writes_wait)
+        for number in range(16):
+            await cluster.pod(f"fits-{number}")
+        await cluster.bound(*(f"fits-{number}" for number in range(16)))
+
+        async def told(name):
+            conditions = (await cluster.get(name))["status"].get("conditions") or []
+            return [each for each in conditions if each["reason"] == "Unschedulable"]
+
+        cluster.server.faults.rules.clear()
+        for number in range(16):
+            await cluster.until(lambda number=number: told(f"large-{number}"))
