@@ -89,22 +89,34 @@ class Core:
                 for key, obj in objects.items():
                     self._apply(state, kind, key, obj)
         for result in batch.results:
-            result(state)
+            self._note(state, result)
         if batch.pods_after_relist is not None:
             self._compare(state, batch.pods_after_relist)
 
-    def _apply(self, state: ClusterState, kind: Kind, key: str, obj: Any) -> None:
-        if obj is None:
-            state.remove(kind, key)
-            return
+    def _note(self, state: ClusterState, result: Callable[[ClusterState], None]) -> None:
+        """What became of a decision; it must not cost the others of the batch theirs."""
         try:
-            state.apply(kind, obj)
+            result(state)
+        except Exception:  # noqa: BLE001 (a defect of ours about one pod)
+            _log.exception("result of a decision cannot be taken in")
+        if state.unsound:
+            state.mend()
+
+    def _apply(self, state: ClusterState, kind: Kind, key: str, obj: Any) -> None:
+        try:
+            if obj is None:
+                state.remove(kind, key)
+            else:
+                state.apply(kind, obj)
         except Exception as error:  # noqa: BLE001 (one object must not stop everybody's scheduling)
             self._refuse(state, kind, key, obj, error)
 
     def _refuse(self, state: ClusterState, kind: Kind, key: str, obj: Any, error: Exception) -> None:
         """Go on without an object; its owner is told, and the log once for each new reason."""
         self.rejected += 1
+        if obj is None:
+            _log.error("object that is gone cannot be taken out", kind=kind.value, object=key, exc_info=error)
+            return
         known = state.faults.get((kind, key))
         fault = state.refuse(kind, key, obj, error)
         if fault == known:

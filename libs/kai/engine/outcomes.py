@@ -7,6 +7,7 @@ from kai.engine.reasons import JobErrors
 from kai.engine.session import Session
 from kai.model import names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
+from kai.model.faults import Fault
 from kai.snapshot.rows import Job
 from kai.snapshot.status import Status
 from kai.snapshot.times import rfc3339, seconds
@@ -27,13 +28,13 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
         job = state.jobs.get(key)
         if job is None:
             continue
-        annotations = _annotations(job)
+        annotations = {} if job.aside is not None else _annotations(job)
         if not annotations and key not in published and _nothing_to_say(session, job):
             continue
         outcome = describe(session, job, annotations)
         if published.get(key) != outcome:
-            published[key] = outcome
             changed.append(outcome)
+    published.update((outcome.pod_group, outcome) for outcome in changed)
     state.touched_jobs.clear()
     if len(published) > 2 * len(state.jobs) + 64:
         for key in [key for key in published if key not in state.jobs]:
@@ -48,6 +49,7 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
         or job.facts.conditions
         or job.stale_since
         or job.error
+        or job.aside is not None
         or job.invalid
         or (job.active_allocated and not job.queue.path)
         or job.key in session.decisions.placed
@@ -57,6 +59,8 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
 
 def describe(session: Session, job: Job, annotations: dict[str, str | None] | None = None) -> PodGroupOutcome:
     """What this cycle found about one pod group; ``annotations`` to change on it, if they are known."""
+    if job.aside is not None:
+        return _set_aside(job, job.aside)
     annotations = _annotations(job) if annotations is None else annotations
     settled = not job.pending and not job.gated
     decided = session.decisions
@@ -87,6 +91,17 @@ def describe(session: Session, job: Job, annotations: dict[str, str | None] | No
         annotations=annotations,
         write_condition=not job.active_allocated,
         clear_conditions=settled and not _in_flight(job),
+    )
+
+
+def _set_aside(job: Job, fault: Fault) -> PodGroupOutcome:
+    """Of such a job nothing is asked that could fail."""
+    return PodGroupOutcome(
+        pod_group=job.key,
+        outcome=Outcome.UNSCHEDULABLE if job.pending or job.gated else Outcome.SETTLED,
+        message=fault.message,
+        explanations=(Explanation(reason=fault.reason, message=fault.message),),
+        write_condition=not job.active_allocated,
     )
 
 

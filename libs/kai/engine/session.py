@@ -204,12 +204,13 @@ class Session:
         )
 
     def allocatable_jobs(self) -> list[Job]:
-        """Jobs with pending tasks, enough pods, a queue and a sound tree."""
+        """Jobs with pending tasks, enough pods, a queue and a sound tree, that are not set aside."""
         return [
             job
             for job in self.state.pending_jobs.values()
             if job.queue.leaf
             and not job.error
+            and job.aside is None
             and not (job.facts.backoff == 1 and job.facts.failed_here)
             and job.ready
         ]
@@ -257,6 +258,7 @@ class Session:
         known.update(self.state.touched_jobs)
         jobs = [self.state.jobs[key] for key in sorted(known) if key in self.state.jobs]
         known.clear()
+        jobs = [job for job in jobs if job.aside is None]
         known.update((job.key, job) for job in jobs if job.active_used and not job.gang_satisfied)
         return jobs
 

@@ -55,6 +55,8 @@ class Accounts:
         self.refusals = Refusals()
         #: What the engine keeps from cycle to cycle; nothing in it is needed to decide right.
         self.memory: dict[str, Any] = {}
+        #: A change failed half-way: no sum can be trusted until all are found anew.
+        self.unsound = False
         self._tasks_by_key: dict[str, Task] = {}
         self._members: dict[str, dict[str, Task]] = {}
         self._on_node: dict[str, dict[str, Task]] = {}
@@ -70,6 +72,21 @@ class Accounts:
 
     def _attach(self, task: Task) -> None:
         """Put a task into all sums, by its facts and what is known of the rest."""
+        try:
+            self._enter(task)
+        except Exception:
+            self.unsound = True
+            raise
+
+    def _detach(self, task: Task) -> None:
+        """The inverse of :meth:`_attach`."""
+        try:
+            self._withdraw(task)
+        except Exception:
+            self.unsound = True
+            raise
+
+    def _enter(self, task: Task) -> None:
         facts = facts_of(task)
         status = pods.status(facts, self._now, self.params.stuck_in_releasing_seconds)
         task.status = status
@@ -101,8 +118,7 @@ class Accounts:
         elif task.job is not None and status is Status.PENDING:
             self.ledger.ask(task, self.min_gpu_memory, 1)
 
-    def _detach(self, task: Task) -> None:
-        """The inverse of :meth:`_attach`."""
+    def _withdraw(self, task: Task) -> None:
         facts = facts_of(task)
         self._releasing.pop(task.uid, None)
         if task.charged is not None:

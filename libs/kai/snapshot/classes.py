@@ -11,7 +11,7 @@ import msgspec
 
 from kai.model import names
 from kai.model.decisions import ResourceType
-from kai.model.objects import Container, Pod, Toleration
+from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, Toleration
 from kai.model.requests import pod_requests, resized
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 
@@ -116,6 +116,10 @@ class TaskClass:
         return self.devices * -(-self.gpu_memory_mib * 100 // max(gpu_memory, 1)) + self.dra_gpus * 100
 
 
+def _amounts_of(container: Container) -> Container:
+    return Container(resources=container.resources, restart_policy=container.restart_policy)
+
+
 class ClassTable:
     """All scheduling classes; equal pods get the same one."""
 
@@ -134,6 +138,21 @@ class ClassTable:
                 self._quick.clear()
             known = self._quick[quick] = self._derive(pod, dra_gpus)
         return known
+
+    def bare(self, cls: TaskClass) -> TaskClass:
+        """A class that holds what this one does, and of which nothing else is known."""
+        pod = cls.pod
+        return self.of(
+            Pod(
+                metadata=ObjectMeta(annotations=dict(gpu_annotations(pod))),
+                spec=PodSpec(
+                    containers=[_amounts_of(each) for each in pod.spec.containers],
+                    init_containers=[_amounts_of(each) for each in pod.spec.init_containers or ()],
+                    overhead=pod.spec.overhead,
+                ),
+            ),
+            dra_gpus=cls.dra_gpus,
+        )
 
     def _quick_key(self, pod: Pod, dra_gpus: int) -> bytes:
         """All inputs of a class, cheaply; pods that differ elsewhere only may share it."""

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from kai.model import names
+from kai.model.faults import Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
-from kai.snapshot import jobs, nodes, pods, queues
+from kai.snapshot import jobs, nodes, pods, queues, recount
 from kai.snapshot.accounts import Accounts, facts_of
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Job, JobFacts, Node, PodFacts, Queue, Task
 from kai.snapshot.status import Status
@@ -27,14 +29,20 @@ class Intake(Accounts):
     def _apply_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid or pod.key
         facts = pods.facts(pod, self.params.scheduler_name, self.params.reservation_app)
+        claims = bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
+        gpu_claims = self._gpu_claims(pod) if claims else ()
+        cls = self.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
+        self._enter_pod(pod, uid, facts, cls, gpu_claims)
+
+    def _enter_pod(
+        self, pod: Pod, uid: str, facts: PodFacts, cls: TaskClass, gpu_claims: tuple[tuple[str, int], ...]
+    ) -> None:
         old = self._tasks_by_key.get(facts.key)
         if old is not None and old.uid != uid:
             self._forget(old)
             old = None
-        claims = bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
-        gpu_claims = self._gpu_claims(pod) if claims else ()
-        cls = self.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
         self.nodes.fit_columns()
+        claims = cls.claims or pod.status.extended_resource_claim_status is not None
         told = pod.metadata.annotations
         if claims or (told and (names.NUMA_OBSERVED in told or names.NUMA_PREDICTED in told)):
             facts.pod = pod
@@ -65,6 +73,20 @@ class Intake(Accounts):
                 self._claim_users.setdefault(key, {})[uid] = task
         self._attach(task)
 
+    def keep_pod(self, pod: Pod, stand_in: Pod) -> None:
+        """A pod on a node holds what it held, or else what ``stand_in`` asks for; others are forgotten."""
+        uid = pod.metadata.uid or pod.key
+        facts = pods.facts(stand_in, self.params.scheduler_name, self.params.reservation_app)
+        facts.deleted_at = seconds(pod.metadata.deletion_timestamp)
+        old = self._tasks_by_key.get(facts.key)
+        known = old if old is not None and old.uid == uid else None
+        if not (facts.node_name or (known is not None and facts_of(known).assumed_node)):
+            if old is not None:
+                self._forget(old)
+            return
+        cls = self.classes.of(stand_in) if known is None else self.classes.bare(known.cls)
+        self._enter_pod(stand_in, uid, facts, cls, known.claims if known is not None else ())
+
     @staticmethod
     def _keep_decisions(old: PodFacts, new: PodFacts) -> None:
         """A decision stays until the watch shows its effect, or that it cannot have one any more."""
@@ -81,8 +103,42 @@ class Intake(Accounts):
 
     def _forget(self, task: Task) -> None:
         self._detach(task)
+        self._drop(task)
+
+    def _drop(self, task: Task) -> None:
         self._unindex(task)
         del self.tasks[task.uid], self._tasks_by_key[facts_of(task).key]
+
+    def recount(self) -> list[tuple[Task, Exception]]:
+        """Build all sums anew from what is known of each pod, whatever became of them.
+
+        What only a cycle knows is gone. Pods that cannot be put into the sums are left out, and returned.
+        """
+        touched = dict(self.touched_jobs)
+        left_out: list[tuple[Task, Exception]] = []
+        while True:
+            recount.clear(self)
+            self._members, self._on_node, self._releasing = {}, {}, {}
+            failed = self._attach_all()
+            if failed is None:
+                break
+            self._drop(failed[0])
+            left_out.append(failed)
+        self.unsound = False
+        self.touched_jobs.clear()
+        self.touched_jobs.update((key, job) for key, job in touched.items() if self.jobs.get(key) is job)
+        for task, _ in left_out:
+            if (job := self.jobs.get(facts_of(task).group_key)) is not None:
+                self.touched_jobs[job.key] = job
+        return left_out
+
+    def _attach_all(self) -> tuple[Task, Exception] | None:
+        for task in self.tasks.values():
+            try:
+                self._attach(task)
+            except Exception as error:  # noqa: BLE001 (one pod must not cost all others their sums)
+                return task, error
+        return None
 
     def _unindex(self, task: Task) -> None:
         pod = facts_of(task).pod
@@ -115,7 +171,9 @@ class Intake(Accounts):
 
     def _put_node(self, node: Node | None, obj: NodeObject) -> None:
         name = obj.metadata.name
-        self.resources.vector(obj.status.allocatable or {})
+        slices = self.objects[Kind.RESOURCE_SLICE].values()
+        dra_gpus = nodes.dra_gpu_devices(slices, name) if slices else 0
+        nodes.describe(Node(name, 0, obj), obj, self.resources, dra_gpus)  # raises before anything changes
         affected = list(self._on_node.get(name, {}).values())
         for task in affected:
             self._detach(task)
@@ -124,10 +182,13 @@ class Intake(Accounts):
             self.nodes.add(node)
         else:
             self.nodes.changed()
-        slices = self.objects[Kind.RESOURCE_SLICE].values()
-        dra_gpus = nodes.dra_gpu_devices(slices, name) if slices else 0
-        amounts = nodes.describe(node, obj, self.resources, dra_gpus, self._backed)
-        self.nodes.set_allocatable(node, amounts)
+        try:
+            amounts = nodes.describe(node, obj, self.resources, dra_gpus, self._backed)
+            self.nodes.set_allocatable(node, amounts)
+        except Exception:
+            self.nodes.remove(node)
+            self.unsound = True
+            raise
         self._gpu_memory_dirty = True
         for task in affected:
             self._attach(task)
@@ -165,6 +226,23 @@ class Intake(Accounts):
             return
         self.group_objects[key] = group
         self._put_job(group)
+        self.jobs[key].aside = None
+
+    def keep_pod_group(self, group: PodGroup, fault: Fault) -> None:
+        """The group's pods stay charged to its queue, and nothing is decided about it."""
+        key = group.key
+        if not self._in_pool(group.labels):
+            return
+        self.group_objects[key] = group
+        if key not in self.jobs:
+            self._put_job(group)
+        self.set_aside(self.jobs[key], fault)
+
+    def set_aside(self, job: Job, fault: Fault | None) -> None:
+        """Decide nothing about a job; None: decide about it again."""
+        job.aside = fault
+        job.version += 1
+        self.touched_jobs[job.key] = job
 
     def _put_job(self, group: PodGroup) -> None:
         facts = jobs.facts(group, self.params.partition)
@@ -179,9 +257,9 @@ class Intake(Accounts):
             self._read_times(job, facts)
             self.touched_jobs[job.key] = job
             return
+        root, leaves, error = jobs.tree(group)
         if job is not None:
             self._drop_job(job.key)
-        root, leaves, error = jobs.tree(group)
         job = Job(
             key=group.key,
             namespace=group.metadata.namespace,
@@ -276,6 +354,7 @@ class Intake(Accounts):
         if not self._in_pool(obj.labels):
             self._drop_queue(obj.metadata.name)
             return
+        queues.describe(Queue(obj.metadata.name, 0), obj)  # raises before anything changes
         self.queue_objects[obj.metadata.name] = obj
         row = self._queue_row(obj.metadata.name)
         before = (row.exists, row.parent_name)
@@ -335,9 +414,10 @@ class Intake(Accounts):
             for task in list(self._claim_users.get(key, {}).values()):
                 facts = facts_of(task)
                 assert facts.pod is not None
+                claims = self._gpu_claims(facts.pod)
+                cls = self.classes.of(facts.pod, dra_gpus=sum(gpus for _, gpus in claims))
                 self._detach(task)
-                task.claims = self._gpu_claims(facts.pod)
-                task.cls = self.classes.of(facts.pod, dra_gpus=sum(gpus for _, gpus in task.claims))
+                task.claims, task.cls = claims, cls
                 self._attach(task)
 
     @staticmethod

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.model.decisions import PodRef
+from kai.model.faults import Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
 from kai.snapshot.classes import TaskClass
@@ -239,6 +240,8 @@ class Job(msgspec.Struct, eq=False):
     invalid: dict[str, Task] = {}
     #: Why the tree cannot be built; such a group is never scheduled.
     error: str = ""
+    #: Why nothing at all is decided about the group, for now: it is neither served nor anybody's victim.
+    aside: Fault | None = None
     stale_since: float = 0.0
     last_start: float = 0.0
     last_eviction: float = 0.0

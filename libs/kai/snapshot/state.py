@@ -7,10 +7,11 @@ of the decisions taken since (:class:`~kai.snapshot.rows.PodFacts`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
-from kai.snapshot import pods
+from kai.snapshot import pods, refused
 from kai.snapshot.accounts import discard, facts_of
 from kai.snapshot.collector import paused
 from kai.snapshot.intake import Intake
@@ -37,16 +38,39 @@ class ClusterState(Intake):
             OutOfBounds: a field has a value that cannot be worked with; :meth:`refuse` remembers it.
         """
         self.version += 1
-        self._take_in(kind, obj)
+        try:
+            self._take_in(kind, obj)
+        finally:
+            if self.unsound:
+                self.mend()
         if self.faults:
             self.faults.pop((kind, object_key(obj)), None)
 
     def refuse(self, kind: Kind, key: str, obj: Any, error: Exception) -> Fault:
-        """Remember that an object cannot be taken in, until a version of it can be, or it is gone."""
-        told = str(error) if isinstance(error, OutOfBounds) else f"{type(error).__name__}: {error}"
+        """Go on without a version of an object, until a later one can be taken in, or the object is gone.
+
+        Whatever holds resources, or says what others may hold, goes on to do so as far as that is known
+        (:mod:`kai.snapshot.refused`), and takes no part in anything else.
+        """
+        told = str(error) if isinstance(error, OutOfBounds) else f"it cannot be taken in ({_named(error)})"
         fault = Fault(kind=kind.kubernetes, key=key, uid=object_uid(obj), reason=INVALID_OBJECT, message=told)
+        try:
+            refused.keep(self, kind, obj, fault)
+        except Exception as failed:  # noqa: BLE001 (then nothing of it is known, which is told as well)
+            told += f"; what it holds cannot be counted either ({_named(failed)})"
+            fault = replace(fault, message=told)
+        if self.unsound:
+            self.mend()
         self.faults[kind, key] = fault
         return fault
+
+    def mend(self) -> None:
+        """Find all sums anew after something failed half-way; pods that cannot be in them are faults."""
+        for task, error in self.recount():
+            told = f"it cannot be put into the sums of its node and queue ({_named(error)})"
+            self.faults[Kind.POD, task.key] = Fault(
+                kind=Kind.POD.kubernetes, key=task.key, uid=task.uid, reason=INVALID_OBJECT, message=told
+            )
 
     def _take_in(self, kind: Kind, obj: Any) -> None:
         match kind:
@@ -61,9 +85,20 @@ class ClusterState(Intake):
             case Kind.PRIORITY_CLASS:
                 self._apply_priority_class(obj.key, obj)
             case _:
-                key = object_key(obj)
-                self.objects[kind][key] = obj
-                self._depends(kind, key, obj)
+                self._put_object(kind, object_key(obj), obj)
+
+    def _put_object(self, kind: Kind, key: str, obj: Any) -> None:
+        known = self.objects[kind]
+        old = known.get(key)
+        known[key] = obj
+        try:
+            self._depends(kind, key, obj)
+        except Exception:
+            if old is None:
+                del known[key]
+            else:
+                known[key] = old
+            raise
 
     def load(self, objects: Iterable[tuple[Kind, Any]]) -> None:
         """Take in many objects at once, as when a cluster is read for the first time.
@@ -84,6 +119,13 @@ class ClusterState(Intake):
         """Forget an object by ``namespace/name`` (or name); unknown keys are ignored."""
         self.version += 1
         self.faults.pop((kind, key), None)
+        try:
+            self._take_out(kind, key)
+        finally:
+            if self.unsound:
+                self.mend()
+
+    def _take_out(self, kind: Kind, key: str) -> None:
         match kind:
             case Kind.POD:
                 task = self._tasks_by_key.get(key)
@@ -232,6 +274,10 @@ class ClusterState(Intake):
         from kai.snapshot.check import check_state
 
         check_state(self)
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 __all__ = ["ClusterState", "Kind", "StateParams", "object_key"]

@@ -94,6 +94,18 @@ class NodeTable:
             self.cells_idle[node.row, column] = amount
         self.touched.append(node.row)
 
+    def clear_charges(self) -> None:
+        """Nothing is charged to any node."""
+        self._matrix[1] = self._matrix[0]
+        self._matrix[2] = 0
+        for node in self.nodes:
+            node.groups.clear()
+            node.claims.clear()
+            node.tasks.clear()
+            node.legacy_mig = 0
+        self.sharing.clear()
+        self.changed()
+
     def fit_columns(self) -> None:
         """Make room for resources named since."""
         if len(self.resources) > self._matrix.shape[2]:

@@ -11,6 +11,7 @@ from kai.engine.actions import eviction
 from kai.engine.decisions import Message
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.search.moves import Moves
+from kai.engine.search.pools import may_lose
 from kai.engine.search.scenarios import gpu_need
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
@@ -106,7 +107,7 @@ class _Consolidation:
                 for queue in self.session.state.queue_order
                 if queue.leaf
                 for job in queue.jobs.values()
-                if job.preemptible and job.active_allocated
+                if may_lose(job)
             )
             self._many = next(islice(movable, most + 1, None), None) is not None
         return self._many

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kai.engine.kernel.view import NEVER
+from kai.engine.search.pools import may_lose
 from kai.engine.search.scenarios import place
 from kai.engine.search.victims import Reversed, reversed_key
 from kai.engine.session import Session
@@ -170,7 +171,7 @@ class Offers:
         found = set(self._spared)
         for task in node.tasks.values():
             job = task.job
-            if job is None or not job.preemptible or not ACTIVE_ALLOCATED[task.status] or job.key in found:
+            if job is None or not may_lose(job) or not ACTIVE_ALLOCATED[task.status] or job.key in found:
                 continue
             found.add(job.key)
             tasks = tuple(tasks_to_evict(job)[0])

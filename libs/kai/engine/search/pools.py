@@ -37,7 +37,7 @@ class Pool:
 
     def __init__(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
         self._key = key
-        held = [job for job in queue.jobs.values() if job.active_allocated > 0 and job.preemptible]
+        held = [job for job in queue.jobs.values() if may_lose(job)]
         found = sorted((key(job), job.key, job.version, job) for job in held)
         orders, names, versions, jobs = zip(*found, strict=True) if found else ((), (), (), ())
         self._keys = list(zip(orders, names, strict=True))
@@ -69,7 +69,7 @@ class Pool:
         for name, job in jobs.items():
             place = known.get(name)
             if place is None:
-                if _may_lose(job):
+                if may_lose(job):
                     self.mend(job)
             elif place[0] is not job or place[1] != job.version:
                 self.mend(job)
@@ -118,7 +118,7 @@ class Pool:
         """What a job holds may have changed."""
         known = self._known()
         self._take_out(job.key)
-        if not _may_lose(job):
+        if not may_lose(job):
             return
         at = (self._key(job), job.key)
         place = bisect_left(self._keys, at)
@@ -137,8 +137,9 @@ class Pool:
             self._left += 1
 
 
-def _may_lose(job: Job) -> bool:
-    return job.preemptible and job.active_allocated > 0
+def may_lose(job: Job) -> bool:
+    """Whether a job can be a victim."""
+    return job.preemptible and job.active_allocated > 0 and job.aside is None
 
 
 class Pools:

@@ -1,0 +1,106 @@
+"""What stays of objects whose newest version cannot be taken in.
+
+What they hold must not be given to others while they hold it, and what they limit must not be unlimited:
+
+* a pod on a node holds what it held, or, where no version of it was ever taken in, what can be read of its
+  containers' requests and all of the shared devices that its labels name; any other pod is left out;
+* a node keeps what it offered for those who are on it, and takes nobody else;
+* a pod group is never scheduled; what its pods hold is charged to its queue;
+* a queue, and everything else, stays as it was when it was last taken in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kai.model import names
+from kai.model.faults import Fault
+from kai.model.objects import (
+    Container,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodGroupSpec,
+    PodSpec,
+    ResourceList,
+    ResourceRequirements,
+)
+from kai.snapshot.kinds import Kind
+
+if TYPE_CHECKING:
+    from kai.snapshot.state import ClusterState
+
+#: No node offers more of anything than this.
+_MOST: Final = 1 << 53
+
+
+def keep(state: ClusterState, kind: Kind, obj: Any, fault: Fault) -> None:
+    """Let an object hold what it holds, and go on without it otherwise."""
+    match kind:
+        case Kind.POD:
+            state.keep_pod(obj, _stand_in(state, obj))
+        case Kind.NODE:
+            known = state.nodes.by_name.get(fault.key)
+            if known is not None:
+                spec = msgspec.structs.replace(known.object.spec, unschedulable=True)
+                state.apply(Kind.NODE, msgspec.structs.replace(known.object, spec=spec))
+        case Kind.POD_GROUP:
+            state.keep_pod_group(state.group_objects.get(fault.key) or _group_stand_in(obj), fault)
+        case _:
+            pass
+
+
+def _group_stand_in(group: PodGroup) -> PodGroup:
+    """As much of a group as says what its pods are charged to."""
+    meta, spec = group.metadata, group.spec
+    return PodGroup(
+        metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+        spec=PodGroupSpec(
+            queue=spec.queue,
+            priority_class_name=spec.priority_class_name,
+            preemptibility=spec.preemptibility,
+        ),
+    )
+
+
+def _stand_in(state: ClusterState, pod: Pod) -> Pod:
+    """As much of a pod as says what it holds, readable in every part."""
+    meta, spec = pod.metadata, pod.spec
+    annotations = pod.annotations
+    told = {key: annotations[key] for key in (names.POD_GROUP_ANNOTATION,) if key in annotations}
+    devices = sum(
+        key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX) for key in pod.labels
+    )
+    if devices:
+        told |= {names.GPU_FRACTION: "1", names.GPU_FRACTION_NUM_DEVICES: str(devices)}
+    return Pod(
+        metadata=ObjectMeta(
+            name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels, annotations=told
+        ),
+        spec=PodSpec(
+            node_name=spec.node_name,
+            scheduler_name=spec.scheduler_name,
+            containers=[
+                Container(resources=ResourceRequirements(requests=dict(_legible(state, container))))
+                for container in spec.containers
+            ],
+        ),
+        status=pod.status,
+    )
+
+
+def _legible(state: ClusterState, container: Container) -> Iterator[tuple[str, str]]:
+    """The requests that can be read."""
+    asked: ResourceList = {}
+    if container.resources is not None:
+        asked = {**(container.resources.limits or {}), **(container.resources.requests or {})}
+    for name, text in asked.items():
+        try:
+            amount = state.resources.amount(name, text)
+        except (ValueError, ArithmeticError):
+            continue
+        if 0 <= amount <= _MOST:
+            yield name, text
