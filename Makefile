@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane lint proto bench scale fuzz clean
+.PHONY: install demo test e2e controlplane lint proto bench scale fuzz soak clean
 
 install: $(STAMP)
 
@@ -52,6 +52,10 @@ scale: install
 fuzz: install
 	@KAI_FUZZ_EXAMPLES=$(or $(CASES),$(EXAMPLES),2000) KAI_FUZZ_SEED=$(or $(SEED),1) \
 		$(BIN)/python -m pytest -q --timeout=0 libs/tests/engine/test_properties.py libs/tests/engine/properties libs/tests/replay
+
+# Random life and trouble on a cluster, judged from outside: make soak MINUTES=30 SEED=7
+soak: install
+	@$(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --out $(or $(OUT),soak-report) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

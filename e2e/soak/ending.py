@@ -1,0 +1,206 @@
+"""What must be so when life has stopped: what can run runs, what is believed is so, nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from e2e.soak import site
+from e2e.soak.frame import Breach, called
+from e2e.soak.journal import Clock
+from e2e.soak.rules.remains import nothing_is_left
+from e2e.soak.watcher import Meter, Watcher
+from kai.engine import Engine
+from kai.kube import resources
+from kai.kube.client import KubeClient
+from kai.kube.errors import KubeError, NotFound
+from kai.local.objects import LocalPod
+from kai.local.state import ClusterFiles
+from kai.model import names
+from kai.model.decisions import CycleResult
+from kai.model.objects import Pod, PodGroup, Queue
+from kai.replay import archive, scene
+from kai.snapshot import codec
+from kai.wire.clients import connect_scheduler
+from kai.wire.errors import WireError
+
+#: On an idle machine: to get ready, to have no change, to come to rest at all, to agree, to be cleared away.
+READY_SECONDS, QUIET_SECONDS, REST_SECONDS, AGREE_SECONDS, CLEAR_SECONDS = 60.0, 8.0, 90.0, 20.0, 60.0
+LIVED_IN = ("soak-",)
+
+
+@dataclass(slots=True)
+class Ending:
+    """Looks at a cluster in which nobody does anything any more."""
+
+    client: KubeClient
+    files: ClusterFiles
+    watcher: Watcher
+    meter: Meter
+    clock: Clock
+    say: Callable[[str], None]
+
+    async def run(self) -> list[Breach]:
+        """Everything that is not as it must be."""
+        found = await self._comes_to_rest()
+        found += await self._patiently(self._still_to_do, AGREE_SECONDS, "everything placeable runs")
+        found += await self._patiently(self._differences, AGREE_SECONDS, "what is believed is so")
+        await self._clear()
+        found += await self._patiently(self._remains, CLEAR_SECONDS, "nothing is left behind")
+        return found
+
+    # --- rest ----------------------------------------------------------------------------------
+    async def _comes_to_rest(self) -> list[Breach]:
+        self.say("waiting until nothing moves any more")
+        if not await self._until(self.meter.ready, READY_SECONDS):
+            return [Breach("not ready", called("process", "cluster"), "a process does not come back")]
+        began = quiet_since = self.clock.now
+        seen = self._bound()
+        while self.clock.now - quiet_since < QUIET_SECONDS * Clock.load():
+            if self.clock.now - began > REST_SECONDS * Clock.load():
+                moving = sorted(f"{key} on {node}" for key, _, node in self._bound() ^ seen)
+                return [Breach("does not come to rest", called("process", "scheduler"), str(moving[:10]))]
+            await asyncio.sleep(0.5)
+            if (now := self._bound()) != seen:
+                seen, quiet_since = now, self.clock.now
+        return []
+
+    def _bound(self) -> set[tuple[str, str, str]]:
+        pods: dict[str, LocalPod] = self.watcher.pods.objects
+        return {
+            (key, pod.metadata.uid, pod.spec.node_name)
+            for key, pod in pods.items()
+            if pod.spec.node_name and not pod.terminal
+        }
+
+    # --- what is left to do --------------------------------------------------------------------
+    async def _still_to_do(self) -> list[Breach]:
+        """Ask the engine offline, on a dump of the objects, what it would do next."""
+        result = await self._decided_offline()
+        found = [
+            Breach("placeable, but pending", called("Pod", _key(bind.pod)), f"fits on node {bind.node}")
+            for bind in result.binds
+        ]
+        found += [
+            Breach(
+                "eviction not carried out", called("Pod", _key(one.pod)), f"by {one.action}: {one.message}"
+            )
+            for one in result.evictions
+        ]
+        return found
+
+    async def _decided_offline(self) -> CycleResult:
+        record = self.files.read()
+        assert record is not None, "the cluster is gone"
+        [address] = [one.debug_address for one in record.processes if one.debug_address]
+        async with (
+            aiohttp.ClientSession(raise_for_status=True) as session,
+            session.get(f"http://{address}/get-snapshot") as answer,
+        ):
+            data = await answer.read()
+        found = scene.set_up(archive.read(data))
+        return await asyncio.to_thread(Engine(found.config).run, found.state, found.now)
+
+    # --- what is believed ----------------------------------------------------------------------
+    async def _differences(self) -> list[Breach]:
+        """Where the scheduler's state is another than a list of the objects."""
+        where = {"lease_name": names.SCHEDULER_NAME, "namespace": names.NAMESPACE}
+        async with connect_scheduler(self.client, **where, tls=None) as scheduler:
+            _, data = await scheduler.snapshot()
+        snapshot = codec.decode(data)
+        pods, groups, queues = await asyncio.gather(
+            self.client.list(resources.PODS, type=Pod),
+            self.client.list(resources.POD_GROUPS, type=PodGroup),
+            self.client.list(resources.QUEUES, type=Queue),
+        )
+        # Failed pods hold nothing and are not watched.
+        known = {_pod(pod) for pod in snapshot.each_pod() if pod.status.phase != "Failed"}
+        true = {_pod(pod) for pod in pods if pod.status.phase != "Failed"}
+        known |= {("PodGroup", group.key, group.spec.queue) for group in snapshot.pod_groups}
+        known |= {("Queue", queue.key, queue.metadata.generation) for queue in snapshot.queues}
+        true |= {("PodGroup", group.key, group.spec.queue) for group in groups}
+        true |= {("Queue", queue.key, queue.metadata.generation) for queue in queues}
+        return [
+            Breach(
+                "state differs from a list",
+                called(str(kind), str(key)),
+                f"{'believed' if (kind, key, *more) in known else 'true'}: {more}",
+            )
+            for kind, key, *more in sorted(known ^ true, key=str)
+        ]
+
+    # --- what is left --------------------------------------------------------------------------
+    async def _clear(self) -> None:
+        """Delete all that the soak has made and that is not of its site."""
+        self.say("deleting everything")
+        for body in await self.client.list(resources.NAMESPACES):
+            name = body["metadata"]["name"]
+            if name.startswith(LIVED_IN):
+                await self._delete(resources.NAMESPACES, name)
+        mine = [
+            queue
+            for queue in await self.client.list(resources.QUEUES, type=Queue)
+            if queue.metadata.name.startswith(("q-", "dep-")) or queue.metadata.name == site.PROBE_QUEUE
+        ]
+        for queue in sorted(mine, key=lambda one: not one.spec.parent_queue):
+            await self._delete(resources.QUEUES, queue.metadata.name)
+
+    async def _delete(self, resource: resources.Resource, name: str) -> None:
+        try:
+            await self.client.delete(resource, name)
+        except NotFound:
+            return
+
+    async def _remains(self) -> list[Breach]:
+        kinds = (
+            resources.NAMESPACES,
+            resources.PODS,
+            resources.POD_GROUPS,
+            resources.CONFIG_MAPS,
+            resources.RESOURCE_CLAIMS,
+            resources.PVCS,
+        )
+        objects: dict[str, list[dict[str, Any]]] = {}
+        for kind in kinds:
+            objects[kind.kind] = await self.client.list(kind)
+        return list(nothing_is_left(objects, prefixes=LIVED_IN))
+
+    # --- patience ------------------------------------------------------------------------------
+    async def _patiently(
+        self, look: Callable[[], Awaitable[list[Breach]]], seconds: float, what: str
+    ) -> list[Breach]:
+        """What is found when it has been looked for so long, at an idle machine's pace."""
+        self.say(f"looking whether {what}")
+        deadline = time.monotonic() + seconds * Clock.load()
+        while True:
+            try:
+                found = await look()
+            except (KubeError, WireError, aiohttp.ClientError, TimeoutError) as error:
+                found = [Breach("cannot be asked", called("process", "cluster"), f"whether {what}: {error}")]
+            if not found or time.monotonic() > deadline:
+                return found
+            await asyncio.sleep(2.0)
+
+    async def _until(self, met: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds * Clock.load()
+        while not met():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.5)
+        return True
+
+
+def _key(pod: Any) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _pod(pod: Pod) -> tuple[object, ...]:
+    """What matters of a pod."""
+    group = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
+    meta = pod.metadata
+    return "Pod", pod.key, meta.uid, pod.spec.node_name, pod.status.phase, group

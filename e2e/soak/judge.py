@@ -1,0 +1,120 @@
+"""Puts what was seen before the rules, and keeps what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from e2e.soak.frame import Breach, Frame, LogLine
+from e2e.soak.journal import Clock, Journal
+from e2e.soak.rules import groups, placement, processes, queues
+from e2e.soak.rules.latency import Placed, probes_are_placed_soon
+
+#: For so long after trouble has ended it may still be felt; on an idle machine.
+GRACE_SECONDS = 12.0
+#: Programs that stand in for a cluster: what they say is not the product's.
+SURROUNDINGS = frozenset({"apiserver", "machinery", "redis", "supervisor", "prepare"})
+
+#: What must hold at every moment, and for how long it may not, since changes of several objects are not seen
+#: at once; on an idle machine.
+STATES: tuple[tuple[Callable[[Frame], Iterable[Breach]], float], ...] = (
+    (placement.devices_have_one_owner, 3.0),
+    (placement.devices_are_reserved_once, 3.0),
+    (placement.nodes_have_room, 3.0),
+    (placement.claims_have_devices_of_their_own, 3.0),
+    (placement.nodes_take_what_is_bound, 0.0),
+    (groups.gangs_are_whole, 45.0),
+)
+CHANGES: tuple[Callable[[Frame, Frame], Iterable[Breach]], ...] = (
+    placement.nobody_moves,
+    queues.limits_are_kept,
+    queues.firm_work_keeps_to_quotas,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A breach, when it was found, and what may explain it."""
+
+    at: float
+    rule: str
+    subject: str
+    message: str
+    #: What the soak last did to the object, and made fail.
+    actions: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+
+
+class Judge:
+    """Each finding is kept once. ``excerpts`` gives log lines about a name."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        excerpts: Callable[[str], list[str]],
+        load: Callable[[], float] = Clock.load,
+    ) -> None:
+        self.findings: list[Finding] = []
+        self._journal = journal
+        self._excerpts = excerpts
+        self._load = load
+        self._known: set[tuple[str, str]] = set()
+        self._since: dict[tuple[str, str], float] = {}
+
+    def look(self, before: Frame, now: Frame) -> None:
+        """Judge a moment, and what happened since the last one."""
+        self._note(now.at, list(self._lasting(now)))
+        for change in CHANGES:
+            self._note(now.at, change(before, now))
+
+    def read(self, at: float, before: Frame, lines: Sequence[LogLine]) -> None:
+        """Judge what was logged."""
+        self._note(at, groups.firm_pods_stay(before, lines))
+        ours = [line for line in lines if line.process not in SURROUNDINGS]
+        causeless = [line for line in ours if "Traceback" in line.text or not self._excused(line.at)]
+        self._note(at, processes.nobody_complains(causeless))
+
+    def note(self, at: float, breaches: Iterable[Breach]) -> None:
+        """Take over what somebody else has judged."""
+        self._note(at, breaches)
+
+    def conclude(
+        self, at: float, *, placed: list[Placed], samples: Iterable[processes.ProcessSample]
+    ) -> None:
+        """Judge what only the whole shows."""
+        self._note(at, probes_are_placed_soon(placed, load=self._load()))
+        self._note(at, processes.sizes_level_off(samples))
+
+    def _excused(self, at: float) -> bool:
+        return self._journal.troubled(at, at, grace=GRACE_SECONDS * self._load())
+
+    def _lasting(self, now: Frame) -> Iterator[Breach]:
+        """Breaches of states that have lasted for long enough."""
+        standing: set[tuple[str, str]] = set()
+        for rule, patience in STATES:
+            for breach in rule(now):
+                key = (breach.rule, breach.subject)
+                standing.add(key)
+                if now.at - self._since.setdefault(key, now.at) >= patience * self._load():
+                    yield breach
+        for key in self._since.keys() - standing:
+            del self._since[key]
+
+    def _note(self, at: float, breaches: Iterable[Breach]) -> None:
+        for breach in breaches:
+            key = (breach.rule, breach.subject if breach.rule != "error in a log" else breach.message[:60])
+            if key in self._known:
+                continue
+            self._known.add(key)
+            name = breach.subject.rpartition("/")[2].rpartition(" ")[2]
+            self.findings.append(
+                Finding(
+                    at=round(at, 1),
+                    rule=breach.rule,
+                    subject=breach.subject,
+                    message=breach.message,
+                    actions=(*self._journal.about(breach.subject), *self._journal.around(at)),
+                    logs=tuple(self._excerpts(name)),
+                )
+            )

@@ -1,0 +1,225 @@
+"""One soak: a cluster is furnished, lived in, judged every second, brought to rest and looked over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import yaml
+
+from e2e.harness import ROOT, kai
+from e2e.soak import site
+from e2e.soak.actions import Action, Put, Remove
+from e2e.soak.ending import Ending
+from e2e.soak.frame import Frame
+from e2e.soak.journal import Clock, Journal
+from e2e.soak.judge import GRACE_SECONDS, Judge
+from e2e.soak.performer import Performer
+from e2e.soak.plan import plan
+from e2e.soak.report import Report
+from e2e.soak.rules import processes
+from e2e.soak.watcher import Logs, Meter, Watcher
+from kai.engine.config import DEFAULT_PLUGINS
+from kai.kube.client import KubeClient
+from kai.local.state import ClusterFiles
+
+LOOK_SECONDS, COUNT_SECONDS, SAY_SECONDS = 1.0, 5.0, 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a soak is to be. ``folder`` takes the report and the logs."""
+
+    minutes: float
+    seed: int
+    folder: Path
+    kills: bool = True
+    keep: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of its cluster."""
+        return f"soak-{os.getpid()}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of its cluster."""
+        return self.folder / "kubeconfig"
+
+
+@contextlib.contextmanager
+def cluster(options: Options) -> Iterator[ClusterFiles]:
+    """The cluster, without nodes of its own; its logs are kept when it ends."""
+    plugins = [{"name": plugin} for plugin in dict.fromkeys((*DEFAULT_PLUGINS, "numa"))]
+    configuration = options.folder / "scheduler.yaml"
+    configuration.write_text(yaml.safe_dump({"tiers": [{"plugins": plugins}]}))
+    flags = (
+        "--nodes=0",
+        "--binders=2",
+        f"--flag=scheduler:scheduler-conf={configuration}",
+        '--flag=binder:plugins={"hamicore": {"enabled": true}}',
+    )
+    kai(
+        "local",
+        "up",
+        f"--name={options.name}",
+        *flags,
+        f"--kubeconfig={options.kubeconfig}",
+        "--detach",
+        timeout=300,
+    )
+    files = ClusterFiles.of(options.name)
+    try:
+        yield files
+    finally:
+        shutil.copytree(files.logs, options.folder / "logs", dirs_exist_ok=True)
+        if not options.keep:
+            kai("local", "down", f"--name={options.name}", timeout=120)
+
+
+async def soak(options: Options, say: Callable[[str], None]) -> Report:
+    """Run it; what was found is in the report."""
+    with cluster(options) as files:
+        async with KubeClient.connect(str(options.kubeconfig), user_agent="soak") as client:
+            return await _Soak(options, files, client, say).run()
+
+
+class _Soak:
+    def __init__(
+        self, options: Options, files: ClusterFiles, client: KubeClient, say: Callable[[str], None]
+    ) -> None:
+        self._options, self._files, self._client, self._say = options, files, client, say
+        self._clock, self._journal = Clock(), Journal()
+        self._watcher = Watcher(client, self._clock)
+        self._meter = Meter(files, self._clock)
+        self._logs = Logs(files.logs, self._clock)
+        self._judge = Judge(self._journal, excerpts=self._logs.excerpts)
+        self._performer = Performer(
+            client, options.kubeconfig, files, journal=self._journal, clock=self._clock
+        )
+        self._probes_ended: set[str] = set()
+
+    async def run(self) -> Report:
+        """1. furnish  2. live and judge  3. come to rest  4. conclude."""
+        actions = plan(seed=self._options.seed, seconds=self._options.minutes * 60, kills=self._options.kills)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                beside = [tasks.create_task(self._watcher.run())]
+                await self._furnish()
+                await self._watcher.synced()
+                self._clock.begin()
+                beside.append(tasks.create_task(self._judge_on(tasks)))
+                await self._performer.run(actions)
+                self._performer.thaw()
+                self._judge.note(self._clock.now, await self._ending().run())
+                for task in beside:
+                    task.cancel()
+        finally:
+            self._performer.thaw()
+        return self._conclude()
+
+    def _ending(self) -> Ending:
+        return Ending(self._client, self._files, self._watcher, self._meter, self._clock, self._say)
+
+    async def _furnish(self) -> None:
+        self._say("registering nodes, and what work needs to exist")
+        for manifest in site.definitions():
+            await self._put(manifest)
+        for manifest in (*site.furniture(), *(m for n in _nodes() for m in n.manifests)):
+            await self._put(manifest)
+
+    async def _put(self, manifest: dict) -> None:
+        await self._performer.perform(Action(0.0, "furnished", Put((manifest,))))
+        last = self._journal.entries[-1]
+        if not last.taken:
+            raise RuntimeError(f"{manifest['kind']} {manifest['metadata']['name']}: {last.outcome}")
+
+    # --- every second --------------------------------------------------------------------------
+    async def _judge_on(self, tasks: asyncio.TaskGroup) -> None:
+        before, counted_at, said_at = self._watcher.frame(), 0.0, 0.0
+        async with aiohttp.ClientSession() as session:
+            while True:
+                now = self._watcher.frame()
+                self._judge.look(before, now)
+                self._judge.read(now.at, before, self._logs.fresh())
+                self._meter.look()
+                self._judge.note(
+                    now.at, processes.nothing_restarts_by_itself(self._meter.restarts, self._journal.killed)
+                )
+                self._end_probes(now, tasks)
+                if now.at - counted_at >= COUNT_SECONDS:
+                    counted_at = now.at
+                    await self._count(session)
+                if now.at - said_at >= SAY_SECONDS:
+                    said_at = now.at
+                    self._tell(now)
+                before = now
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _count(self, session: aiohttp.ClientSession) -> None:
+        counters = await self._meter.count(session)
+        self._judge.note(self._clock.now, processes.counters_stand_still(self._meter.counters, counters))
+        self._meter.counters = counters
+
+    def _end_probes(self, now: Frame, tasks: asyncio.TaskGroup) -> None:
+        """A probe that runs has told what it was for."""
+        for key, pod in now.pods.items():
+            namespace, _, name = key.partition("/")
+            uid = pod.metadata.uid
+            if (
+                namespace != site.PROBE_NAMESPACE
+                or pod.status.phase != "Running"
+                or uid in self._probes_ended
+            ):
+                continue
+            self._probes_ended.add(uid)
+            manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name}}
+            tasks.create_task(self._performer.perform(Action(now.at, "probe ended", Remove((manifest,)))))
+
+    def _tell(self, now: Frame) -> None:
+        running = sum(pod.status.phase == "Running" for pod in now.pods.values())
+        waiting = sum(not pod.spec.node_name for pod in now.pods.values())
+        minutes, seconds = divmod(int(now.at), 60)
+        self._say(
+            f"{minutes:3}:{seconds:02}  {running} pods run, {waiting} wait, {len(now.nodes)} nodes, "
+            f"{len(now.queues)} queues, {len(self._journal.entries)} deeds, "
+            f"{len(self._journal.troubles)} troubles, {len(self._judge.findings)} findings, "
+            f"load {Clock.load():.1f}"
+        )
+
+    # --- at the end ----------------------------------------------------------------------------
+    def _conclude(self) -> Report:
+        def troubled(begin: float, end: float) -> bool:
+            return self._journal.troubled(begin, end, grace=GRACE_SECONDS * Clock.load())
+
+        placed = self._watcher.placed(troubled)
+        self._judge.conclude(self._clock.now, placed=placed, samples=self._meter.samples)
+        return Report(
+            seed=self._options.seed,
+            minutes=self._options.minutes,
+            commit=_commit(),
+            journal=self._journal,
+            findings=self._judge.findings,
+            placed=placed,
+            samples=self._meter.samples,
+            restarts=self._meter.restarts,
+            conditions={"cores": os.cpu_count(), "load": os.getloadavg(), "kills": self._options.kills},
+        )
+
+
+def _nodes() -> list[site.NodePlan]:
+    return [site.probe_node(), *site.lasting_nodes()]
+
+
+def _commit() -> str:
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or "unknown"
