@@ -35,10 +35,11 @@ test: install
 controlplane: install
 	@$(BIN)/python -m e2e.controlplane $(PROGRAMS)
 
-# The same suite on etcd, kube-apiserver and KWOK; `make e2e KUBECONFIG=...` takes that cluster instead.
+# The same suite on etcd, kube-apiserver and KWOK; `make e2e KUBECONFIG=...` takes that cluster instead, and
+# `make e2e FIRST=e2e/test_numa.py` begins with those.
 e2e: install
 	@KAI_E2E_CLUSTER=real $(if $(filter command,$(origin KUBECONFIG)),KAI_E2E_KUBECONFIG=$(KUBECONFIG)) \
-		$(BIN)/python -m pytest e2e $(ARGS)
+		KAI_E2E_FIRST="$(FIRST)" $(BIN)/python -m pytest e2e $(ARGS)
 
 bench: install
 	@$(BIN)/kai bench

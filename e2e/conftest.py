@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 from e2e.dra import Driver
-from e2e.harness import Cluster, local_cluster
+from e2e.harness import ROOT, Cluster, local_cluster
 from e2e.manifests import a_queue, as_yaml
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, PODS
 from kai.local.kubelet.nodes import NodeShape, node_manifest, node_status, slice_manifest
 from kai.local.ports import LOOPBACK
 from kai.model.objects import Pod
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that ``KAI_E2E_FIRST`` names."""
+    first = [ROOT / name for name in os.environ.get("KAI_E2E_FIRST", "").split()]
+    items.sort(key=lambda item: first.index(item.path) if item.path in first else len(first))
 
 
 @pytest.fixture(scope="session")

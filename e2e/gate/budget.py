@@ -1,0 +1,147 @@
+"""Stage after stage, as long as there is time."""
+
+from __future__ import annotations
+
+import enum
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from e2e.gate.changes import Changes
+from e2e.gate.stages import Stage
+
+#: A stage that is not needed is started only before so many minutes are gone,
+START_MINUTES: Final = 55.0
+#: and cut off after so many.
+CUT_MINUTES: Final = 80.0
+_WIDTH = 80
+
+
+class Outcome(enum.StrEnum):
+    """What became of a stage. Only a failure fails the gate."""
+
+    PASSED = "passed"
+    FAILED = "FAILED"
+    CUT_OFF = "CUT OFF"
+    LEFT_OUT = "LEFT OUT"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a stage, why, and how long it took with all that belongs to it."""
+
+    stage: Stage
+    outcome: Outcome
+    why: str = ""
+    minutes: float = 0.0
+
+
+class Runner(Protocol):
+    """Runs a command for at most so many seconds; its exit status, or None if it was cut off."""
+
+    def __call__(self, command: Sequence[str], *, seconds: float | None) -> int | None:
+        """Run it."""
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class Gate:
+    """The stages, and the time that there is for them. ``gone``: minutes that were gone before."""
+
+    stages: Sequence[Stage]
+    run: Runner
+    changes: Changes = field(default_factory=Changes)
+    gone: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    say: Callable[[str], None] = _say
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def decide(self) -> bool:
+        """Run what there is time for, and tell what came of it; whether nothing failed."""
+        results: list[Result] = []
+        for stage in self.in_order():
+            began = self.clock()
+            result = self._result_of(stage, results)
+            results.append(replace(result, minutes=(self.clock() - began) / 60))
+        self._sum_up(results)
+        return all(result.outcome is not Outcome.FAILED for result in results)
+
+    def in_order(self) -> list[Stage]:
+        """What is needed; then first what the newest commit is about, and of equals first what is short."""
+        needed = [stage for stage in self.stages if stage.needed]
+        others = [stage for stage in self.stages if not stage.needed]
+        return needed + sorted(others, key=lambda stage: (self.changes.age(stage.concerns), stage.minutes))
+
+    # --- one stage -----------------------------------------------------------------------------
+    def _result_of(self, stage: Stage, before: Sequence[Result]) -> Result:
+        missed = next((one for one in before if one.stage.needed and one.outcome is Outcome.FAILED), None)
+        if missed is not None:
+            return self._without(stage, Outcome.LEFT_OUT, f"{missed.stage.name} failed")
+        if late := self._late(stage):
+            return self._without(stage, Outcome.LEFT_OUT, late)
+        if stage.preparation:
+            if self._do(stage, stage.preparation) != 0:
+                why = f"`{shlex.join(stage.preparation)}` did not succeed (see above), no fault of this code"
+                return self._without(stage, Outcome.LEFT_OUT, why)
+            if late := self._late(stage):
+                return self._without(stage, Outcome.LEFT_OUT, late)
+        return self._judge(stage)
+
+    def _judge(self, stage: Stage) -> Result:
+        status = self._do(stage, self._command(stage))
+        if status is None:
+            return self._without(stage, Outcome.CUT_OFF, f"{CUT_MINUTES:g} minutes were gone")
+        if status == 0:
+            return Result(stage, Outcome.PASSED)
+        if not stage.again:
+            return Result(stage, Outcome.FAILED, f"status {status}")
+        self.say(f"## {stage.name}: failed; what failed is tried once more")
+        if self._do(stage, stage.again) == 0:
+            return Result(stage, Outcome.PASSED, "what failed at first succeeded when tried again")
+        return Result(stage, Outcome.FAILED, "twice, or there was no time for the second try")
+
+    def _command(self, stage: Stage) -> tuple[str, ...]:
+        first = self.changes.end_to_end_tests() if stage.ordered else []
+        return (*stage.command, f"FIRST={' '.join(first)}") if first else stage.command
+
+    def _do(self, stage: Stage, command: Sequence[str]) -> int | None:
+        self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
+        left = 60 * (CUT_MINUTES - self._minutes())
+        return self.run(command, seconds=None if stage.needed else max(1.0, left))
+
+    # --- time ----------------------------------------------------------------------------------
+    def _minutes(self) -> float:
+        """Minutes that are gone."""
+        return self.gone + (self.clock() - self._began) / 60
+
+    def _late(self, stage: Stage) -> str:
+        """Why a stage is not to be started any more, if so."""
+        minutes = self._minutes()
+        if stage.needed or minutes < START_MINUTES:
+            return ""
+        return f"{minutes:.0f} minutes are gone, and after {START_MINUTES:g} nothing is started"
+
+    # --- telling -------------------------------------------------------------------------------
+    def _without(self, stage: Stage, outcome: Outcome, why: str) -> Result:
+        line = "#" * _WIDTH
+        self.say(f"{line}\n## {outcome}: {stage.name}\n## {why}\n{line}")
+        return Result(stage, outcome, why)
+
+    def _sum_up(self, results: Sequence[Result]) -> None:
+        failed = any(result.outcome is Outcome.FAILED for result in results)
+        whole = all(result.outcome is Outcome.PASSED for result in results)
+        verdict = "FAILED" if failed else "passed" if whole else "passed, BUT NOT WHOLE"
+        self.say(f"\n## the gate after {self._minutes():.0f} minutes: {verdict}")
+        for result in results:
+            why = f" ({result.why})" if result.why else ""
+            self.say(f"##   {result.outcome:<9} {result.minutes:5.1f} min  {result.stage.name}{why}")

@@ -1,0 +1,56 @@
+"""Running a command of the gate, and ending it with all that it started when its time is up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+
+#: What a command that is cut off may take to clean up; tests take their clusters down.
+GRACE_SECONDS = 120.0
+
+
+def run(command: Sequence[str], *, seconds: float | None) -> int | None:
+    """Run a command in a process group of its own; its exit status, or None if it was cut off.
+
+    It is asked to end as by Ctrl-C, so that it says what it has found so far, and killed after a while.
+    """
+    process = subprocess.Popen(command, start_new_session=True, preexec_fn=_heed_interrupts)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        _end(process)
+
+
+def _heed_interrupts() -> None:
+    """A shell has what it runs in the background ignore them, and so would all that comes of it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs, and its group: ``make`` may be gone before what it runs."""
+    if process.poll() is not None:
+        return
+    for number, patience in ((signal.SIGINT, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        if _is_gone(process, patience):
+            return
+
+
+def _is_gone(process: subprocess.Popen[bytes], patience: float) -> bool:
+    """Whether nobody of the group is left before patience ends."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        process.poll()
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,55 @@
+"""What the gate runs, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command of the gate.
+
+    ``needed``: it is run whatever the time, to its end, and nothing is run after it has failed.
+    ``minutes``: what it takes on a quiet machine of 2 cores.
+    ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    minutes: float
+    needed: bool = False
+    concerns: tuple[str, ...] = ()
+    #: Run before; where it fails, the stage is left out, for a reason that is no fault of this code.
+    preparation: tuple[str, ...] = ()
+    #: What to run when the stage has failed; if that succeeds, so has the stage.
+    again: tuple[str, ...] = ()
+    #: Whether the tests that changed last are to be named to it, as ``FIRST=``.
+    ordered: bool = False
+
+
+STAGES: Final = (
+    Stage("tests", ("make", "test"), minutes=6, needed=True),
+    Stage(
+        "end to end on a real control plane",
+        ("make", "e2e"),
+        minutes=20,
+        concerns=(
+            "e2e/test_",
+            "e2e/conftest.py",
+            "e2e/harness.py",
+            "libs/kai/local/real/",
+            "helm/kai-scheduler/",
+        ),
+        preparation=("make", "controlplane"),
+        # What fails but once among noisy neighbours is told, no more.
+        again=("make", "e2e", "ARGS=--last-failed --last-failed-no-failures none"),
+        ordered=True,
+    ),
+    Stage(
+        "random worlds",
+        ("make", "fuzz", "CASES=300"),
+        minutes=2,
+        concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
+    ),
+)

@@ -1,0 +1,233 @@
+"""The gate with stages that are none and a clock that stands still."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from deadlines import until
+from e2e.gate import changes, processes
+from e2e.gate.budget import CUT_MINUTES, START_MINUTES, Gate
+from e2e.gate.changes import Changes
+from e2e.gate.stages import STAGES, Stage
+
+TESTS = Stage("tests", ("make", "test"), minutes=6, needed=True)
+SHORT = Stage("short", ("short",), minutes=2, concerns=("short/",))
+LONG = Stage("long", ("long",), minutes=20, concerns=("long/",))
+
+
+@dataclass
+class Plan:
+    """What commands take, in minutes, and their statuses; those that are not named take 1 and succeed."""
+
+    minutes: Mapping[str, float] = field(default_factory=dict)
+    statuses: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    now: float = 0.0
+    ran: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def run(self, command: Sequence[str], *, seconds: float | None) -> int | None:
+        name = " ".join(command)
+        tries = sum(one == name for one in self.ran)
+        self.ran.append(name)
+        wanted = 60 * self.minutes.get(name, 1.0)
+        self.now += wanted if seconds is None else min(wanted, seconds)
+        if seconds is not None and wanted > seconds:
+            return None
+        return (self.statuses.get(name) or [0])[tries]
+
+    def gate(self, *stages: Stage, **more) -> Gate:
+        return Gate(stages, self.run, clock=lambda: self.now, say=self.said.append, **more)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.said)
+
+
+def test_all_stages_are_run_and_summed_up_with_their_minutes():
+    plan = Plan(minutes={"make test": 6, "short": 2, "long": 20})
+    assert plan.gate(LONG, TESTS, SHORT).decide()
+    assert plan.ran == ["make test", "short", "long"]
+    assert plan.said[-4:] == [
+        "\n## the gate after 28 minutes: passed",
+        "##   passed      6.0 min  tests",
+        "##   passed      2.0 min  short",
+        "##   passed     20.0 min  long",
+    ]
+
+
+def test_what_is_needed_is_run_whole_however_long_it_takes_and_nothing_is_started_late():
+    plan = Plan(minutes={"make test": 100})
+    assert plan.gate(TESTS, SHORT).decide()
+    assert plan.ran == ["make test"]
+    assert "## LEFT OUT: short\n## 100 minutes are gone, and after 55 nothing is started" in plan.text
+    assert "the gate after 100 minutes: passed, BUT NOT WHOLE" in plan.text
+
+
+def test_a_stage_is_started_just_before_the_time_and_cut_off_without_failing():
+    plan = Plan(minutes={"make test": START_MINUTES - 1, "long": 30})
+    assert plan.gate(TESTS, LONG).decide()
+    assert plan.now == 60 * CUT_MINUTES
+    assert "## CUT OFF: long\n## 80 minutes were gone" in plan.text
+    assert "##   CUT OFF    26.0 min  long (80 minutes were gone)" in plan.text
+
+
+def test_time_that_was_spent_before_counts():
+    plan = Plan()
+    assert plan.gate(TESTS, SHORT, gone=54.5).decide()
+    assert plan.ran == ["make test"]
+
+
+def test_a_needed_stage_that_fails_fails_the_gate_at_once():
+    plan = Plan(statuses={"make test": [2]})
+    assert not plan.gate(TESTS, SHORT).decide()
+    assert plan.ran == ["make test"]
+    assert "## LEFT OUT: short\n## tests failed" in plan.text
+    assert "the gate after 1 minutes: FAILED" in plan.text
+
+
+def test_another_stage_that_fails_fails_the_gate_when_the_others_have_been_run():
+    plan = Plan(statuses={"short": [1]})
+    assert not plan.gate(TESTS, SHORT, LONG).decide()
+    assert plan.ran == ["make test", "short", "long"]
+    assert "##   FAILED      1.0 min  short (status 1)" in plan.text
+
+
+@pytest.mark.parametrize(
+    ("minutes", "statuses", "passes"),
+    [
+        pytest.param(1, {"long": [1], "failed ones": [0]}, True, id="fails but once"),
+        pytest.param(1, {"long": [1], "failed ones": [1]}, False, id="fails twice"),
+        pytest.param(90, {"long": [1]}, False, id="has no time for a second try"),
+    ],
+)
+def test_what_failed_is_tried_once_more_where_a_stage_says_so(minutes, statuses, passes):
+    stage = Stage("long", ("long",), minutes=20, again=("failed ones",))
+    plan = Plan(minutes={"failed ones": minutes}, statuses=statuses)
+    assert plan.gate(TESTS, stage).decide() is passes
+    assert plan.ran == ["make test", "long", "failed ones"]
+    assert plan.now <= 60 * CUT_MINUTES
+
+
+@pytest.mark.parametrize(
+    ("minutes", "status", "why"),
+    [
+        pytest.param(1, 1, "`build it` did not succeed", id="it fails"),
+        pytest.param(90, 0, "`build it` did not succeed", id="it is cut off"),
+        pytest.param(60, 0, "61 minutes are gone", id="it takes too long"),
+    ],
+)
+def test_a_stage_that_cannot_be_prepared_is_left_out_and_fails_nothing(minutes, status, why):
+    stage = Stage("long", ("long",), minutes=20, preparation=("build", "it"))
+    plan = Plan(minutes={"build it": minutes}, statuses={"build it": [status]})
+    assert plan.gate(TESTS, stage).decide()
+    assert plan.ran == ["make test", "build it"]
+    assert f"## LEFT OUT: long\n## {why}" in plan.text
+
+
+# --- what changed --------------------------------------------------------------------------------
+LOG = """\
+commit a
+
+README.md
+commit b
+
+e2e/test_preempt.py
+long/file.py
+commit c
+
+e2e/test_allocate.py
+e2e/test_preempt.py
+e2e/harness.py
+short/file.py
+"""
+
+
+def test_the_stage_that_the_newest_commit_is_about_comes_first():
+    found = changes.parse(LOG)
+    assert [found.age(stage.concerns) for stage in (SHORT, LONG, TESTS)] == [2, 1, changes.COMMITS]
+    assert Plan().gate(SHORT, LONG, TESTS, changes=found).in_order() == [TESTS, LONG, SHORT]
+    assert Plan().gate(LONG, SHORT, TESTS).in_order() == [TESTS, SHORT, LONG]
+
+
+def test_end_to_end_tests_that_changed_are_named_first_to_a_stage_that_takes_them():
+    plan = Plan()
+    stage = Stage("all", ("all",), minutes=1, ordered=True)
+    plan.gate(stage, changes=changes.parse(LOG)).decide()
+    plan.gate(stage).decide()
+    assert plan.ran == ["all FIRST=e2e/test_preempt.py e2e/test_allocate.py", "all"]
+
+
+def test_the_history_of_a_repository_is_read(tmp_path, monkeypatch):
+    def git(*arguments):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    git("init", "--quiet")
+    git("config", "user.email", "a@example.com")
+    git("config", "user.name", "a")
+    for name in ("one", "two"):
+        (tmp_path / name).touch()
+        git("add", name)
+        git("commit", "--quiet", "-m", name)
+    assert changes.recent() == Changes((frozenset({"two"}), frozenset({"one"})))
+    monkeypatch.setenv("PATH", "")
+    assert changes.recent() == Changes()
+
+
+def test_every_path_that_a_stage_is_about_exists():
+    root = Path(__file__).parents[2]
+    for stage in STAGES:
+        for beginning in stage.concerns:
+            assert list(root.glob(f"{beginning}*")) or (root / beginning).exists(), (stage.name, beginning)
+
+
+# --- processes -----------------------------------------------------------------------------------
+def test_a_command_that_ends_in_time_gives_its_status():
+    assert processes.run((sys.executable, "-c", "raise SystemExit(3)"), seconds=None) == 3
+
+
+STAYS = """
+import signal, subprocess, sys, time
+def end(*_):
+    open(sys.argv[1], "w").write("told what it found")
+    sys.exit(2)
+if {heeds}:
+    signal.signal(signal.SIGINT, end)
+else:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open(sys.argv[2], "w").write(str(child.pid))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+def test_a_command_that_is_cut_off_is_asked_to_end_and_leaves_nothing(tmp_path, monkeypatch, heeds):
+    monkeypatch.setattr(processes, "GRACE_SECONDS", 10.0 if heeds else 0.3)
+    told, child = tmp_path / "told", tmp_path / "child"
+    began = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        command = (sys.executable, "-c", STAYS.format(heeds=heeds), str(told), str(child))
+        assert processes.run(command, seconds=3.0) is None
+    finally:
+        signal.signal(signal.SIGINT, began)
+    assert told.exists() is heeds
+    until(lambda: not alive(int(child.read_text())), what="its child has ended too")
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return b"\nState:\tZ" not in Path(f"/proc/{pid}/status").read_bytes()
