@@ -44,9 +44,12 @@ class Release:
         )  # fmt: skip
         said, _ = await process.communicate(yaml.safe_dump(values or {}).encode())
         assert process.returncode == 0, said.decode()
+        return said.decode()
 
     async def install(self, **values):
-        await self.helm("install", "kai", str(CHART), "--create-namespace", "--values", "-", values=values)
+        return await self.helm(
+            "install", "kai", str(CHART), "--create-namespace", "--values", "-", values=values
+        )
 
     async def upgrade(self, **values):
         await self.helm("upgrade", "kai", str(CHART), "--values", "-", values=values)
@@ -105,6 +108,18 @@ async def test_an_upgrade_keeps_certificates_and_passwords(release):
     assert await release.bundles() == bundles
     binder = await release.client.get(DEPLOYMENTS, "binder", namespace=names.NAMESPACE)
     assert binder["spec"]["replicas"] == 3
+
+
+async def test_values_of_other_releases_are_taken_and_told_to_have_no_effect(release):
+    values = {
+        "operator": {"qps": 5},
+        "global": {"vpa": {"enabled": True}},
+        "scheduler": {"goMemLimit": "1Gi"},
+    }
+    said = await release.install(**values)
+    for name in ("operator", "global.vpa", "scheduler.goMemLimit"):
+        assert f"WARNING: the value {name} has no effect here." in said
+    assert "the value prometheus" not in said
 
 
 async def test_certificates_that_are_due_are_renewed_and_the_old_authority_stays_trusted(release):

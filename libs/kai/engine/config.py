@@ -14,7 +14,7 @@ import yaml
 
 from kai.engine.arguments import Arguments, ConfigError
 from kai.engine.plugin_table import DEFAULT_PLUGINS, PLUGINS, written_defaults
-from kai.model import duration, spelling
+from kai.model import documents, duration, spelling
 
 ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 GENERATORS: Final = ("NodeLocalGreedy", "MultiNodeGang")
@@ -115,9 +115,9 @@ class SchedulerConfig:
             ConfigError: a key, an action or a value is not known.
         """
         try:
-            data = yaml.safe_load(text) or {}
+            data = documents.load(text) or {}
         except yaml.YAMLError as error:
-            raise ConfigError(f"the scheduler configuration is not YAML: {error}") from error
+            raise ConfigError(f"the scheduler configuration cannot be read as YAML: {error}") from error
         return cls.of(data, params=params)
 
     @classmethod

@@ -5,8 +5,9 @@ One dash is as good as two. A switch takes its value only after ``=``.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
+
+from kai.model import spelling
 
 
 class FlagError(ValueError):
@@ -41,5 +42,5 @@ def _next_value(name: str, rest: Iterable[str]) -> str:
 
 def suggestion(name: str, known: Iterable[str], *, prefix: str = "") -> str:
     """``" (did you mean X?)"`` if something known is close to ``name``."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {prefix}{close[0]}?)" if close else ""
+    near = spelling.nearest(name, known)
+    return f" (did you mean {prefix}{near}?)" if near else ""

@@ -143,8 +143,8 @@ def freeze_garbage() -> None:
 async def _run(service: Service) -> int:
     host = Host(name=service.name, settings=service.settings, metrics=observe.new_registry())
     _install_signal_handlers(host)
-    for flag in service.settings.ignored:
-        _log.info("flag has no effect", flag=f"--{flag}")
+    for setting in service.settings.ignored:
+        _log.warning("a setting has no effect here", setting=setting)
     try:
         async with AsyncExitStack() as stack:
             await _open(host, service, stack)

@@ -17,9 +17,9 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from kai.model import duration, names
+from kai.model import documents, duration, names
 from kai.observe import ObserveSettings
-from kai.runtime import flags
+from kai.runtime import environment, flags
 
 _LEVELS = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
 
@@ -117,7 +117,7 @@ class ServiceSettings(BaseSettings):
     )
     drain_timeout: Duration = Field(20.0, ge=0, description="time to finish work after SIGTERM")
 
-    #: Flags given that have no effect, for a note in the log.
+    #: Flags and variables given that have no effect, for a warning in the log.
     _ignored: tuple[str, ...] = ()
 
     @property
@@ -127,7 +127,7 @@ class ServiceSettings(BaseSettings):
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Flags that were given and have no effect."""
+        """Flags and variables that were given and have no effect."""
         return self._ignored
 
     @classmethod
@@ -167,11 +167,13 @@ class ServiceSettings(BaseSettings):
         open_fields = {
             key: value for key, value in from_file.items() if not os.environ.get(f"KAI_{key.upper()}")
         }
+        for problem in environment.unknown(os.environ, cls.model_fields):
+            raise SettingsError(problem)
         try:
             settings = cls(**{**open_fields, **given})
         except ValidationError as error:
             raise SettingsError(cls._explain(error, given, from_file, path)) from None
-        settings._ignored = ignored
+        settings._ignored = (*ignored, *environment.without_effect(os.environ))
         return settings
 
     @classmethod
@@ -191,6 +193,11 @@ class ServiceSettings(BaseSettings):
             also = f" (also {', '.join(f'--{name}' for name in others)})" if others else ""
             lines.append(f"  --{_flag(field)}{also}\n        {info.description or ''}{default}")
         return "\n".join(lines) + "\n"
+
+    @classmethod
+    def known_flags(cls) -> set[str]:
+        """All flags that are understood, those without effect included."""
+        return {*cls._flag_fields(), *cls._ignored_flags(), "config"}
 
     @classmethod
     def _flag_fields(cls) -> dict[str, str]:
@@ -222,20 +229,24 @@ class ServiceSettings(BaseSettings):
             raise SettingsError(str(error)) from None
         path = values.pop("config", "") or os.environ.get("KAI_CONFIG", "")
         given = {fields[name]: value for name, value in values.items() if name in fields}
-        return given, path, tuple(sorted(name for name in values if name in ignored))
+        return given, path, tuple(sorted(f"--{name}" for name in values if name in ignored))
 
     @classmethod
     def _read_file(cls, path: str) -> dict[str, Any]:
         try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            content = documents.load(Path(path).read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise SettingsError(f"--config {path} cannot be read: {error}") from None
         if content is None:
             return {}
         if not isinstance(content, dict):
             raise SettingsError(f"--config {path} must hold a mapping of setting to value")
-        values = {str(key).replace("-", "_"): value for key, value in content.items()}
-        for key in values:
+        values: dict[str, Any] = {}
+        for written, value in content.items():
+            key = str(written).replace("-", "_")
+            if key in values:
+                raise SettingsError(f"{path}: {key} is there twice, once with dashes; say it once")
+            values[key] = value
             if key not in cls.model_fields:
                 hint = flags.suggestion(key, cls.model_fields)
                 raise SettingsError(f"{path}: unknown setting {key}{hint}; see --help")

@@ -80,6 +80,7 @@ def one_plugin(name: str, arguments: str = "{}") -> str:
             "actions: allocate, reclam",
             "unknown action 'reclam' in actions; did you mean 'reclaim'? known: allocate,",
         ),
+        ("actions: allocate\nactions: reclaim", "line 2: 'actions' is there twice; say it once"),
         ("actions: allocate, reclaim, allocate", "actions names 'allocate' twice"),
         (
             "action: allocate",

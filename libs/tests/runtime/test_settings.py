@@ -54,7 +54,7 @@ def test_known_flags_of_the_original_are_understood():
     ])  # fmt: skip
     assert (settings.metrics_listen, settings.health_listen) == (":9090", "127.0.0.1:0")
     assert (settings.log_level, settings.plan_file) == ("debug", "x")
-    assert settings.ignored == ("burst", "enable-profiler", "qps")
+    assert settings.ignored == ("--burst", "--enable-profiler", "--qps")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,8 @@ def test_what_is_wrong_in_the_environment_is_named(monkeypatch):
         ("workers: [1]", r"settings.yaml: workers=\[1\]: Input should be a valid integer"),
         ("- 1", "must hold a mapping"),
         ("a: b: c", "cannot be read"),
+        ("workers: 3\nworkers: 4", "cannot be read: line 2: 'workers' is there twice"),
+        ("plan-file: a\nplan_file: b", "plan_file is there twice, once with dashes"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(tmp_path, content, said):
@@ -96,6 +98,43 @@ def test_what_is_wrong_in_the_file_is_named(tmp_path, content, said):
     config.write_text(content)
     with pytest.raises(SettingsError, match=said):
         PlannerSettings.parse([f"--config={config}"])
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("KAI_WORKRES", "unknown variable KAI_WORKRES in the environment; did you mean KAI_WORKERS?"),
+        ("KAI_SHEDULE_PERIOD", "did you mean KAI_SCHEDULE_PERIOD?"),
+        ("KAI_XYZ", "unknown variable KAI_XYZ in the environment; unset it"),
+        ("KAI_WORKERS_PORT", "unknown variable KAI_WORKERS_PORT"),
+    ],
+)
+def test_a_variable_like_ours_that_nobody_reads_is_refused(monkeypatch, variable, said):
+    monkeypatch.setenv(variable, "3")
+    with pytest.raises(SettingsError) as caught:
+        PlannerSettings.parse([])
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("KAI_SCHEDULE_PERIOD", "1s"),  # another service's
+        ("KAI_REDIS_PORT", "tcp://10.0.0.1:6379"),  # what a pod is told of the Service kai-redis
+        ("KAI_REDIS_SERVICE_HOST", "10.0.0.1"),
+        ("KAI_SCHEDULER_DEFAULT_SERVICE_PORT_GRPC", "9090"),
+        ("KAI_REDIS_PORT_6379_TCP_ADDR", "10.0.0.1"),
+        ("KAI_E2E_CLUSTER", "real"),
+    ],
+)
+def test_variables_of_others_are_let_be(monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    assert PlannerSettings.parse([]).workers == 10
+
+
+def test_what_only_the_original_reads_is_told_to_have_no_effect(monkeypatch):
+    monkeypatch.setenv("KAI_GOMEMLIMIT_RATIO", "0.9")
+    assert PlannerSettings.parse(["--qps=5"]).ignored == ("--qps", "KAI_GOMEMLIMIT_RATIO")
 
 
 def test_load_ends_with_2_and_one_line(capsys):

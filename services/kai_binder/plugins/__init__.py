@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.kube.client import KubeClient
+from kai.model import spelling
 from kai_binder.plugins.dynamicresources import DynamicResources
 from kai_binder.plugins.gpusharing import GpuSharing
 from kai_binder.plugins.hamicore import HamiCore
@@ -36,6 +37,9 @@ _DEFAULTS: Final = {
     HamiCore.name: PluginConfig(False, 50, {}),
 }
 
+#: Plugins of the original that are not here; turned off, nobody misses them.
+_ELSEWHERE: Final = frozenset({"nvfractions"})
+
 
 class _Override(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool | None = None
@@ -57,17 +61,26 @@ def configure(text: str) -> dict[str, PluginConfig]:
         ) from error
     configs = dict(_DEFAULTS)
     for name, override in given.items():
-        config = configs.get(name, PluginConfig(True, 0, {}))
+        if name in _ELSEWHERE and override.enabled is False:
+            continue
+        _check_names(name, override)
         changes = {
             key: value
             for key in ("enabled", "priority", "arguments")
             if (value := getattr(override, key)) is not None
         }
-        configs[name] = replace(config, **changes)
-        if name not in _DEFAULTS and configs[name].enabled:
-            raise PluginError(f"--plugins names {name!r}; known plugins are {', '.join(_DEFAULTS)}")
+        configs[name] = replace(configs[name], **changes)
     _check_hamicore(configs)
     return configs
+
+
+def _check_names(name: str, override: _Override) -> None:
+    if name not in _DEFAULTS:
+        raise PluginError(f"--plugins: {spelling.unknown('plugin', name, _DEFAULTS)}")
+    known = _DEFAULTS[name].arguments
+    for argument in override.arguments or ():
+        if argument not in known:
+            raise PluginError(f"--plugins: {name}: {spelling.unknown('argument', argument, known)}")
 
 
 def _check_hamicore(configs: dict[str, PluginConfig]) -> None:
@@ -77,6 +90,11 @@ def _check_hamicore(configs: dict[str, PluginConfig]) -> None:
             "--plugins: hamicore needs gpusharing enabled with a higher priority, "
             f"but that is {'at ' + str(sharing.priority) if sharing.enabled else 'disabled'}"
         )
+
+
+def known_arguments() -> dict[str, tuple[str, ...]]:
+    """Every plugin with the names of its arguments."""
+    return {name: tuple(config.arguments) for name, config in _DEFAULTS.items()}
 
 
 def build(configs: dict[str, PluginConfig], client: KubeClient) -> tuple[BindPlugin, ...]:

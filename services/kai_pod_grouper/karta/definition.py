@@ -10,6 +10,7 @@ import msgspec
 from kai.model.objects import Json
 from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.karta import jq_paths
+from kai_pod_grouper.karta.misspelt import misspelt
 from kai_pod_grouper.objects.documents import Document
 
 
@@ -195,8 +196,9 @@ def parse(document: Document, owner: Document) -> Definition | None:
     """
     if document.has("metadata", "deletionTimestamp"):
         return None
+    content = document.at("spec").content
     try:
-        spec = msgspec.convert(document.at("spec").content, _Spec)
+        spec = msgspec.convert(content, _Spec)
     except msgspec.ValidationError as error:
         raise InvalidWorkload(f"{document.of}: spec: {error}") from error
     root, gang = spec.structure_definition.root_component, spec.optimization_instructions.gang_scheduling
@@ -205,7 +207,7 @@ def parse(document: Document, owner: Document) -> Definition | None:
     if gang is None or not (gang.pod_group or gang.pod_groups):
         return None
     definition = Definition(document.of, spec.structure_definition, gang)
-    for problem in _problems(definition):
+    for problem in (*misspelt(content, _Spec, "spec"), *_problems(definition)):
         raise InvalidWorkload(f"{document.of}: {problem}")
     return definition
 

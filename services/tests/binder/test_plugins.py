@@ -30,7 +30,13 @@ def test_priority_and_use_are_overridden_one_by_one():
 
 def test_arguments_are_replaced_as_a_whole():
     with pytest.raises(PluginError, match=r"volumebinding\.bindTimeoutSeconds"):
-        names_of(json.dumps({"volumebinding": {"arguments": {"other": "1"}}}))
+        names_of(json.dumps({"volumebinding": {"arguments": {}}}))
+
+
+def test_an_argument_that_a_plugin_does_not_have_is_refused_with_the_nearest_it_has():
+    with pytest.raises(PluginError) as caught:
+        configure(json.dumps({"volumebinding": {"arguments": {"bindTimeoutSecs": "60"}}}))
+    assert "unknown argument 'bindTimeoutSecs'; did you mean 'bindTimeoutSeconds'?" in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "1.5"])
@@ -39,10 +45,16 @@ def test_a_timeout_must_be_whole_seconds(value):
         names_of(json.dumps({"dynamicresources": {"arguments": {"bindTimeoutSeconds": value}}}))
 
 
-def test_an_unknown_plugin_is_refused_unless_it_is_off():
-    with pytest.raises(PluginError, match="mine"):
-        configure('{"mine": {}}')
-    assert "mine" in configure('{"mine": {"enabled": false}}')
+@pytest.mark.parametrize("how", ["{}", '{"enabled": false}'])
+def test_an_unknown_plugin_is_refused_with_the_nearest_known_one(how):
+    with pytest.raises(PluginError, match=r"unknown plugin 'gpushring'; did you mean 'gpusharing'\?"):
+        configure(f'{{"gpushring": {how}}}')
+
+
+def test_a_plugin_that_only_the_original_has_may_be_turned_off():
+    assert configure('{"nvfractions": {"enabled": false}}') == configure("")
+    with pytest.raises(PluginError, match="nvfractions"):
+        configure('{"nvfractions": {}}')
 
 
 @pytest.mark.parametrize(

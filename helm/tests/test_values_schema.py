@@ -1,0 +1,110 @@
+"""What no component would understand, helm refuses by name before anything reaches the cluster."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from kai.engine.config import ACTIONS, BUDGETS
+from kai.engine.plugin_table import PLUGINS, arguments_of
+from kai.runtime import ServiceSettings
+from kai_binder.plugins import known_arguments
+
+SCHEMA = json.loads(
+    (Path(__file__).resolve().parents[1] / "kai-scheduler" / "values.schema.json").read_text()
+)
+COMPONENTS = {
+    "admission": "kai_admission",
+    "podgrouper": "kai_pod_grouper",
+    "podgroupcontroller": "kai_podgroup_controller",
+    "queuecontroller": "kai_queue_controller",
+    "scheduler": "kai_scheduler",
+    "binder": "kai_binder",
+}
+
+
+def at(*path):
+    found = SCHEMA
+    for key in path:
+        found = found["properties"][key]
+        if "$ref" in found:
+            found = SCHEMA["definitions"][found["$ref"].rpartition("/")[2]]
+    return found
+
+
+def flags(module) -> set[str]:
+    found = importlib.import_module(f"{module}.settings")
+    (kind,) = (
+        each
+        for each in vars(found).values()
+        if isinstance(each, type) and issubclass(each, ServiceSettings) and each.__module__ == found.__name__
+    )
+    return kind.known_flags()
+
+
+def plugin_schemas(component) -> dict[str, list[str]]:
+    """The arguments that the schema lets each plugin have."""
+    plugins = at(component, "plugins")
+    assert plugins["additionalProperties"] is False
+    found = {}
+    for name, plugin in plugins["properties"].items():
+        assert plugin["additionalProperties"] is False
+        assert plugin["properties"]["arguments"]["additionalProperties"] is False
+        found[name] = sorted(plugin["properties"]["arguments"].get("properties", {}))
+    return found
+
+
+@pytest.mark.parametrize(("component", "module"), COMPONENTS.items())
+def test_the_schema_has_every_flag_of_a_component_and_no_other(component, module):
+    arguments = at(component, "args")
+    assert arguments["additionalProperties"] is False
+    assert set(arguments["properties"]) == flags(module)
+
+
+def test_the_schema_has_every_plugin_of_the_scheduler_with_its_arguments():
+    assert plugin_schemas("scheduler") == {name: sorted(arguments_of(name)) for name in PLUGINS}
+
+
+def test_the_schema_has_every_plugin_of_the_binder_with_its_arguments():
+    assert plugin_schemas("binder") == {name: sorted(found) for name, found in known_arguments().items()}
+
+
+def test_the_schema_has_every_action_and_every_budget():
+    actions, budgets = at("scheduler", "actions"), at("scheduler", "scenarioSearchBudgets")
+    assert actions["additionalProperties"] is budgets["additionalProperties"] is False
+    assert set(actions["properties"]) == set(ACTIONS)
+    assert set(budgets["properties"]) == set(BUDGETS)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"scheduler": {"plugins": {"podafinity": {"enabled": False}}}}, "podafinity"),
+        ({"scheduler": {"plugins": {"proportion": {"arguments": {"kvalue": "2"}}}}}, "kvalue"),
+        ({"scheduler": {"plugins": {"proportion": {"arguments": {"kValue": "abc"}}}}}, "kValue"),
+        ({"scheduler": {"plugins": {"nodeplacement": {"arguments": {"gpu": "bnpack"}}}}}, "gpu"),
+        ({"scheduler": {"actions": {"reclam": {"enabled": False}}}}, "reclam"),
+        ({"scheduler": {"args": {"schedul-period": "1s"}}}, "schedul-period"),
+        ({"scheduler": {"scenarioSearchBudgets": {"maxJobTime": "1s"}}}, "maxJobTime"),
+        ({"binder": {"plugins": {"hamicor": {"enabled": True}}}}, "hamicor"),
+        ({"podgrouper": {"args": {"log-levle": "debug"}}}, "log-levle"),
+    ],
+)
+def test_what_is_misspelt_is_refused_by_name(helm, values, named):
+    result = helm.template(values=values)
+    assert result.returncode != 0
+    assert named in result.stderr
+
+
+def test_every_value_that_the_schema_calls_without_effect_is_told():
+    template = (Path(__file__).resolve().parents[1] / "kai-scheduler" / "templates" / "NOTES.txt").read_text()
+    parts = [SCHEMA, at("global"), at("scheduler"), at("binder"), at("admission")]
+    silent = [
+        name
+        for part in parts
+        for name, schema in part["properties"].items()
+        if "Accepted for values of other releases" in schema.get("description", "")
+        and f'"{name}"' not in template
+    ]
+    assert silent == []
