@@ -273,3 +273,20 @@ async def test_statuses_and_events_that_a_server_is_slow_to_take_hold_up_no_bind
         cluster.server.faults.rules.clear()
         for number in range(16):
             await cluster.until(lambda number=number: told(f"large-{number}"))
+
+
+async def test_a_pod_whose_bind_fails_is_charged_no_longer_than_it_is_tried(cluster):
+    await cluster.node("n1", gpus=8)
+
+    async with cluster.scheduler() as scheduler, cluster.binder():
+        cluster.fault(verb="create", resource="pods", subresource="binding", status=422, count=-1)
+        await cluster.pod("never", gpus=8)
+
+        async def failed_again():
+            return (scheduler.metrics.get_sample_value("kai_binds_total", {"result": "failed"}) or 0) >= 2
+
+        await cluster.until(failed_again)
+        await cluster.client.delete(PODS, "never", namespace="default")
+        cluster.server.faults.rules.clear()
+        await cluster.pod("next", gpus=8)
+        assert await cluster.bound("next") == ["n1"]
