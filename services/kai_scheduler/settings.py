@@ -32,6 +32,10 @@ class SchedulerSettings(ServiceSettings):
     )
     metrics_namespace: str = Field("kai", description="prefix of all metrics")
     resource_reservation_app_label: str = Field(names.RESERVATION_APP, description="app label of their pods")
+    resource_reservation_namespace: str = Field(
+        names.RESERVATION_NAMESPACE, description="namespace of their pods; elsewhere the label says nothing"
+    )
+    scale_adjust_namespace: str = Field(names.SCALE_ADJUST_NAMESPACE, description="namespace of scaling pods")
     restrict_node_scheduling: bool = Field(False, description="use only nodes with a worker label")
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the shard")
     queue_label_key: str = Field(names.QUEUE_LABEL, description="label that says the queue")
@@ -77,6 +81,8 @@ class SchedulerSettings(ServiceSettings):
             partition=self.partition_label_value,
             queue_label_key=self.queue_label_key,
             reservation_app=self.resource_reservation_app_label,
+            reservation_namespace=self.resource_reservation_namespace,
+            scaling_namespace=self.scale_adjust_namespace,
             restrict_node_scheduling=self.restrict_node_scheduling,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold,

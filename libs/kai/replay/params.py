@@ -44,6 +44,9 @@ def read(document: Mapping[str, Any] | None) -> tuple[StateParams, EngineParams,
         node_pool_label_key=partition.text("nodepoollabelkey"),
         partition=partition.text("nodepoollabelvalue"),
         queue_label_key=fields.text("queueLabelKey") or names.QUEUE_LABEL,
+        # Those of the original do not say where reservation pods are.
+        reservation_namespace=fields.text("resourceReservationNamespace"),
+        scaling_namespace=fields.text("scaleAdjustNamespace"),
         restrict_node_scheduling=fields.flag("restrictSchedulingNodes"),
         full_hierarchy_fairness=fields.flag("fullHierarchyFairness"),
         # Schedulers that are older than the flag do not write it.
@@ -72,6 +75,8 @@ def document(
     """The inverse of :func:`read`; durations are integer nanoseconds."""
     return {
         "schedulerName": state.scheduler_name,
+        "resourceReservationNamespace": state.reservation_namespace,
+        "scaleAdjustNamespace": state.scaling_namespace,
         "restrictSchedulingNodes": state.restrict_node_scheduling,
         "partitionParams": {
             "NodePoolLabelKey": state.node_pool_label_key,

@@ -28,7 +28,7 @@ class Intake(Accounts):
     # --- pods ----------------------------------------------------------------------------------
     def _apply_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid or pod.key
-        facts = pods.facts(pod, self.params.scheduler_name, self.params.reservation_app)
+        facts = pods.facts(pod, self.params)
         claims = bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
         gpu_claims = self._gpu_claims(pod) if claims else ()
         cls = self.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
@@ -76,7 +76,7 @@ class Intake(Accounts):
     def keep_pod(self, pod: Pod, stand_in: Pod) -> None:
         """A pod on a node holds what it held, or else what ``stand_in`` asks for; others are forgotten."""
         uid = pod.metadata.uid or pod.key
-        facts = pods.facts(stand_in, self.params.scheduler_name, self.params.reservation_app)
+        facts = pods.facts(stand_in, self.params)
         facts.deleted_at = seconds(pod.metadata.deletion_timestamp)
         old = self._tasks_by_key.get(facts.key)
         known = old if old is not None and old.uid == uid else None

@@ -71,6 +71,9 @@ class StateParams:
     partition: str = ""
     queue_label_key: str = names.QUEUE_LABEL
     reservation_app: str = names.RESERVATION_APP
+    #: Where reservation and scaling pods are; elsewhere their labels say nothing. Empty: not known.
+    reservation_namespace: str = names.RESERVATION_NAMESPACE
+    scaling_namespace: str = names.SCALE_ADJUST_NAMESPACE
     restrict_node_scheduling: bool = False
     full_hierarchy_fairness: bool = True
     stuck_in_releasing_seconds: float = 120.0

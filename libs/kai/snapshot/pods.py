@@ -6,6 +6,7 @@ from typing import Any
 
 from kai.model import names
 from kai.model.objects import Pod
+from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import PodFacts
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
@@ -13,13 +14,16 @@ from kai.snapshot.times import seconds
 _LEADERS = ("master", "launcher")
 
 
-def facts(pod: Pod, scheduler_name: str, reservation_app: str) -> PodFacts:
+def facts(pod: Pod, params: StateParams) -> PodFacts:
     """Everything about a pod that its row depends on."""
     meta = pod.metadata
     labels = meta.labels or {}
     group = (meta.annotations or {}).get(names.POD_GROUP_ANNOTATION, "")
-    ours = pod.spec.scheduler_name == scheduler_name
+    ours = pod.spec.scheduler_name == params.scheduler_name
     app = labels.get(names.APP_LABEL, "")
+    # Whoever may create pods may label them; those that hold devices for others are in a namespace of ours.
+    reservation = app == params.reservation_app and _within(meta.namespace, params.reservation_namespace)
+    scaling = app == names.SCALING_POD_APP and _within(meta.namespace, params.scaling_namespace)
     status = pod.status
     return PodFacts(
         key=pod.key,
@@ -30,11 +34,15 @@ def facts(pod: Pod, scheduler_name: str, reservation_app: str) -> PodFacts:
         group_key=f"{meta.namespace}/{group}" if group and ours else "",
         sub_group=labels.get(names.SUBGROUP_LABEL, ""),
         ours=ours,
-        utility=app in (reservation_app, names.SCALING_POD_APP),
-        reservation=app == reservation_app,
+        utility=reservation or scaling,
+        reservation=reservation,
         group_ids=group_ids(labels),
         nominated=status.nominated_node_name,
     )
+
+
+def _within(namespace: str, wanted: str) -> bool:
+    return not wanted or namespace == wanted
 
 
 def group_ids(labels: dict[str, str]) -> tuple[str, ...]:
