@@ -81,7 +81,10 @@ class Ending:
     # --- what is left to do --------------------------------------------------------------------
     async def _still_to_do(self) -> list[Breach]:
         """Ask the engine offline, on a dump of the objects, what it would do next."""
-        result = await self._decided_offline()
+        try:
+            result = await self._decided_offline()
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            return [Breach("cannot be decided offline", called("process", "scheduler"), repr(error))]
         found = [
             Breach("placeable, but pending", called("Pod", _key(bind.pod)), f"fits on node {bind.node}")
             for bind in result.binds

@@ -46,7 +46,7 @@ class Finding:
 
 
 class Judge:
-    """Each finding is kept once. ``excerpts`` gives log lines about a name."""
+    """Each finding is kept once, and told when it is made. ``excerpts`` gives log lines about a name."""
 
     def __init__(
         self,
@@ -54,11 +54,13 @@ class Judge:
         *,
         excerpts: Callable[[str], list[str]],
         load: Callable[[], float] = Clock.load,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.findings: list[Finding] = []
         self._journal = journal
         self._excerpts = excerpts
         self._load = load
+        self._tell = tell
         self._known: set[tuple[str, str]] = set()
         self._since: dict[tuple[str, str], float] = {}
 
@@ -107,6 +109,7 @@ class Judge:
             if key in self._known:
                 continue
             self._known.add(key)
+            self._tell(f"{at:8.1f} s  {breach.rule.upper()}: {breach.subject}: {breach.message[:300]}")
             name = breach.subject.rpartition("/")[2].rpartition(" ")[2]
             self.findings.append(
                 Finding(

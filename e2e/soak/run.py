@@ -26,7 +26,7 @@ from e2e.soak.plan import plan
 from e2e.soak.report import Report
 from e2e.soak.rules import processes
 from e2e.soak.watcher import Logs, Meter, Watcher
-from kai.engine.config import DEFAULT_PLUGINS
+from kai.engine.plugin_table import DEFAULT_PLUGINS
 from kai.kube.client import KubeClient
 from kai.local.state import ClusterFiles
 
@@ -73,7 +73,6 @@ def cluster(options: Options) -> Iterator[ClusterFiles]:
         *flags,
         f"--kubeconfig={options.kubeconfig}",
         "--detach",
-        timeout=300,
     )
     files = ClusterFiles.of(options.name)
     try:
@@ -81,7 +80,7 @@ def cluster(options: Options) -> Iterator[ClusterFiles]:
     finally:
         shutil.copytree(files.logs, options.folder / "logs", dirs_exist_ok=True)
         if not options.keep:
-            kai("local", "down", f"--name={options.name}", timeout=120)
+            kai("local", "down", f"--name={options.name}")
 
 
 async def soak(options: Options, say: Callable[[str], None]) -> Report:
@@ -100,7 +99,7 @@ class _Soak:
         self._watcher = Watcher(client, self._clock)
         self._meter = Meter(files, self._clock)
         self._logs = Logs(files.logs, self._clock)
-        self._judge = Judge(self._journal, excerpts=self._logs.excerpts)
+        self._judge = Judge(self._journal, excerpts=self._logs.excerpts, tell=say)
         self._performer = Performer(
             client, options.kubeconfig, files, journal=self._journal, clock=self._clock
         )
