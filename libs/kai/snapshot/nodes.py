@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from kai.model import names
@@ -18,7 +18,7 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 
 def describe(
-    node: Node, obj: NodeObject, resources: ResourceTable, dra_gpus: int, backed: Iterable[int] = ()
+    node: Node, obj: NodeObject, resources: ResourceTable, dra_gpus: int, backed: Collection[int] = ()
 ) -> dict[int, int]:
     """Fill a row from an object; returns what the node offers, by column.
 
@@ -37,23 +37,25 @@ def describe(
     node.ready = not unavailable(obj)
     node.cpu_worker = names.CPU_WORKER_LABEL in labels
     node.gpu_worker = names.GPU_WORKER_LABEL in labels
+    offered = amounts.get(GPU, 0)
+    node.askable_gpus = offered or (dra_gpus if GPU in backed else 0)
     if dra_gpus:
         amounts[GPU] = amounts.get(GPU, 0) + dra_gpus
     node.gpus = amounts.get(GPU, 0)
     for column in backed:
-        if amounts.get(column, 0) <= 0:
+        if column != GPU and amounts.get(column, 0) <= 0:
             amounts[column] = CLAIMED
     return amounts
 
 
 def backed_columns(classes: Iterable[dict[str, Any]], resources: ResourceTable) -> tuple[int, ...]:
-    """Columns of extended resources behind which there is a device class; GPUs have their own count."""
+    """Columns of extended resources behind which there is a device class."""
     columns: set[int] = set()
     for each in classes:
         columns.add(resources.column(DEVICE_CLASS_RESOURCE_PREFIX + each["metadata"]["name"]))
         if name := (each.get("spec") or {}).get("extendedResourceName"):
             columns.add(resources.column(str(name)))
-    return tuple(sorted(columns - {CPU, MEMORY, GPU, PODS} - {column for column, _ in resources.mig}))
+    return tuple(sorted(columns - {CPU, MEMORY, PODS} - {column for column, _ in resources.mig}))
 
 
 def unavailable(obj: NodeObject) -> str:

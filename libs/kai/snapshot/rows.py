@@ -35,6 +35,8 @@ class Node:
     mig: bool = False
     mig_strategy: str = ""
     dra_gpus: int = 0
+    #: Whole devices that a pod can ask for as a resource: a device plugin's, or claimed for it by a class.
+    askable_gpus: int = 0
     #: Tasks here that ask for MIG devices by annotation; no other MIG pods may join them.
     legacy_mig: int = 0
     ready: bool = True

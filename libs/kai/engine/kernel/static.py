@@ -13,6 +13,7 @@ from kai.snapshot.nodes import unavailable
 from kai.snapshot.rows import Node
 
 _EFFECTS = ("NoSchedule", "NoExecute")
+_BY_CLAIMS_ONLY = "node offers its GPUs by resource claims only"
 
 
 class StaticFilters:
@@ -79,8 +80,14 @@ class StaticFilters:
             yield "legacy MIG requests are not supported", np.zeros(len(self.nodes), dtype=bool)
         if cls.cpu_only:
             return
-        if cls.shared and any(node.dra_gpus for node in self.nodes):
-            yield "node offers its GPUs by resource claims only", self._each(lambda node: not node.dra_gpus)
+        if any(node.dra_gpus for node in self.nodes):
+            if cls.shared:
+                yield _BY_CLAIMS_ONLY, self._each(lambda node: not node.dra_gpus)
+            elif cls.kind is GpuKind.WHOLE:
+                yield (
+                    _BY_CLAIMS_ONLY,
+                    self._each(lambda node: not node.dra_gpus or node.askable_gpus >= cls.devices),
+                )
         if cls.kind is GpuKind.MIG:
             yield "node has no MIG devices", self._each(lambda node: node.mig)
             yield (

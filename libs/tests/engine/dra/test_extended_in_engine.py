@@ -138,3 +138,28 @@ def test_q42_without_dynamic_resources_only_device_plugins_count():
     offered = a_state(devices=2, plugin=2, resource=NIC)
     submit(offered, "first", gpus=1, resource=NIC)
     assert run(offered, dynamic_resources=False)["first"].extended_claim is None
+
+
+# --- GPUs, which claims and device plugins share ---------------------------------------------------
+GPU = "nvidia.com/gpu"
+
+
+def test_a_pod_that_asks_for_gpus_does_not_go_where_they_are_to_be_had_by_claims_only():
+    state = a_state(devices=2, resource=NIC)
+    submit(state, "first", gpus=1, resource=GPU)
+    assert run(state) == {}
+
+
+def test_a_pod_that_asks_for_gpus_goes_where_a_class_stands_behind_them():
+    state = a_state(devices=2, resource=NIC)
+    submit(state, "first", gpus=1, resource=GPU)
+    state.apply(Kind.DEVICE_CLASS, {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": GPU}})
+    assert devices_of(run(state)["first"]) == ["gpu-0"]
+
+
+def test_a_device_plugin_beside_claims_limits_what_a_pod_asks_for():
+    state = a_state(devices=4, plugin=2, resource=GPU)
+    state.remove(Kind.DEVICE_CLASS, "gpus")
+    submit(state, "large", gpus=3, resource=GPU)
+    submit(state, "small", gpus=2, resource=GPU)
+    assert list(run(state)) == ["small"]
