@@ -60,6 +60,15 @@ def scene_of(data):
     return set_up(archive.read(data))
 
 
+def test_a_zip_that_unpacks_to_more_than_any_snapshot_has_is_refused_unread(monkeypatch):
+    monkeypatch.setattr(archive, "SMALL_BYTES", 1 << 20)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(archive.FILE, b" " * (8 << 20))
+    with pytest.raises(archive.ArchiveError, match="has more than 1 MiB"):
+        archive.read(packed.getvalue())
+
+
 def test_zip_and_bare_json_are_the_same():
     text = a_file(raw=a_small_cluster())
     assert archive.read(zipped(text)) == archive.read(text)
