@@ -10,7 +10,6 @@ from typing import Any, Final
 import grpc
 import structlog
 
-from kai.kube.errors import LeadershipLost
 from kai.model.decisions import BindDecision
 from kai.wire.decisions import (
     HEARTBEAT_SECONDS,
@@ -64,8 +63,6 @@ class Decisions:
         self._dispatcher = Dispatcher(epoch=epoch)
         self._streams: dict[str, _Stream] = {}
         self._connected = asyncio.Event()
-        #: Set when a binder knows a greater epoch than ours.
-        self._overtaken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def __len__(self) -> int:
         """Decisions that are not settled."""
@@ -99,17 +96,9 @@ class Decisions:
         self._carry_out(told)
 
     async def run(self) -> None:
-        """Let time pass, until cancelled.
-
-        Raises:
-            LeadershipLost: a binder has seen a later leader.
-        """
+        """Let time pass, until cancelled."""
         while True:
-            done, _ = await asyncio.wait([self._overtaken], timeout=TICK_SECONDS)
-            if done:
-                raise LeadershipLost(
-                    f"a binder has seen epoch {self._overtaken.result()}, ours is {self.epoch}"
-                )
+            await asyncio.sleep(TICK_SECONDS)
             self._carry_out(self._dispatcher.tick(now=self._clock()))
             self._keep_in_touch()
 
@@ -135,8 +124,8 @@ class Decisions:
         """Talk to one binder for as long as its stream holds."""
         hello = await _hello(requests, context)
         if hello.epoch > self.epoch:
-            if not self._overtaken.done():
-                self._overtaken.set_result(hello.epoch)
+            # Who leads is what the Lease says, and it is read all the time: no peer's word ends a term.
+            _log.warning("binder works for a later leader", binder=hello.binder_id, epoch=hello.epoch)
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"epoch {self.epoch} is over")
         stream = _Stream(hello.binder_id, heard_at=self._clock(), told_at=self._clock())
         if (older := self._streams.get(hello.binder_id)) is not None:

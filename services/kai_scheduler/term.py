@@ -88,11 +88,7 @@ class Term:
         self._failures: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Decide until cancelled.
-
-        Raises:
-            LeadershipLost: a binder knows a later leader.
-        """
+        """Decide until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._evictor.run(), name="evictions")

@@ -123,10 +123,9 @@ async def test_history_and_what_is_in_flight_are_in_redis(cluster):
     assert [item.decision.pod.name for item in batch.assignments] == ["p"]
 
 
-async def test_a_binder_that_knows_a_later_leader_ends_the_term(cluster):
-    async with cluster.process(
-        "kai_scheduler", "--grpc-listen=127.0.0.1:0", "--plugin-server-port=0"
-    ) as process:
+async def test_a_peer_that_claims_a_later_leader_is_turned_away_and_ends_no_term(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler() as scheduler, cluster.binder():
 
         async def endpoint():
             lease = await cluster.get(names.SCHEDULER_NAME, res=LEASES, namespace=names.NAMESPACE)
@@ -134,9 +133,12 @@ async def test_a_binder_that_knows_a_later_leader_ends_the_term(cluster):
 
         async with open_channel(await cluster.until(endpoint)) as channel:
             call = DecisionServiceStub(channel).Bind()
-            await call.write(BindRequest(hello=Hello(binder_id="b", epoch=2**60)))
-            async with within("the scheduler ends"):
-                assert await process.wait() == 1
+            await call.write(BindRequest(hello=Hello(binder_id="b", epoch=2**63 - 1)))
+            async with within("the peer is turned away"):
+                assert await call.code() is grpc.StatusCode.FAILED_PRECONDITION
+        await cluster.pod("p")
+        assert await cluster.bound("p") == ["n1"]
+        assert scheduler.metrics.get_sample_value("kai_leading") == 1
 
 
 async def test_a_binder_that_is_not_heard_any_more_is_cut_off(cluster, monkeypatch):
