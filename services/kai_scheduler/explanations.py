@@ -49,7 +49,7 @@ def _node(task: Task) -> str:
 def _add_group(answer: pb.ExplainPodGroupResponse, found: PodGroupAnswer) -> None:
     answer.outcome.CopyFrom(encode_outcome(found.outcome))
     answer.queues.CopyFrom(encode_shares(found.queues))
-    answer.remedies.extend(found.remedies)
+    answer.remedies.extend(remedy.text for remedy in found.remedies)
     _add_messages(answer, found.outcome)
 
 

@@ -40,7 +40,7 @@ def allocate_job(
         return False
     over = session.over_capacity(job, tasks)
     if over is not None:
-        if not simulation:
+        if not simulation and not session.quiet:
             session.error(job, over)
         return False
     attempt = _Attempt(session, statement, job, simulation)
@@ -55,6 +55,7 @@ class _Attempt:
         self.statement = statement
         self.job = job
         self.simulation = simulation
+        self.records = not simulation and not session.quiet
 
     def members(
         self, group: SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
@@ -99,7 +100,7 @@ class _Attempt:
         topology = self.session.topology
         if member.constraint is None or topology is None:
             return [(nodes, extra)]
-        return topology.subsets(self.job, member, tasks, nodes, extra, record=True)
+        return topology.subsets(self.job, member, tasks, nodes, extra, record=not self.session.quiet)
 
     def _task(self, task: Task, nodes: Mask | None, extra: Floats | None) -> bool:
         session = self.session
@@ -121,7 +122,7 @@ class _Attempt:
                 score = score.copy()
             score[row] = NEVER
             row = int(score.argmax())
-        if not self.simulation:
+        if self.records:
             counts = fit_counts(session, task, nodes, masks)
             return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM, counts))
         return False
@@ -194,7 +195,7 @@ class _Attempt:
         masks.append((mask, why))
 
     def _failed(self, task: Task, error: Unschedulable) -> bool:
-        if self.simulation:
+        if not self.records:
             return False
         session, job, pod_set = self.session, self.job, task.pod_set
         assert pod_set is not None

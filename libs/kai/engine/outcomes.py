@@ -85,7 +85,7 @@ def describe(session: Session, job: Job, annotations: dict[str, str | None] | No
         outcome=kind,
         message=message,
         explanations=explanations,
-        pod_messages=dict(sorted(errors.pods.items())) if errors is not None and refused else {},
+        pod_messages=_pod_messages(job, errors if refused else None),
         invalid_pods=tuple(sorted(task.key for task in job.invalid.values())),
         staleness=phrases.stale(job) if job.stale_since else "",
         annotations=annotations,
@@ -103,6 +103,17 @@ def _set_aside(job: Job, fault: Fault) -> PodGroupOutcome:
         explanations=(Explanation(reason=fault.reason, message=fault.message),),
         write_condition=not job.active_allocated,
     )
+
+
+def _pod_messages(job: Job, errors: JobErrors | None) -> dict[str, str]:
+    """What pods are told one by one: why there is no place, or that their subgroup does not exist."""
+    messages = dict(sorted(errors.pods.items())) if errors is not None else {}
+    for task in job.invalid.values():
+        named = task.facts.sub_group if task.facts is not None else ""
+        what = f"subgroup {named!r} does not exist" if named else "no subgroup is named"
+        has = ", ".join(sorted(job.pod_sets))
+        messages[task.key] = f"{what}; label {names.SUBGROUP_LABEL} may say: {has}"
+    return messages
 
 
 def _in_flight(job: Job) -> bool:

@@ -53,6 +53,8 @@ class Session:
         self.nodes = state.nodes
         self.ledger = state.ledger
         self.errors: dict[str, JobErrors] = {}
+        #: Somebody only asks what would be: reasons are not looked for.
+        self.quiet = False
         #: Why a class fitted nowhere, by class and position of the log of changes.
         self.fit_counts: dict[int, tuple[int, tuple[tuple[str, int], ...]]] = {}
         #: Chunks that would not even fit on empty nodes.

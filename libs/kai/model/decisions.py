@@ -87,6 +87,7 @@ class Reason(StrEnum):
     NOT_ENOUGH_RESOURCES = "Not enough resources for the workload"
     INVALID_POD_GROUP = "InvalidPodGroup"
     NOT_READY = "NotReady"
+    PRIORITY_CLASS_DOES_NOT_EXIST = "PriorityClassDoesNotExist"
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

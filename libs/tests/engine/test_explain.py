@@ -1,8 +1,15 @@
 """Answers to "why", and remedies that hold."""
 
+from unittest import mock
+
+import msgspec
+
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.engine.explain import questions
+from kai.engine.explain.questions import THERE_IS_ROOM, PodGroupAnswer
 from kai.model.decisions import Outcome
+from kai.model.objects import SubGroup, Taint
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -34,6 +41,10 @@ def _submit(
         state.apply(Kind.POD, a_pod(f"{name}-{i}", group=name, gpus=gpus, cpu=cpu, spec=spec))
 
 
+def _told(answer: PodGroupAnswer) -> list[str]:
+    return [remedy.text for remedy in answer.remedies]
+
+
 def test_a_queue_limit_is_named_and_raising_it_is_offered() -> None:
     state = _cluster(limit=1)
     _submit(state, "job", 1, 2)
@@ -41,7 +52,7 @@ def test_a_queue_limit_is_named_and_raising_it_is_offered() -> None:
     assert answer is not None
     assert answer.outcome.outcome is Outcome.UNSCHEDULABLE
     assert "GPU limit is 1 GPU, 0 GPUs in use, 2 GPUs requested" in answer.outcome.message
-    assert answer.remedies == ("raise the limit of queue 'team'",)
+    assert _told(answer) == ["raise the limit of queue 'team' to 2 GPUs"]
     assert [share.queue for share in answer.queues] == ["top", "team"]
 
 
@@ -50,7 +61,7 @@ def test_a_quota_of_what_cannot_be_preempted_is_named_with_its_remedy() -> None:
     _submit(state, "job", 1, 2, priority="build")
     answer = Engine().explain_pod_group(state, "default/job", NOW)
     assert answer is not None
-    assert answer.remedies == ("raise the quota of queue 'team', or make the workload preemptible",)
+    assert _told(answer) == ["raise the quota of queue 'team' to 2 GPUs", "make the workload preemptible"]
 
 
 def test_quotas_that_are_too_small_all_the_way_up_are_named_together() -> None:
@@ -59,9 +70,10 @@ def test_quotas_that_are_too_small_all_the_way_up_are_named_together() -> None:
     _submit(state, "job", 1, 2, priority="inference")
     answer = Engine().explain_pod_group(state, "default/job", NOW)
     assert answer is not None
-    assert answer.remedies == (
-        "raise the quotas of queues 'team' and 'top', or make the workload preemptible",
-    )
+    assert _told(answer) == [
+        "raise the quota of queue 'team' to 2 GPUs, and raise the quota of queue 'top' to 2 GPUs",
+        "make the workload preemptible",
+    ]
 
 
 def test_counts_of_nodes_are_exact_and_a_selector_that_is_too_narrow_is_found() -> None:
@@ -70,7 +82,8 @@ def test_counts_of_nodes_are_exact_and_a_selector_that_is_too_narrow_is_found() 
     answer = Engine().explain_pod_group(state, "default/job", NOW)
     assert answer is not None
     assert "2 node didn't match the pod's node selector" in answer.outcome.message
-    assert answer.remedies == ("remove the node selector",)
+    assert answer.outcome.message.startswith("no node has the label zone=elsewhere; ")
+    assert _told(answer) == ["remove the node selector"]
     pod = Engine().explain_pod(state, "default/job-0", NOW)
     assert pod is not None
     assert [(node.node, node.fits, node.filter) for node in pod.nodes] == [
@@ -84,21 +97,126 @@ def test_a_gang_that_is_too_large_learns_how_much_of_it_fits_and_how_many_nodes_
     _submit(state, "gang", 4, 4)
     answer = Engine().explain_pod_group(state, "default/gang", NOW)
     assert answer is not None
-    assert answer.remedies == (
-        "lower the minimum: 2 of the 4 pods needed would fit now",
-        "add 2 nodes like node-0, or free as much on others",
+    assert _told(answer) == [
+        "lower the minimum from 4 to 2 pods: so many fit now",
+        "add 2 nodes like node-0",
+    ]
+
+
+def test_a_group_in_a_queue_with_children_is_told_that_and_nothing_to_do_about_room() -> None:
+    state = _cluster(nodes=1)
+    state.apply(Kind.POD_GROUP, a_group("job", queue="top"))
+    state.apply(Kind.POD, a_pod("job-0", group="job", gpus=8))
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert answer.outcome.message == "queue 'top' has child queues; jobs run in leaf queues only"
+    assert answer.remedies == ()
+
+
+def test_nodes_that_the_pods_may_not_use_do_not_count_towards_the_nodes_that_are_missing() -> None:
+    state = _cluster(nodes=0)
+    for name, taints in (("plain", None), ("kept", [Taint(key="for", value="others", effect="NoSchedule")])):
+        node = a_node(name, gpus=15)
+        node.spec = msgspec.structs.replace(node.spec, taints=taints)
+        state.apply(Kind.NODE, node)
+    state.apply(Kind.POD_GROUP, a_group("ran", queue="team", started=NOW - 500))
+    state.apply(Kind.POD, a_pod("ran-0", group="ran", gpus=15, node="plain"))
+    _submit(state, "gang", 20, 1)
+    answer = Engine().explain_pod_group(state, "default/gang", NOW)
+    assert answer is not None
+    assert _told(answer) == ["add 2 nodes like plain"]
+
+
+def test_what_others_would_take_first_is_not_promised() -> None:
+    state = _cluster(nodes=1, limit=4)
+    _submit(state, "first", 1, 8)
+    state.apply(Kind.NODE, a_node("big", gpus=8, ready=False))
+    _submit(state, "early", 4, 1, priority="build-preemptible")
+    _submit(state, "late", 1, 4)
+    answer = Engine().explain_pod_group(state, "default/late", NOW)
+    assert answer is not None
+    assert answer.outcome.message == THERE_IS_ROOM
+    state.apply(Kind.QUEUE, a_queue("team", parent="top", limit=3))
+    answer = Engine().explain_pod_group(state, "default/late", NOW)
+    assert answer is not None
+    assert _told(answer) == []
+
+
+def test_a_taint_that_is_in_the_way_may_be_tolerated() -> None:
+    state = _cluster(nodes=0)
+    node = a_node("kept")
+    node.spec = msgspec.structs.replace(
+        node.spec, taints=[Taint(key="for", value="others", effect="NoSchedule")]
     )
+    state.apply(Kind.NODE, node)
+    _submit(state, "job", 1, 1)
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert _told(answer) == ["tolerate the taint for=others:NoSchedule"]
+
+
+def test_what_nobody_offers_and_a_class_that_is_not_there_come_first() -> None:
+    state = _cluster()
+    _submit(state, "job", 1, 5, priority="urgent")
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    first, second, *_ = answer.outcome.explanations
+    assert first.reason == "PriorityClassDoesNotExist"
+    assert first.message == "priority class 'urgent' does not exist; the pod group counts as priority 50"
+    assert second.message == "no node offers 5 GPUs; the largest has 4 GPUs"
+    assert answer.remedies == ()
+
+
+def test_a_delay_that_is_not_over_is_a_reason_and_no_remedy() -> None:
+    state = _cluster()
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", created=NOW - 60, preemption_delay="1h"))
+    state.apply(Kind.POD, a_pod("job-0", group="job", gpus=5))
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert "PreemptionDelayNotElapsed" in {each.reason for each in answer.outcome.explanations}
+    assert answer.remedies == ()
+
+
+def test_a_pod_of_a_subgroup_that_is_not_there_is_told_which_there_are() -> None:
+    state = _cluster()
+    parts = [SubGroup(name=name, min_member=1) for name in ("left", "right")]
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts))
+    for name in ("left", "right", "wrong"):
+        state.apply(Kind.POD, a_pod(f"job-{name}", group="job", sub_group=name))
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert answer.outcome.pod_messages == {
+        "default/job-wrong": (
+            "subgroup 'wrong' does not exist; label kai.scheduler/subgroup-name may say: left, right"
+        )
+    }
+
+
+def test_an_explanation_that_may_take_no_time_has_its_reasons_and_no_remedies() -> None:
+    state = _cluster(limit=1)
+    _submit(state, "job", 1, 2)
+    with mock.patch.object(questions, "SECONDS", 0.0):
+        answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert "GPU limit is 1 GPU" in answer.outcome.message
+    assert answer.remedies == ()
 
 
 def test_asking_changes_nothing() -> None:
     state = _cluster(limit=1)
     _submit(state, "job", 3, 2, node_selector={"zone": "z0"})
-    before = state.cut().digest
+    _submit(state, "gang", 4, 4)
+    before, epoch = state.cut(), state.nodes.epoch
     for _ in range(2):
         Engine().explain_pod_group(state, "default/job", NOW)
+        Engine().explain_pod_group(state, "default/gang", NOW)
         Engine().explain_pod(state, "default/job-1", NOW)
     state.check()
-    assert state.cut().digest == before
+    assert (state.cut().digest, state.cut().version, state.nodes.epoch) == (
+        before.digest,
+        before.version,
+        epoch,
+    )
 
 
 def test_what_is_not_there_is_not_explained() -> None:

@@ -1,0 +1,49 @@
+"""What is wrong with how things are named and connected, which no room and no waiting will mend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kai.engine.amounts import told
+from kai.model.decisions import Explanation, Reason
+from kai.snapshot.rows import Job, Task
+
+if TYPE_CHECKING:
+    from kai.engine.session import Session
+
+
+def blocks(job: Job) -> bool:
+    """Whether a job is not even tried: its queue, its tree or its pods are not as they have to be.
+
+    One that was set aside may fail wherever it is asked.
+    """
+    return job.aside is not None or bool(job.error) or not job.queue.leaf or not job.ready
+
+
+def findings(session: Session, job: Job, tasks: Sequence[Task]) -> Iterator[Explanation]:
+    """Names that nothing has, and amounts that no node offers."""
+    name = job.facts.priority_class
+    if name and name not in session.state.priority_classes:
+        text = f"priority class {name!r} does not exist; the pod group counts as priority {job.priority}"
+        yield Explanation(reason=str(Reason.PRIORITY_CLASS_DOES_NOT_EXIST), message=text)
+    for text in dict.fromkeys(text for task in tasks for text in _of_pod(session, task)):
+        yield Explanation(reason=str(Reason.POD_SCHEDULING_ERRORS), message=text)
+
+
+def _of_pod(session: Session, task: Task) -> Iterator[str]:
+    for key, value in task.cls.constraints.node_selector:
+        if not session.static.labels.selector(((key, value),)).any():
+            yield f"no node has the label {key}={value}"
+    offered = session.nodes.allocatable
+    for column, amount in task.cls.items:
+        most = int(offered[:, column].max()) if len(offered) else 0
+        if most >= amount:
+            continue
+        resource = session.state.resources.names[column]
+        if not most:
+            yield f"no node offers {resource}"
+            continue
+        unit = session.state.resources.amount(resource, "1")
+        wanted, largest = (told(column, each, resource, unit) for each in (amount, most))
+        yield f"no node offers {wanted}; the largest has {largest}"

@@ -1,0 +1,133 @@
+"""Whether a change would let a job run: the next cycle's allocation, tried on the state and taken back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kai.engine.actions import allocate
+from kai.engine.allocation import allocate_job
+from kai.engine.explain.changes import AddNodes, Change
+from kai.snapshot.rows import Job, Queue
+from kai.snapshot.state import ClusterState
+
+if TYPE_CHECKING:
+    from kai.engine.engine import Engine
+    from kai.engine.session import Session
+    from kai.engine.statement import Statement
+
+#: What sessions keep of nodes alone, and of the promises of the last cycle.
+_OF_NODES: Final = ("total", "topologies", "devices", "largest", "headroom")
+_PROMISED: Final = "promised"
+
+
+class Trials:
+    """Tries changes, for so many seconds of this thread's own work in all; then nothing helps any more."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        state: ClusterState,
+        job: Job,
+        now: float,
+        *,
+        seconds: float,
+        clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._engine = engine
+        self._state = state
+        self._job = job
+        self._now = now
+        self._clock = clock
+        self._deadline = clock() + seconds
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is used up."""
+        return self._clock() > self._deadline
+
+    def helps(self, change: Change) -> bool:
+        """Whether a cycle would place the job's next chunk with this change, and nobody take it back.
+
+        All that come first in order are served first. Where somebody might take the place in turn the answer
+        is no, though a search for victims could find that nobody does.
+        """
+        if self.over:
+            return False
+        state, memory = self._state, self._state.memory
+        state.memory = _scratch(memory, nodes=isinstance(change, AddNodes))
+        try:
+            with change.made(state, self._job):
+                session = self._engine.open(state, self._now)
+                session.quiet = True
+                return self._served(session)
+        finally:
+            state.memory = memory
+
+    def _served(self, session: Session) -> bool:
+        """Serve everybody as allocation does; nothing stays."""
+        candidates = session.allocatable_jobs()
+        if self._job not in candidates:
+            return False
+        statement = session.statement()
+        try:
+            if not self._placed(session, statement, candidates) or self.over:
+                return False
+            rivals = [job for job in candidates if job.pending and job is not self._job]
+            return not _contested(session, self._job, rivals)
+        finally:
+            statement.rollback()
+
+    def _placed(self, session: Session, statement: Statement, candidates: Sequence[Job]) -> bool:
+        served = {job.key for job in session.promised_jobs() if _place(session, statement, job)}
+        rest = (job for job in candidates if job.pending)
+        waiting = session.pending_jobs(rest, depth=session.depth(allocate.ACTION))
+        while (job := waiting.pop()) is not None and not self.over:
+            if _place(session, statement, job):
+                served.add(job.key)
+                if job.pending:
+                    waiting.push(job)
+            elif job is self._job and job.key not in served:
+                return False
+        return self._job.key in served
+
+
+def _place(session: Session, statement: Statement, job: Job) -> bool:
+    checkpoint = statement.checkpoint()
+    if allocate_job(session, statement, job):
+        return True
+    statement.rollback(checkpoint)
+    return False
+
+
+def _contested(session: Session, job: Job, rivals: Sequence[Job]) -> bool:
+    """Whether somebody who still waits might evict the job: by priority, or since its queue has too much."""
+    if not job.preemptible or not rivals:
+        return False
+    if any(rival.queue is job.queue and rival.priority > job.priority for rival in rivals):
+        return True
+    strangers = any(rival.queue is not job.queue for rival in rivals)
+    return strangers and any(_over_share(session, queue) for queue in job.queue.path)
+
+
+def _over_share(session: Session, queue: Queue) -> bool:
+    """Whether a queue holds more than it deserves, or than its fair share."""
+    held = (queue.allocated[0], queue.allocated[1], queue.allocated[2] / 100)
+    fair = session.shares.fair[queue.row]
+    return any(
+        amount > share or 0 <= quota < amount
+        for amount, quota, share in zip(held, queue.deserved, fair, strict=True)
+    )
+
+
+def _scratch(memory: dict[str, Any], *, nodes: bool) -> dict[str, Any]:
+    """What a trial may know from the cycles before; what it finds out itself stays here."""
+    found = {_PROMISED: memory.get(_PROMISED, [])}
+    if nodes:
+        return found
+    found |= {key: memory[key] for key in _OF_NODES if key in memory}
+    if (known := memory.get("views")) is not None:
+        stamp, filters, views = known
+        found["views"] = (stamp, filters, dict(views))
+    return found

@@ -1,0 +1,126 @@
+"""Every remedy that is told, applied to the objects of a random world, places the pod group."""
+
+from typing import Any
+from unittest import mock
+
+import msgspec
+from hypothesis import event, note
+
+from kai.bench.worlds import NOW, World
+from kai.engine import Engine
+from kai.engine.explain import questions
+from kai.engine.explain.changes import (
+    AddNodes,
+    Bounds,
+    Change,
+    DropConstraint,
+    LowerMinimum,
+    RaiseBounds,
+    RelaxTopology,
+    Tolerate,
+)
+from kai.model.objects import Pod, PodGroup, Queue, TopologyConstraint
+from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.status import Status
+
+from .test_worlds import fuzz
+
+_MEGABYTE = 1_000_000
+#: Of bounds: the names of resources in a queue, and how many units of the engine one of the object's has.
+_RESOURCES = (("cpu", 1), ("memory", _MEGABYTE), ("gpu", 1))
+_AFFINITIES = {
+    "node_affinity": "nodeAffinity",
+    "pod_affinity": "podAffinity",
+    "pod_anti_affinity": "podAntiAffinity",
+}
+
+
+@fuzz
+def test_every_remedy_that_is_told_places_the_group_if_it_is_applied(world: World) -> None:
+    state, engine = decided(world)
+    before = state.cut()
+    with mock.patch.object(questions, "SECONDS", 60.0):
+        answers = {key: engine.explain_pod_group(state, key, NOW + 1) for key in sorted(state.pending_jobs)}
+    state.check()
+    assert state.cut().digest == before.digest
+    for key, answer in answers.items():
+        assert answer is not None
+        for remedy in answer.remedies:
+            event(type(remedy).__name__)
+            after, again = decided(world)
+            apply(remedy, after, world, key)
+            result = again.run(after, NOW + 1)
+            note(f"{key}: {remedy.text}\n{world}")
+            waits = {each.pod.pod_group for each in (*result.binds, *result.nominations)}
+            assert key in waits, remedy.text
+
+
+def decided(world: World) -> tuple[ClusterState, Engine]:
+    """The state after a cycle, always the same, with all that the engine remembers of it."""
+    state, engine = world.state(), Engine()
+    engine.run(state, NOW)
+    return state, engine
+
+
+def apply(remedy: Change, state: ClusterState, world: World, key: str) -> None:
+    """Change the objects as a user would."""
+    group = state.group_objects[key]
+    match remedy:
+        case RaiseBounds():
+            for field, bounds in (("limit", remedy.limits), ("quota", remedy.quotas)):
+                for queue, wanted in bounds.items():
+                    state.apply(Kind.QUEUE, raised(state.queue_objects[queue], field, wanted))
+            if remedy.preemptible:
+                state.apply(Kind.POD_GROUP, with_spec(group, preemptibility="preemptible"))
+        case DropConstraint() | Tolerate():
+            for pod in world.pods:
+                task = state.task(pod.key)
+                if task is not None and task.job is state.jobs[key] and task.status is Status.PENDING:
+                    state.apply(Kind.POD, freed(pod, remedy))
+        case RelaxTopology():
+            parts = [
+                msgspec.structs.replace(part, topology_constraint=relaxed(part.topology_constraint))
+                for part in group.spec.sub_groups or ()
+            ]
+            constraint = relaxed(group.spec.topology_constraint)
+            state.apply(
+                Kind.POD_GROUP, with_spec(group, topology_constraint=constraint, sub_groups=parts or None)
+            )
+        case LowerMinimum():
+            state.apply(Kind.POD_GROUP, with_spec(group, min_member=remedy.minimum))
+        case AddNodes():
+            for node in remedy.nodes():
+                state.apply(Kind.NODE, node)
+        case _:
+            raise AssertionError(remedy)
+
+
+def with_spec(group: PodGroup, **fields: Any) -> PodGroup:
+    return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, **fields))
+
+
+def raised(queue: Queue, field: str, wanted: Bounds) -> Queue:
+    resources = queue.spec.resources
+    assert resources is not None
+    told: dict[str, Any] = {}
+    for (name, unit), value in zip(_RESOURCES, wanted, strict=True):
+        if value is not None:
+            told[name] = msgspec.structs.replace(getattr(resources, name), **{field: value / unit})
+    changed = msgspec.structs.replace(resources, **told)
+    return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, resources=changed))
+
+
+def freed(pod: Pod, remedy: DropConstraint | Tolerate) -> Pod:
+    spec = pod.spec
+    if isinstance(remedy, Tolerate):
+        fields: dict[str, Any] = {"tolerations": [*(spec.tolerations or ()), remedy.toleration]}
+    elif remedy.name == "node_selector":
+        fields = {"node_selector": None}
+    else:
+        kept = {key: value for key, value in (spec.affinity or {}).items() if key != _AFFINITIES[remedy.name]}
+        fields = {"affinity": kept}
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, **fields))
+
+
+def relaxed(constraint: TopologyConstraint | None) -> TopologyConstraint | None:
+    return constraint and msgspec.structs.replace(constraint, required_topology_level="")
