@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import kai_pod_grouper.service
+import kai_podgroup_controller.service
+import kai_queue_controller.service
 from kai.kube import resources
 from kai.kube.resources import Resource
 from kai_pod_grouper.offline.rights import GRANTED
@@ -129,13 +132,14 @@ def subresource_of(call):
 # --- what is granted ---------------------------------------------------------------------------
 def granted(objects, account):
     """All requests that any role allows this ServiceAccount."""
-    found = set()
+    return {request for rule in rules_of(objects, account) for request in allowed_by(rule)}
+
+
+def rules_of(objects, account):
     for kind in ("Role", "ClusterRole"):
         for binding in objects.of(f"{kind}Binding").values():
             if any(subject["name"] == account for subject in binding["subjects"]):
-                for rule in objects.one(kind, binding["roleRef"]["name"])["rules"]:
-                    found |= allowed_by(rule)
-    return found
+                yield from objects.one(kind, binding["roleRef"]["name"])["rules"]
 
 
 def allowed_by(rule):
@@ -225,3 +229,20 @@ def test_a_disabled_component_has_no_role(helm):
     objects = helm.render(values={"binder": {"enabled": False}, **WITHOUT_CERTIFICATES})
     assert "kai-binder" not in objects.of("ClusterRole")
     assert not granted(objects, "binder")
+
+
+@pytest.mark.parametrize(
+    ("account", "args", "lease"),
+    [
+        ("scheduler", {}, "kai-scheduler"),
+        ("scheduler", {"partition-label-value": "blue"}, "kai-scheduler-blue"),
+        ("pod-grouper", {}, kai_pod_grouper.service.LEASE),
+        ("podgroup-controller", {}, kai_podgroup_controller.service.LEASE),
+        ("queue-controller", {}, kai_queue_controller.service.LEASE),
+    ],
+)
+def test_each_process_can_take_its_own_lease_and_no_other(helm, account, args, lease):
+    objects = helm.render(values={**WITHOUT_CERTIFICATES, "scheduler": {"args": args}})
+    rules = [rule for rule in rules_of(objects, account) if "leases" in rule["resources"]]
+    assert [rule.get("resourceNames") for rule in rules if "update" in rule["verbs"]] == [[lease]]
+    assert all({*rule["verbs"]} <= READS | {"create", "update"} for rule in rules)

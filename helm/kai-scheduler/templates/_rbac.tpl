@@ -38,11 +38,22 @@ subjects:
   - {kind: ServiceAccount, name: {{ .account }}, namespace: {{ .accountNamespace | default .root.Release.Namespace }}}
 {{- end -}}
 
-{{/* Leading, and finding who leads. */}}
+{{/* Leading by the Lease of this name, and finding who leads. Creating cannot be granted by name. */}}
 {{- define "kai.leaderRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update]
+  verbs: [get, list, watch, create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ . }}]
+  verbs: [update]
+{{- end -}}
+
+{{/* The Lease of the scheduler: its name, and the shard that it serves, if any. */}}
+{{- define "kai.schedulerLease" -}}
+{{- $args := .Values.scheduler.args | default dict -}}
+{{- $name := get $args "scheduler-name" | default "kai-scheduler" -}}
+{{- with get $args "partition-label-value" }}{{ $name }}-{{ . }}{{ else }}{{ $name }}{{ end -}}
 {{- end -}}
 
 {{/* Finding who leads. */}}
