@@ -74,7 +74,10 @@ class Core:
             self._fold(state, batch)
             return self.engine.run(state, now, usage=usage)
 
-        return await self.ask(work)
+        result = await self.ask(work)
+        for fault, trace in result.setbacks:
+            _log.error("set aside", kind=fault.kind, object=fault.key, reason=fault.message, traceback=trace)
+        return result
 
     async def ask(self, question: Callable[[ClusterState], T]) -> T:
         """Run something over the state, in the worker thread; it must leave the state as it was."""

@@ -55,7 +55,7 @@ class SchedulerService:
         self._config = settings.scheduler_config()
         usage_db = self._config.usage_db
         self._usage_params = usage_params(usage_db) if usage_db is not None else None
-        self._engine = engine or Engine(self._config)
+        self._engine = engine or Engine(self._config, contained=True)
 
     async def run(self, host: Host) -> None:
         """Run until told to stop."""

@@ -44,6 +44,8 @@ class Decisions:
         #: When jobs that started or lost pods in this cycle had done so before.
         self.started_before: dict[str, float] = {}
         self.evicted_before: dict[str, float] = {}
+        #: Where pods (uid) that were told to wait somewhere, or no longer, had waited before.
+        self.nominated_before: dict[str, str] = {}
 
     def count(self, *name: str, by: float = 1) -> None:
         """Add to a counter."""
@@ -103,14 +105,15 @@ class Decisions:
         job, facts = task.job, task.facts
         assert job is not None
         assert facts is not None
+        decision = self._bind_decision(task, node)
         task.virtual = False
         facts.assumed_node, facts.assumed_groups, facts.assumed_placement = (
             node.name,
             task.groups,
             task.placement,
         )
+        self.binds.append(decision)
         self._state.placed(task)
-        self.binds.append(self._bind_decision(task, node))
         self.placed.add(job.key)
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
@@ -146,23 +149,22 @@ class Decisions:
         if task.uid in self._pipelined:
             self._give_up_turn(task, evictor)
             return
+        taker = evictor.key if evictor is not None else ""
+        eviction = Eviction(
+            pod=task.ref(),
+            action=action,
+            message=message(task, taker) if message is not None else "",
+            gang_size=size,
+            evictor=taker,
+        )
+        self.evictions.append(eviction)
         facts.evicting = True
         if task.status is Status.RELEASING:
             task.virtual = False
         self.evicted_before.setdefault(job.key, job.last_eviction)
         job.last_eviction = self._now
-        taker = evictor.key if evictor is not None else ""
         if message is not None:
             self._told[task.uid] = (task, message)
-        self.evictions.append(
-            Eviction(
-                pod=task.ref(),
-                action=action,
-                message=message(task, taker) if message is not None else "",
-                gang_size=size,
-                evictor=taker,
-            )
-        )
         self._state.touched_jobs[job.key] = job
 
     def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
@@ -171,7 +173,7 @@ class Decisions:
         What was released for the last pod of its job is released for the one that takes over.
         """
         self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
-        task.nominated = task.facts.nominated if task.facts is not None else ""
+        self._nominate(task, task.facts.nominated if task.facts is not None else "")
         if task.status is not Status.RELEASING:
             return
         del self._pipelined[task.uid]
@@ -199,9 +201,31 @@ class Decisions:
         assert node is not None
         self._pipelined[task.uid] = task
         task.virtual = False
-        task.nominated = node.name
+        self._nominate(task, node.name)
         self.nominations.append(Nomination(pod=task.ref(), node=node.name))
         self.pipelined.add(job.key)
+
+    def _nominate(self, task: Task, node: str) -> None:
+        self.nominated_before.setdefault(task.uid, task.nominated)
+        task.nominated = node
+
+    def revoke(self) -> None:
+        """Decide nothing of it after all; the sums, which are of no use any more, have to be counted anew."""
+        tasks, jobs = self._state.tasks, self._state.jobs
+        for bind in self.binds:
+            facts = tasks[bind.pod.uid].facts
+            if facts is not None:
+                facts.assumed_node, facts.assumed_groups, facts.assumed_placement = "", (), None
+        for eviction in self.evictions:
+            facts = tasks[eviction.pod.uid].facts
+            if facts is not None:
+                facts.evicting = False
+        for uid, node in self.nominated_before.items():
+            tasks[uid].nominated = node
+        for key, moment in self.started_before.items():
+            jobs[key].last_start = moment
+        for key, moment in self.evicted_before.items():
+            jobs[key].last_eviction = moment
 
     def started(self, job: Job) -> None:
         """A job that held nothing begins to run."""
@@ -214,7 +238,7 @@ class Decisions:
         self._ledger.unpipeline(task)
         del self._pipelined[task.uid]
         self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
-        task.nominated = task.facts.nominated if task.facts is not None else ""
+        self._nominate(task, task.facts.nominated if task.facts is not None else "")
         self._ledger.set_status(task, Status.PENDING)
         self.bind((task,), node)
         assert task.job is not None

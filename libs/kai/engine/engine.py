@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kai.engine import opposites, outcomes
 from kai.engine.actions import ACTIONS
 from kai.engine.config import SchedulerConfig
+from kai.engine.containment import Containment
 from kai.engine.explain import detail, job_order, questions
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.engine.session import Session
+from kai.engine.transaction import Transaction, undone_if_failed
 from kai.model.decisions import CycleResult
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
@@ -23,10 +26,12 @@ Usage = Mapping[str, tuple[float, float, float]]
 class Engine:
     """Decides, and does nothing; decisions are folded into the state, and the next cycle builds on them."""
 
-    def __init__(self, config: SchedulerConfig | None = None) -> None:
+    def __init__(self, config: SchedulerConfig | None = None, *, contained: bool = False) -> None:
+        """With ``contained`` a cycle that fails over one object runs again without it; else it raises."""
         self.config = config or SchedulerConfig()
-        self._last_cycle: float | None = None
-        self._validate = os.environ.get("KAI_VALIDATE") == "1"
+        self._containment = Containment() if contained else None
+        self.last_cycle: float | None = None
+        self.validate = os.environ.get("KAI_VALIDATE") == "1"
 
     def open(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> Session:
         """Begin a cycle; :meth:`Session.close` ends it."""
@@ -34,17 +39,20 @@ class Engine:
 
     def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
         """Why a pod group waits, and what would let it run; the state stays as it is."""
-        return questions.explain_pod_group(self, state, key, now)
+        with undone_if_failed(state):
+            return questions.explain_pod_group(self, state, key, now)
 
     def explain_pod(self, state: ClusterState, key: str, now: float) -> PodAnswer | None:
         """What each node says to a pod; the state stays as it is."""
-        return questions.explain_pod(self, state, key, now)
+        with undone_if_failed(state):
+            return questions.explain_pod(self, state, key, now)
 
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """The order in which jobs that wait are looked at, as of the last cycle; None before the first."""
-        if self._last_cycle is None:
+        if self.last_cycle is None:
             return None
-        return job_order.job_order(self.open(state, self._last_cycle))
+        with undone_if_failed(state):
+            return job_order.job_order(self.open(state, self.last_cycle))
 
     def run(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> CycleResult:
         """Run one cycle.
@@ -55,23 +63,47 @@ class Engine:
             usage: past use of queues as a fraction of the cluster (CPU, memory, GPU); none means no history.
         """
         with paused():
-            return self._cycle(state, now, usage)
+            if self._containment is None:
+                return _Cycle(self, state, now, usage).run()
+            result = self._containment.run(state, now, lambda: _Cycle(self, state, now, usage))
+        return replace(
+            result,
+            faults=tuple(state.faults.values()),
+            setbacks=tuple(self._containment.setbacks),
+            next_due=min(result.next_due, self._containment.next_due) if result.next_due else 0.0,
+        )
 
-    def _cycle(self, state: ClusterState, now: float, usage: Usage | None) -> CycleResult:
-        self._last_cycle = now
+
+class _Cycle:
+    """One cycle, which may be run again after it was taken back."""
+
+    def __init__(self, engine: Engine, state: ClusterState, now: float, usage: Usage | None) -> None:
+        self._engine = engine
+        self._state = state
+        self._now = now
+        self._usage = usage
+        self._transaction = Transaction(state)
+
+    def revoke(self, result: CycleResult | None = None) -> None:
+        self._transaction.revoke(result)
+
+    def run(self) -> CycleResult:
+        state, config = self._state, self._engine.config
+        self._engine.last_cycle = self._now
         timings: dict[str, float] = {}
         started = time.perf_counter()
-        session = self.open(state, now, usage=usage)
+        session = self._engine.open(state, self._now, usage=self._usage)
+        self._transaction.decisions = session.decisions
         timings["open"] = time.perf_counter() - started
-        for action in self.config.actions:
+        for action in config.actions:
             started = time.perf_counter()
             ACTIONS[action](session)
             timings[action] = time.perf_counter() - started
-            if self._validate:
+            if self._engine.validate:
                 state.check()
         started = time.perf_counter()
         opposites.cancel(session)
-        if self.config.params.detailed_fit_errors:
+        if config.params.detailed_fit_errors:
             detail.detail_pods(session)
         found = outcomes.collect(session)
         shares = outcomes.shares(session)

@@ -206,13 +206,12 @@ class Session:
         )
 
     def allocatable_jobs(self) -> list[Job]:
-        """Jobs with pending tasks, enough pods, a queue and a sound tree, that are not set aside."""
+        """Jobs with pending tasks, enough pods, a queue and a sound tree."""
         return [
             job
             for job in self.state.pending_jobs.values()
             if job.queue.leaf
             and not job.error
-            and job.aside is None
             and not (job.facts.backoff == 1 and job.facts.failed_here)
             and job.ready
         ]

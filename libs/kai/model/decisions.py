@@ -163,6 +163,8 @@ class CycleResult:
     shares: tuple[QueueShare, ...] = ()
     #: Objects that the cycle went on without, whether new or not.
     faults: tuple[Fault, ...] = ()
+    #: Those that this cycle failed over, each with the end of the traceback.
+    setbacks: tuple[tuple[Fault, str], ...] = ()
     #: Unix seconds at which time alone may change what would be decided (minimum runtime, delays,
     #: staleness). 0: unknown, so soon, while anything is pending; infinite: only when told anything new.
     next_due: float = 0.0

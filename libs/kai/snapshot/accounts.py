@@ -89,6 +89,9 @@ class Accounts:
     def _enter(self, task: Task) -> None:
         facts = facts_of(task)
         status = pods.status(facts, self._now, self.params.stuck_in_releasing_seconds)
+        job = self.jobs.get(facts.group_key) if facts.group_key else None
+        if job is not None and job.aside is not None and status is Status.PENDING:
+            status = Status.GATED  # it asks for nothing until its job takes part again
         task.status = status
         if facts.deleted_at and status in (Status.RELEASING, Status.STUCK_IN_RELEASING):
             self._releasing[task.uid] = task
@@ -98,7 +101,6 @@ class Accounts:
                 self._members[facts.group_key] = {task.uid: task}
             else:
                 members[task.uid] = task
-            job = self.jobs.get(facts.group_key)
             if job is not None and status is not Status.FAILED:
                 self._enlist(task, job)
         name = facts.node_name or facts.assumed_node

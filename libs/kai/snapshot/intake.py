@@ -64,6 +64,7 @@ class Intake(Accounts):
             self._unindex(task)
             self._keep_decisions(facts_of(task), facts)
             task.facts, task.cls, task.labels, task.order = facts, cls, pod.metadata.labels, pods.order(pod)
+            task.bare = False
         task.claims = gpu_claims
         task.nominated = facts.nominated or task.nominated
         if cls.constraints.pod_affinity or cls.constraints.pod_anti_affinity:
@@ -85,7 +86,9 @@ class Intake(Accounts):
                 self._forget(old)
             return
         cls = self.classes.of(stand_in) if known is None else self.classes.bare(known.cls)
+        facts.gated = True  # where else it may run is not known
         self._enter_pod(stand_in, uid, facts, cls, known.claims if known is not None else ())
+        self._tasks_by_key[facts.key].bare = True
 
     @staticmethod
     def _keep_decisions(old: PodFacts, new: PodFacts) -> None:
@@ -226,7 +229,8 @@ class Intake(Accounts):
             return
         self.group_objects[key] = group
         self._put_job(group)
-        self.jobs[key].aside = None
+        if self.jobs[key].aside is not None:
+            self.set_aside(self.jobs[key], None)
 
     def keep_pod_group(self, group: PodGroup, fault: Fault) -> None:
         """The group's pods stay charged to its queue, and nothing is decided about it."""
@@ -239,10 +243,35 @@ class Intake(Accounts):
         self.set_aside(self.jobs[key], fault)
 
     def set_aside(self, job: Job, fault: Fault | None) -> None:
-        """Decide nothing about a job; None: decide about it again."""
+        """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again."""
+        members = list(self._members.get(job.key, {}).values())
+        for task in members:
+            self._detach(task)
         job.aside = fault
         job.version += 1
+        for task in members:
+            self._attach(task)
         self.touched_jobs[job.key] = job
+
+    def bare(self, job: Job) -> None:
+        """Of a job's pods nothing is known any more but what they hold, until their next version."""
+        for pod_set in job.pod_sets.values():
+            for task in list(pod_set.tasks.values()):
+                self._bare(task)
+
+    def bare_pod(self, key: str) -> None:
+        """The same for one pod."""
+        if (task := self._tasks_by_key.get(key)) is not None:
+            self._bare(task)
+
+    def _bare(self, task: Task) -> None:
+        cls = self.classes.bare(task.cls)
+        self._detach(task)
+        self._unindex(task)
+        facts_of(task).pod = None
+        facts_of(task).gated = True  # where it may run is not known any more
+        task.cls, task.bare = cls, True
+        self._attach(task)
 
     def _put_job(self, group: PodGroup) -> None:
         facts = jobs.facts(group, self.params.partition)

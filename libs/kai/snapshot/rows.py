@@ -89,6 +89,8 @@ class Task(msgspec.Struct, eq=False):
     facts: PodFacts | None = None
     #: Results of placement that only plugins understand, by plugin.
     placement: dict[str, Any] | None = None
+    #: Only what it holds is known of it.
+    bare: bool = False
 
     def __repr__(self) -> str:
         return f"<Task {self.key}>"

@@ -4,7 +4,7 @@ import pytest
 import structlog
 
 from kai.model.decisions import CycleResult
-from kai.model.faults import OutOfBounds
+from kai.model.faults import SET_ASIDE, Fault, OutOfBounds
 from kai.model.objects import Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler.core import Core
@@ -131,6 +131,26 @@ async def test_results_of_decisions_are_applied_after_the_objects(core):
     batch = a_batch("a", results=[lambda state: order.append(sorted(state.tasks))])
     await core.fold(batch)
     assert order == [["uid-a"]]
+
+
+async def test_whoever_a_cycle_failed_over_is_in_the_log_with_the_traceback(core):
+    fault = Fault(kind="PodGroup", key="ns/g", uid="u", reason=SET_ASIDE, message="it failed")
+    core.engine.run = lambda state, now, usage=None: CycleResult(
+        faults=(fault,), setbacks=((fault, "trace"),)
+    )
+    with structlog.testing.capture_logs() as logged:
+        await core.cycle(Batch(), now=0.0)
+    (line,) = logged
+    assert (line["kind"], line["object"], line["traceback"]) == ("PodGroup", "ns/g", "trace")
+
+
+async def test_a_result_that_cannot_be_taken_in_costs_the_others_nothing(core):
+    def broken(state):
+        raise KeyError("uid")
+
+    seen = []
+    await core.fold(Batch(results=[broken, lambda state: seen.append(len(state.tasks))]))
+    assert seen == [0]
 
 
 async def test_an_error_of_the_engine_reaches_who_asked(core):

@@ -1,0 +1,348 @@
+"""A cycle that fails over one object sets it aside and serves everybody else as if it were not there."""
+
+import itertools
+import random
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.bench.worlds import NOW, World, a_world
+from kai.engine import Engine
+from kai.engine import allocation as placing
+from kai.engine import outcomes as found
+from kai.engine import session as sessions
+from kai.engine.actions import stalegangeviction
+from kai.engine.config import PluginOption
+from kai.engine.placement import registry
+from kai.engine.session import Session
+from kai.engine.statement import Statement
+from kai.model.decisions import Outcome
+from kai.model.objects import SubGroup
+from kai.snapshot.ledger import Ledger
+from kai.snapshot.rows import Job, Task
+from kai.snapshot.state import ClusterState, Kind
+
+POISON = "default/poison"
+
+
+class Boom(Exception):
+    """Raised over whoever is poisoned."""
+
+
+def _key(value) -> str:
+    if isinstance(value, Job):
+        return value.key
+    if isinstance(value, Task):
+        return value.job.key if value.job is not None else value.key
+    return ""
+
+
+def fails_over(keys, owner, name, *, after=False, raises=Boom):
+    """Patch a function so that it raises where it is called about certain jobs, perhaps half-way."""
+    original = getattr(owner, name)
+
+    def poisoned(*args, **more):
+        about = {_key(value) for value in args} & set(keys)
+        if about and after:
+            original(*args, **more)
+        if about:
+            raise raises("poisoned")
+        return original(*args, **more)
+
+    return mock.patch.object(owner, name, poisoned)
+
+
+PLACES = {
+    "its order": (sessions, "job_key", False),
+    "its limits": (Session, "over_capacity", False),
+    "its chunk": (placing, "tasks_to_allocate", False),
+    "its place on a node": (Ledger, "hold", True),
+    "its charge": (Ledger, "charge", True),
+    "its outcome": (found, "_annotations", False),
+    "its staleness": (stalegangeviction, "is_stale", False),
+}
+
+
+def a_state(*, gpus: int = 8, queues: int = 1) -> ClusterState:
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    state.apply(Kind.NODE, a_node("n", gpus=gpus))
+    for number in range(queues):
+        state.apply(Kind.QUEUE, a_queue(f"q{number}", gpu=gpus / queues))
+    return state
+
+
+def submit(state, name, *, queue="q0", pods=1, gpus=1, node="", namespace="default", **more):
+    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, min_member=pods, namespace=namespace, **more))
+    for number in range(pods):
+        state.apply(
+            Kind.POD,
+            a_pod(
+                f"{name}-{number}", group=name, gpus=gpus, node=node, namespace=namespace, created=NOW - 10
+            ),
+        )
+
+
+def bound(result) -> list[str]:
+    return sorted(bind.pod.name for bind in result.binds)
+
+
+def contained() -> Engine:
+    engine = Engine(contained=True)
+    engine.validate = True
+    return engine
+
+
+def set_aside(result) -> dict[str, str]:
+    return {fault.key: fault.reason for fault in result.faults}
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_whatever_fails_over_a_job_everybody_else_is_served_in_the_same_cycle(where: str) -> None:
+    owner, name, after = PLACES[where]
+    state = a_state()
+    for each in ("before", "poison", "zz-after"):
+        submit(state, each, pods=2)
+    with fails_over([POISON], owner, name, after=after):
+        result = contained().run(state, NOW)
+    state.check()
+    assert bound(result) == ["before-0", "before-1", "zz-after-0", "zz-after-1"]
+    assert set_aside(result) == {POISON: "SetAside"}
+    (outcome,) = [each for each in result.outcomes if each.pod_group == POISON]
+    assert outcome.outcome is Outcome.UNSCHEDULABLE
+    assert "poisoned" in outcome.message
+    ((fault, traceback),) = result.setbacks
+    assert fault.key == POISON
+    assert "Boom" in traceback
+
+
+@pytest.mark.parametrize(
+    "error", [RecursionError, OverflowError, MemoryError, AssertionError, ZeroDivisionError]
+)
+def test_whatever_kind_of_error_it_is(error: type[Exception]) -> None:
+    state = a_state()
+    submit(state, "poison")
+    submit(state, "other")
+    with fails_over([POISON], Session, "over_capacity", raises=error):
+        assert bound(contained().run(state, NOW)) == ["other-0"]
+
+
+def test_a_tree_of_subgroups_too_deep_to_be_walked_stops_nobody_else() -> None:
+    state = a_state()
+    deep = [SubGroup(name="s0")]
+    deep += [SubGroup(name=f"s{n}", parent=f"s{n - 1}") for n in range(1, 1500)]
+    state.apply(Kind.POD_GROUP, a_group("poison", queue="q0", sub_groups=deep))
+    state.apply(Kind.POD, a_pod("poison-0", group="poison", gpus=1, sub_group="s1499"))
+    submit(state, "other")
+    result = contained().run(state, NOW)
+    assert bound(result) == ["other-0"]
+    assert set_aside(result) == {POISON: "SetAside"}
+
+
+def test_an_engine_that_contains_nothing_raises() -> None:
+    state = a_state()
+    submit(state, "poison")
+    with fails_over([POISON], Session, "over_capacity"), pytest.raises(Boom):
+        Engine().run(state, NOW)
+
+
+def test_a_victim_whose_evaluation_fails_is_spared_and_others_are_taken() -> None:
+    state = a_state(gpus=2, queues=2)
+    for name in ("poison", "other"):
+        submit(state, name, queue="q0", node="n", started=NOW - 9000)
+    submit(state, "taker", queue="q1")
+    with fails_over([POISON], Statement, "evict", after=True):
+        result = contained().run(state, NOW)
+    state.check()
+    assert [each.pod.name for each in result.evictions] == ["other-0"]
+    assert state.tasks["default-poison-0"].node is not None
+    assert state.queues["q0"].allocated[2] == 100
+
+
+def test_what_is_set_aside_is_tried_again_after_a_pause_that_grows() -> None:
+    state, engine = a_state(), contained()
+    submit(state, "poison")
+    with fails_over([POISON], Session, "over_capacity"):
+        tried = [second for second in range(200) if engine.run(state, NOW + second).setbacks]
+    assert len(tried) >= 4
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tried)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 2 * pauses[0]
+    result = engine.run(state, NOW + 10_000)
+    assert bound(result) == ["poison-0"]
+    assert result.faults == ()
+
+
+def test_the_cycle_after_which_it_is_tried_again_is_due_then() -> None:
+    state, engine = a_state(), contained()
+    submit(state, "poison")
+    with fails_over([POISON], Session, "over_capacity"):
+        assert NOW < engine.run(state, NOW).next_due <= NOW + 10
+
+
+def test_what_is_set_aside_is_tried_again_soon_when_it_changes() -> None:
+    state, engine = a_state(), contained()
+    submit(state, "poison")
+    with fails_over([POISON], Session, "over_capacity"):
+        engine.run(state, NOW)
+    assert bound(engine.run(state, NOW + 3)) == []
+    state.apply(Kind.POD, a_pod("poison-0", group="poison", gpus=2, created=NOW - 10))
+    assert bound(engine.run(state, NOW + 4)) == ["poison-0"]
+
+
+def test_a_job_that_changes_all_the_time_is_not_tried_all_the_time() -> None:
+    state, engine = a_state(), contained()
+    submit(state, "poison")
+    tried = 0
+    with fails_over([POISON], Session, "over_capacity"):
+        for tenth in range(300):
+            state.apply(Kind.POD, a_pod("poison-0", group="poison", gpus=1 + tenth % 2, created=NOW - 10))
+            tried += bool(engine.run(state, NOW + tenth / 10).setbacks)
+    assert tried <= 6
+
+
+def test_a_job_that_is_gone_is_no_fault_any_more() -> None:
+    state, engine = a_state(), contained()
+    submit(state, "poison")
+    with fails_over([POISON], Session, "over_capacity"):
+        engine.run(state, NOW)
+    state.remove(Kind.POD, "default/poison-0")
+    state.remove(Kind.POD_GROUP, POISON)
+    assert engine.run(state, NOW + 1).faults == ()
+
+
+def test_many_jobs_of_one_tenant_that_fail_cost_the_others_a_few_cycles_and_no_more() -> None:
+    state = a_state()
+    poisons = [f"evil/p{number}" for number in range(50)]
+    for number in range(50):
+        submit(state, f"p{number}", namespace="evil")
+    submit(state, "other")
+    engine = contained()
+    failing = fails_over(poisons, Session, "over_capacity")
+    with failing, mock.patch.object(engine, "open", wraps=engine.open) as opened:
+        result = engine.run(state, NOW)
+    assert bound(result) == ["other-0"]
+    assert opened.call_count <= 6
+
+
+def test_an_object_that_only_a_plugin_reads_is_left_out_when_it_fails() -> None:
+    state = a_state()
+    bad = {"metadata": {"name": "bad", "uid": "u"}, "zones": 7}
+    state.apply(Kind.NODE_RESOURCE_TOPOLOGY, bad)
+    submit(state, "other")
+    engine = contained()
+    engine.config = replace(engine.config, plugins=(*engine.config.plugins, PluginOption("numa")))
+    result = engine.run(state, NOW)
+    assert bound(result) == ["other-0"]
+    assert set_aside(result) == {"bad": "SetAside"}
+    assert result.faults[0].kind == "NodeResourceTopology"
+    state.remove(Kind.NODE_RESOURCE_TOPOLOGY, "bad")
+    assert not state.faults
+
+
+def test_a_foreign_pod_that_a_plugin_fails_over_holds_what_it_holds() -> None:
+    state = a_state()
+    term = {"labelSelector": {"matchLabels": 7}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    state.apply(
+        Kind.POD,
+        a_pod("odd", gpus=3, node="n", scheduler="default-scheduler", spec={"affinity": affinity}),
+    )
+    submit(state, "other", gpus=5)
+    result = contained().run(state, NOW)
+    state.check()
+    assert bound(result) == ["other-0"]
+    assert set_aside(result) == {"default/odd": "SetAside"}
+
+
+def test_where_nothing_is_known_of_whom_it_failed_over_jobs_are_tried_by_halves() -> None:
+    state = a_state()
+    for number in range(7):
+        submit(state, f"job-{number}")
+    submit(state, "poison")
+    build = registry.build_plugins
+
+    def blind(session):
+        if POISON in session.state.pending_jobs:
+            raise Boom
+        return build(session)
+
+    with mock.patch.object(sessions, "build_plugins", blind):
+        result = contained().run(state, NOW)
+    state.check()
+    assert len(result.binds) == 7
+    assert set_aside(result) == {POISON: "SetAside"}
+
+
+def test_a_failure_that_nothing_cures_is_raised() -> None:
+    state = a_state()
+    submit(state, "other")
+
+    def broken(session):
+        raise Boom
+
+    with mock.patch.object(sessions, "build_plugins", broken), pytest.raises(Boom):
+        contained().run(state, NOW)
+    state.check()
+    assert not state.faults
+    assert bound(contained().run(state, NOW)) == ["other-0"]
+
+
+def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
+    state, engine = a_state(), contained()
+    submit(state, "poison", pods=3)
+    with fails_over([POISON], Ledger, "hold", after=True), pytest.raises(Boom):
+        engine.explain_pod_group(state, POISON, NOW)
+    state.check()
+    assert len(engine.run(state, NOW).binds) == 3
+
+
+WORLDS = st.one_of(
+    st.randoms(use_true_random=False).map(a_world),
+    st.integers(0, 2**48).map(lambda number: a_world(random.Random(number))),
+)
+
+
+def without(world: World, key: str) -> World:
+    """The world in which a group was never made."""
+    return World(
+        nodes=world.nodes,
+        queues=world.queues,
+        groups=[each for each in world.groups if each.key != key],
+        pods=[each for each in world.pods if each.annotations.get("pod-group-name") != key.partition("/")[2]],
+    )
+
+
+@contextmanager
+def poisoned(key: str, where: str):
+    owner, name, after = PLACES[where]
+    with fails_over([key], owner, name, after=after):
+        yield
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(world=WORLDS, where=st.sampled_from(sorted(PLACES)), data=st.data())
+def test_others_are_decided_about_as_in_the_world_without_the_poisoned_job(world, where, data) -> None:
+    held = {each.annotations.get("pod-group-name") for each in world.pods if each.spec.node_name}
+    waiting = [each.key for each in world.groups if each.metadata.name not in held]
+    assume(waiting)
+    key = data.draw(st.sampled_from(waiting))
+    state = world.state()
+    with poisoned(key, where):
+        result = contained().run(state, NOW)
+    state.check()
+    assume(result.setbacks)
+    assert set(set_aside(result)) == {key}
+    other = without(world, key).state()
+    expected = Engine().run(other, NOW)
+    for name in ("binds", "evictions", "nominations", "shares"):
+        assert getattr(result, name) == getattr(expected, name), name
+    told = [each for each in result.outcomes if each.pod_group != key]
+    assert told == list(expected.outcomes)
+    assert state.nodes.idle.tolist() == other.nodes.idle.tolist()
