@@ -134,7 +134,7 @@ class Core:
         surplus = [task for uid, task in state.tasks.items() if uid not in uids]
         for task in surplus:
             state.remove(Kind.POD, f"{task.namespace}/{task.name}")
-        missing = uids.difference(state.tasks)
+        missing = uids.difference(state.tasks, (fault.uid for fault in state.faults.values()))
         if surplus or missing:
             self.corrected += len(surplus) + len(missing)
             _log.error("state differed from a relist", surplus=len(surplus), missing=len(missing))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kai.engine.config import SchedulerConfig
 from kai.engine.plugin_table import MinRuntimeArguments
 from kai.engine.search.victims import Batch
 from kai.snapshot.rows import Job, Queue
+
+#: A start that is said to be further in the future is not believed, or it would protect for ever.
+_CLOCK_SKEW_SECONDS: Final = 600.0
 
 
 class MinRuntime:
@@ -46,6 +50,8 @@ class MinRuntime:
         )
 
     def _protected(self, victim: Job, seconds: float) -> bool:
+        if victim.last_start > self._now + _CLOCK_SKEW_SECONDS:
+            return False
         end = victim.last_start + seconds
         if self._now >= end:
             return False

@@ -14,15 +14,17 @@ _SECONDS: Final = {
 _CALENDAR: Final = {"d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|[smhdwy])")
 _LONGEST_SECONDS: Final = 2**63 / 1e9
+_LONGEST: Final = 64
 
 
 class InvalidDuration(ValueError):
-    """The text is not a duration, or one that is too long (more than 292 years)."""
+    """The text is not a duration, or one that is too long (more than 292 years, or 64 characters)."""
 
     def __init__(self, text: str, *, days: bool) -> None:
         units = "ms, s, m, h, d, w or y" if days else "ms, s, m or h"
         example = "1h30m or 2d" if days else "1h30m"
-        super().__init__(f"{text!r} is not a duration; write numbers with {units}, for example {example}")
+        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        super().__init__(f"{shown!r} is not a duration; write numbers with {units}, for example {example}")
 
 
 @lru_cache(maxsize=4096)
@@ -38,6 +40,8 @@ def parse(text: str, *, days: bool = True) -> float:
     body = text[1:] if text[:1] in ("-", "+") else text
     if body == "0":
         return 0.0
+    if len(body) > _LONGEST:
+        raise InvalidDuration(text, days=days)
     seconds = 0.0
     end = 0
     for part in _PART.finditer(body):

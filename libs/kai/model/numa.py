@@ -18,9 +18,9 @@ class ZoneResource(ApiStruct):
     """How much of a resource a zone has, hands out, and has left."""
 
     name: str = ""
-    capacity: str = "0"
-    allocatable: str = "0"
-    available: str = "0"
+    capacity: str | int = "0"
+    allocatable: str | int = "0"
+    available: str | int = "0"
 
 
 class Zone(ApiStruct):

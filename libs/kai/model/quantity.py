@@ -16,15 +16,19 @@ _SUFFIXES: Final = {
     "Pi": Decimal(2**50), "Ei": Decimal(2**60),
 }  # fmt: skip
 _QUANTITY: Final = re.compile(
-    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?",
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)([numkMGTPE]|[KMGTPE]i)?",
 )
+#: No API server writes longer ones, nor larger exponents.
+_LONGEST: Final = 64
+_SHOWN: Final = 40
 
 
 class InvalidQuantity(ValueError):
     """The text is not a Kubernetes quantity."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is not a Kubernetes quantity; write for example 500m, 2 or 4Gi")
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        super().__init__(f"{shown!r} is not a Kubernetes quantity; write for example 500m, 2 or 4Gi")
 
 
 @lru_cache(maxsize=65536)
@@ -34,7 +38,7 @@ def parse(text: str) -> Decimal:
     Raises:
         InvalidQuantity: the text is not a quantity.
     """
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise InvalidQuantity(text)
     return Decimal(match[1]) * _SUFFIXES[match[2] or ""]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kai.model import names
+from kai.model import limits, names
 from kai.model.decisions import ResourceType
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, Toleration
 from kai.model.requests import pod_requests, resized
-from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
+from kai.snapshot import bounds
+from kai.snapshot.essence import essence
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable, mig_gpus
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_quickly = msgspec.msgpack.Encoder().encode
-_LARGE: Final = 1 << 16
+#: So many classes may wait for a pod that is like those that they had.
+_SPARE: Final = 256
+_VAST: Final = 1 << 43
 _GPU_ANNOTATIONS: Final = (names.GPU_FRACTION, names.GPU_MEMORY, names.MIG_PREFIX)
 
 
@@ -77,12 +83,16 @@ class TaskClass:
     claims: bool = False
     constraints: Constraints
     signature: bytes
-    #: Requests and limits agree in all containers, and whole CPUs; what NUMA placement asks.
+    #: What no node offers, by name, in the units of columns; in ``items`` it is one of ``NOBODY``.
+    unoffered: tuple[tuple[str, int], ...] = ()
+    #: A pod of the class, without all that no class depends on.
     pod: Pod = field(repr=False)
     #: Whether it asks for parts of GPUs.
     shared: bool = field(init=False)
     #: Whether it asks for no kind of GPU.
     cpu_only: bool = field(init=False)
+    #: Whether it asks for so much of anything that a few hundred of its pods would not fit into 64 bits.
+    vast: bool = field(init=False)
     #: What a queue is charged wherever the node does not matter.
     _charge: tuple[int, int, int] = field(init=False, repr=False)
 
@@ -90,6 +100,7 @@ class TaskClass:
         self._charge = (self.cpu, self.memory, self.centi_gpus)
         self.shared = self.kind is GpuKind.FRACTION or self.kind is GpuKind.MEMORY
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
+        self.vast = any(amount > _VAST for _, amount in self.items)
 
     def device_memory(self, node_gpu_memory: int) -> int:
         """Memory on each device, in MiB."""
@@ -127,15 +138,28 @@ class ClassTable:
         self._resources = resources
         self._quick: dict[bytes, TaskClass] = {}
         self._exact: dict[bytes, TaskClass] = {}
-        self.classes: list[TaskClass] = []
+        self._made = 0
+        #: More classes than that are looked through for those that nobody uses.
+        self._enough = _SPARE
+
+    def __len__(self) -> int:
+        return len(self._exact)
 
     def of(self, pod: Pod, *, dra_gpus: int = 0) -> TaskClass:
-        """The class of a pod; ``dra_gpus`` is what its resource claims count as."""
-        quick = self._quick_key(pod, dra_gpus)
+        """The class of a pod; ``dra_gpus`` is what its resource claims count as.
+
+        Raises:
+            OutOfBounds: the pod asks for what nobody can take in.
+        """
+        # Users decide how long the inputs are, so that not they are kept but a digest.
+        try:
+            inputs = self._quick_key(pod, dra_gpus)
+        except (OverflowError, TypeError, ValueError, AttributeError):
+            bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
+            raise
+        quick = blake2b(inputs, digest_size=16).digest()
         known = self._quick.get(quick)
         if known is None:
-            if len(self._quick) > _LARGE:
-                self._quick.clear()
             known = self._quick[quick] = self._derive(pod, dra_gpus)
         return known
 
@@ -153,6 +177,30 @@ class ClassTable:
             ),
             dra_gpus=cls.dra_gpus,
         )
+
+    def again(self, cls: TaskClass) -> TaskClass:
+        """The class of the same pods now that nodes offer other resources."""
+        return self._derive(cls.pod, cls.dra_gpus)
+
+    def offered_now(self) -> None:
+        """Nodes offer a resource that none did: what was derived of those who ask for it holds no longer."""
+        self._keep(lambda cls: not cls.unoffered)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it is time to say who uses classes, by :meth:`keep`."""
+        return len(self._exact) > self._enough or len(self._quick) > 4 * self._enough
+
+    def keep(self, used: set[TaskClass]) -> None:
+        """Forget the classes that nobody uses."""
+        self._keep(used.__contains__)
+        self._enough = _SPARE + 2 * len(self._exact)
+
+    def _keep(self, wanted: Callable[[TaskClass], bool]) -> None:
+        self._exact = {key: cls for key, cls in self._exact.items() if wanted(cls)}
+        # Pods that differ where no class looks have different inputs; a few of these are enough.
+        quick = [(key, cls) for key, cls in self._quick.items() if wanted(cls)]
+        self._quick = dict(quick[-4 * (_SPARE + len(self._exact)) :])
 
     def _quick_key(self, pod: Pod, dra_gpus: int) -> bytes:
         """All inputs of a class, cheaply; pods that differ elsewhere only may share it."""
@@ -185,9 +233,15 @@ class ClassTable:
         )
 
     def _derive(self, pod: Pod, dra_gpus: int) -> TaskClass:
-        amounts = pod_requests(pod, self._resources.vector)
+        bounds.check_scheduling(pod)
+        asked = pod_requests(pod, self._resources.wanted)
+        need = _annotated(pod)
+        if need.mig:
+            asked |= need.mig
+        limits.RESOURCES.check_count(asked)
+        amounts, unoffered = self._resources.split(asked)
         amounts[PODS] = 1
-        gpu = _gpu_need(pod, amounts, dra_gpus, self._resources)
+        gpu = _gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
         constraints = _constraints(pod)
         signature = _encode(
             (
@@ -204,9 +258,11 @@ class ClassTable:
             )
         )
         items = tuple(sorted((column, amount) for column, amount in amounts.items() if amount > 0))
+        lacking = tuple(sorted(unoffered.items()))
         exact = _encode(
             (
                 items,
+                lacking,
                 {key: int(value) for key, value in gpu.items()},
                 signature,
                 constraints.config_maps,
@@ -219,19 +275,25 @@ class ClassTable:
         known = self._exact.get(exact)
         if known is None:
             known = TaskClass(
-                id=len(self.classes),
+                id=self._made,
                 items=items,
+                unoffered=lacking,
                 cpu=amounts.get(CPU, 0),
                 memory=amounts.get(MEMORY, 0),
                 constraints=constraints,
                 signature=signature,
                 claims=bool(pod.spec.resource_claims),
-                pod=pod,
+                pod=essence(pod),
                 **gpu,
             )
             self._exact[exact] = known
-            self.classes.append(known)
+            self._made += 1
         return known
+
+    def _mig_gpus(self, amounts: Mapping[int, int], unoffered: Mapping[str, int]) -> int:
+        """GPUs of quota that MIG devices cost, whether any node offers them or not."""
+        offered = sum(gpus * amounts.get(column, 0) for column, gpus in self._resources.mig)
+        return offered + sum(mig_gpus(name) * amount for name, amount in unoffered.items())
 
 
 def gpu_annotations(pod: Pod) -> list[tuple[str, str]]:
@@ -243,38 +305,58 @@ def gpu_annotations(pod: Pod) -> list[tuple[str, str]]:
     return sorted(found) if found else found
 
 
-def _gpu_need(pod: Pod, amounts: dict[int, int], dra_gpus: int, resources: ResourceTable) -> dict[str, Any]:
-    """The GPU part of a class; brings ``amounts`` in line with it."""
+class _Annotated(NamedTuple):
+    """The GPUs that a pod asks for by annotations: hundredths or MiB of each device, and MIG devices."""
+
+    portion: int = 0
+    memory: int = 0
+    devices: int = 1
+    mig: Mapping[str, int] = MappingProxyType({})
+
+
+def _annotated(pod: Pod) -> _Annotated:
+    """Raises OutOfBounds for a request that cannot be read: the pod would run without what it asks for."""
     annotations = dict(gpu_annotations(pod))
+    if not annotations:
+        return _NOT_ANNOTATED
+    fraction, memory = annotations.get(names.GPU_FRACTION), annotations.get(names.GPU_MEMORY)
+    devices = annotations.get(names.GPU_FRACTION_NUM_DEVICES)
+    return _Annotated(
+        portion=_portion(fraction) if fraction else 0,
+        memory=limits.GPU_MEMORY.integer(memory) if memory else 0,
+        devices=limits.SHARED_DEVICES.integer(devices) if devices else 1,
+        mig={
+            name: number
+            for name, text in annotations.items()
+            if name.startswith(names.MIG_PREFIX)
+            and (number := limits.MIG_DEVICES.integer(text, f"metadata.annotations[{name}]"))
+        },
+    )
+
+
+_NOT_ANNOTATED: Final = _Annotated()
+
+
+def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int) -> dict[str, Any]:
+    """The GPU part of a class; brings ``amounts`` in line with it."""
     whole = amounts.get(GPU, 0)
-    portion = _portion(annotations.get(names.GPU_FRACTION))
-    memory = _positive(annotations.get(names.GPU_MEMORY))
-    legacy = {
-        key: number
-        for key, text in annotations.items()
-        if key.startswith(names.MIG_PREFIX) and (number := _positive(text))
-    }
     need: dict[str, Any] = {
         "kind": GpuKind.WHOLE if whole else GpuKind.NONE,
         "devices": whole,
         "centi_gpus": whole * 100,
     }
-    if portion or memory:
-        devices = _positive(annotations.get(names.GPU_FRACTION_NUM_DEVICES)) or 1
+    if told.portion or told.memory:
         amounts.pop(GPU, None)
         need = {
-            "devices": devices,
-            "portion_centi": portion,
-            "gpu_memory_mib": 0 if portion else memory,
-            "kind": GpuKind.FRACTION if portion else GpuKind.MEMORY,
-            "centi_gpus": devices * portion,
+            "devices": told.devices,
+            "portion_centi": told.portion,
+            "gpu_memory_mib": 0 if told.portion else told.memory,
+            "kind": GpuKind.FRACTION if told.portion else GpuKind.MEMORY,
+            "centi_gpus": told.devices * told.portion,
         }
-    if legacy:
+    if told.mig:
         amounts.pop(GPU, None)
-        for name, number in legacy.items():
-            amounts[resources.column(name)] = number
         need = {"devices": 0, "centi_gpus": 0, "kind": GpuKind.MIG, "legacy_mig": True}
-    mig = sum(gpus * amounts.get(column, 0) for column, gpus in resources.mig)
     if mig:
         need["kind"] = GpuKind.MIG
         need["centi_gpus"] += mig * 100
@@ -284,24 +366,15 @@ def _gpu_need(pod: Pod, amounts: dict[int, int], dra_gpus: int, resources: Resou
     return need
 
 
-def _portion(text: str | None) -> int:
-    """Hundredths of a GPU; 0 for none or one that is not within (0, 1]."""
-    if not text:
-        return 0
+def _portion(text: str) -> int:
+    """Hundredths of a GPU, at least one."""
     try:
         portion = float(text)
     except ValueError:
-        return 0
-    return round(portion * 100) if 0 < portion <= 1 else 0
-
-
-def _positive(text: str | None) -> int:
-    if not text:
-        return 0
-    try:
-        return max(int(text), 0)
-    except ValueError:
-        return 0
+        portion = 0.0
+    if not 0 < portion <= limits.GPU_FRACTION.most:
+        raise limits.GPU_FRACTION.exceeded(text)
+    return max(round(portion * 100), 1)
 
 
 def _constraints(pod: Pod) -> Constraints:

@@ -305,10 +305,10 @@ def restore(snapshot: ClusterSnapshot) -> ClusterState:
         (Kind.POD_GROUP, snapshot.pod_groups),
     ):
         for obj in objects:
-            state.apply(kind, obj)
+            state.take(kind, obj)
     for name, others in snapshot.others.items():
         for obj in msgspec.json.decode(others):
-            state.apply(Kind(name), _typed(Kind(name), obj))
+            state.take(Kind(name), _typed(Kind(name), obj))
     _restore_pods(state, snapshot)
     state.version = snapshot.version
     return state
@@ -323,7 +323,7 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
     assumed = snapshot.strings_of(columns.assumed_node)
     groups = snapshot.strings_of(columns.assumed_groups)
     for row, pod in enumerate(snapshot.each_pod()):
-        state.apply(Kind.POD, pod)
+        state.take(Kind.POD, pod)
         uid = pod.metadata.uid or pod.key
         if assumed[row]:
             devices = tuple(_lines(groups[row]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kai.model import names
+from kai.model import limits, names
 from kai.model.faults import Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
@@ -37,11 +37,11 @@ class Intake(Accounts):
     def _enter_pod(
         self, pod: Pod, uid: str, facts: PodFacts, cls: TaskClass, gpu_claims: tuple[tuple[str, int], ...]
     ) -> None:
+        order = pods.order(pod)
         old = self._tasks_by_key.get(facts.key)
         if old is not None and old.uid != uid:
             self._forget(old)
             old = None
-        self.nodes.fit_columns()
         claims = cls.claims or pod.status.extended_resource_claim_status is not None
         told = pod.metadata.annotations
         if claims or (told and (names.NUMA_OBSERVED in told or names.NUMA_PREDICTED in told)):
@@ -53,7 +53,7 @@ class Intake(Accounts):
                 pod.metadata.name,
                 cls,
                 seconds(pod.metadata.creation_timestamp),
-                pods.order(pod),
+                order,
                 pod.metadata.labels,
                 facts=facts,
             )
@@ -63,7 +63,7 @@ class Intake(Accounts):
             self._detach(task)
             self._unindex(task)
             self._keep_decisions(facts_of(task), facts)
-            task.facts, task.cls, task.labels, task.order = facts, cls, pod.metadata.labels, pods.order(pod)
+            task.facts, task.cls, task.labels, task.order = facts, cls, pod.metadata.labels, order
             task.bare = False
         task.claims = gpu_claims
         task.nominated = facts.nominated or task.nominated
@@ -174,9 +174,11 @@ class Intake(Accounts):
 
     def _put_node(self, node: Node | None, obj: NodeObject) -> None:
         name = obj.metadata.name
+        known = len(self.resources)
         slices = self.objects[Kind.RESOURCE_SLICE].values()
         dra_gpus = nodes.dra_gpu_devices(slices, name) if slices else 0
         nodes.describe(Node(name, 0, obj), obj, self.resources, dra_gpus)  # raises before anything changes
+        self._classify_again(known)
         affected = list(self._on_node.get(name, {}).values())
         for task in affected:
             self._detach(task)
@@ -195,6 +197,24 @@ class Intake(Accounts):
         self._gpu_memory_dirty = True
         for task in affected:
             self._attach(task)
+
+    def _classify_again(self, known: int) -> None:
+        """Bring classes up to date where there were but so many columns, and some pod asks for a new one."""
+        if len(self.resources) == known:
+            return
+        self.nodes.fit_columns()
+        self.classes.offered_now()
+        new = set(self.resources.names[known:])
+        again: dict[TaskClass, TaskClass] = {}
+        for task in self.tasks.values():
+            old = task.cls
+            if old.unoffered and not new.isdisjoint(name for name, _ in old.unoffered):
+                cls = again.get(old)
+                if cls is None:
+                    cls = again[old] = self.classes.again(old)
+                self._detach(task)
+                task.cls = cls
+                self._attach(task)
 
     def _drop_node(self, node: Node) -> None:
         affected = list(self._on_node.get(node.name, {}).values())
@@ -434,7 +454,9 @@ class Intake(Accounts):
                 if nodes.dra_gpu_devices(slices, name) != node.dra_gpus:
                     self._put_node(node, node.object)
         elif kind is Kind.DEVICE_CLASS:
+            known = len(self.resources)
             backed = nodes.backed_columns(self.objects[kind].values(), self.resources)
+            self._classify_again(known)
             if backed != self._backed:
                 self._backed = backed
                 for node in list(self.nodes.nodes):
@@ -473,5 +495,6 @@ def _gpus_of(claim: dict[str, Any]) -> int:
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         exactly = request.get("exactly") or request
         if "gpu" in str(exactly.get("deviceClassName", "")):
-            total += 1 if exactly.get("allocationMode") == "All" else int(exactly.get("count", 1))
+            count = 1 if exactly.get("allocationMode") == "All" else int(exactly.get("count", 1))
+            total += limits.CLAIM_COUNT.clamp(count)
     return total

@@ -88,14 +88,16 @@ def _problem(subs: list[SubGroup]) -> str:
         if sub.name.lower() in parents:
             return f"subgroup {sub.name!r} is named twice; names must be unique"
         parents[sub.name.lower()] = (sub.parent or "").lower()
+    sound = {""}
     for sub in subs:
-        seen: set[str] = set()
+        path: set[str] = set()
         name = sub.name.lower()
-        while name:
-            if name in seen:
+        while name not in sound:
+            if name in path:
                 return f"subgroup {sub.name!r} is its own ancestor; a parent must be above its children"
-            seen.add(name)
+            path.add(name)
             if name not in parents:
                 return f"subgroup {sub.name!r} names parent {name!r}, which does not exist; add or remove it"
             name = parents[name]
+        sound |= path
     return ""

@@ -49,6 +49,8 @@ _STEPS: Final = [
     [tuple(b - a for a, b in zip(_COUNTS[old], _COUNTS[new], strict=True)) for new in Status]
     for old in Status
 ]
+#: Half of what a sum can hold; pods that are not vast cannot use up the other half.
+_WIDEST: Final = 1 << 62
 _HELD, _RELEASING, _PIPELINED, _RESERVED = 0, 1, 2, 3
 
 
@@ -269,6 +271,13 @@ class Ledger:
             touched += np.flatnonzero(counts).tolist()
 
     # --- nodes ---------------------------------------------------------------------------------
+    def bears(self, task: Task, node: Node) -> bool:
+        """Whether a node's sums, which are 64 bits wide, can take another pod that asks for the absurd."""
+        if not task.cls.vast:
+            return True
+        idle, row = self.nodes.cells_idle, node.row
+        return all(idle[row, column] - amount > -_WIDEST for column, amount in task.cls.items)
+
     def hold(self, task: Task, node: Node, groups: tuple[str, ...], *, releasing: bool) -> None:
         """The task takes its resources from a node's idle ones; they are being released if so said."""
         task.node, task.groups, task.releasing = node, groups, releasing

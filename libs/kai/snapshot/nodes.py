@@ -25,7 +25,7 @@ def describe(
     What no device plugin offers of the ``backed`` columns is for resource claims to find.
     """
     labels = obj.labels
-    amounts = resources.vector(obj.status.allocatable or {})
+    amounts = resources.offer(obj.status.allocatable or {})
     node.object = obj
     node.gpu_memory, node.gpu_memory_known = _gpu_memory(labels.get(names.GPU_MEMORY_LABEL))
     node.gpu_count = _count(labels.get(names.GPU_COUNT_LABEL), amounts.get(GPU, 0))
@@ -52,9 +52,9 @@ def backed_columns(classes: Iterable[dict[str, Any]], resources: ResourceTable) 
     """Columns of extended resources behind which there is a device class."""
     columns: set[int] = set()
     for each in classes:
-        columns.add(resources.column(DEVICE_CLASS_RESOURCE_PREFIX + each["metadata"]["name"]))
+        columns.add(resources.offered(DEVICE_CLASS_RESOURCE_PREFIX + each["metadata"]["name"]))
         if name := (each.get("spec") or {}).get("extendedResourceName"):
-            columns.add(resources.column(str(name)))
+            columns.add(resources.offered(str(name)))
     return tuple(sorted(columns - {CPU, MEMORY, PODS} - {column for column, _ in resources.mig}))
 
 
@@ -108,7 +108,4 @@ def _gpu_memory(text: str | None) -> tuple[int, bool]:
 
 
 def _count(text: str | None, default: int) -> int:
-    try:
-        return int(text) if text is not None else default
-    except ValueError:
-        return default
+    return int(text) if text is not None and text.isdecimal() else default

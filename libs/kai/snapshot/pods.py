@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kai.model import names
+from kai.model import limits, names
 from kai.model.objects import Pod
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import PodFacts
@@ -58,23 +58,24 @@ def group_ids(labels: dict[str, str]) -> tuple[str, ...]:
 
 def _several_group_ids(labels: dict[str, str]) -> tuple[str, ...]:
     prefix = names.MULTI_GPU_GROUP_PREFIX
-    return tuple(
-        sorted(value or key[len(prefix) :] for key, value in labels.items() if key.startswith(prefix))
-    )
+    found = sorted(value or key[len(prefix) :] for key, value in labels.items() if key.startswith(prefix))
+    return tuple(found[: limits.GPU_GROUPS.most])
 
 
 def order(pod: Pod) -> tuple[Any, ...]:
-    """The key by which tasks of a pod set are ordered, best first."""
+    """The key by which tasks of a pod set are ordered, best first.
+
+    Raises:
+        OutOfBounds: the label of its priority says no number of 32 bits.
+    """
     labels = pod.metadata.labels
     created = seconds(pod.metadata.creation_timestamp)
     if not labels:
         return (True, True, 1, 0, created, pod.metadata.uid)
     leader = labels.get(names.KUBEFLOW_JOB_ROLE_LABEL) in _LEADERS
     head = labels.get(names.RAY_NODE_TYPE_LABEL) == "head"
-    try:
-        unlabelled, priority = 0, int(labels[names.TASK_PRIORITY_LABEL])
-    except (KeyError, ValueError):
-        unlabelled, priority = 1, 0
+    told = labels.get(names.TASK_PRIORITY_LABEL)
+    unlabelled, priority = (1, 0) if told is None else (0, limits.TASK_PRIORITY.integer(told))
     return (not leader, not head, unlabelled, -priority, created, pod.metadata.uid)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from kai.model.objects import Queue as QueueObject
 from kai.model.objects import QueueResources
+from kai.snapshot.bounds import QUEUE_UNITS
 from kai.snapshot.rows import Queue
 from kai.snapshot.times import lasting, seconds
 
-_MEGABYTE = 1e6
 TOP_QUEUE = "default"
 
 
@@ -83,4 +83,4 @@ def _bound(amount: float) -> float:
 
 
 def _bytes(megabytes: float) -> float:
-    return -1.0 if megabytes < 0 else megabytes * _MEGABYTE
+    return -1.0 if megabytes < 0 else megabytes * QUEUE_UNITS["memory"]

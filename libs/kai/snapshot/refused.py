@@ -2,8 +2,9 @@
 
 What they hold must not be given to others while they hold it, and what they limit must not be unlimited:
 
-* a pod on a node holds what it held, or, where no version of it was ever taken in, what can be read of its
-  containers' requests and all of the shared devices that its labels name; any other pod is left out;
+* a pod on a node holds what it held, or, where no version of it was ever taken in, what its containers ask
+  for, as far as a bound at the most, and all of the shared devices that its labels name; any other pod is
+  left out;
 * a node keeps what it offered for those who are on it, and takes nobody else;
 * a pod group is never scheduled; what its pods hold is charged to its queue;
 * a queue, and everything else, stays as it was when it was last taken in.
@@ -11,12 +12,12 @@ What they hold must not be given to others while they hold it, and what they lim
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kai.model import names
+from kai.model import limits, names
 from kai.model.faults import Fault
 from kai.model.objects import (
     Container,
@@ -28,13 +29,12 @@ from kai.model.objects import (
     ResourceList,
     ResourceRequirements,
 )
+from kai.model.requests import pod_requests
 from kai.snapshot.kinds import Kind
+from kai.snapshot.resources import ResourceTable
 
 if TYPE_CHECKING:
     from kai.snapshot.state import ClusterState
-
-#: No node offers more of anything than this.
-_MOST: Final = 1 << 53
 
 
 def keep(state: ClusterState, kind: Kind, obj: Any, fault: Fault) -> None:
@@ -67,7 +67,7 @@ def _group_stand_in(group: PodGroup) -> PodGroup:
 
 
 def _stand_in(state: ClusterState, pod: Pod) -> Pod:
-    """As much of a pod as says what it holds, readable in every part."""
+    """As much of a pod as says what it holds, readable in every part: all its requests in one container."""
     meta, spec = pod.metadata, pod.spec
     annotations = pod.annotations
     told = {key: annotations[key] for key in (names.POD_GROUP_ANNOTATION,) if key in annotations}
@@ -75,32 +75,40 @@ def _stand_in(state: ClusterState, pod: Pod) -> Pod:
         key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX) for key in pod.labels
     )
     if devices:
+        devices = limits.SHARED_DEVICES.clamp(devices)
         told |= {names.GPU_FRACTION: "1", names.GPU_FRACTION_NUM_DEVICES: str(devices)}
+    labels = {key: text for key, text in pod.labels.items() if key != names.TASK_PRIORITY_LABEL}
     return Pod(
         metadata=ObjectMeta(
-            name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels, annotations=told
+            name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=labels, annotations=told
         ),
         spec=PodSpec(
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
-            containers=[
-                Container(resources=ResourceRequirements(requests=dict(_legible(state, container))))
-                for container in spec.containers
-            ],
+            containers=[Container(resources=ResourceRequirements(requests=_counted(pod, state.resources)))],
         ),
-        status=pod.status,
+        status=msgspec.structs.replace(
+            pod.status,
+            container_statuses=None,
+            init_container_statuses=None,
+            resources=None,
+            allocated_resources=None,
+        ),
     )
 
 
-def _legible(state: ClusterState, container: Container) -> Iterator[tuple[str, str]]:
-    """The requests that can be read."""
-    asked: ResourceList = {}
-    if container.resources is not None:
-        asked = {**(container.resources.limits or {}), **(container.resources.requests or {})}
-    for name, text in asked.items():
-        try:
-            amount = state.resources.amount(name, text)
-        except (ValueError, ArithmeticError):
-            continue
-        if 0 <= amount <= _MOST:
-            yield name, text
+def _counted(pod: Pod, resources: ResourceTable) -> ResourceList:
+    """What the pod asks for of what nodes offer; an amount beyond its bounds counts as the bound."""
+
+    def read(asked: Mapping[str, str]) -> dict[str, int]:
+        return {
+            name: resources.limit(name).nearest(text, scale=resources.unit(name))
+            for name, text in asked.items()
+            if resources.knows(name)
+        }
+
+    counted: ResourceList = {}
+    for name, amount in pod_requests(pod, read).items():
+        amount = resources.limit(name).clamp(amount)
+        counted[name] = f"{amount}m" if resources.unit(name) > 1 else str(amount)
+    return counted

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
-from kai.model import names, quantity
+from kai.model import limits, names
 
 CPU: Final = 0
 MEMORY: Final = 1
 GPU: Final = 2
 PODS: Final = 3
+#: Whatever no node offers: nodes have none of it, and pods ask for one where they ask for anything of it.
+NOBODY: Final = 4
 
-_FIXED: Final = ("cpu", "memory", "gpu", "pods")
+_FIXED: Final = ("cpu", "memory", "gpu", "pods", "")
 _WHOLE: Final = frozenset(("memory", "pods", "storage", "ephemeral-storage"))
-_MIG: Final = re.compile(r"nvidia\.com/mig-([0-9]+)g\.[0-9]+gb.*")
+_MIG: Final = re.compile(r"nvidia\.com/mig-([0-9]{1,3})g\.[0-9]+gb.*")
 
 
 def is_gpu(name: str) -> bool:
@@ -29,8 +31,18 @@ def mig_gpus(name: str) -> int:
     return int(match[1]) if match else 0
 
 
+class Wanted(NamedTuple):
+    """What somebody asks for: amounts by column, and by name what no node offers."""
+
+    amounts: dict[int, int]
+    unoffered: dict[str, int]
+
+
 class ResourceTable:
-    """The shared index of resource names: column 0 CPU, 1 memory, 2 GPU, 3 pods, then as discovered.
+    """The shared index of resource names: column 0 CPU, 1 memory, 2 GPU, 3 pods, then what nodes offer.
+
+    A name that a pod makes up gets no column, or whoever may create pods could make all matrices as wide as
+    he likes: :data:`NOBODY` stands for all of them.
 
     Amounts are integers: CPU in thousandths, memory in bytes, GPUs, pods, storage and MIG devices by count,
     everything else in thousandths.
@@ -40,15 +52,15 @@ class ResourceTable:
 
     def __init__(self) -> None:
         self.names: list[str] = list(_FIXED)
-        self._columns: dict[str, int] = {name: column for column, name in enumerate(_FIXED)}
-        #: (column, GPUs per device) of every MIG profile seen.
+        self._columns: dict[str, int] = {name: column for column, name in enumerate(_FIXED) if name}
+        #: (column, GPUs per device) of every MIG profile that nodes offer.
         self.mig: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def column(self, name: str) -> int:
-        """The column of a resource; a name not seen before gets the next one."""
+    def offered(self, name: str) -> int:
+        """The column of a resource that nodes offer; a name not seen before gets the next one."""
         column = self._columns.get(name)
         if column is None:
             if is_gpu(name):
@@ -61,20 +73,71 @@ class ResourceTable:
             self._columns[name] = column
         return column
 
-    def known(self, name: str) -> int | None:
-        """The column of a resource, if any object has named it."""
-        return self._columns.get(name)
+    def column(self, name: str) -> int:
+        """The column of a resource; :data:`NOBODY` for one that no node offers."""
+        return GPU if is_gpu(name) else self._columns.get(name, NOBODY)
 
-    def amount(self, name: str, text: str) -> int:
-        """A quantity in the unit of its column."""
-        if name in _WHOLE or is_gpu(name) or name.startswith(names.MIG_PREFIX):
-            return quantity.whole(text)
-        return quantity.milli(text)
+    def knows(self, name: str) -> bool:
+        """Whether there is a column for it: any node offers it, or once did."""
+        return self.column(name) != NOBODY
 
-    def vector(self, requests: Mapping[str, str]) -> dict[int, int]:
-        """Amounts by column."""
-        amounts: dict[int, int] = {}
-        for name, text in requests.items():
+    def unit(self, name: str) -> int:
+        """How many of a column's units make one of the resource."""
+        return 1 if name in _WHOLE or is_gpu(name) or name.startswith(names.MIG_PREFIX) else 1000
+
+    def limit(self, name: str) -> limits.Limit:
+        """The bounds of what a pod may ask for of a resource, in units of its column."""
+        return limits.WHOLE_GPUS if is_gpu(name) else limits.AMOUNT
+
+    def wanted(self, requests: Mapping[str, str]) -> dict[str, int]:
+        """Amounts by name, in units of their columns.
+
+        Raises:
+            OutOfBounds: one of them cannot be read, or no cluster has so much.
+        """
+        return {
+            name: self.limit(name).quantity(text, f"resources.requests[{name}]", scale=self.unit(name))
+            for name, text in requests.items()
+        }
+
+    def split(self, amounts: Mapping[str, int]) -> Wanted:
+        """Amounts by column of what nodes offer, and the rest by name.
+
+        Raises:
+            OutOfBounds: together they are more than any cluster has.
+        """
+        found = Wanted({}, {})
+        for name, amount in amounts.items():
+            self.limit(name).check(amount, f"requests of {name} in all")
             column = self.column(name)
-            amounts[column] = amounts.get(column, 0) + self.amount(name, text)
+            if column != NOBODY:
+                found.amounts[column] = found.amounts.get(column, 0) + amount
+            elif amount > 0:
+                found.unoffered[name] = amount
+                found.amounts[NOBODY] = 1
+        return found
+
+    def offer(self, allocatable: Mapping[str, str]) -> dict[int, int]:
+        """What a node offers, by column; each name gets one.
+
+        Raises:
+            OutOfBounds: one of them cannot be read, or no node has so much.
+        """
+        limits.NODE_RESOURCES.check_count(allocatable)
+        parsed = {
+            name: (limits.NODE_GPUS if is_gpu(name) else limits.ALLOCATABLE).quantity(
+                text, f"status.allocatable[{name}]", scale=self.unit(name)
+            )
+            for name, text in allocatable.items()
+        }
+        amounts: dict[int, int] = {}
+        for name, amount in parsed.items():
+            column = self.offered(name)
+            amounts[column] = amounts.get(column, 0) + amount
         return amounts
+
+    def told(
+        self, column: int, amount: int, unoffered: Iterable[tuple[str, int]]
+    ) -> Iterable[tuple[str, int]]:
+        """The names and amounts that stand behind an amount of a column, as users know them."""
+        return unoffered if column == NOBODY else ((self.names[column], amount),)

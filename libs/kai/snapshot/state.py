@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
-from kai.snapshot import pods, refused
+from kai.snapshot import bounds, pods, refused
 from kai.snapshot.accounts import discard, facts_of
 from kai.snapshot.collector import paused
 from kai.snapshot.intake import Intake
@@ -35,16 +35,25 @@ class ClusterState(Intake):
         """Take in the newest version of an object; applying it again changes nothing.
 
         Raises:
-            OutOfBounds: a field has a value that cannot be worked with; :meth:`refuse` remembers it.
+            OutOfBounds: a field has a value that cannot be worked with; :meth:`refuse` goes on without it.
         """
         self.version += 1
         try:
+            bounds.check(kind, obj)
             self._take_in(kind, obj)
         finally:
             if self.unsound:
                 self.mend()
         if self.faults:
             self.faults.pop((kind, object_key(obj)), None)
+
+    def take(self, kind: Kind, obj: Any) -> Fault | None:
+        """:meth:`apply`, or :meth:`refuse` what is beyond its bounds."""
+        try:
+            self.apply(kind, obj)
+        except OutOfBounds as error:
+            return self.refuse(kind, object_key(obj), obj, error)
+        return None
 
     def refuse(self, kind: Kind, key: str, obj: Any, error: Exception) -> Fault:
         """Go on without a version of an object, until a later one can be taken in, or the object is gone.
@@ -101,7 +110,7 @@ class ClusterState(Intake):
             raise
 
     def load(self, objects: Iterable[tuple[Kind, Any]]) -> None:
-        """Take in many objects at once, as when a cluster is read for the first time.
+        """Take in many objects at once, as when a cluster is read for the first time; :meth:`take` each.
 
         What others are charged to comes before them, so that everything is put into its sums once.
         """
@@ -113,7 +122,7 @@ class ClusterState(Intake):
                 if kind is Kind.POD_GROUP:
                     self._refresh()
                 for obj in by_kind[kind]:
-                    self.apply(kind, obj)
+                    self.take(kind, obj)
 
     def remove(self, kind: Kind, key: str) -> None:
         """Forget an object by ``namespace/name`` (or name); unknown keys are ignored."""
@@ -229,6 +238,8 @@ class ClusterState(Intake):
         self._now = now
         self._refresh()
         self.nodes.settle()
+        if self.classes.crowded:
+            self.classes.keep({task.cls for task in self.tasks.values()})
         for task in list(self._releasing.values()):
             facts = facts_of(task)
             if task.status is not pods.status(facts, now, self.params.stuck_in_releasing_seconds):

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
 
 from kai.model import duration
 
+#: Longer texts are no times, and none to remember.
+_LONGEST: Final = 40
+_LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
-@lru_cache(maxsize=65536)
+
 def seconds(text: str | None) -> float:
     """Unix seconds of an RFC 3339 time; 0 for none or one that cannot be read."""
-    if not text:
-        return 0.0
+    return _seconds(text) if text and len(text) <= _LONGEST else 0.0
+
+
+@lru_cache(maxsize=65536)
+def _seconds(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 
 @lru_cache(maxsize=4096)
 def rfc3339(now: float) -> str:
-    """A time as Kubernetes writes it, in whole seconds."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """A time as Kubernetes writes it, in whole seconds; none is before 1970 or after the year 9999."""
+    return datetime.fromtimestamp(min(max(now, 0.0), _LAST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def lasting(text: str | None, *, default: float | None = None) -> float | None:

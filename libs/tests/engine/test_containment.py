@@ -137,7 +137,8 @@ def test_a_tree_of_subgroups_too_deep_to_be_walked_stops_nobody_else() -> None:
     state = a_state()
     deep = [SubGroup(name="s0")]
     deep += [SubGroup(name=f"s{n}", parent=f"s{n - 1}") for n in range(1, 1500)]
-    state.apply(Kind.POD_GROUP, a_group("poison", queue="q0", sub_groups=deep))
+    with mock.patch("kai.snapshot.bounds.check"):  # which refuses such a tree
+        state.apply(Kind.POD_GROUP, a_group("poison", queue="q0", sub_groups=deep))
     state.apply(Kind.POD, a_pod("poison-0", group="poison", gpus=1, sub_group="s1499"))
     submit(state, "other")
     result = contained().run(state, NOW)
@@ -234,7 +235,8 @@ def test_many_jobs_of_one_tenant_that_fail_cost_the_others_a_few_cycles_and_no_m
 def test_an_object_that_only_a_plugin_reads_is_left_out_when_it_fails() -> None:
     state = a_state()
     bad = {"metadata": {"name": "bad", "uid": "u"}, "zones": 7}
-    state.apply(Kind.NODE_RESOURCE_TOPOLOGY, bad)
+    with mock.patch("kai.snapshot.bounds.check"):  # which refuses it
+        state.apply(Kind.NODE_RESOURCE_TOPOLOGY, bad)
     submit(state, "other")
     engine = contained()
     engine.config = replace(engine.config, plugins=(*engine.config.plugins, PluginOption("numa")))
@@ -250,10 +252,9 @@ def test_a_foreign_pod_that_a_plugin_fails_over_holds_what_it_holds() -> None:
     state = a_state()
     term = {"labelSelector": {"matchLabels": 7}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    state.apply(
-        Kind.POD,
-        a_pod("odd", gpus=3, node="n", scheduler="default-scheduler", spec={"affinity": affinity}),
-    )
+    odd = a_pod("odd", gpus=3, node="n", scheduler="default-scheduler", spec={"affinity": affinity})
+    with mock.patch("kai.snapshot.bounds.check_scheduling"):  # which refuses it
+        state.apply(Kind.POD, odd)
     submit(state, "other", gpus=5)
     result = contained().run(state, NOW)
     state.check()

@@ -168,10 +168,18 @@ def test_counting_anew_finds_what_was_known(seed: int) -> None:
     assert (state.cut().digest, state.nodes.idle.tolist(), state.nodes.releasing.tolist()) == before
 
 
-def test_a_pod_whose_sums_overflow_half_way_leaves_all_sums_right() -> None:
+def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_right(monkeypatch) -> None:
     state = a_state()
+    charge = state.ledger.charge
+
+    def fails_for_one(task, gpu_memory) -> None:
+        charge(task, gpu_memory)
+        if task.name == "p2":
+            raise OverflowError
+
+    monkeypatch.setattr(state.ledger, "charge", fails_for_one)
     for number in range(3):
-        offer(state, Kind.POD, a_pod(f"p{number}", group="g", memory=str(2**62), node="n"))
+        offer(state, Kind.POD, a_pod(f"p{number}", group="g", node="n"))
     assert list(state.faults) == [(Kind.POD, "default/p2")]
     state.remove(Kind.POD, "default/p0")
     state.check()

@@ -5,7 +5,16 @@ import structlog
 
 from kai.model.decisions import CycleResult
 from kai.model.faults import SET_ASIDE, Fault, OutOfBounds
-from kai.model.objects import Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from kai.model.objects import (
+    Container,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler.core import Core
 from kai_scheduler.intake import Batch
@@ -106,9 +115,13 @@ async def test_a_value_out_of_its_bounds_is_one_warning_and_no_traceback(core):
 
 
 async def test_any_other_error_is_told_once_with_its_traceback(core):
+    def fail(kind, obj):
+        raise KeyError("nome")
+
+    await core.ask(lambda state: setattr(state, "_take_in", fail))
     with structlog.testing.capture_logs() as logged:
         for _ in range(3):
-            await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
+            await core.fold(a_batch("a"))
     (line,) = logged
     assert line["log_level"] == "error"
     assert line["exc_info"] is not None
@@ -117,6 +130,14 @@ async def test_any_other_error_is_told_once_with_its_traceback(core):
 async def test_a_relist_that_agrees_changes_nothing(core):
     await core.fold(a_batch("a", "b", pods_after_relist=frozenset({"uid-a", "uid-b"})))
     assert core.corrected == 0
+
+
+async def test_a_pod_that_was_refused_is_not_missed_by_a_relist(core):
+    pod = a_batch("a").objects[Kind.POD]["ns/a"]
+    pod.spec.containers = [Container(resources=ResourceRequirements(requests={"cpu": "lots"}))]
+    await core.fold(Batch(objects={Kind.POD: {"ns/a": pod}}, pods_after_relist=frozenset({"uid-a"})))
+    assert core.corrected == 0
+    assert len(await faults_of(core)) == 1
 
 
 async def test_pods_that_a_relist_does_not_tell_are_taken_out_and_counted(core):

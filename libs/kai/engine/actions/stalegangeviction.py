@@ -17,7 +17,7 @@ def run(session: Session) -> None:
                 job.stale_since = 0.0
                 session.state.touched_jobs[job.key] = job
             continue
-        if not job.stale_since:
+        if not 0 < job.stale_since <= session.now:  # users write annotations, and clocks differ
             job.stale_since = session.now
             session.state.touched_jobs[job.key] = job
         grace = job.facts.staleness_grace

@@ -47,11 +47,11 @@ def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:
         capacity = table.cells_allocatable[node.row, column]
         free = table.cells_idle[node.row, column] + table.cells_releasing[node.row, column]
         if free < requested:
-            name = resources.names[column]
-            unit = resources.amount(name, "1")
-            yield _numbers(
-                _KINDS.get(column, name), requested / unit, (capacity - free) / unit, capacity / unit
-            )
+            for name, amount in resources.told(column, requested, task.cls.unoffered):
+                unit = resources.unit(name)
+                yield _numbers(
+                    _KINDS.get(column, name), amount / unit, (capacity - free) / unit, capacity / unit
+                )
     if task.cls.shared:
         yield _shared(session, task, node)
 

@@ -61,9 +61,10 @@ def node_verdicts(
     free = session.nodes.idle + session.nodes.releasing
     for row in np.flatnonzero(open_rows).tolist():
         short = [
-            f"Insufficient {_KINDS.get(column) or session.state.resources.names[column]}"
+            f"Insufficient {_KINDS.get(column, name)}"
             for column, amount in task.cls.items
             if free[row, column] < amount
+            for name, _ in session.state.resources.told(column, amount, task.cls.unoffered)
         ]
         if not short and task.cls.shared and session.view(task.cls).score_of(row) == -np.inf:
             short = [_shared_shortage(task, free[row])]

@@ -40,10 +40,11 @@ def _of_pod(session: Session, task: Task) -> Iterator[str]:
         most = int(offered[:, column].max()) if len(offered) else 0
         if most >= amount:
             continue
-        resource = session.state.resources.names[column]
-        if not most:
-            yield f"no node offers {resource}"
-            continue
-        unit = session.state.resources.amount(resource, "1")
-        wanted, largest = (told(column, each, resource, unit) for each in (amount, most))
-        yield f"no node offers {wanted}; the largest has {largest}"
+        resources = session.state.resources
+        for resource, each in resources.told(column, amount, task.cls.unoffered):
+            if not most:
+                yield f"no node offers {resource}"
+                continue
+            unit = resources.unit(resource)
+            wanted, largest = (told(column, every, resource, unit) for every in (each, most))
+            yield f"no node offers {wanted}; the largest has {largest}"

@@ -9,7 +9,8 @@ import msgspec
 
 from kai.engine.numa.request import NumaRequest
 from kai.engine.numa.topology import NodeZones, Placement, Policy, ZoneShare, amount_of, read_topology
-from kai.model import names
+from kai.model import limits, names
+from kai.model.faults import OutOfBounds
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import Json, Pod, ResourceList
 
@@ -155,10 +156,15 @@ class NumaLedger:
 
 
 def _records(text: str) -> list[_Record] | None:
+    """What an annotation says, which the pod's owner may have written: None if any of it is of no use."""
     try:
-        return _RECORDS.decode(text) if text else None
-    except msgspec.DecodeError:
+        records = _RECORDS.decode(text) if text else None
+        for record in records or ():
+            for name, amount in record.amount.items():
+                limits.ZONE_AMOUNT.quantity(amount, name, scale=1000 if name == "cpu" else 1)
+    except (msgspec.DecodeError, OutOfBounds):
         return None
+    return records
 
 
 def _quantity(resource: str, amount: int) -> str:

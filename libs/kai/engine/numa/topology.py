@@ -187,7 +187,7 @@ def _policy(topology: NodeResourceTopology) -> tuple[Policy, bool]:
 
 def _amounts(zone: Zone, field: str, ignore: frozenset[str]) -> Amounts:
     return {
-        each.name: amount_of(each.name, getattr(each, field))
+        each.name: amount_of(each.name, str(getattr(each, field)))
         for each in zone.resources
         if each.name not in ignore
     }

@@ -88,6 +88,10 @@ class ResourceClaims(Plugin):
         demand = self._demand(task)
         if demand is None:
             return "the pod's resource claims are not known"
+        for claim in demand.claims:
+            fault = self._session.state.faults.get((Kind.RESOURCE_CLAIM, claim.key))
+            if fault is not None:
+                return f"claim {claim.key} cannot be taken in: {fault.message}"
         label = self._session.state.params.queue_label_key
         return self.ledger.obstacle(demand, queue=job.queue.name, queue_label=label) or ""
 

@@ -40,8 +40,9 @@ class LargestNode(Plugin):
         for column in (GPU, CPU, MEMORY, *rest):
             amount = amounts.get(column, 0)
             if amount > self._most[column]:
-                name, most = self._resources.names[column], self._most[column]
-                unit = self._resources.amount(name, "1")
+                most = self._most[column]
+                name, amount = next(iter(self._resources.told(column, amount, task.cls.unoffered)))
+                unit = self._resources.unit(name)
                 has = f"the largest node has {told(column, most, name, unit)}" if most else "no node has any"
                 asked = told(column, amount, name, unit)
                 return f"the pod asks for {asked}, but {has} in node pool {self._pool!r}"

@@ -1,0 +1,191 @@
+"""Bounds of devices, of claims of them, and of what else stays JSON until plugins read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kai.model import dra, limits
+from kai.model.numa import NodeResourceTopology
+from kai.model.objects import ApiStruct, Json
+from kai.snapshot.kinds import Kind
+from kai.snapshot.shapes import conform
+
+
+class _Amounts(ApiStruct):
+    requests: dict[str, str] | None = None
+
+
+class _VolumeSpec(ApiStruct):
+    capacity: dict[str, str] | None = None
+    resources: _Amounts | None = None
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    claim_ref: Json | None = None
+    csi: Json | None = None
+    node_affinity: Json | None = None
+
+
+class _Volume(ApiStruct):
+    """A volume, or a claim of one."""
+
+    spec: _VolumeSpec = msgspec.field(default_factory=_VolumeSpec)
+    status: Json | None = None
+
+
+class _Capacity(ApiStruct):
+    storage_class_name: str = ""
+    capacity: str | None = None
+    maximum_volume_size: str | None = None
+    node_topology: Json | None = None
+
+
+class _Slots(ApiStruct):
+    count: int | None = None
+
+
+class _Driver(ApiStruct):
+    name: str
+    allocatable: _Slots | None = None
+
+
+class _Drivers(ApiStruct):
+    drivers: list[_Driver] | None = None
+
+
+class _CsiNode(ApiStruct):
+    spec: _Drivers = msgspec.field(default_factory=_Drivers)
+
+
+class _BudgetSpec(ApiStruct):
+    selector: Json | None = None
+
+
+class _BudgetStatus(ApiStruct):
+    disruptions_allowed: int = 0
+
+
+class _Budget(ApiStruct):
+    spec: _BudgetSpec = msgspec.field(default_factory=_BudgetSpec)
+    status: _BudgetStatus | None = None
+
+
+_SHAPES: Final[Mapping[Kind, Any]] = {
+    Kind.RESOURCE_CLAIM: dra.ResourceClaim,
+    Kind.RESOURCE_SLICE: dra.ResourceSlice,
+    Kind.DEVICE_CLASS: dra.DeviceClass,
+    Kind.NODE_RESOURCE_TOPOLOGY: NodeResourceTopology,
+    Kind.PERSISTENT_VOLUME: _Volume,
+    Kind.PERSISTENT_VOLUME_CLAIM: _Volume,
+    Kind.CSI_STORAGE_CAPACITY: _Capacity,
+    Kind.CSI_NODE: _CsiNode,
+    Kind.POD_DISRUPTION_BUDGET: _Budget,
+}
+
+
+def check(kind: Kind, obj: Any) -> None:
+    """Look at an object of any kind that has no rows of its own.
+
+    Raises:
+        OutOfBounds: a field is beyond its bounds, or has not the type that it must have.
+    """
+    shape = _SHAPES.get(kind)
+    if shape is None:
+        return
+    match conform(obj, shape) if isinstance(obj, dict) else obj:
+        case dra.ResourceClaim() as claim:
+            _check_claim(claim)
+        case dra.ResourceSlice() as slice_:
+            _check_slice(slice_)
+        case dra.DeviceClass() as class_:
+            _check_selectors(class_.spec.selectors, "spec.selectors")
+        case NodeResourceTopology() as topology:
+            _check_zones(topology)
+        case _Volume(spec=spec):
+            _check_storage(spec.capacity, "spec.capacity")
+            _check_storage(spec.resources.requests if spec.resources else None, "spec.resources.requests")
+        case _Capacity() as capacity:
+            _check_storage({"capacity": capacity.capacity or "0"}, "")
+            _check_storage({"maximumVolumeSize": capacity.maximum_volume_size or "0"}, "")
+        case _CsiNode(spec=drivers):
+            for number, driver in enumerate(drivers.drivers or ()):
+                if driver.allocatable is not None and driver.allocatable.count is not None:
+                    limits.SLOTS.check(driver.allocatable.count, f"spec.drivers[{number}].allocatable.count")
+        case _Budget(status=_BudgetStatus(disruptions_allowed=allowed)):
+            limits.DISRUPTIONS.check(allowed)
+
+
+def _check_claim(claim: dra.ResourceClaim) -> None:
+    devices = claim.spec.devices
+    limits.CLAIM_REQUESTS.check_count(devices.requests)
+    limits.CONSTRAINTS.check_count(devices.constraints)
+    limits.CONFIGURATIONS.check_count(devices.config)
+    status = claim.status
+    limits.CONSUMERS.check_count(status.reserved_for)
+    if status.allocation is not None:
+        limits.RESULTS.check_count(status.allocation.devices.results)
+        return  # it has what it has, whatever it asked for
+    for number, request in enumerate(devices.requests):
+        where = f"spec.devices.requests[{number}]"
+        limits.ALTERNATIVES.check_count(request.first_available, f"{where}.firstAvailable")
+        if request.exactly is not None:
+            _check_request(request.exactly, f"{where}.exactly")
+        for other, alternative in enumerate(request.first_available):
+            _check_request(alternative, f"{where}.firstAvailable[{other}]")
+
+
+def _check_request(request: dra.DeviceSubRequest, where: str) -> None:
+    limits.CLAIM_COUNT.check(request.count, f"{where}.count")
+    limits.DEVICE_TOLERATIONS.check_count(request.tolerations, f"{where}.tolerations")
+    _check_selectors(request.selectors, f"{where}.selectors")
+
+
+def _check_selectors(selectors: Iterable[dra.DeviceSelector], where: str) -> None:
+    chosen = list(selectors)
+    limits.SELECTORS.check_count(chosen, where)
+    for number, selector in enumerate(chosen):
+        if selector.cel is not None:
+            limits.EXPRESSION_LENGTH.check_count(selector.cel.expression, f"{where}[{number}].cel.expression")
+
+
+def _check_slice(slice_: dra.ResourceSlice) -> None:
+    spec = slice_.spec
+    limits.DEVICES.check_count(spec.devices)
+    limits.COUNTER_SETS.check_count(spec.shared_counters)
+    for number, counter_set in enumerate(spec.shared_counters):
+        _check_counters(counter_set.counters, f"spec.sharedCounters[{number}].counters")
+    for number, device in enumerate(spec.devices):
+        where = f"spec.devices[{number}]"
+        limits.ATTRIBUTES.check_count(device.attributes, f"{where}.attributes")
+        limits.CAPACITIES.check_count(device.capacity, f"{where}.capacity")
+        limits.DEVICE_TAINTS.check_count(device.taints, f"{where}.taints")
+        limits.COUNTER_SETS.check_count(device.consumes_counters, f"{where}.consumesCounters")
+        for key, amount in device.capacity.items():
+            limits.DEVICE_AMOUNT.quantity(amount.value, f"{where}.capacity[{key}].value")
+        for other, drawn in enumerate(device.consumes_counters):
+            _check_counters(drawn.counters, f"{where}.consumesCounters[{other}].counters")
+
+
+def _check_counters(counters: Mapping[str, dra.Counter], where: str) -> None:
+    limits.COUNTERS.check_count(counters, where)
+    for key, counter in counters.items():
+        limits.DEVICE_AMOUNT.quantity(counter.value, f"{where}[{key}].value")
+
+
+def _check_zones(topology: NodeResourceTopology) -> None:
+    limits.ZONES.check_count(topology.zones)
+    for number, zone in enumerate(topology.zones):
+        where = f"zones[{number}].resources"
+        limits.ZONE_RESOURCES.check_count(zone.resources, where)
+        for other, each in enumerate(zone.resources):
+            scale = 1000 if each.name == "cpu" else 1
+            limits.ZONE_AMOUNT.quantity(str(each.allocatable), f"{where}[{other}].allocatable", scale=scale)
+            limits.ZONE_AMOUNT.quantity(str(each.available), f"{where}[{other}].available", scale=scale)
+
+
+def _check_storage(amounts: Mapping[str, str] | None, where: str) -> None:
+    for key, text in (amounts or {}).items():
+        limits.STORAGE.quantity(text, f"{where}[{key}]" if where else key)

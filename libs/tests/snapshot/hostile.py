@@ -1,0 +1,256 @@
+"""Objects that nobody can take in, each with the field and the bound that its owner must be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kai.bench.objects import a_node, a_pod, a_queue
+from kai.model.objects import Node, Pod, PodGroup, Queue, Topology
+from kai.snapshot.state import Kind
+
+_LONG = "9" * 5000
+_MOST = str(2**63 - 1)
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """An object, and what must be said of it."""
+
+    name: str
+    kind: Kind
+    obj: Any
+    field: str
+    bound: str
+
+
+def a_hostile_pod(name: str, *, group: str = "", node: str = "", **changes: Any) -> Pod:
+    """A pod with parts replaced: ``annotations``, ``labels``, ``requests``, anything of its ``spec``."""
+    pod = msgspec.to_builtins(a_pod(name, group=group, gpus=0, node=node))
+    pod["metadata"].setdefault("annotations", {}).update(changes.pop("annotations", {}))
+    pod["metadata"].setdefault("labels", {}).update(changes.pop("labels", {}))
+    if (requests := changes.pop("requests", None)) is not None:
+        pod["spec"]["containers"][0]["resources"] = {"requests": requests}
+    pod["spec"].update(changes)
+    return msgspec.convert(pod, Pod)
+
+
+def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
+    def annotated(key: str, value: str, **more: str) -> dict[str, Any]:
+        return {"annotations": {key: value, **more}}
+
+    memory, devices = "metadata.annotations[gpu-memory]", "metadata.annotations[gpu-fraction-num-devices]"
+    fraction = "metadata.annotations[gpu-fraction]"
+    yield "memory of 2^64", annotated("gpu-memory", str(2**64 - 1)), memory, "from 1 to 2147483648 MiB"
+    yield "memory of 5000 digits", annotated("gpu-memory", _LONG), memory, "MiB"
+    yield "memory below nothing", annotated("gpu-memory", "-1"), memory, "MiB"
+    yield "memory in words", annotated("gpu-memory", "much"), memory, "MiB"
+    yield (
+        "a million devices",
+        annotated("gpu-fraction-num-devices", "1000000", **{"gpu-fraction": "0.5"}),
+        (devices),
+        "1024 devices",
+    )
+    for value in ("nan", "inf", "-0.5", "0", "1.5", "1e400", _LONG, "half"):
+        yield f"fraction {value[:5]}", annotated("gpu-fraction", value), fraction, "above 0"
+    mig = "nvidia.com/mig-1g.5gb"
+    yield "MIG devices", annotated(mig, _MOST), f"metadata.annotations[{mig}]", "1024 devices"
+    yield (
+        "task priority",
+        {"labels": {"kai.scheduler/task-priority": "9" * 60}},
+        "task-priority",
+        "2147483647",
+    )
+    for name in ("cpu", "memory", "example.com/thing"):
+        where = f"resources.requests[{name}]"
+        yield (
+            f"endless {name}",
+            {"requests": {name: _MOST if name == "memory" else "9e15"}},
+            where,
+            "at most 9007",
+        )
+        yield f"{name} below nothing", {"requests": {name: "-1"}}, where, "at most"
+        yield f"unreadable {name}", {"requests": {name: "1e99999999"}}, where, "at most"
+    yield (
+        "GPUs",
+        {"requests": {"nvidia.com/gpu": "9000000000"}},
+        "resources.requests[nvidia.com/gpu]",
+        "devices",
+    )
+    many = [{"name": f"c{i}", "resources": {"requests": {"memory": "8000000000000000"}}} for i in range(3)]
+    yield "memory in all", {"containers": many}, "requests of memory in all", "at most"
+    names = {f"example.com/{i}": "1" for i in range(8000)}
+    yield "names", {"requests": names}, "resources.requests", "64 resources"
+    yield (
+        "containers",
+        {"containers": [{"name": f"c{i}"} for i in range(600)]},
+        "spec.containers",
+        "at most 512",
+    )
+    yield "tolerations", {"tolerations": [{"key": f"k{i}"} for i in range(600)]}, "spec.tolerations", "512"
+    yield "selector", {"nodeSelector": {f"k{i}": "v" for i in range(300)}}, "spec.nodeSelector", "256 labels"
+    yield "volumes", {"volumes": [{"name": f"v{i}"} for i in range(2000)]}, "spec.volumes", "1024"
+    claims = [{"name": f"c{i}", "resourceClaimName": "x"} for i in range(300)]
+    yield "claims", {"resourceClaims": claims}, "spec.resourceClaims", "256"
+    yield "priority", {"priority": 2**40}, "spec.priority", "2147483647"
+    yield "a priority of 200 bits", {"priority": 2**200}, "spec.priority", "2147483647"
+    spread = {"topologyKey": "zone", "maxSkew": 1, "labelSelector": {}}
+    yield (
+        "spread constraints",
+        {"topologySpreadConstraints": [spread] * 100},
+        "topologySpreadConstraints",
+        "64",
+    )
+    yield "skew", {"topologySpreadConstraints": [{**spread, "maxSkew": 2**70}]}, "[0].maxSkew", "2147483647"
+    term = {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"] * 20_000}]}
+    node = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [term]}}}
+    yield "values", {"affinity": node}, "nodeSelectorTerms[0].matchExpressions[0].values", "16384 items"
+    node = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{}] * 1000}}}
+    yield "node terms", {"affinity": node}, "nodeSelectorTerms", "512 items"
+    pods = {"podAntiAffinity": {_PREFERRED: [{"weight": 2**80, "podAffinityTerm": {}}]}}
+    yield "weight", {"affinity": pods}, f"spec.affinity.podAntiAffinity.{_PREFERRED}[0].weight", "at most 100"
+    yield (
+        "affinity of another type",
+        {"affinity": {"nodeAffinity": "here"}},
+        "spec.affinity.nodeAffinity",
+        "type",
+    )
+
+
+def a_deep_group(name: str, *, levels: int, queue: str = "right") -> PodGroup:
+    """A pod group with subgroups in each other; its last one takes the pods."""
+    subs = [{"name": "s0"}] + [{"name": f"s{i}", "parent": f"s{i - 1}"} for i in range(1, levels)]
+    subs[-1]["minMember"] = 1
+    return a_hostile_group(name, queue=queue, subGroups=subs)
+
+
+def a_hostile_group(name: str, *, queue: str = "right", **spec: Any) -> PodGroup:
+    """A pod group with anything in its ``spec``."""
+    meta = {"name": name, "namespace": "default", "uid": name}
+    return msgspec.convert({"metadata": meta, "spec": {"queue": queue, **spec}}, PodGroup)
+
+
+def _groups() -> Iterator[tuple[str, PodGroup, str, str]]:
+    yield "depth", a_deep_group("bad", levels=1500), "spec.subGroups", "1000 subgroups"
+    yield "depth alone", a_deep_group("bad", levels=17), "spec.subGroups[].parent", "16 levels"
+    flat = [{"name": f"s{i}", "minMember": 1} for i in range(5000)]
+    yield "subgroups", a_hostile_group("bad", subGroups=flat), "spec.subGroups", "1000 subgroups"
+    for field in ("minMember", "minSubGroup"):
+        yield field, a_hostile_group("bad", **{field: 2**62}), f"spec.{field}", "at most 1000000"
+        yield f"negative {field}", a_hostile_group("bad", **{field: -1}), f"spec.{field}", "at most 1000000"
+    sub = [{"name": "s", "minMember": 2**31}]
+    yield "minMember of a part", a_hostile_group("bad", subGroups=sub), "spec.subGroups[0].minMember", "pods"
+
+
+def _queue(**spec: Any) -> Queue:
+    queue = msgspec.to_builtins(a_queue("left", parent="top", gpu=4))
+    queue["spec"].update(spec)
+    return msgspec.convert(queue, Queue)
+
+
+def _queues() -> Iterator[tuple[str, Queue, str, str]]:
+    for kind in ("gpu", "cpu", "memory"):
+        for field in ("quota", "limit"):
+            obj = _queue(resources={kind: {field: 1e308}})
+            yield f"{kind} {field}", obj, f"spec.resources.{kind}.{field}", "at most 9.2"
+        obj = _queue(resources={kind: {"overQuotaWeight": 1e300}})
+        yield f"{kind} weight", obj, f"spec.resources.{kind}.overQuotaWeight", "at most 2147483648"
+    yield "NaN", _queue(resources={"gpu": {"quota": float("nan")}}), "spec.resources.gpu.quota", "at most"
+    yield "priority", _queue(priority=2**80), "spec.priority", "2147483647"
+
+
+def _node(allocatable: dict[str, str], labels: dict[str, str] | None = None) -> Node:
+    return a_node("node-0", gpus=4, gpu_memory=16_000, extra=allocatable, labels=labels)
+
+
+def _nodes() -> Iterator[tuple[str, Node, str, str]]:
+    for name in ("cpu", "memory", "example.com/x"):
+        yield f"endless {name}", _node({name: "1e300"}), f"status.allocatable[{name}]", "at most 9007"
+        yield f"{name} below nothing", _node({name: "-4"}), f"status.allocatable[{name}]", "at most"
+    yield "GPUs", _node({"amd.com/gpu": "1e15"}), "status.allocatable[amd.com/gpu]", "devices"
+    names = {f"example.com/{i}": "1" for i in range(2000)}
+    yield "names", _node(names), "status.allocatable", "1024 resources"
+    huge = a_node("node-0", gpus=4, labels={"nvidia.com/gpu.memory": "9" * 60})
+    yield "GPU memory", huge, "metadata.labels[nvidia.com/gpu.memory]", "MiB"
+
+
+def _meta(name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "default", "uid": name}
+
+
+def a_claim(name: str, **exactly: Any) -> dict[str, Any]:
+    """A resource claim with one request."""
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com", **exactly}}]
+    return {"metadata": _meta(name), "spec": {"devices": {"requests": requests}}}
+
+
+def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
+    claim, slice_, zones = Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE, Kind.NODE_RESOURCE_TOPOLOGY
+    exactly = "spec.devices.requests[0].exactly"
+    yield "count", claim, a_claim("bad", count=2**63 - 1), f"{exactly}.count", "at most 1024 devices"
+    yield "count below nothing", claim, a_claim("bad", count=-5), f"{exactly}.count", "at most 1024 devices"
+    yield "count in words", claim, a_claim("bad", count="all"), f"{exactly}.count", "of type int"
+    selectors = [{"cel": {"expression": "true"}}] * 100
+    yield "selectors", claim, a_claim("bad", selectors=selectors), f"{exactly}.selectors", "32 selectors"
+    long = [{"cel": {"expression": "x" * 20_000}}]
+    yield (
+        "expression",
+        claim,
+        a_claim("bad", selectors=long),
+        "selectors[0].cel.expression",
+        "10240 characters",
+    )
+    requests = {"metadata": _meta("bad"), "spec": {"devices": {"requests": [{"name": "r"}] * 100}}}
+    yield "requests", claim, requests, "spec.devices.requests", "32 requests"
+    yield "another type", claim, {"metadata": _meta("bad"), "spec": ["x"]}, "spec", "of type object"
+    devices = [{"name": f"d{i}"} for i in range(1000)]
+    yield (
+        "devices",
+        slice_,
+        {"metadata": {"name": "bad"}, "spec": {"devices": devices}},
+        "spec.devices",
+        "128",
+    )
+    counters = [{"name": "c", "counters": {"m": {"value": "1e999"}}}]
+    spec = {"sharedCounters": counters}
+    yield (
+        "counter",
+        slice_,
+        {"metadata": {"name": "bad"}, "spec": spec},
+        "sharedCounters[0].counters[m]",
+        "most",
+    )
+    many = [{"name": f"node-{i}", "type": "Node"} for i in range(64)]
+    yield "zones", zones, {"metadata": {"name": "node-0"}, "zones": many}, "zones", "16 zones"
+    zone = [{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "allocatable": "lots"}]}]
+    bad = {"metadata": {"name": "node-0"}, "zones": zone}
+    yield "zone", zones, bad, "zones[0].resources[0].allocatable", "at most"
+    budget = {"metadata": _meta("bad"), "status": {"disruptionsAllowed": 2**70}}
+    yield "budget", Kind.POD_DISRUPTION_BUDGET, budget, "status.disruptionsAllowed", "2147483647 pods"
+    volume = {"metadata": {"name": "bad"}, "spec": {"capacity": {"storage": "1e900"}}}
+    yield "volume", Kind.PERSISTENT_VOLUME, volume, "spec.capacity[storage]", "bytes"
+    driver = {"name": "d", "allocatable": {"count": 2**80}}
+    csi = {"metadata": {"name": "node-0"}, "spec": {"drivers": [driver]}}
+    yield "volume slots", Kind.CSI_NODE, csi, "spec.drivers[0].allocatable.count", "2147483647 volumes"
+    levels = [{"nodeLabel": f"l{i}"} for i in range(40)]
+    topology = msgspec.convert({"metadata": {"name": "bad"}, "spec": {"levels": levels}}, Topology)
+    yield "levels", Kind.TOPOLOGY, topology, "spec.levels", "16 levels"
+
+
+HOSTILE = [
+    *(
+        Hostile(
+            f"pod: {name}", Kind.POD, a_hostile_pod(f"bad-{number}", group="parts", **changes), field, bound
+        )
+        for number, (name, changes, field, bound) in enumerate(_pods())
+    ),
+    *(Hostile(f"group: {name}", Kind.POD_GROUP, obj, field, bound) for name, obj, field, bound in _groups()),
+    *(Hostile(f"queue: {name}", Kind.QUEUE, obj, field, bound) for name, obj, field, bound in _queues()),
+    *(Hostile(f"node: {name}", Kind.NODE, obj, field, bound) for name, obj, field, bound in _nodes()),
+    *(Hostile(f"{kind.value}: {name}", kind, *rest) for name, kind, *rest in _json()),
+]

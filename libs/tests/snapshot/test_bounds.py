@@ -1,0 +1,335 @@
+"""What cannot be taken in is told by field and bound, and leaves everybody else as they are."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine
+from kai.model.objects import Pod
+from kai.snapshot.resources import CPU, GPU, MEMORY
+from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.status import Status
+
+from .hostile import HOSTILE, Hostile, a_claim, a_deep_group, a_hostile_pod
+
+NOW = 1_900_000_000.0
+QUEUE = {"kai.scheduler/queue": "right"}
+
+
+def a_cluster() -> list[tuple[Kind, Any]]:
+    """Somebody's pods, running and waiting, which nobody else's mistakes may touch."""
+    found: list[tuple[Kind, Any]] = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
+    found += [(Kind.NODE, a_node(f"node-{i}", gpus=4, gpu_memory=16_000)) for i in range(2)]
+    found += [
+        (Kind.QUEUE, a_queue("top")),
+        (Kind.QUEUE, a_queue("left", parent="top", gpu=4)),
+        (Kind.QUEUE, a_queue("right", parent="top", gpu=4)),
+        (Kind.POD_GROUP, a_group("gang", queue="left", min_member=2)),
+        (Kind.POD_GROUP, a_group("parts", queue="right")),
+        (Kind.POD, a_pod("part", group="parts", fraction=0.5, node="node-1", groups=("g1",))),
+        (Kind.POD, a_pod("waits", group="parts", gpus=1)),
+    ]
+    found += [(Kind.POD, a_pod(f"gang-{i}", group="gang", gpus=2, node="node-0")) for i in range(2)]
+    return found
+
+
+def a_state(objects: list[tuple[Kind, Any]] | None = None) -> ClusterState:
+    state = ClusterState()
+    for kind, obj in a_cluster() if objects is None else objects:
+        state.take(kind, obj)
+    state.settle(NOW)
+    state.check()
+    return state
+
+
+def sums(state: ClusterState) -> dict[str, Any]:
+    """What everybody in the cluster holds and is charged."""
+    good = {obj.key for kind, obj in a_cluster() if kind is Kind.POD_GROUP}
+    return {
+        "nodes": {
+            name: (
+                state.nodes.idle[(node := state.nodes.by_name[name]).row, :4].tolist(),
+                state.nodes.releasing[node.row, :4].tolist(),
+                node.groups,
+            )
+            for name in ("node-0", "node-1")
+        },
+        "queues": {
+            q.name: (q.allocated, q.non_preemptible, q.pending, q.deserved) for q in state.queue_order
+        },
+        "jobs": {
+            key: (job.pending, job.active_allocated, job.active_used, sorted(job.pod_sets["default"].tasks))
+            for key, job in state.jobs.items()
+            if key in good
+        },
+        "foreign": state.foreign,
+    }
+
+
+def renamed(hostile: Hostile) -> Any:
+    """The object beside all others, where it has the name of one of them."""
+    if hostile.kind not in (Kind.NODE, Kind.QUEUE):
+        return hostile.obj
+    obj = msgspec.to_builtins(hostile.obj)
+    obj["metadata"]["name"] = obj["metadata"]["uid"] = "bad"
+    return msgspec.convert(obj, type(hostile.obj))
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
+def test_an_object_beyond_its_bounds_is_told_by_field_and_bound_and_others_are_scheduled(hostile: Hostile):
+    state = a_state()
+    fault = state.take(hostile.kind, hostile.obj)
+    assert fault is not None
+    assert (fault.kind, fault.reason) == (hostile.kind.kubernetes, "InvalidObject")
+    assert hostile.field in fault.message
+    assert hostile.bound in fault.message
+    assert len(fault.message) < 500
+    result = Engine().run(state, NOW)
+    state.check()
+    assert [bind.pod.name for bind in result.binds] == ["waits"]
+    assert fault in result.faults
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
+def test_an_object_that_is_put_right_is_as_if_it_had_never_been_wrong(hostile: Hostile):
+    state = a_state()
+    before = sums(state)
+    state.take(hostile.kind, hostile.obj)
+    key = hostile.obj["metadata"]["name"] if isinstance(hostile.obj, dict) else hostile.obj.key
+    for kind, obj in a_cluster():
+        if (kind, obj.key) == (hostile.kind, key):
+            assert state.take(kind, obj) is None
+            break
+    else:
+        state.remove(hostile.kind, key if "/" in key or hostile.kind is Kind.TOPOLOGY else f"default/{key}")
+        state.remove(hostile.kind, key)
+    state.settle(NOW)
+    state.check()
+    assert state.faults == {}
+    assert sums(state) == before
+
+
+EXPECTED = sums(a_state())
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_good_and_hostile_objects_in_any_order_come_to_the_same_as_the_good_ones_alone(seed: int):
+    rng = random.Random(seed)
+    told = a_cluster() + [(each.kind, renamed(each)) for each in rng.sample(HOSTILE, 20)]
+    told += [(each.kind, each.obj) for each in rng.sample(HOSTILE, 5) if each.kind is Kind.POD]
+    rng.shuffle(told)
+    state = ClusterState()
+    for kind, obj in told:
+        state.take(kind, obj)
+        if rng.random() < 0.1:
+            state.settle(NOW)
+            state.check()
+    state.settle(NOW)
+    state.check()
+    found = sums(state)
+    found["queues"].pop("bad", None)
+    assert found == EXPECTED
+
+
+@pytest.mark.parametrize("hostile", [each for each in HOSTILE if each.kind is Kind.POD], ids=lambda h: h.name)
+def test_a_pod_that_another_scheduler_bound_is_counted_as_far_as_it_can_be(hostile: Hostile):
+    state = a_state()
+    before = sums(state)
+    pod = msgspec.to_builtins(hostile.obj)
+    pod["spec"] |= {"nodeName": "node-1", "schedulerName": "default-scheduler"}
+    pod["status"]["phase"] = "Running"
+    assert state.take(Kind.POD, msgspec.convert(pod, Pod)) is not None
+    assert state.task(hostile.obj.key).node is state.nodes.by_name["node-1"]
+    state.settle(NOW)
+    state.check()
+    state.remove(Kind.POD, hostile.obj.key)
+    state.settle(NOW)
+    state.check()
+    assert sums(state) == before
+
+
+def test_a_node_that_holds_pods_of_absurd_size_is_full_and_no_sum_overflows():
+    state = a_state()
+    for number in range(1500):
+        pod = a_pod(f"vast-{number}", cpu="9000000000000", memory="9000000000000000", node="node-1")
+        assert state.take(Kind.POD, pod) is None
+    state.settle(NOW)
+    state.check()
+    row = state.nodes.by_name["node-1"].row
+    assert state.nodes.idle[row, CPU] < 0
+    assert state.nodes.idle[row, MEMORY] < 0
+    for number in range(1500):
+        state.remove(Kind.POD, f"default/vast-{number}")
+    state.settle(NOW)
+    state.check()
+    assert sums(state) == EXPECTED
+
+
+def test_a_running_pod_is_charged_as_before_when_its_request_becomes_unreadable():
+    state = a_state()
+    before = sums(state)
+    pod = a_pod("part", group="parts", fraction=0.5, node="node-1", groups=("g1",))
+    pod.metadata.annotations["gpu-fraction"] = "a lot"
+    assert state.take(Kind.POD, pod) is not None
+    state.check()
+    assert sums(state) == before
+    pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    state.take(Kind.POD, pod)
+    assert state.task("default/part").status is Status.STUCK_IN_RELEASING
+
+
+def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node():
+    state = a_state()
+    pod = a_pod("other", node="node-1", groups=("g2",), scheduler="default-scheduler")
+    pod.metadata.annotations = {"gpu-memory": "9" * 100}
+    state.take(Kind.POD, pod)
+    state.check()
+    node = state.nodes.by_name["node-1"]
+    assert node.groups["g2"][0] == node.gpu_memory
+
+
+def test_pods_of_a_group_that_becomes_too_deep_stay_charged_to_their_queue():
+    state = a_state()
+    charged = next(queue for queue in state.queue_order if queue.name == "left").allocated
+    held = list(charged)
+    fault = state.take(Kind.POD_GROUP, a_deep_group("gang", levels=1500, queue="left"))
+    assert "at most 1000 subgroups" in fault.message
+    state.settle(NOW)
+    state.check()
+    assert charged == held
+    assert state.jobs["default/gang"].aside is not None
+    state.apply(Kind.PRIORITY_CLASS, usual_priorities()[0])
+    assert Engine().run(state, NOW).evictions == ()
+
+
+def claiming(name: str, claim: str) -> Pod:
+    pod = msgspec.to_builtins(a_pod(name, group="parts"))
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
+    return msgspec.convert(pod, Pod)
+
+
+def test_a_pod_whose_claim_cannot_be_taken_in_is_told_so_and_runs_once_the_claim_is_right():
+    state = a_state()
+    device = {"name": "gpu-0"}
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool, "devices": [device]}
+    state.apply(Kind.RESOURCE_SLICE, {"metadata": {"name": "devices"}, "spec": spec})
+    state.apply(Kind.DEVICE_CLASS, {"metadata": {"name": "gpu.example.com"}, "spec": {}})
+    state.apply(Kind.POD, claiming("claiming", "c"))
+    claim = a_claim("c", count=2**63 - 1)
+    claim["metadata"]["labels"] = QUEUE
+    state.take(Kind.RESOURCE_CLAIM, claim)
+    result = Engine().run(state, NOW)
+    (outcome,) = [each for each in result.outcomes if each.pod_group == "default/parts"]
+    assert "claim default/c cannot be taken in: spec.devices.requests[0].exactly.count" in str(outcome)
+    claim["spec"]["devices"]["requests"][0]["exactly"]["count"] = 1
+    state.apply(Kind.RESOURCE_CLAIM, claim)
+    assert "claiming" in {bind.pod.name for bind in Engine().run(state, NOW).binds}
+    state.check()
+
+
+def test_a_claim_that_has_devices_keeps_them_whatever_it_asks_for():
+    state = a_state()
+    claim = a_claim("c", count=2**62)
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+    claim["status"] = {"allocation": {"devices": {"results": [result]}}}
+    state.apply(Kind.POD, claiming("claiming", "c"))
+    assert state.take(Kind.RESOURCE_CLAIM, claim) is None
+    assert state.task("default/claiming").claims == (("default/c", 1024),)
+    Engine().run(state, NOW)
+    state.check()
+
+
+# --- what intake keeps ---------------------------------------------------------------------------
+def test_names_of_resources_that_no_node_offers_take_no_room_and_are_told():
+    state = a_state()
+    width = state.nodes.allocatable.shape[1]
+    for number in range(200):
+        names = {f"example.com/{number}-{i}": "1" for i in range(50)}
+        state.apply(Kind.POD, a_hostile_pod(f"odd-{number}", group="parts", requests=names))
+    assert state.nodes.allocatable.shape[1] == width
+    state = a_state()
+    state.apply(Kind.POD_GROUP, a_group("odd", queue="right"))
+    state.apply(Kind.POD, a_hostile_pod("odd", group="odd", requests={"example.com/thing": "3"}))
+    (outcome,) = [each for each in Engine().run(state, NOW).outcomes if each.pod_group == "default/odd"]
+    assert "3 example.com/thing" in str(outcome)
+
+
+@pytest.mark.parametrize("offered", ["3", "2"])
+def test_a_resource_counts_from_when_a_node_offers_it(offered: str):
+    state = a_state()
+    state.apply(Kind.POD_GROUP, a_group("odd", queue="right"))
+    state.apply(Kind.POD, a_hostile_pod("odd", group="odd", requests={"example.com/thing": "3"}))
+    running = a_hostile_pod("runs", node="node-1", requests={"example.com/thing": "1"})
+    state.apply(Kind.POD, running)
+    assert not [bind for bind in Engine().run(state, NOW).binds if bind.pod.name == "odd"]
+    state.apply(Kind.NODE, a_node("node-0", gpus=4, gpu_memory=16_000, extra={"example.com/thing": offered}))
+    state.apply(Kind.NODE, a_node("node-1", gpus=4, gpu_memory=16_000, extra={"example.com/thing": "3"}))
+    state.settle(NOW)
+    state.check()
+    binds = {bind.pod.name: bind.node for bind in Engine().run(state, NOW).binds}
+    assert binds.get("odd") == ("node-0" if offered == "3" else None)
+    state.check()
+
+
+def test_mig_devices_that_no_node_offers_are_charged_to_the_queue_all_the_same():
+    state = a_state()
+    state.apply(Kind.POD_GROUP, a_group("mig", queue="right"))
+    state.apply(Kind.POD, a_hostile_pod("mig", group="mig", requests={"nvidia.com/mig-3g.20gb": "2"}))
+    assert state.task("default/mig").cls.centi_gpus == 600
+
+
+def test_classes_that_nobody_uses_are_forgotten():
+    state = a_state()
+    for number in range(3000):
+        pod = a_pod(f"odd-{number}", group="parts", cpu=f"{number + 1}m", gated=True)
+        state.apply(Kind.POD, pod)
+        state.remove(Kind.POD, pod.key)
+        state.settle(NOW)
+    assert len(state.classes) < 600
+    used = {task.cls for task in state.tasks.values()}
+    state.classes.keep(used)
+    assert len(state.classes) == len(used)
+    assert state.classes.of(a_pod("new", group="parts", gpus=1)) is state.task("default/waits").cls
+
+
+def test_a_class_keeps_of_a_pod_only_what_it_depends_on():
+    state = a_state()
+    pod = a_hostile_pod(
+        "large",
+        annotations={"note": "x" * 100_000, "gpu-fraction": "0.5"},
+        labels={"a": "b"},
+        containers=[
+            {
+                "name": "main",
+                "image": "i",
+                "ports": [{"hostPort": 80}],
+                "env": [
+                    {"name": "A", "value": "x" * 100_000},
+                    {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}},
+                ],
+                "resources": {"requests": {"cpu": "1"}},
+            }
+        ],
+        volumes=[
+            {"name": "v", "configMap": {"name": "other", "items": [{"key": "x" * 100_000}]}},
+            {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}},
+            {"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        ],
+        affinity={"podAffinity": {}},
+    )
+    cls = state.classes.of(pod)
+    assert cls.constraints.config_maps == ("m", "other")
+    assert state.classes.of(cls.pod) is cls
+    assert state.classes.again(cls) is cls
+    assert len(msgspec.json.encode(cls.pod)) < 1000
+    assert cls.items[0][0] == CPU
+    assert GPU not in dict(cls.items)
