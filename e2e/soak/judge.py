@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from e2e.soak.frame import Breach, Frame, LogLine
 from e2e.soak.journal import Clock, Journal
 from e2e.soak.rules import groups, placement, processes, queues
 from e2e.soak.rules.latency import Placed, probes_are_placed_soon
+from e2e.soak.rules.telling import Mistake, mistakes_are_told
 
 #: For so long after trouble has ended it may still be felt; on an idle machine.
 GRACE_SECONDS = 12.0
@@ -22,6 +23,7 @@ STATES: tuple[tuple[Callable[[Frame], Iterable[Breach]], float], ...] = (
     (placement.devices_are_reserved_once, 3.0),
     (placement.nodes_have_room, 3.0),
     (placement.claims_have_devices_of_their_own, 3.0),
+    (placement.claims_are_reserved_for_pods_that_exist, 30.0),
     (placement.nodes_take_what_is_bound, 0.0),
     (groups.gangs_are_whole, 45.0),
 )
@@ -76,6 +78,15 @@ class Judge:
         ours = [line for line in lines if line.process not in SURROUNDINGS]
         causeless = [line for line in ours if "Traceback" in line.text or not self._excused(line.at)]
         self._note(at, processes.nobody_complains(causeless))
+
+    def listen(self, now: Frame, warned: Collection[str]) -> None:
+        """Judge what users were told; ``warned``: the objects with a warning, as ``Kind namespace/name``."""
+        mistakes = [
+            Mistake(entry.at, entry.what, entry.subjects[-1].rpartition("/")[2], entry.subjects[-1])
+            for entry in self._journal.entries
+            if entry.malformed and entry.taken
+        ]
+        self._note(now.at, mistakes_are_told(mistakes, now, warned, load=self._load()))
 
     def note(self, at: float, breaches: Iterable[Breach]) -> None:
         """Take over what somebody else has judged."""

@@ -148,6 +148,7 @@ class _Soak:
                 now = self._watcher.frame()
                 self._judge.look(before, now)
                 self._judge.read(now.at, before, self._logs.fresh())
+                self._judge.listen(now, self._watcher.warned)
                 self._meter.look()
                 self._judge.note(
                     now.at, processes.nothing_restarts_by_itself(self._meter.restarts, self._journal.killed)

@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.soak.frame import Frame, LogLine, ProcessSample
-from e2e.soak.rules import groups, latency, placement, processes, queues, remains
+from e2e.soak.rules import groups, latency, placement, processes, queues, remains, telling
 from e2e.soak.rules.latency import Placed
 from kai.local.objects import LocalContainer, LocalPod, LocalPodSpec, LocalPodStatus
 from kai.model import names
@@ -144,6 +144,13 @@ def test_a_device_is_allocated_to_one_claim():
     )
     twice = a_frame(claims=[a_claim("0"), a_claim("0")])
     assert rules_of(placement.claims_have_devices_of_their_own(twice)) == ["device claimed twice"]
+
+
+def test_a_claim_is_not_reserved_for_a_pod_that_is_gone():
+    claim = {"status": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "a"}]}}
+    rule = placement.claims_are_reserved_for_pods_that_exist
+    assert not rules_of(rule(a_frame(a_pod("a", node="n"), claims=[claim])))
+    assert rules_of(rule(a_frame(a_pod("b", node="n"), claims=[claim]))) == ["claim of a gone pod"]
 
 
 def test_a_pod_that_its_node_refuses_is_a_breach_and_one_that_failed_by_itself_is_not():
@@ -307,6 +314,30 @@ def test_a_probe_that_waits_too_long_is_late_unless_something_was_killed_or_the_
 
 def test_a_cluster_in_which_half_of_the_probes_take_long_is_slow():
     assert rules_of(latency.probes_are_placed_soon(probes(*[3.0] * 10), load=1)) == ["slow"]
+
+
+# --- telling -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("pod", "warned", "rules"),
+    [
+        ("bad-1", [], ["nobody is told"]),
+        ("bad-1-x7f", [], ["nobody is told"]),
+        ("bad-1", ["Pod ns/bad-1"], []),
+        ("bad-1", ["PodGroup ns/pg-bad-1-7f"], []),
+        ("bad-1", ["Pod ns/bad-12"], ["nobody is told"]),
+        ("bad-12", [], []),
+    ],
+    ids=["nothing", "nothing of a Job's pod", "of the pod", "of its group", "of another", "gone"],
+)
+def test_who_made_a_mistake_is_told(pod, warned, rules):
+    mistake = telling.Mistake(10.0, "wrong", "bad-1", "Pod ns/bad-1")
+    frame = a_frame(a_pod(pod), at=100.0)
+    assert rules_of(telling.mistakes_are_told([mistake], frame, warned, load=1)) == rules
+
+
+def test_telling_may_take_a_while():
+    mistake, frame = telling.Mistake(90.0, "wrong", "bad-1", "Pod ns/bad-1"), a_frame(a_pod("bad-1"))
+    assert not rules_of(telling.mistakes_are_told([mistake], frame, [], load=1))
 
 
 # --- remains -----------------------------------------------------------------------------------

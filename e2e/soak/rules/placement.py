@@ -77,6 +77,16 @@ def claims_have_devices_of_their_own(frame: Frame) -> Iterator[Breach]:
             yield Breach("device claimed twice", called("Device", "/".join(device)), f"by {sorted(claims)}")
 
 
+def claims_are_reserved_for_pods_that_exist(frame: Frame) -> Iterator[Breach]:
+    """Who is gone, or has ended, uses no device any more."""
+    uids = {pod.metadata.uid for pod in frame.pods.values() if not pod.terminal}
+    for key, claim in frame.claims.items():
+        users = (claim.get("status") or {}).get("reservedFor") or ()
+        gone = sorted(user["name"] for user in users if user["uid"] not in uids)
+        if gone:
+            yield Breach("claim of a gone pod", called("ResourceClaim", key), f"reserved for {gone}")
+
+
 def nodes_take_what_is_bound(frame: Frame) -> Iterator[Breach]:
     """No kubelet refuses a pod, which it does where its node has no room or no device left."""
     for pod in frame.pods.values():
