@@ -217,8 +217,9 @@ class LeaderElector:
                 if isinstance(error, (errors.LeadershipLost, errors.Unauthorized)):
                     raise
                 if self._clock() - self._renewed_at > self._times.renew_deadline:
+                    reason = str(error) or f"no answer within {self._times.renew_deadline:g} s"
                     raise errors.LeadershipLost(
-                        f"lease {self._name} could not be renewed: {error}"
+                        f"lease {self._name} could not be renewed: {reason}"
                     ) from error
                 announced = False
             await asyncio.sleep(self._times.retry if announced else self._times.retry / 4)

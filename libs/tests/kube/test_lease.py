@@ -16,12 +16,14 @@ pytestmark = pytest.mark.looptime
 
 
 class FakeLeases:
-    """A Lease behind compare-and-swap, as the API server keeps it; ``broken`` identities get no answer."""
+    """A Lease behind compare-and-swap, as the API server keeps it; ``broken`` identities cannot
+    reach it, ``ignored`` ones get no answer."""
 
     def __init__(self):
         self.lease = None
         self.version = 100
         self.broken = set()
+        self.ignored = set()
         self.history = []
 
     def client(self, identity):
@@ -44,6 +46,8 @@ class FakeClient:
         await asyncio.sleep(0.001)
         if self.identity in self.leases.broken:
             raise errors.TransportError("no route to host")
+        if self.identity in self.leases.ignored:
+            await asyncio.Event().wait()
 
     async def get(self, res, name, *, namespace, type):
         await self.answer()
@@ -253,3 +257,17 @@ def test_a_lease_decodes_with_unknown_fields():
         b'{"kind":"Lease","metadata":{"name":"x"},"spec":{"strategy":"new"}}', type=Lease
     )
     assert lease.metadata == ObjectMeta(name="x")
+
+
+async def test_a_leader_that_gets_no_answer_says_so():
+    leases = FakeLeases()
+    elector = an_elector(leases, "a")
+
+    async def lead():
+        async with elector.term():
+            await settle(3)
+            leases.ignored.add("a")
+            await asyncio.Event().wait()
+
+    with pytest.raises(errors.LeadershipLost, match=r"could not be renewed: no answer within 10 s"):
+        await lead()
