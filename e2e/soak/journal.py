@@ -76,7 +76,7 @@ class Journal:
 
     entries: list[Entry] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
-    #: How often each process was made to end.
+    #: How often each process was made to end: killed, or kept from renewing its lease.
     killed: Counter[str] = field(default_factory=Counter)
 
     def note(self, action: Action, at: float, outcome: str) -> None:

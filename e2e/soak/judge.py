@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from e2e.soak.frame import Breach, Frame, LogLine
@@ -15,6 +15,9 @@ from e2e.soak.rules.telling import Mistake, mistakes_are_told
 GRACE_SECONDS = 12.0
 #: Programs that stand in for a cluster: what they say is not the product's.
 SURROUNDINGS = frozenset({"apiserver", "machinery", "redis", "supervisor", "prepare"})
+#: What a leader logs that could not renew its lease in time; then it ends, and is started anew.
+_RESIGNED = "leadership lost"
+_LOGGED_SECONDS = 5.0
 
 #: What must hold at every moment, and for how long it may not, since changes of several objects are not seen
 #: at once; on an idle machine.
@@ -66,15 +69,18 @@ class Judge:
         self._known: set[tuple[str, str]] = set()
         self._since: dict[tuple[str, str], float] = {}
 
-    def look(self, before: Frame, now: Frame) -> None:
-        """Judge a moment, and what happened since the last one."""
-        self._note(now.at, list(self._lasting(now)))
+    def look(self, before: Frame, now: Frame, restarts: Mapping[str, int] | None = None) -> None:
+        """Judge a moment, and what happened since the last one. ``restarts`` are counted by process."""
+        self._note(now.at, list(self._lasting(now, restarts or {})))
         for change in CHANGES:
             self._note(now.at, change(before, now))
 
     def read(self, at: float, before: Frame, lines: Sequence[LogLine]) -> None:
         """Judge what was logged."""
         self._note(at, groups.firm_pods_stay(before, lines))
+        for line in lines:
+            if _RESIGNED in line.text and self._excused(line.at):
+                self._journal.killed[line.process] += 1
         ours = [line for line in lines if line.process not in SURROUNDINGS]
         causeless = [line for line in ours if "Traceback" in line.text or not self._excused(line.at)]
         self._note(at, processes.nobody_complains(causeless))
@@ -102,11 +108,13 @@ class Judge:
     def _excused(self, at: float) -> bool:
         return self._journal.troubled(at, at, grace=GRACE_SECONDS * self._load())
 
-    def _lasting(self, now: Frame) -> Iterator[Breach]:
+    def _lasting(self, now: Frame, restarts: Mapping[str, int]) -> Iterator[Breach]:
         """Breaches of states that have lasted for long enough."""
         standing: set[tuple[str, str]] = set()
-        for rule, patience in STATES:
-            for breach in rule(now):
+        states = [(rule(now), patience) for rule, patience in STATES]
+        ended = processes.nothing_restarts_by_itself(restarts, self._journal.killed)
+        for breaches, patience in (*states, (ended, _LOGGED_SECONDS)):
+            for breach in breaches:
                 key = (breach.rule, breach.subject)
                 standing.add(key)
                 if now.at - self._since.setdefault(key, now.at) >= patience * self._load():

@@ -146,13 +146,10 @@ class _Soak:
         async with aiohttp.ClientSession() as session:
             while True:
                 now = self._watcher.frame()
-                self._judge.look(before, now)
+                self._meter.look()
+                self._judge.look(before, now, self._meter.restarts)
                 self._judge.read(now.at, before, self._logs.fresh())
                 self._judge.listen(now, self._watcher.warned)
-                self._meter.look()
-                self._judge.note(
-                    now.at, processes.nothing_restarts_by_itself(self._meter.restarts, self._journal.killed)
-                )
                 self._end_probes(now, tasks)
                 if now.at - counted_at >= COUNT_SECONDS:
                     counted_at = now.at
