@@ -193,7 +193,8 @@ def test_the_analysis_sees_what_services_do():
     assert Request("patch", "scheduling.run.ai", "queues/status") in requested("kai_queue_controller")
     assert Request("create", "scheduling.run.ai", "podgroups") in requested("kai_pod_grouper")
     assert Request("patch", "", "pods") in requested("kai_resource_reservation")
-    assert not requested("kai_admission")
+    assert Request("watch", "", "nodes") in requested("kai_admission")
+    assert {request.verb for request in requested("kai_admission")} <= READS
 
 
 def test_owners_of_pods_can_be_read(objects):

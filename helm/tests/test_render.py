@@ -170,9 +170,11 @@ def test_a_users_security_context_comes_on_top(helm):
     assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
 
 
-def test_admission_has_no_token(rendered):
-    pod = rendered("defaults").one("Deployment", "admission")["spec"]["template"]["spec"]
-    assert pod["automountServiceAccountToken"] is False
+def test_admission_may_read_what_its_warnings_go_by_and_nothing_else(rendered):
+    rules = rendered("defaults").one("ClusterRole", "kai-admission")["rules"]
+    assert {name for rule in rules for name in rule["resources"]} == {"queues", "priorityclasses", "nodes"}
+    assert {verb for rule in rules for verb in rule["verbs"]} <= {"get", "list", "watch"}
+    assert not [role for role in rendered("defaults").of("Role").values() if "admission" in str(role)]
 
 
 # --- flags -------------------------------------------------------------------------------------

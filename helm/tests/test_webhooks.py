@@ -73,7 +73,7 @@ def test_only_the_webhooks_of_what_is_deployed_are_registered(helm):
     off = {"webhook": {"enabled": False}}
     assert rendered_configurations(
         helm.render(values={"queuecontroller": off, "podgroupcontroller": {"enabled": False}})
-    ).keys() == {"mutating-kai-admission", "validating-kai-admission"}
+    ).keys() == {"mutating-kai-admission", "validating-kai-admission", "kai-warnings"}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def validate_pod(request: AdmissionRequest, pod: Json, rules: PodRules) -> Admis
     if understood.metadata.deletion_timestamp:
         return _ALLOWED
     understood.metadata.namespace = understood.metadata.namespace or request.namespace
-    return _answer(pods.check(understood, rules, creating=request.operation == "CREATE"))
+    return _answer(pods.check(understood, rules))
 
 
 def validate_topology(request: AdmissionRequest) -> AdmissionResponse:

@@ -1,7 +1,10 @@
-"""The admission service: a stateless HTTPS server, of which any number may run."""
+"""The admission service: an HTTPS server without a state of its own, of which any number may run."""
 
 from kai.runtime import Host
+from kai.runtime.registration import WARN
 from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai_admission.advisor import advisor
+from kai_admission.cluster_watch import ClusterWatch
 from kai_admission.handlers import handlers
 from kai_admission.settings import AdmissionSettings
 
@@ -10,6 +13,7 @@ class AdmissionService:
     """Answers the API server until it is told to stop."""
 
     name = "admission"
+    #: It serves before there is an API server to be reached, and while there is none.
     needs_cluster = False
 
     def __init__(self, settings: AdmissionSettings) -> None:
@@ -17,8 +21,14 @@ class AdmissionService:
 
     async def run(self, host: Host) -> None:
         """Serve. Neither alive nor ready until connections are accepted."""
+        watch = ClusterWatch(
+            self.settings.known_names,
+            kubeconfig=self.settings.kubeconfig,
+            context=self.settings.context,
+            registry=host.metrics,
+        )
         server = WebhookServer(
-            handlers(self.settings),
+            {**handlers(self.settings), WARN: advisor(watch.facts, watch.is_missing)},
             listen=self.settings.webhook_addr,
             certificates=CertificateFiles.in_directory(self.settings.cert_dir),
             registry=host.metrics,
@@ -27,4 +37,5 @@ class AdmissionService:
         host.health.add(
             "webhook", lambda: server.started.is_set() or "waiting for its certificate", of_life=True
         )
-        await host.until_stopping(server.run())
+        following = [watch.run()] if self.settings.watch_cluster else []
+        await host.until_stopping(server.run(), *following)

@@ -4,6 +4,8 @@ from typing import ClassVar, Final
 
 from pydantic import Field
 
+from kai.advice.facts import Facts
+from kai.model import names
 from kai.runtime import Listen, ServiceSettings
 from kai.validation.pods import PodRules
 
@@ -32,6 +34,23 @@ class AdmissionSettings(ServiceSettings):
     gpu_pod_runtime_class_name: str | None = Field(
         None, description="deprecated name of --gpu-fraction-runtime-class-name"
     )
+
+    watch_cluster: bool = Field(
+        True, description="follow queues, priority classes and nodes, so that warnings can go by them"
+    )
+    queue_label_key: str = Field(
+        names.QUEUE_LABEL, description="label that names the queue, as the pod-grouper knows it"
+    )
+    nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that names the node pool")
+
+    @property
+    def known_names(self) -> Facts:
+        """What warnings go by before anything is known of the cluster."""
+        return Facts(
+            scheduler_name=self.scheduler_name,
+            queue_label_key=self.queue_label_key,
+            node_pool_label_key=self.nodepool_label_key,
+        )
 
     @property
     def runtime_class(self) -> str:

@@ -67,7 +67,6 @@ class QueueControllerService:
         rules = QueueRules(
             quotas=self.settings.enable_quota_validation,
             refuse_deletion=self.settings.refuse_queue_deletion,
-            node_pool_label_key=self.settings.nodepool_label_key,
         )
 
         async def live(name: str) -> Queue | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from kai.advice import queues as advice
 from kai.kube.errors import KubeError
 from kai.model.objects import Queue
 from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
@@ -40,16 +41,16 @@ def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules, live: Live) -
         return _answer(rules.check(queue, queues, queue_rules))
 
     def review_deletion(queue: Queue) -> AdmissionResponse | Awaitable[AdmissionResponse]:
-        children = rules.children(queue.metadata.name, queues.values())
+        children = advice.children(queue.metadata.name, queues.values())
         if queue_rules.refuse_deletion and children:
             return refuse_for(queue, children)
-        return _answer(rules.check_deletion(queue, children, refuse=queue_rules.refuse_deletion))
+        return _answer(_deletion(queue, children, refuse=queue_rules.refuse_deletion))
 
     async def refuse_for(queue: Queue, children: list[str]) -> AdmissionResponse:
         """Refuse for children that are really there: the watch is late where a tree is deleted from below."""
         looks = await asyncio.gather(*(is_there(child, queue.metadata.name) for child in children))
         there = [child for child, found in zip(children, looks, strict=True) if found]
-        return _answer(rules.check_deletion(queue, there, refuse=True))
+        return _answer(_deletion(queue, there, refuse=True))
 
     async def is_there(child: str, parent: str) -> bool:
         try:
@@ -59,6 +60,12 @@ def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules, live: Live) -
         return queue is not None and queue.spec.parent_queue == parent
 
     return review
+
+
+def _deletion(queue: Queue, children: Sequence[str], *, refuse: bool) -> Verdict:
+    """Only warnings unless they are to ``refuse``, since a tree may be deleted from above."""
+    told = tuple(found.about(f"queue {queue.metadata.name}") for found in advice.deletion(queue, children))
+    return Verdict(errors=told) if refuse else Verdict(warnings=told)
 
 
 def _answer(verdict: Verdict) -> AdmissionResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, KeysView
 from typing import Any, Generic, TypeVar
 
 from kai.kube.reflector import Change, Removed, Upserted
@@ -49,7 +49,7 @@ class Store(Generic[T]):
         """The values under which an index finds anything."""
         return self._indexes[index].keys()
 
-    def keys(self) -> Iterable[str]:
+    def keys(self) -> KeysView[str]:
         """All keys."""
         return self._objects.keys()
 

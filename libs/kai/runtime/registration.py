@@ -15,6 +15,7 @@ MUTATE_POD: Final = "/mutate--v1-pod"
 VALIDATE_POD: Final = "/validate--v1-pod"
 VALIDATE_TOPOLOGY: Final = "/validate-kai-scheduler-v1alpha1-topology"
 VALIDATE_QUEUE: Final = "/validate-scheduling-run-ai-v2-queue"
+WARN: Final = "/warn"
 VALIDATE_POD_GROUP: Final = "/validate-scheduling-run-ai-v2alpha2-podgroup"
 
 ADMISSION: Final = "admission"
@@ -30,6 +31,10 @@ _POD_GROUP_SAYS: Final = (
 )
 
 #: How a webhook that never refuses is asked.
+_MADE_BY_HAND: Final[Json] = {
+    "name": "made-by-hand",
+    "expression": "!has(object.metadata.ownerReferences) || size(object.metadata.ownerReferences) == 0",
+}
 _ADVISORY: Final[Json] = {"failurePolicy": "Ignore", "timeoutSeconds": 2}
 
 #: ``clientConfig`` of a service's path: where it is, and the authorities to check it by.
@@ -132,15 +137,54 @@ def webhook_configurations(
                 "matchConditions": [{"name": "says-something", "expression": _POD_GROUP_SAYS}],
             },
         ),
+        _warnings(client_config, scope),
     ]
 
 
 def _says_something() -> str:
-    """Whether a pod has an annotation or label that we read."""
-    return " || ".join(
-        f"(has(object.metadata.{field}) && [{', '.join(map(repr, keys))}]"
-        f".exists(key, key in object.metadata.{field}))"
-        for field, keys in (("annotations", pod_rules.ANNOTATIONS), ("labels", pod_rules.LABELS))
+    """Whether a pod has an annotation that we read."""
+    keys = ", ".join(map(repr, pod_rules.ANNOTATIONS))
+    return f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
+
+
+def _warnings(client_config: ClientConfig, scope: PodScope) -> Json:
+    """Who tells users of slips: asked about what they make themselves, never missed while it is away."""
+    here = client_config(ADMISSION, WARN)
+    workloads = [
+        {**_rule("", "v1", "pods", "Namespaced"), "operations": ["CREATE"]},
+        {
+            **_rule("apps", "v1", "deployments", "Namespaced"),
+            "resources": ["deployments", "statefulsets", "daemonsets", "replicasets"],
+        },
+        {**_rule("batch", "v1", "jobs", "Namespaced"), "resources": ["jobs", "cronjobs"]},
+    ]
+    ours = [
+        _rule(names.SCHEDULING_GROUP, "v2alpha2", "podgroups", "Namespaced"),
+        _rule(names.SCHEDULING_GROUP, "v2", "queues", "Cluster"),
+        _rule(names.KAI_GROUP, "v1alpha1", "topologies", "Cluster"),
+    ]
+    for_us = {"name": "meant-for-us", "expression": _meant_for_us(scope)}
+    selectors = {**scope.selectors(), "matchConditions": [_MADE_BY_HAND, for_us]}
+    return _configuration(
+        "Validating",
+        "kai-warnings",
+        {**_webhook("workloads.warnings.kai.scheduler", here, *workloads, **_ADVISORY), **selectors},
+        {
+            **_webhook("objects.warnings.kai.scheduler", here, *ours, **_ADVISORY),
+            "matchConditions": [_MADE_BY_HAND],
+        },
+    )
+
+
+def _meant_for_us(scope: PodScope) -> str:
+    """Whether a workload names our scheduler, something like it, or a queue."""
+    return (
+        "(request.kind.kind == 'Pod' ? [object.spec]"
+        " : request.kind.kind == 'CronJob' ? [object.spec.jobTemplate.spec.template.spec]"
+        " : [object.spec.template.spec])"
+        f".exists(spec, has(spec.schedulerName) && (spec.schedulerName == '{scope.scheduler_name}'"
+        " || spec.schedulerName.lowerAscii().matches('kai|^k[a-z]{0,3}[^a-z]?sch')))"
+        f" || (has(object.metadata.labels) && '{scope.queue_label_key}' in object.metadata.labels)"
     )
 
 
@@ -154,11 +198,11 @@ def _rule(group: str, version: str, plural: str, scope: str) -> Json:
     }
 
 
-def _webhook(name: str, client_config: Json, rule: Json, **differing: Any) -> Json:
+def _webhook(name: str, client_config: Json, *rules: Json, **differing: Any) -> Json:
     return {
         "name": name,
         "clientConfig": client_config,
-        "rules": [rule],
+        "rules": list(rules),
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],

@@ -8,7 +8,7 @@ from kai.validation.verdict import Verdict
 
 
 def check(pod_group: PodGroup, *, updating: bool = False) -> Verdict:
-    """Refuses a pod group that cannot be understood, warns of one that cannot be satisfied.
+    """Refuses a pod group that cannot be understood.
 
     A broken tree is reported alone, since every other finding would follow from it. Errors come in the
     order of subgroup names. On update an inner subgroup may keep its ``minMember``, which older releases
@@ -21,35 +21,19 @@ def check(pod_group: PodGroup, *, updating: bool = False) -> Verdict:
         return Verdict(_located(pod_group, broken))
 
     errors = list(_bad_durations(pod_group))
-    warnings: list[str] = []
-    children = _children(parts)
     if spec.min_member is not None and spec.min_sub_group is not None:
         errors.append(
             "spec.minMember and spec.minSubGroup exclude each other; "
             "set minMember to count pods or minSubGroup to count subgroups",
         )
-    warnings += _too_many("spec.minSubGroup", spec.min_sub_group, len(children.get("", ())))
+    inner = {part.parent for part in parts if part.parent}
     for part in parts:
-        found, advice = _check_part(part, len(children.get(part.name, ())), updating=updating)
-        errors += found
-        warnings += advice
-    if spec.scheduling_backoff not in (None, -1, 1):
-        warnings.append(
-            f"spec.schedulingBackoff {spec.scheduling_backoff} is not supported and counts as -1; set -1 or 1"
-        )
-    return Verdict(_located(pod_group, errors), _located(pod_group, warnings))
+        errors += _check_part(part, inner=part.name in inner, updating=updating)
+    return Verdict(_located(pod_group, errors))
 
 
 def _located(pod_group: PodGroup, findings: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"podgroup {pod_group.key}: {finding}" for finding in findings)
-
-
-def _children(parts: Sequence[SubGroup]) -> dict[str, list[str]]:
-    """Names of direct children by parent; the key of the top is empty."""
-    children: dict[str, list[str]] = {}
-    for part in parts:
-        children.setdefault(part.parent or "", []).append(part.name)
-    return children
 
 
 def _broken_tree(parts: Sequence[SubGroup]) -> Iterator[str]:
@@ -78,35 +62,18 @@ def _broken_tree(parts: Sequence[SubGroup]) -> Iterator[str]:
         seen.update(path)
 
 
-def _check_part(part: SubGroup, children: int, *, updating: bool) -> tuple[list[str], list[str]]:
-    """Errors and warnings about what one subgroup asks for."""
+def _check_part(part: SubGroup, *, inner: bool, updating: bool) -> Iterator[str]:
+    """What is wrong with what one subgroup asks for; ``inner`` has others below it."""
     where = f'subgroup "{part.name}": '
-    errors: list[str] = []
-    warnings: list[str] = []
     if part.min_member is not None and part.min_sub_group is not None:
-        kept = "minSubGroup" if children else "minMember"
-        errors.append(f"{where}minMember and minSubGroup exclude each other; keep {kept}")
-    elif not children and part.min_sub_group is not None:
-        errors.append(f"{where}minSubGroup is set but it has no subgroups below it; set minMember instead")
-    elif not children and part.min_member is None:
-        errors.append(f"{where}minMember is missing; set how many of its pods are needed at once, 0 for none")
-    elif children and part.min_member is not None:
-        finding = (
-            f"{where}minMember is set but pods belong to the subgroups below it; set minSubGroup instead"
-        )
-        (warnings if updating else errors).append(finding)
-    if children:
-        warnings += _too_many(f"{where}minSubGroup", part.min_sub_group, children)
-    return errors, warnings
-
-
-def _too_many(what: str, wanted: int | None, available: int) -> Iterator[str]:
-    """In words that clients match."""
-    if wanted is not None and wanted > available:
-        yield (
-            f"{what} ({wanted}) exceeds the number of direct child SubGroups ({available}), "
-            "so it cannot be scheduled as it is"
-        )
+        kept = "minSubGroup" if inner else "minMember"
+        yield f"{where}minMember and minSubGroup exclude each other; keep {kept}"
+    elif not inner and part.min_sub_group is not None:
+        yield f"{where}minSubGroup is set but it has no subgroups below it; set minMember instead"
+    elif not inner and part.min_member is None:
+        yield f"{where}minMember is missing; set how many of its pods are needed at once, 0 for none"
+    elif inner and part.min_member is not None and not updating:
+        yield f"{where}minMember is set but pods belong to the subgroups below it; set minSubGroup instead"
 
 
 def _bad_durations(pod_group: PodGroup) -> Iterator[str]:

@@ -1,11 +1,10 @@
-"""Rules of pods of our scheduler: what they may ask of a GPU, and what of it is surely not meant."""
+"""Rules of pods of our scheduler: what they may ask of a GPU."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 
-from kai.model import duration, names, sharing
+from kai.model import names, sharing
 from kai.model.objects import Container, Json, Pod
 from kai.validation.verdict import Verdict
 
@@ -23,18 +22,13 @@ class PodRules:
     block_visible_devices: bool = False
 
 
-def check(pod: Pod, rules: PodRules, *, creating: bool = True) -> Verdict:
+def check(pod: Pod, rules: PodRules) -> Verdict:
     """Refuses a pod whose request for a GPU makes no sense, with the first reason that is found.
 
-    The same pods are refused when they are updated, since the rest of the system relies on it; warnings
-    are for those who create a pod.
+    The same pods are refused when they are updated, since the rest of the system relies on it.
     """
     error = next(_errors(pod, rules), None)
-    if error is not None:
-        return Verdict((_located(pod, error),))
-    return (
-        Verdict.of(warnings=(_located(pod, warning) for warning in _warnings(pod))) if creating else Verdict()
-    )
+    return Verdict() if error is None else Verdict((_located(pod, error),))
 
 
 def _located(pod: Pod, finding: str) -> str:
@@ -133,99 +127,10 @@ def _limits(container: Container) -> dict[str, str]:
     return (container.resources and container.resources.limits) or {}
 
 
-# --- warnings ----------------------------------------------------------------------------------
-def _warnings(pod: Pod) -> Iterator[str]:
-    yield from _rounded_fraction(pod)
-    yield from _ignored_without_fraction(pod)
-    yield from _other_devices(pod)
-    for key, is_meant, remedy in _CHECKED_ANNOTATIONS:
-        yield from _ignored("annotation", key, pod.annotations.get(key), is_meant, remedy)
-    for key, is_meant, remedy in _CHECKED_LABELS:
-        yield from _ignored("label", key, pod.labels.get(key), is_meant, remedy)
-
-
-def _rounded_fraction(pod: Pod) -> Iterator[str]:
-    text = pod.annotations.get(names.GPU_FRACTION)
-    if text is None:
-        return
-    exact = Decimal(text)
-    counted = round(exact, 2)
-    if counted != exact:
-        yield f"annotation {names.GPU_FRACTION} {text} counts as {counted}: parts of a GPU have two decimals"
-
-
-def _ignored_without_fraction(pod: Pod) -> Iterator[str]:
-    if names.GPU_FRACTION_CONTAINER in pod.annotations and not sharing.asks_for_fraction(pod):
-        yield (
-            f"annotation {names.GPU_FRACTION_CONTAINER} has no effect "
-            f"without {names.GPU_FRACTION} or {names.GPU_MEMORY}"
-        )
-
-
-def _other_devices(pod: Pod) -> Iterator[str]:
-    if not sharing.asks_for_fraction(pod):
-        return
-    for container in _all_containers(pod):
-        for resource in _limits(container):
-            if resource.startswith(names.MIG_PREFIX) or resource == names.AMD_GPU:
-                yield f'container "{container.name}" also asks for {resource}; both are charged'
-
-
-def _ignored(
-    what: str, key: str, text: str | None, is_meant: Callable[[str], bool], remedy: str
-) -> Iterator[str]:
-    if text is not None and not is_meant(text):
-        yield f'{what} {key} "{text}" is ignored; {remedy}'
-
-
-def _is_duration(text: str) -> bool:
-    try:
-        duration.parse(text, days=False)
-    except duration.InvalidDuration:
-        return False
-    return True
-
-
-def _is_integer(text: str) -> bool:
-    return re.fullmatch(r"[+-]?[0-9]+", text) is not None
-
-
-_Checked = tuple[tuple[str, Callable[[str], bool], str], ...]
-_CHECKED_ANNOTATIONS: _Checked = (
-    (names.MPS, lambda text: text in ("true", "false"), 'write "true" or "false"'),
-    (
-        names.PREEMPTION_DELAY,
-        lambda text: _is_duration(text) and not text.startswith("-"),
-        "write a duration with a unit, for example 5m",
-    ),
-    (
-        names.STALENESS_GRACE_PERIOD,
-        _is_duration,
-        "write a duration with a unit, for example 60s, or -1s for never",
-    ),
-    (names.SKIP_POD_GROUPER, lambda text: text in ("true", "false"), 'write exactly "true"'),
-    (
-        names.SEGMENT_SIZE,
-        lambda text: _UNSIGNED.fullmatch(text) is not None and int(text) > 1,
-        "write a whole number above 1",
-    ),
-    (names.BATCH_MIN_MEMBER, lambda _: False, "set it on the Job itself instead of its pods"),
-)
-_CHECKED_LABELS: _Checked = (
-    (names.TASK_PRIORITY_LABEL, _is_integer, "write a whole number"),
-    (
-        names.PREEMPTIBILITY_LABEL,
-        lambda text: text in ("", "preemptible", "non-preemptible"),
-        'write "preemptible" or "non-preemptible"',
-    ),
-)
-
-#: All that the rules go by, unless devices are blocked: a pod with none of these is always in order.
+#: A pod with none of these annotations is in order, unless devices are blocked.
 ANNOTATIONS: tuple[str, ...] = (
     names.GPU_FRACTION,
     names.GPU_MEMORY,
     names.GPU_FRACTION_NUM_DEVICES,
-    names.GPU_FRACTION_CONTAINER,
-    *(key for key, _, _ in _CHECKED_ANNOTATIONS),
+    names.MPS,
 )
-LABELS: tuple[str, ...] = tuple(key for key, _, _ in _CHECKED_LABELS)

@@ -75,7 +75,7 @@ def test_only_webhooks_of_services_that_run_are_registered() -> None:
     assert resource.kind == manifest["kind"] == "ValidatingWebhookConfiguration"
     client = manifest["webhooks"][0]["clientConfig"]
     assert client == {"url": "https://127.0.0.1:1234/validate-scheduling-run-ai-v2-queue", "caBundle": "UEVN"}
-    assert len(WebhookEndpoints(plan(options()).webhook_ports, b"PEM").configurations()) == 4
+    assert len(WebhookEndpoints(plan(options()).webhook_ports, b"PEM").configurations()) == 5
 
 
 def test_admission_that_blocks_devices_is_asked_about_all_pods() -> None:

@@ -13,6 +13,7 @@ from typing import Final
 import yaml
 
 from kai.model import duration, names
+from kai.model.queue_labels import queue_named
 from kai_pod_grouper.grouping.cluster import Cluster
 from kai_pod_grouper.grouping.draft import GroupDraft
 from kai_pod_grouper.objects.documents import Document
@@ -103,18 +104,13 @@ def _scalar(value: str) -> str:
 
 
 def queue_of(owner_labels: Mapping[str, str], pod: Pod, options: GroupingOptions) -> str:
-    """Queue label of the owner, of the pod, then the project's queue, then ``default-queue``.
-
-    A label that is present counts even if it is empty.
-    """
-    for labels in (owner_labels, pod.labels):
-        if options.queue_label_key in labels:
-            return labels[options.queue_label_key]
-    project = owner_labels.get(names.PROJECT_LABEL, pod.labels.get(names.PROJECT_LABEL, ""))
-    if not project:
-        return names.DEFAULT_QUEUE
-    pool = pod.labels.get(options.node_pool_label_key)
-    return project if pool is None else f"{project}-{pool}"
+    """The queue that the labels of the owner and the pod name, see :mod:`kai.model.queue_labels`."""
+    return queue_named(
+        owner_labels,
+        pod.labels,
+        queue_label_key=options.queue_label_key,
+        node_pool_label_key=options.node_pool_label_key,
+    )
 
 
 def priority_class(

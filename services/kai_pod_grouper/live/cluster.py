@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -105,6 +105,11 @@ class Watches:
             return True
         found = self._namespaces.get(namespace)
         return found is not None and self._wanted_namespace.items() <= found.labels.items()
+
+    @property
+    def priority_classes(self) -> Collection[str]:
+        """Names of the classes that exist."""
+        return self._priority_classes.keys()
 
     def has_priority_class(self, name: str) -> bool:
         """Whether the class exists."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from kai.advice import membership, metadata
+from kai.advice.finding import Finding
 from kai.kube import errors as kube
 from kai.kube.backoff import Backoff
-from kai.kube.events import EventRecorder, reference
+from kai.kube.events import EventRecorder, ObjectReference, reference
 from kai.kube.resources import PODS
 from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.model import names
@@ -181,6 +183,7 @@ class Reconciler:
         for warning in outcome.warnings:
             self._events.emit(reference(PODS, pod), "Warning", REASON, warning)
         self._note(pod, outcome)
+        self._advise(pod, outcome)
         (self._awaiting_node.add if outcome.depends_on_node else self._awaiting_node.discard)(pod.key)
         if outcome.unlisted and pod.key not in self._unlisted:
             self._unlisted.add(pod.key)
@@ -197,6 +200,26 @@ class Reconciler:
                 log.info("ignored on grouping", pod=pod.key, note=note)
         while len(self._noted) > _REMEMBERED_NOTES:
             del self._noted[next(iter(self._noted))]
+
+    def _advise(self, pod: Pod, grouped: Membership) -> None:
+        """Tell users of slips whose pods were made by a controller, which nobody could warn."""
+        owners = grouped.pod_group.metadata.owner_references or ()
+        workload = owners[0].uid if owners else pod.metadata.uid
+        for found in slips(pod, self._watches.priority_classes, self._options.queue_label_key):
+            if (key := f"{workload}: {found.text}") in self._noted:
+                continue
+            self._noted[key] = None
+            self._events.emit(reference(PODS, pod), "Warning", found.code, found.text)
+            for owner in owners:
+                if owner.uid != pod.metadata.uid:
+                    about = ObjectReference(
+                        api_version=owner.api_version,
+                        kind=owner.kind,
+                        namespace=pod.metadata.namespace,
+                        name=owner.name,
+                        uid=owner.uid,
+                    )
+                    self._events.emit(about, "Warning", found.code, f"pods: {found.text}")
 
     async def _write(self, wanted: _Wanted, failed: list[Pod]) -> None:
         try:
@@ -243,6 +266,14 @@ class Reconciler:
         delay = backoff.next()
         log.info("pods not grouped", workload=key, pods=len(failed), retry_seconds=round(delay, 2))
         return delay
+
+
+def slips(pod: Pod, priority_classes: Collection[str], queue_label_key: str) -> Iterator[Finding]:
+    """What is wrong with a pod's labels and annotations."""
+    yield from metadata.findings(pod.labels, pod.annotations, queue_label_key=queue_label_key)
+    wanted = pod.labels.get(names.PRIORITY_CLASS_LABEL, "")
+    what = f"priority class of label {names.PRIORITY_CLASS_LABEL}"
+    yield from membership.priority_findings(what, wanted, priority_classes)
 
 
 def _workload_of(pod: Pod) -> WorkloadKey:

@@ -32,12 +32,6 @@ def test_the_rules_follow_the_flags(operation):
     assert review(VALIDATE_POD, fraction, "--gpu-sharing-enabled", operation=operation).allowed
 
 
-def test_warnings_go_to_the_creator():
-    pod = a_pod({"gpu-fraction": "0.333"})
-    assert review(VALIDATE_POD, pod, "--gpu-sharing-enabled").warnings
-    assert not review(VALIDATE_POD, pod, "--gpu-sharing-enabled", operation="UPDATE").warnings
-
-
 def test_pods_of_other_schedulers_are_nobodys_business():
     assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}, scheduler="default-scheduler")).allowed
     assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}, scheduler="")).allowed

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from deadlines import eventually
-from kai.kube.resources import JOBS, POD_GROUPS, PODS, SERVICES
+from kai.kube.resources import EVENTS, JOBS, POD_GROUPS, PODS, SERVICES
 from kai_pod_grouper.errors import UnknownKind
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.live import reconciler
@@ -168,6 +168,33 @@ async def test_a_vanished_owner_stops_nobody_else_and_is_told_in_an_event(cluste
 
     assert warnings == {"orphan": "Job default/train (batch/v1) does not exist"}
     assert set(await cluster.memberships()) == {"fine"}
+
+
+async def test_a_slip_in_what_a_controller_makes_is_told_once_on_the_pod_and_on_its_workload(cluster):
+    job = await cluster.create(a_job())
+    slips = {"gpu-fractoin": "0.5"}, {"priorityClassName": "trian"}
+    for name in ("one", "two"):
+        await cluster.create(a_pod(name, owner=job, annotations=slips[0], labels=slips[1]))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "one", "two"))
+        told = await eventually(lambda: four_warnings(cluster))
+    key = "annotation gpu-fractoin is not known and ignored; did you mean annotation gpu-fraction?"
+    named = 'priority class of label priorityClassName "trian"'
+    priority = f'{named} does not exist (did you mean "train"?); it is ignored'
+    (pod,) = {name for name, _, _ in told} - {"train"}
+    assert told == {
+        (pod, "MisspeltKey", key),
+        (pod, "UnknownPriorityClass", priority),
+        ("train", "MisspeltKey", f"pods: {key}"),
+        ("train", "UnknownPriorityClass", f"pods: {priority}"),
+    }
+
+
+async def four_warnings(cluster):
+    """Object, reason and text of the warnings, once there are four."""
+    events = [each for each in await cluster.client.list(EVENTS) if each["type"] == "Warning"]
+    found = {(each["regarding"]["name"], each["reason"], each["note"]) for each in events}
+    return found if len(found) == 4 else None
 
 
 async def test_a_kind_that_is_not_served_is_told_by_name(cluster):

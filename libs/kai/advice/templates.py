@@ -1,0 +1,92 @@
+"""Where workloads keep the pods that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from kai.model.objects import ApiObject, Container, Json, ObjectMeta, Pod, PodSpec, ResourceList
+
+#: Path from a workload to its pod template, by kind.
+_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
+    "Deployment": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+KINDS: Final = ("Pod", *_TEMPLATES)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A pod, or what makes pods: its own metadata, and those that it gives to its pods."""
+
+    kind: str
+    metadata: ObjectMeta
+    pod: Pod
+    #: How many pods run at the same time; None where nothing says so.
+    parallelism: int | None = None
+    #: Metadata in between: of the Job that a CronJob makes.
+    owners: tuple[ObjectMeta, ...] = field(default=())
+
+    @property
+    def spec(self) -> PodSpec:
+        """What its pods are to be."""
+        return self.pod.spec
+
+    @property
+    def where(self) -> str:
+        """How messages call it."""
+        meta = self.metadata
+        return f"{self.kind.lower()} {meta.namespace}/{meta.name or meta.generate_name + '*'}"
+
+
+def workload_of(kind: str, body: Json, namespace: str) -> Workload:
+    """The workload that ``body`` describes; ``namespace`` where it does not say.
+
+    Raises:
+        msgspec.ValidationError: a field has the wrong type.
+    """
+    metadata = msgspec.convert(body, ApiObject).metadata
+    metadata.namespace = metadata.namespace or namespace
+    if kind == "Pod":
+        return Workload(kind, metadata, msgspec.convert(body, Pod))
+    path = _TEMPLATES[kind]
+    parts = [_at(body, path[:depth]) for depth in range(1, len(path) + 1)]
+    spec = parts[0]
+    parallelism = spec.get("parallelism") if kind == "Job" else spec.get("replicas")
+    return Workload(
+        kind,
+        metadata,
+        msgspec.convert(parts[-1], Pod),
+        parallelism if isinstance(parallelism, int) else None,
+        tuple(msgspec.convert(part, ApiObject).metadata for part in parts[1:-2]),
+    )
+
+
+def _at(body: Json, path: tuple[str, ...]) -> Json:
+    for key in path:
+        found = body.get(key)
+        if not isinstance(found, dict):
+            raise msgspec.ValidationError(f"Expected `object`, got none - at `$.{'.'.join(path)}`")
+        body = found
+    return body
+
+
+def containers(spec: PodSpec) -> list[Container]:
+    """Init containers and regular ones."""
+    return [*(spec.init_containers or []), *spec.containers]
+
+
+def limits(container: Container) -> ResourceList:
+    """What the container is held to."""
+    return (container.resources and container.resources.limits) or {}
+
+
+def requests(container: Container) -> ResourceList:
+    """What the container asks for: where it says limits only, these."""
+    return limits(container) | ((container.resources and container.resources.requests) or {})

@@ -1,0 +1,175 @@
+"""What warnings go by, from watches that hold little and hold up nobody.
+
+Admission works without any of it: what is not known gives no warning, and an API server that cannot be
+reached is tried again in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import structlog
+from prometheus_client import CollectorRegistry
+
+from kai.advice.facts import Capacity, Facts
+from kai.advice.finding import Reference
+from kai.advice.sizes import amount
+from kai.kube.backoff import Backoff
+from kai.kube.client import KubeClient
+from kai.kube.errors import KubeError, NotFound
+from kai.kube.reflector import Change, Reflector, Removed, Upserted
+from kai.kube.resources import NODES, PRIORITY_CLASSES, QUEUES
+from kai.model import names
+from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
+
+#: For a look at an object that a watch does not know (yet), while the API server waits for our answer.
+LIVE_READ_SECONDS: Final = 0.3
+_CONNECT_SECONDS: Final = 30.0
+
+_log = structlog.get_logger(__name__)
+
+
+class _NodeStatus(ApiStruct):
+    allocatable: ResourceList | None = None
+
+
+class NodeRecord(ApiObject):
+    """core/v1 Node, without most of it."""
+
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
+class NodeBook:
+    """The most that nodes ever offered; a sink for a reflector."""
+
+    def __init__(self) -> None:
+        self.capacity = Capacity()
+        self._offers: dict[str, dict[str, float]] = {}
+        self._total: dict[str, float] = {}
+
+    def __call__(self, change: Change[NodeRecord]) -> None:
+        """Take in a change."""
+        if isinstance(change, Upserted):
+            self._put(change.obj)
+        elif isinstance(change, Removed):
+            self._charge(self._offers.pop(change.obj_key, {}), sign=-1)
+
+    def _put(self, node: NodeRecord) -> None:
+        known, seen = self._offers.get(node.key, {}), self.capacity
+        offer = {resource: amount(text) for resource, text in (node.status.allocatable or {}).items()}
+        seen.label_keys.update(node.labels)
+        memory = node.labels.get(names.GPU_MEMORY_LABEL, "")
+        if memory.isdigit():
+            seen.gpu_memory_mib = max(seen.gpu_memory_mib, amount(memory))
+        self._charge(known, sign=-1)
+        self._offers[node.key] = offer
+        self._charge(offer, sign=1)
+        for resource, value in offer.items():
+            if value > 0:
+                seen.largest[resource] = max(seen.largest.get(resource, 0), value)
+                seen.total[resource] = max(seen.total.get(resource, 0), self._total[resource])
+        seen.nodes = max(seen.nodes, len(self._offers))
+
+    def _charge(self, offer: dict[str, float], *, sign: int) -> None:
+        for resource, value in offer.items():
+            self._total[resource] = self._total.get(resource, 0) + sign * value
+
+
+class ClusterWatch:
+    """Follows queues, priority classes and nodes while :meth:`run` runs; facts begin with ``known``."""
+
+    def __init__(
+        self,
+        known: Facts,
+        *,
+        kubeconfig: str = "",
+        context: str = "",
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._known = known
+        #: For the first client only: metrics are registered once.
+        self._registry = registry
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._client: KubeClient | None = None
+        self._reflectors: dict[str, Reflector[Any]] = {}
+        self._queues: dict[str, Queue] = {}
+        self._priority_classes: set[str] = set()
+        self._nodes = NodeBook()
+
+    def facts(self) -> Facts:
+        """What is known now; of kinds that were not read yet nothing."""
+        return replace(
+            self._known,
+            queues=self._queues if self._has("queues") else None,
+            priority_classes=self._priority_classes if self._has("priorityclasses") else None,
+            capacity=self._nodes.capacity if self._has("nodes") else None,
+        )
+
+    def _has(self, plural: str) -> bool:
+        reflector = self._reflectors.get(plural)
+        return reflector is not None and reflector.synced.is_set()
+
+    async def is_missing(self, reference: Reference) -> bool:
+        """Whether an object that no watch knows is not there indeed: it may have been made this moment."""
+        client, name, soon = self._client, reference.name, LIVE_READ_SECONDS
+        if client is None:
+            return False
+        try:
+            if reference.kind == QUEUES.kind:
+                await client.get(QUEUES, name, type=ApiObject, deadline=soon)
+            else:
+                await client.get(PRIORITY_CLASSES, name, type=ApiObject, deadline=soon)
+        except NotFound:
+            return True
+        except (KubeError, ValueError):
+            return False
+        return False
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled, whatever happens to it."""
+        backoff = Backoff(initial=1.0, maximum=60.0)
+        while True:
+            try:
+                await self._follow()
+            except* Exception as failed:  # noqa: BLE001 (no warning is worth the pods that we refuse)
+                told = "; ".join(str(error) or repr(error) for error in failed.exceptions)
+                _log.warning("warnings know nothing of the cluster", error=told)
+            finally:
+                self._client, self._reflectors = None, {}
+            await asyncio.sleep(backoff.next())
+
+    async def _follow(self) -> None:
+        registry, self._registry = self._registry, None
+        client = KubeClient.connect(
+            self._kubeconfig or None,
+            context=self._context or None,
+            user_agent="kai-admission",
+            wait=_CONNECT_SECONDS,
+            registry=registry,
+        )
+        async with client, asyncio.TaskGroup() as tasks:
+            self._client = client
+            self._queues, self._nodes, self._priority_classes = {}, NodeBook(), set()
+            queues = Reflector(client, QUEUES, Queue)
+            nodes = Reflector(client, NODES, NodeRecord)
+            classes = Reflector(client, PRIORITY_CLASSES, ApiObject, metadata_only=True)
+            self._reflectors = {each.resource.plural: each for each in (queues, nodes, classes)}
+            tasks.create_task(queues.run(self._take_queue), name="watch queues")
+            tasks.create_task(nodes.run(self._nodes), name="watch nodes")
+            tasks.create_task(classes.run(self._take_class), name="watch priorityclasses")
+
+    def _take_queue(self, change: Change[Queue]) -> None:
+        if isinstance(change, Upserted):
+            self._queues[change.obj.metadata.name] = change.obj
+        elif isinstance(change, Removed):
+            self._queues.pop(change.obj_key, None)
+
+    def _take_class(self, change: Change[ApiObject]) -> None:
+        if isinstance(change, Upserted):
+            self._priority_classes.add(change.obj.metadata.name)
+        elif isinstance(change, Removed):
+            self._priority_classes.discard(change.obj_key)

@@ -1,0 +1,136 @@
+"""Who is warned of what, and that nobody is held up for it."""
+
+import asyncio
+import time
+
+import msgspec
+import pytest
+
+from kai.advice.facts import Facts
+from kai.advice.finding import Reference
+from kai.kube.reflector import Removed, Upserted
+from kai.model.objects import Queue
+from kai.runtime.webhook import AdmissionRequest, GroupVersionKind
+from kai_admission.advisor import advisor
+from kai_admission.cluster_watch import ClusterWatch, NodeBook, NodeRecord
+
+FACTS = Facts(queues={"team": msgspec.convert({"metadata": {"name": "team"}}, Queue)})
+
+
+def a_pod(*, queue="team", annotations=None, **metadata):
+    metadata = {
+        "name": "p",
+        "labels": {"kai.scheduler/queue": queue},
+        "annotations": annotations or {},
+        **metadata,
+    }
+    return {"metadata": metadata, "spec": {"schedulerName": "kai-scheduler", "containers": []}}
+
+
+async def warned(obj, *, kind="Pod", old=None, facts=FACTS, missing=True, **request):
+    asked = []
+
+    async def is_missing(reference):
+        asked.append(reference)
+        return missing
+
+    review = AdmissionRequest(
+        uid="u",
+        operation="UPDATE" if old else "CREATE",
+        kind=GroupVersionKind(kind=kind),
+        namespace="ns",
+        object=obj,
+        old_object=old,
+        **request,
+    )
+    answer = await advisor(lambda: facts, is_missing)(review)
+    assert answer.allowed
+    return answer.warnings, asked
+
+
+async def test_a_slip_is_told_and_the_pod_allowed():
+    warnings, asked = await warned(a_pod(annotations={"gpu-fractoin": "0.5"}))
+    assert warnings == (
+        (
+            "pod ns/p: annotation gpu-fractoin is not known and ignored; "
+            "did you mean annotation gpu-fraction? [MisspeltKey]"
+        ),
+    )
+    assert asked == []
+
+
+async def test_what_is_called_missing_is_looked_for_once_more():
+    warnings, asked = await warned(a_pod(queue="new"))
+    assert 'queue "new" does not exist' in warnings[0]
+    assert asked == [Reference("Queue", "new")]
+    assert (await warned(a_pod(queue="new"), missing=False))[0] == ()
+
+
+async def test_nothing_is_said_again_while_nothing_changes():
+    wrong = a_pod(annotations={"gpu-fractoin": "0.5"})
+    finalized = a_pod(annotations={"gpu-fractoin": "0.5"}, finalizers=["x/y"])
+    assert (await warned(finalized, old=wrong))[0] == ()
+    assert (await warned(wrong, old=a_pod()))[0] != ()
+
+
+async def test_what_is_on_its_way_out_needs_no_advice():
+    going = a_pod(annotations={"gpu-fractoin": "1"}, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert (await warned(going))[0] == ()
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Job", "CronJob", "PodGroup", "Queue", "Topology", "Secret"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        {},
+        {"metadata": None},
+        {"metadata": []},
+        {"metadata": {}, "spec": None},
+        {"spec": {"template": 3}},
+    ],
+)
+async def test_what_cannot_be_understood_is_left_to_who_refuses_it(kind, body):
+    await warned(body, kind=kind)  # which looks whether it is allowed
+
+
+async def test_nobody_reads_more_than_ten():
+    slips = {f"kai.scheduler/none-{number}": "x" for number in range(5_000)}
+    began = time.perf_counter()
+    warnings, _ = await warned(a_pod(annotations=slips))
+    assert len(warnings) == 10
+    assert time.perf_counter() - began < 1
+
+
+# --- what the watches know ---------------------------------------------------------------------
+async def test_before_anything_is_known_nothing_is_said_of_it_and_nothing_is_read():
+    watch = ClusterWatch(Facts())
+    assert (watch.facts().queues, watch.facts().priority_classes, watch.facts().capacity) == (None,) * 3
+    assert not await watch.is_missing(Reference("Queue", "x"))
+
+
+async def test_an_api_server_that_is_not_there_is_tried_again_and_again(tmp_path):
+    watch = ClusterWatch(Facts(), kubeconfig=str(tmp_path / "none"))
+    running = asyncio.create_task(watch.run())
+    _, pending = await asyncio.wait([running], timeout=0.5)
+    assert pending
+    running.cancel()
+
+
+def a_node(name, *, labels=None, **allocatable):
+    body = {"metadata": {"name": name, "labels": labels or {}}, "status": {"allocatable": allocatable}}
+    return Upserted(msgspec.convert(body, NodeRecord), False)
+
+
+def test_the_most_that_nodes_ever_offered_is_remembered():
+    book = NodeBook()
+    book(a_node("a", cpu="8", memory="1Gi"))
+    book(a_node("b", cpu="16", labels={"nvidia.com/gpu.memory": "81559", "rack": "1"}))
+    book(a_node("b", cpu="4"))
+    book(Removed("a", "", None))
+    seen = book.capacity
+    assert seen.nodes == 2
+    assert seen.largest == {"cpu": 16, "memory": 2**30}
+    assert seen.total == {"cpu": 24, "memory": 2**30}
+    assert seen.gpu_memory_mib == 81559
+    assert seen.label_keys == {"nvidia.com/gpu.memory", "rack"}
