@@ -2,11 +2,15 @@
 
 import asyncio
 import fcntl
+import logging
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 
 import deadlines
 
@@ -27,6 +31,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return deadlines.describe()
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let no test that sets logging up, as programs do when they start, set it up for those after it."""
+    configure, before = structlog.configure, structlog.get_config()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+
+    def configure_uncached(**settings: Any) -> None:
+        configure(**{**settings, "cache_logger_on_first_use": False})  # a cached logger knows no later change
+
+    monkeypatch.setattr(structlog, "configure", configure_uncached)
+    yield
+    configure(**before)
+    structlog.contextvars.clear_contextvars()
+    root.handlers[:], root.level = handlers, level
 
 
 @pytest.fixture(scope="session")

@@ -3,21 +3,10 @@
 import json
 import logging
 
-import pytest
 import structlog
 
 from kai import observe
 from kai.observe import ObserveSettings
-
-
-@pytest.fixture(autouse=True)
-def untouched_logging():
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = before
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
 
 
 def lines(capsys):
