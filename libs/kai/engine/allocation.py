@@ -8,8 +8,9 @@ import numpy as np
 
 from kai.engine import capacity, devices
 from kai.engine.explain.fit import fit_counts
-from kai.engine.kernel.labels import Mask
-from kai.engine.kernel.view import NEVER, Floats
+from kai.engine.kernel import scores
+from kai.engine.kernel.labels import Floats, Mask
+from kai.engine.kernel.view import NEVER
 from kai.engine.plugins import Plugin
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.session import Session
@@ -146,13 +147,15 @@ class _Attempt:
         if task.nominated and session.nominate:
             node = session.nodes.by_name.get(task.nominated)
             if node is not None:
-                total[node.row] += 1e7
+                total[node.row] += scores.NOMINATED_NODE
         for plugin in concerned:
             mask, why = plugin.mask(task)
             if mask is not None:
                 total[~mask] = NEVER
                 masks.append((mask, why))
-            bonus = plugin.score(task)
+        able = total != NEVER
+        for plugin in concerned:
+            bonus = plugin.score(task, able)
             if bonus is not None:
                 total += bonus
         return total, masks

@@ -34,6 +34,7 @@ def _of(config: SchedulerConfig) -> ScoreOptions:
         gpu_sharing="gpusharingorder" in on and not gpu_headroom,
         gpu_pack="gpupack" in on,
         gpu_order_spread="gpuspread" in on,
+        preferences="podaffinity" in on,
         pod_slots="predicates" in on,
     )
 

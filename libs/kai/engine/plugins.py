@@ -11,8 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import Mask
-from kai.engine.kernel.view import Floats
+from kai.engine.kernel.labels import Floats, Mask
 from kai.model.objects import TopologyConstraint
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, PodSet, SubGroupSet, Task
@@ -39,9 +38,9 @@ class Plugin:
         del task
         return None, ""
 
-    def score(self, task: Task) -> Floats | None:
-        """An addition to the node order."""
-        del task
+    def score(self, task: Task, able: Mask) -> Floats | None:
+        """An addition to the node order; ``able`` are the nodes that can take the task by all filters."""
+        del task, able
         return None
 
     def check(self, task: Task, node: Node) -> str:

@@ -12,6 +12,7 @@ from kai.engine import capacity
 from kai.engine.config import SchedulerConfig
 from kai.engine.decisions import Decisions
 from kai.engine.disruption import victim_key
+from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
 from kai.engine.minruntime import MinRuntime
@@ -143,7 +144,9 @@ class Session:
         """Fits and scores of a class; refresh before reading."""
         view = self._views.get(cls.id)
         if view is None:
-            view = self._views[cls.id] = ClassView(cls, self.nodes, self.static.mask(cls), self.options)
+            allowed = self.static.mask(cls)
+            preferred = preferences(self.static, cls, allowed) if self.options.preferences else None
+            view = self._views[cls.id] = ClassView(cls, self.nodes, allowed, self.options, preferred)
         return view
 
     def ordinary(self, cls: TaskClass) -> ClassView | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kai.snapshot.rows import Node
 
 Mask: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 class NodeLabels:

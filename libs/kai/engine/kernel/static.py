@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from kai.snapshot.rows import Node
 
 _EFFECTS = ("NoSchedule", "NoExecute")
 _BY_CLAIMS_ONLY = "node offers its GPUs by resource claims only"
+Key = TypeVar("Key", bound=Hashable)
 
 
 class StaticFilters:
@@ -27,12 +29,21 @@ class StaticFilters:
         self.ready = self._each(lambda node: node.ready)
         self.gpu_memory = np.fromiter((node.gpu_memory for node in nodes), dtype=np.int64, count=len(nodes))
         self._taints: dict[tuple[tuple[str, str, str], ...], Mask] = {}
+        #: Which nodes have a taint, by key and value, that pods had better avoid.
+        self.avoided: dict[tuple[str, str], Mask] = {}
         for row, node in enumerate(nodes):
-            key = tuple(
-                (t.key, t.value, t.effect) for t in node.object.spec.taints or () if t.effect in _EFFECTS
-            )
+            taints = node.object.spec.taints or ()
+            key = tuple((t.key, t.value, t.effect) for t in taints if t.effect in _EFFECTS)
             if key:
-                self._taints.setdefault(key, np.zeros(len(nodes), dtype=bool))[row] = True
+                self._mark(self._taints, key, row)
+            for taint in taints:
+                if taint.effect == "PreferNoSchedule":
+                    self._mark(self.avoided, (taint.key, taint.value), row)
+
+    def _mark(self, masks: dict[Key, Mask], key: Key, row: int) -> None:
+        if key not in masks:
+            masks[key] = np.zeros(len(self.nodes), dtype=bool)
+        masks[key][row] = True
 
     def mask(self, cls: TaskClass) -> Mask:
         """Nodes that pass all static filters."""
@@ -74,6 +85,14 @@ class StaticFilters:
         mask = self.labels.selector(cls.constraints.node_selector)
         required = (cls.constraints.node_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
         return mask & self.labels.terms(required.get("nodeSelectorTerms") or ()) if required else mask
+
+    def tolerated(self, cls: TaskClass) -> Mask:
+        """Nodes whose taints the class tolerates."""
+        mask = np.ones(len(self.nodes), dtype=bool)
+        for taints, tainted in self._taints.items():
+            if _untolerated(taints, cls.constraints.tolerations) is not None:
+                mask &= ~tainted
+        return mask
 
     def _resource_type(self, cls: TaskClass) -> Iterator[tuple[str, Mask]]:
         if cls.legacy_mig:
@@ -118,12 +137,13 @@ class StaticFilters:
 
 def _untolerated(taints: Sequence[tuple[str, str, str]], tolerations: Sequence[Toleration]) -> Taint | None:
     for key, value, effect in taints:
-        if not any(_tolerates(toleration, key, value, effect) for toleration in tolerations):
+        if not any(tolerates(toleration, key, value, effect) for toleration in tolerations):
             return Taint(key=key, value=value, effect=effect)
     return None
 
 
-def _tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool:
+def tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool:
+    """Whether a toleration covers a taint."""
     if toleration.effect and toleration.effect != effect:
         return False
     if toleration.key and toleration.key != key:

@@ -14,18 +14,17 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import Mask
+from kai.engine.kernel import scores
+from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.packing.columns import ClassHeadroom, TableHeadroom
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, PODS
 from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
-Floats: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.int64]
 
 NEVER: Final = -np.inf
-_BINPACK, _TYPE, _AVAILABLE, _SHARING = 9.0, 10.0, 1_000.0, 10_000.0
 _FEW: Final = 12
 
 
@@ -42,6 +41,8 @@ class ScoreOptions:
     #: Devices: fullest first, emptiest first, or in order of ids.
     gpu_pack: bool = True
     gpu_order_spread: bool = False
+    #: Whether what pods prefer counts.
+    preferences: bool = True
     #: Whether pod slots are checked (with the other filters).
     pod_slots: bool = True
     #: For the strategy that keeps room for the workload: which pods it places, and for what workload.
@@ -78,7 +79,14 @@ class ClassView:
         "score",
     )
 
-    def __init__(self, cls: TaskClass, table: NodeTable, allowed: Mask, options: ScoreOptions) -> None:
+    def __init__(
+        self,
+        cls: TaskClass,
+        table: NodeTable,
+        allowed: Mask,
+        options: ScoreOptions,
+        preferred: Floats | None = None,
+    ) -> None:
         self.cls = cls
         self.allowed = allowed
         self.epoch = table.epoch
@@ -97,6 +105,8 @@ class ClassView:
         column = table.allocatable[:, self._x]
         self._most = float(column.max(initial=0)) + 1.0
         self._base = self._static_score(table.nodes)
+        if preferred is not None:
+            self._base = self._base + preferred
         self._shared = cls.shared
         self._mig = cls.kind is GpuKind.MIG
         self.score: Floats = np.full(len(table.nodes), NEVER)
@@ -231,9 +241,9 @@ class ClassView:
             joins, ready = devices
             now = now and ready
             if joins and self._options.gpu_sharing:
-                score += _SHARING
+                score += scores.GPU_SHARING
         if now and self._options.availability:
-            score += _AVAILABLE
+            score += scores.AVAILABILITY
         if self._headroom is not None:
             score += self._parts[row]
         elif self._options.placement:
@@ -242,7 +252,7 @@ class ClassView:
             if offered > 0:
                 free = idle[row, column] + releasing[row, column]
                 if self._binpack:
-                    score += _BINPACK * (1.0 - free / self._most)
+                    score += scores.BINPACK * (1.0 - free / self._most)
                 else:
                     score += free / self._capacity(row, offered)
         if self._x == CPU and self._options.gpu_sharing:
@@ -260,7 +270,7 @@ class ClassView:
             fits = fits & (have + releasing[rows, column] >= amount)
         score = self._base[rows]
         if self._options.availability:
-            score = score + _AVAILABLE * now
+            score = score + scores.AVAILABILITY * now
         if self._headroom is not None:
             score = score + self._parts[rows]
         elif self._options.placement:
@@ -268,7 +278,7 @@ class ClassView:
             offered = table.allocatable[rows, column]
             free = idle[rows, column] + releasing[rows, column]
             if self._binpack:
-                part = _BINPACK * (1.0 - free / self._most)
+                part = scores.BINPACK * (1.0 - free / self._most)
             else:
                 capacity = np.array(
                     [
@@ -290,7 +300,7 @@ class ClassView:
     def _static_score(self, nodes: list[Node]) -> Floats:
         if not self._options.resource_type or not self.cls.cpu_only:
             return np.zeros(len(nodes))
-        best = _TYPE * (10.0 if self._options.gpu_sharing else 1.0)
+        best = scores.RESOURCE_TYPE * (10.0 if self._options.gpu_sharing else 1.0)
         return np.fromiter(
             (best if node.cpu_only else 0.0 for node in nodes), dtype=np.float64, count=len(nodes)
         )
@@ -303,8 +313,8 @@ class ClassView:
             return 0.0
         free = table.cells_idle[row, GPU] + table.cells_releasing[row, GPU]
         if free <= 0:
-            return 5 * _TYPE
-        return _TYPE * float((offered - free) * 4 // offered)
+            return 5 * scores.RESOURCE_TYPE
+        return scores.RESOURCE_TYPE * float((offered - free) * 4 // offered)
 
     def _devices(self, row: int) -> tuple[bool, bool] | None:
         """Whether shared devices of a node can take the class: (joins one in use, room now); None if not."""

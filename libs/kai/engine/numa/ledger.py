@@ -7,15 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from kai.engine.kernel import scores
 from kai.engine.numa.request import NumaRequest
 from kai.engine.numa.topology import NodeZones, Placement, Policy, ZoneShare, amount_of, read_topology
 from kai.model import limits, names
 from kai.model.faults import OutOfBounds
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import Json, Pod, ResourceList
-
-#: The score of a node on which the pod stays within one zone.
-ALIGNED_SCORE: Final = 100.0
 
 
 class _Record(msgspec.Struct):
@@ -77,11 +75,11 @@ class NumaLedger:
         zones = self._nodes.get(node)
         if zones is None or not zones.names:
             most = max((len(each.names) for each in self._nodes.values()), default=0)
-            return ALIGNED_SCORE / most if most else 0.0
+            return scores.NUMA / most if most else 0.0
         if zones.policy is Policy.NONE or not zones.concerns(request):
-            return ALIGNED_SCORE / len(zones.names)
+            return scores.NUMA / len(zones.names)
         placement = zones.place(request, self._available[node])
-        return 0.0 if placement is None else ALIGNED_SCORE / max(1, len(placement))
+        return 0.0 if placement is None else scores.NUMA / max(1, len(placement))
 
     def _is_sensitive(self, request: NumaRequest) -> bool:
         return request.guaranteed or any(

@@ -1,14 +1,14 @@
-"""Affinity and anti-affinity between pods, and spreading over domains; virtual placements count."""
+"""Affinity and anti-affinity between pods; virtual placements count."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kai.engine.kernel.labels import Mask
-from kai.engine.kernel.view import Floats
+from kai.engine.kernel import scores
+from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.placement.attraction import REQUIRED, Attraction, in_domains, preferences
 from kai.engine.placement.neighbours import Neighbours, Selection, by_domain, spread_back
 from kai.engine.plugins import Plugin
@@ -19,8 +19,6 @@ from kai.snapshot.status import ACTIVE_ALLOCATED
 if TYPE_CHECKING:
     from kai.engine.session import Session
 
-_SCORE: Final = 1_000_000.0
-
 
 class PodAffinity(Plugin):
     """Required terms filter, in both directions; preferred ones score if the ``podaffinity`` plugin is on."""
@@ -30,15 +28,12 @@ class PodAffinity(Plugin):
     def __init__(self, session: Session) -> None:
         self._session = session
         self._neighbours = Neighbours(session)
-        self._attraction = Attraction(session, self._neighbours) if self._scored(session) else None
+        scored = session.config.plugin("podaffinity") is not None
+        self._attraction = Attraction(session, self._neighbours) if scored else None
         #: Tasks placed or not whose anti-affinity others must respect.
         self._repelling = [
             task for task in session.state.affine.values() if terms(task.cls, "pod_anti_affinity")
         ]
-
-    @staticmethod
-    def _scored(session: Session) -> bool:
-        return session.config.plugin("podaffinity") is not None
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with terms of their own, and every class while some pod repels or wants others."""
@@ -111,15 +106,21 @@ class PodAffinity(Plugin):
                         return True
         return False
 
-    def score(self, task: Task) -> Floats | None:
-        """Weights of terms, its own and those of pods placed, by domain: not normalised, in millions."""
+    def score(self, task: Task, able: Mask) -> Floats | None:
+        """Weights of terms, its own and those of pods placed, by domain: from 0 to 100 among the nodes."""
         if self._attraction is None:
             return None
         total = self._attraction.score(task)
         for weight, term in preferences(task.cls):
             part = in_domains(self._session, term, self._neighbours.counts(term, task), weight)
             total = part if total is None else total + part
-        return None if total is None else total * _SCORE
+        if total is None or not able.any():
+            return None
+        least, most = total[able].min(), total[able].max()
+        if least == most:
+            return None
+        found: Floats = (total - least) * (scores.MOST / (most - least))
+        return found * (scores.POD_AFFINITY * scores.PREFERENCE)
 
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
@@ -146,55 +147,6 @@ class PodAffinity(Plugin):
     def undo(self, mark: int) -> None:
         """Go back."""
         self._neighbours.undo(mark)
-
-
-class TopologySpread(PodAffinity):
-    """``topologySpreadConstraints`` that must hold: no domain may be ahead of the emptiest by too much."""
-
-    @staticmethod
-    def _scored(session: Session) -> bool:
-        del session
-        return False
-
-    def concerns(self, cls: TaskClass) -> bool:
-        """Classes with constraints that must hold."""
-        return any(
-            each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
-            for each in cls.constraints.spread
-        )
-
-    def mask(self, task: Task) -> tuple[Mask | None, str]:
-        """Nodes whose domains may take one more."""
-        eligible = self._session.static.affinity(task.cls)
-        masks = [
-            self._balanced(each, task, eligible)
-            for each in task.cls.constraints.spread
-            if each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
-        ]
-        return np.logical_and.reduce(masks), "node didn't match pod topology spread constraints"
-
-    def _balanced(self, constraint: Mapping[str, Any], task: Task, eligible: Mask) -> Mask:
-        numbers, values = self._session.static.labels.column(str(constraint.get("topologyKey", "")))
-        term = {
-            "labelSelector": constraint.get("labelSelector"),
-            "matchLabelKeys": constraint.get("matchLabelKeys"),
-        }
-        counts = by_domain(self._neighbours.counts(term, task) * eligible, numbers, len(values))
-        domains = np.unique(numbers[eligible & (numbers >= 0)])
-        if not len(domains):
-            return np.zeros(len(numbers), dtype=bool)
-        lowest = int(counts[domains].min())
-        if len(domains) < int(constraint.get("minDomains") or 1):
-            lowest = 0
-        own = Selection(term, task.namespace, self._session.state, task.labels or {})
-        more = int(own.matches(task.namespace, task.labels or {}))
-        allowed = counts + more - lowest <= int(constraint.get("maxSkew", 1))
-        return np.asarray(spread_back(allowed, numbers, outside=False), dtype=bool)
-
-    def waits(self, task: Task, node: Node) -> bool:
-        """Spreading does not wait for pods on their way out."""
-        del task, node
-        return False
 
 
 def terms(cls: TaskClass, field: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from kai.engine.kernel.view import Floats
+from kai.engine.kernel.labels import Floats
 from kai.engine.placement.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Node, Task

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kai.engine.placement.affinity import PodAffinity, TopologySpread, terms
+from kai.engine.placement.affinity import PodAffinity, terms
 from kai.engine.placement.attraction import wishes
 from kai.engine.placement.claims import OfferedOnly, ResourceClaims, claims_are_on, needs_claims
 from kai.engine.placement.references import ConfigMaps, HostPorts, LargestNode
 from kai.engine.placement.refusals import RefusingNodes
+from kai.engine.placement.spread import TopologySpread
 from kai.engine.placement.topology import TopologyPlugin
 from kai.engine.placement.volumes import Volumes
 from kai.engine.placement.zones import NumaZones

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import Mask, NodeLabels
-from kai.engine.kernel.view import NEVER, Floats
+from kai.engine.kernel import scores
+from kai.engine.kernel.labels import Floats, Mask, NodeLabels
+from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import free_slots
 from kai.model.decisions import Reason
@@ -26,7 +27,6 @@ from kai.snapshot.status import ACTIVE_ALLOCATED
 if TYPE_CHECKING:
     from kai.engine.session import Session
 
-_SCORE: Final = 100_000.0
 _NOTHING_FREE: Final = 1000.0
 _ROOT: Final = -1
 
@@ -327,6 +327,6 @@ def _scores(tree: _Tree, ordered: Sequence[int], depth: int) -> Floats:
     by_domain = np.full(len(tree.paths[depth]) + 1, NEVER)
     count = len(ordered)
     for place, domain in enumerate(ordered):
-        by_domain[domain] = ((place + 1) * 10 // count) * _SCORE
-    scores: Floats = by_domain[tree.domains[depth]]
-    return scores
+        by_domain[domain] = ((place + 1) * 10 // count) * scores.TOPOLOGY
+    found: Floats = by_domain[tree.domains[depth]]
+    return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from kai.engine.kernel.view import Floats
+from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import Placement
@@ -73,8 +73,9 @@ class NumaZones(Plugin):
             return "node's NUMA zones cannot hold the pod as its policy demands"
         return ""
 
-    def score(self, task: Task) -> Floats | None:
+    def score(self, task: Task, able: Mask) -> Floats | None:
         """The fewer zones the better."""
+        del able
         request = self._request(task.cls)
         nodes = self._session.nodes.nodes
         return np.fromiter(
