@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from kai.engine.config import SchedulerConfig
 from kai.engine.plugin_table import MinRuntimeArguments
+from kai.engine.reasons import Unschedulable
 from kai.engine.search.victims import Batch
+from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue
+from kai.snapshot.times import rfc3339
+
+#: A job that runs, and until when it is safe.
+Spared: TypeAlias = tuple[Job, float]
+#: So many are named, the first to lose their protection first.
+_NAMED: Final = 3
 
 #: A start that is said to be further in the future is not believed, or it would protect for ever.
 _CLOCK_SKEW_SECONDS: Final = 600.0
@@ -26,6 +34,8 @@ class MinRuntime:
         self._known: dict[tuple[str, str], float] = {}
         #: The earliest moment at which a protection that mattered ends.
         self.next_end = float("inf")
+        #: Whom it kept safe since somebody began to listen, by key, and until when.
+        self.spared: dict[str, Spared] = {}
 
     def idle(self, queues: Iterable[Queue]) -> bool:
         """Whether nobody is protected from anybody."""
@@ -56,6 +66,7 @@ class MinRuntime:
         if self._now >= end:
             return False
         self.next_end = min(self.next_end, end)
+        self.spared[victim.key] = (victim, end)
         return True
 
     def _preempt_of(self, queue: Queue) -> float:
@@ -90,6 +101,21 @@ class MinRuntime:
             common += 1
         start = min(common + 1, len(line) - 1)
         return first(line[start::-1])
+
+
+def told(spared: Iterable[Spared], job: Job) -> Unschedulable | None:
+    """Who is safe from a job for now, of those that it might else take the place of; None if nobody is."""
+    found = sorted(
+        (end, victim.key)
+        for victim, end in spared
+        if victim.queue is not job.queue or victim.priority < job.priority
+    )
+    if not found:
+        return None
+    names = [f"{key} until {rfc3339(end)}" for end, key in found[:_NAMED]]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    text = f"protected by minimum runtime: {', '.join(names)}{more}"
+    return Unschedulable(Reason.MIN_RUNTIME, text)
 
 
 def keeps_core(victims: Sequence[Batch], job: Job) -> bool:

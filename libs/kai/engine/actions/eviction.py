@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
+from kai.engine import minruntime
 from kai.engine.allocation import allocate_job
 from kai.engine.decisions import Message
+from kai.engine.minruntime import Spared
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
@@ -81,6 +83,7 @@ class _Action:
             return ()
         representatives = strategy.representatives(job)
         if representatives.skips(job):
+            self._tell_spared(job, representatives.spared(job))
             return ()
         tasks = tasks_to_allocate(job, simulation=True)
         if _hopeless(session, job, tasks):
@@ -103,6 +106,8 @@ class _Action:
 
     def _solve(self, job: Job, tasks: list[Task], representatives: Representatives) -> Solution | None:
         session, strategy = self.session, self.strategy
+        spared = session.min_runtime.spared
+        spared.clear()
         search: Search | None = None
         deadline = self.budget.job()
         if self._first_sufficed and len(tasks) == 1:
@@ -124,8 +129,14 @@ class _Action:
             session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
             session.due(0.0)
         else:
-            representatives.failed(job)
+            representatives.failed(job, spared.values())
+        if solution is None:
+            self._tell_spared(job, spared.values())
         return solution
+
+    def _tell_spared(self, job: Job, spared: Collection[Spared]) -> None:
+        if spared and (why := minruntime.told(spared, job)) is not None:
+            self.session.error(job, why)
 
     def _search(self, job: Job, tasks: list[Task], deadline: Deadline) -> Search:
         strategy = self.strategy

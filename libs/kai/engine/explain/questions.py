@@ -22,8 +22,9 @@ from kai.engine.explain.fit import node_verdicts
 from kai.engine.explain.remedies import remedies
 from kai.engine.explain.trial import Trials
 from kai.engine.kernel.labels import Mask
+from kai.engine.reasons import Unschedulable
 from kai.engine.tree import tasks_to_allocate
-from kai.model.decisions import PodGroupOutcome, QueueShare
+from kai.model.decisions import PodGroupOutcome, QueueShare, Reason
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
@@ -74,6 +75,7 @@ def explain_pod_group(engine: Engine, state: ClusterState, key: str, now: float)
     fits = tried and _fits(session, job)
     if tried:
         delayed(session, job)
+        _remember_spared(session, job)
     found = outcomes.describe(session, job)
     if fits:
         found = msgspec.structs.replace(found, message=THERE_IS_ROOM, explanations=())
@@ -140,6 +142,14 @@ def _fits(session: Session, job: Job) -> bool:
     placed = allocate_job(session, statement, job)
     statement.rollback()
     return placed
+
+
+def _remember_spared(session: Session, job: Job) -> None:
+    """Whom the minimum runtime protects is found by searches for victims: the last cycle's word counts."""
+    known = session.state.memory.get("outcomes", {}).get(job.key)
+    for each in known.explanations if known is not None else ():
+        if each.reason == Reason.MIN_RUNTIME:
+            session.error(job, Unschedulable(Reason.MIN_RUNTIME, each.message))
 
 
 def _with_findings(session: Session, job: Job, found: PodGroupOutcome) -> PodGroupOutcome:

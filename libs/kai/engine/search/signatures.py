@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kai.engine.minruntime import Spared
 from kai.snapshot.rows import Job, PodSet, SubGroupSet
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
@@ -45,6 +47,8 @@ def _constraints(pod_set: PodSet) -> tuple[tuple[str, str, str], ...]:
 class _Representative:
     #: Ascending: requests of all pending tasks as (cpu, memory, GPU memory, hundredths of GPUs, items).
     requests: tuple[tuple[int, ...], ...]
+    #: Whom the minimum runtime kept safe from it.
+    spared: tuple[Spared, ...] = ()
 
 
 class Representatives:
@@ -63,7 +67,12 @@ class Representatives:
         known = self._failed.get(signature(job))
         return known is not None and not _easier(_requests(job), known.requests)
 
-    def failed(self, job: Job) -> None:
+    def spared(self, job: Job) -> tuple[Spared, ...]:
+        """Whom the minimum runtime kept safe from the job that failed under the same constraints."""
+        known = self._failed.get(signature(job))
+        return known.spared if known is not None else ()
+
+    def failed(self, job: Job, spared: Iterable[Spared] = ()) -> None:
         """Remember a failure, if it is at least as easy as the one known."""
         if not self._enabled:
             return
@@ -73,7 +82,7 @@ class Representatives:
             len(requests) <= len(known.requests)
             and all(_within(mine, theirs) for mine, theirs in zip(requests, known.requests, strict=False))
         ):
-            self._failed[key] = _Representative(requests)
+            self._failed[key] = _Representative(requests, tuple(spared))
 
 
 def _requests(job: Job) -> tuple[tuple[int, ...], ...]:

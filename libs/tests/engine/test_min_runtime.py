@@ -1,0 +1,150 @@
+"""Minimum runtime: whose value counts, and what is told to those who wait. The tree is that of the docs."""
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, SchedulerConfig
+from kai.engine.config import DEFAULT_PLUGINS, PluginOption
+from kai.model.decisions import PodGroupOutcome
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+MINUTE = 60.0
+BY_QUEUE = SchedulerConfig(
+    plugins=tuple(
+        PluginOption(name, {"reclaimResolveMethod": "queue"} if name == "minruntime" else {})
+        for name in DEFAULT_PLUGINS
+    )
+)
+
+
+def a_cluster(*, research: str | None = None) -> ClusterState:
+    """Eight GPUs; ``research`` has queues ``vision`` and ``speech``, ``production`` has ``serving``."""
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    state.apply(Kind.NODE, a_node("node", gpus=8))
+    state.apply(Kind.QUEUE, a_queue("research", gpu=4, reclaim_min_runtime=research))
+    state.apply(Kind.QUEUE, a_queue("production", gpu=4))
+    state.apply(
+        Kind.QUEUE,
+        a_queue("vision", parent="research", gpu=2, reclaim_min_runtime="10m", preempt_min_runtime="3m"),
+    )
+    state.apply(Kind.QUEUE, a_queue("speech", parent="research", gpu=2))
+    state.apply(Kind.QUEUE, a_queue("serving", parent="production", gpu=4))
+    return state
+
+
+def runs(state: ClusterState, name: str, queue: str, *, minutes: float, gpus: int = 8) -> None:
+    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, started=NOW - minutes * MINUTE))
+    state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=gpus, node="node"))
+
+
+def waits(state: ClusterState, name: str, queue: str, priority: str = "train") -> None:
+    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, priority=priority))
+    state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1))
+
+
+def protected_minutes(state: ClusterState, victim: str, taker: str, config: SchedulerConfig) -> int:
+    """After how many whole minutes a job that runs may be taken from."""
+    snapshot = state.cut()
+    for minutes in range(30):
+        after = ClusterState.from_snapshot(snapshot)
+        runs(after, "running", victim, minutes=minutes)
+        waits(after, "waiting", taker)
+        if Engine(config).run(after, NOW).evictions:
+            return minutes
+    raise AssertionError("protected for ever")
+
+
+@pytest.mark.parametrize(
+    ("research", "victim", "taker", "minutes"),
+    [
+        (None, "vision", "speech", 10),
+        (None, "vision", "serving", 0),
+        (None, "speech", "vision", 0),
+        ("5m", "vision", "speech", 10),
+        ("5m", "vision", "serving", 5),
+        ("5m", "speech", "vision", 5),
+        ("5m", "speech", "serving", 5),
+    ],
+)
+def test_the_queue_below_the_common_ancestor_says_how_long_a_job_is_safe_from_reclaim(
+    research: str | None, victim: str, taker: str, minutes: int
+) -> None:
+    assert protected_minutes(a_cluster(research=research), victim, taker, SchedulerConfig()) == minutes
+
+
+@pytest.mark.parametrize(
+    ("research", "victim", "taker", "minutes"),
+    [(None, "vision", "serving", 10), ("5m", "vision", "serving", 10), ("5m", "speech", "serving", 5)],
+)
+def test_by_queue_the_victims_own_queue_says_it_whoever_takes(
+    research: str | None, victim: str, taker: str, minutes: int
+) -> None:
+    assert protected_minutes(a_cluster(research=research), victim, taker, BY_QUEUE) == minutes
+
+
+# --- what is told --------------------------------------------------------------------------------
+def outcome(
+    state: ClusterState, name: str, *, now: float = NOW, engine: Engine | None = None
+) -> PodGroupOutcome:
+    outcomes = (engine or Engine()).run(state, now).outcomes
+    return next(each for each in outcomes if each.pod_group == f"default/{name}")
+
+
+def reasons(found: PodGroupOutcome) -> dict[str, str]:
+    return {each.reason: each.message for each in found.explanations}
+
+
+def test_who_waits_for_a_protected_job_is_told_which_one_and_until_when() -> None:
+    state = a_cluster()
+    runs(state, "first", "vision", minutes=4, gpus=4)
+    runs(state, "second", "vision", minutes=9, gpus=4)
+    waits(state, "waiting", "speech")
+    waits(state, "alike", "speech")
+    engine = Engine()
+    told = "protected by minimum runtime: default/second until 2030-03-17T17:47:40Z, default/first until "
+    for found in engine.run(state, NOW).outcomes:
+        if found.pod_group in ("default/waiting", "default/alike"):
+            assert reasons(found)["MinRuntimeNotElapsed"] == told + "2030-03-17T17:52:40Z"
+            assert told in found.message
+    answer = engine.explain_pod_group(state, "default/waiting", NOW + 1)
+    assert answer is not None
+    assert reasons(answer.outcome)["MinRuntimeNotElapsed"].startswith(told)
+    assert [each.pod.name for each in engine.run(state, NOW + 61).evictions] == ["second-0"]
+
+
+def test_preemption_says_so_too_and_names_nobody_who_would_be_safe_anyway() -> None:
+    state = a_cluster()
+    runs(state, "lower", "vision", minutes=1, gpus=4)
+    state.apply(
+        Kind.POD_GROUP, a_group("equal", queue="vision", started=NOW - MINUTE, priority="build-preemptible")
+    )
+    state.apply(Kind.POD, a_pod("equal-0", group="equal", gpus=4, node="node"))
+    waits(state, "waiting", "vision", priority="build-preemptible")
+    found = outcome(state, "waiting")
+    told = "protected by minimum runtime: default/lower until 2030-03-17T17:48:40Z"
+    assert reasons(found)["MinRuntimeNotElapsed"] == told
+
+
+def test_of_many_that_are_protected_those_are_named_that_may_be_taken_first() -> None:
+    state = a_cluster()
+    for number in range(8):
+        runs(state, f"job-{number}", "vision", minutes=number, gpus=1)
+    waits(state, "waiting", "speech")
+    told = reasons(outcome(state, "waiting"))["MinRuntimeNotElapsed"]
+    assert [word for word in told.split() if word.startswith("default/")] == [
+        "default/job-7",
+        "default/job-6",
+        "default/job-5",
+    ]
+    assert told.endswith(" and 5 more")
+
+
+def test_nobody_is_told_of_minimum_runtime_where_it_keeps_nobody_from_anything() -> None:
+    state = a_cluster()
+    runs(state, "old", "vision", minutes=60)
+    state.apply(Kind.POD_GROUP, a_group("large", queue="speech", min_member=1))
+    state.apply(Kind.POD, a_pod("large-0", group="large", gpus=9))
+    assert "MinRuntimeNotElapsed" not in reasons(outcome(state, "large"))
