@@ -23,6 +23,7 @@ from kai.local.objects import LocalPod
 from kai.local.state import ClusterFiles
 from kai.model import names
 from kai.model.decisions import CycleResult
+from kai.model.faults import INVALID_OBJECT
 from kai.model.objects import Pod, PodGroup, Queue
 from kai.replay import archive, scene
 from kai.snapshot import codec
@@ -135,6 +136,7 @@ class Ending:
                 f"{'believed' if (kind, key, *more) in known else 'true'}: {more}",
             )
             for kind, key, *more in sorted(known ^ true, key=str)
+            if INVALID_OBJECT not in self.watcher.warned.get(called(str(kind), str(key)), ())
         ]
 
     # --- what is left --------------------------------------------------------------------------

@@ -103,7 +103,8 @@ class Judge:
     ) -> None:
         """Judge what only the whole shows."""
         self._note(at, probes_are_placed_soon(placed, load=self._load()))
-        self._note(at, processes.sizes_level_off(samples))
+        ours = (sample for sample in samples if sample.name not in SURROUNDINGS)
+        self._note(at, processes.sizes_level_off(ours))
 
     def _excused(self, at: float) -> bool:
         return self._journal.troubled(at, at, grace=GRACE_SECONDS * self._load())
