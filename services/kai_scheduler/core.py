@@ -16,7 +16,7 @@ import structlog
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.model.decisions import CycleResult
-from kai.model.faults import OutOfBounds
+from kai.model.faults import Fault, OutOfBounds
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler.intake import Batch
@@ -56,7 +56,11 @@ class Core:
         self.rejected = 0
         #: Pods that a relist showed to be gone or new, though no event had told so.
         self.corrected = 0
+        #: Objects that scheduling goes on without, as of the last batch or cycle.
+        self.faults: tuple[Fault, ...] = ()
         self._state = state
+        #: Questions wait for each other here, so that a cycle waits for one of them at most.
+        self._questions = asyncio.Lock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="cycle")
 
     def close(self) -> None:
@@ -75,6 +79,7 @@ class Core:
             return self.engine.run(state, now, usage=usage)
 
         result = await self.ask(work)
+        self.faults = result.faults
         for fault, trace in result.setbacks:
             _log.error("set aside", kind=fault.kind, object=fault.key, reason=fault.message, traceback=trace)
         return result
@@ -84,6 +89,11 @@ class Core:
         working = asyncio.get_running_loop().run_in_executor(self._worker, question, self._state)
         # Who asks may be cancelled; a batch that was taken must get into the state all the same.
         return await asyncio.shield(working)
+
+    async def question(self, question: Callable[[ClusterState], T]) -> T:
+        """The same for somebody who is not in a hurry: one after the other, between two cycles."""
+        async with self._questions:
+            return await self.ask(question)
 
     def _fold(self, state: ClusterState, batch: Batch) -> None:
         count = sum(map(len, batch.objects.values()))
@@ -95,6 +105,7 @@ class Core:
             self._note(state, result)
         if batch.pods_after_relist is not None:
             self._compare(state, batch.pods_after_relist)
+        self.faults = tuple(state.faults.values())
 
     def _note(self, state: ClusterState, result: Callable[[ClusterState], None]) -> None:
         """What became of a decision; it must not cost the others of the batch theirs."""

@@ -89,7 +89,7 @@ class DebugServer:
             name: [without_content(name, obj) for obj in await self._list(res)]
             for name, res in RAW_OBJECTS.items()
         }
-        raw["bindRequests"] = await self._core.ask(lambda state: list(bind_requests.under_way(state)))
+        raw["bindRequests"] = await self._core.question(lambda state: list(bind_requests.under_way(state)))
         packed = archive.write(
             archive.Archive(
                 config=self._config,
@@ -130,7 +130,7 @@ class DebugServer:
             return None
 
     async def _job_order(self, request: web.Request) -> web.Response:
-        order = await self._core.ask(self._core.engine.job_order)
+        order = await self._core.question(self._core.engine.job_order)
         if order is None:
             raise web.HTTPServiceUnavailable(text="no cycle has run yet")
         return web.Response(body=msgspec.json.encode(order), content_type="application/json")

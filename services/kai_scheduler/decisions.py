@@ -14,7 +14,10 @@ from kai.model.decisions import BindDecision
 from kai.wire.decisions import (
     HEARTBEAT_SECONDS,
     SILENCE_SECONDS,
+    Assignment,
     Batch,
+    Result,
+    ResultStatus,
     decode_in_flight,
     decode_results,
     encode_batch,
@@ -177,8 +180,7 @@ class Decisions:
         for instruction in instructions:
             match instruction:
                 case Send(binder, deadline, assignments):
-                    batch = Batch(epoch=self.epoch, deadline=deadline, assignments=assignments)
-                    self._tell(binder, pb.BindResponse(decisions=encode_batch(batch)))
+                    self._send(binder, deadline, assignments)
                 case Verdict(binder, bind, abandon):
                     verdict = pb.GangVerdict(epoch=self.epoch, bind=bind, abandon=abandon)
                     self._tell(binder, pb.BindResponse(verdict=verdict))
@@ -187,6 +189,30 @@ class Decisions:
                 case Cut(binder):
                     _log.error("binder is silent", binder=binder)
                     self._cut(binder)
+
+    def _send(self, binder: str, deadline: float, assignments: tuple[Assignment, ...]) -> None:
+        try:
+            message = encode_batch(Batch(epoch=self.epoch, deadline=deadline, assignments=assignments))
+        except Exception as error:  # noqa: BLE001 (anything about one decision; the others are to be told)
+            if len(assignments) == 1:
+                self._refuse(binder, assignments[0], error)
+                return
+            # One that cannot be said must not keep the others back.
+            for each in assignments:
+                self._send(binder, deadline, (each,))
+            return
+        self._tell(binder, pb.BindResponse(decisions=message))
+
+    def _refuse(self, binder: str, assignment: Assignment, error: Exception) -> None:
+        pod = assignment.decision.pod
+        _log.error("decision cannot be told", pod=f"{pod.namespace}/{pod.name}", exc_info=error)
+        result = Result(
+            decision_id=assignment.decision_id,
+            pod_uid=pod.uid,
+            status=ResultStatus.FAILED,
+            reason=f"the decision cannot be told to a binder ({type(error).__name__}: {error})",
+        )
+        self._carry_out(self._dispatcher.results(binder, [result], now=self._clock()))
 
     def _tell(self, binder: str, message: pb.BindResponse) -> None:
         stream = self._streams.get(binder)

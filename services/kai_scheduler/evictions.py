@@ -80,6 +80,9 @@ class Evictor:
             except errors.KubeError as error:
                 _log.warning("pod not evicted", pod=f"{pod.namespace}/{pod.name}", reason=str(error))
                 self._failed(eviction)
+            except Exception:  # noqa: BLE001 (one pod must not end the evictions of all)
+                _log.exception("pod not evicted", pod=f"{pod.namespace}/{pod.name}")
+                self._failed(eviction)
             finally:
                 self._under_way.discard(pod.uid)
                 self._queue.task_done()

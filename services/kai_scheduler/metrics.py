@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -119,6 +120,22 @@ class SchedulerMetrics:
         self.leading = gauge("leading", "Whether this process leads")
         self.corrected = gauge("state_corrections", "Pods that a relist showed the state to be wrong about")
         self.rejected = gauge("objects_rejected", "Objects that could not be taken in")
+        self.faults = gauge("faults", "Objects that scheduling goes on without", ("kind", "reason"))
+        self._counted: Counts[tuple[str, str]] = Counts()
+        self.set_aside = Counter(
+            "set_aside_total",
+            "Objects that a cycle failed over",
+            ("kind",),
+            namespace=namespace,
+            registry=registry,
+        )
+        self.cut_off = Counter(
+            "cut_off_total",
+            "What failed beside deciding, and was cut off",
+            ("what",),
+            namespace=namespace,
+            registry=registry,
+        )
 
     def budgets(self, budgets: SearchBudgets) -> None:
         """Tell what searches may take."""
@@ -145,9 +162,20 @@ class SchedulerMetrics:
             search = self.search_duration.labels(*labels_of_search)
             for each in durations:
                 search.observe(each)
+        self._faults(result)
         for (name, *labels), amount in result.counters.items():
             if (metric := self.by_name.get(name)) is not None:
                 (metric.labels(*labels) if labels else metric).inc(amount)
+
+    def _faults(self, result: CycleResult) -> None:
+        for fault, _ in result.setbacks:
+            self.set_aside.labels(fault.kind).inc()
+        counts = Counts((fault.kind, fault.reason) for fault in result.faults)
+        for labels in self._counted.keys() - counts.keys():
+            self.faults.remove(*labels)
+        for labels, count in counts.items():
+            self.faults.labels(*labels).set(count)
+        self._counted = counts
 
     def queues(self, shares: tuple[QueueShare, ...]) -> None:
         """Tell the division among queues; queues that are gone disappear."""

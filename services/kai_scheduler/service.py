@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ import structlog
 
 from kai.engine import Engine
 from kai.kube.client import KubeClient
+from kai.model.faults import Fault
 from kai.replay import config as replay_config
 from kai.replay import params as replay_params
 from kai.runtime import Host, freeze_garbage
@@ -37,10 +38,12 @@ from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
 from kai_scheduler.sources import reflectors
 from kai_scheduler.term import Term
+from kai_scheduler.troubles import Troubles
 from kai_scheduler.usage import UsageReader, usage_params
 
 _log = structlog.get_logger(__name__)
 
+_FAULTS_SHOWN = 5
 _SERVICES = tuple(f"kai.wire.v1.{name}Service" for name in ("Session", "Decision", "Explain"))
 
 
@@ -74,6 +77,9 @@ class SchedulerService:
         metrics.budgets(self._config.budgets)
         metrics.corrected.set_function(lambda: core.corrected)
         metrics.rejected.set_function(lambda: core.rejected)
+        troubles = Troubles(metrics.cut_off)
+        host.health.note("troubles", troubles.told)
+        host.health.note("faults", lambda: _told(core.faults))
         intake = Intake(
             scheduler_name=settings.scheduler_name,
             debounce=settings.debounce,
@@ -81,7 +87,7 @@ class SchedulerService:
             clock=asyncio.get_running_loop().time,
         )
         snapshots = Snapshots(core)
-        door = _Door(core, snapshots)
+        door = _Door(core, snapshots, troubles)
         port = await stack.enter_async_context(
             serve(settings.grpc_listen, [door.register], tls=settings.tls, services=_SERVICES)
         )
@@ -106,6 +112,7 @@ class SchedulerService:
                     metrics=metrics,
                     publisher=publisher,
                     snapshots=snapshots,
+                    troubles=troubles,
                     usage=(lambda: usage.shares) if usage is not None else dict,
                 )
                 with door.opened(term):
@@ -191,10 +198,10 @@ class SchedulerService:
 class _Door:
     """Our gRPC services, which answer for whichever term runs."""
 
-    def __init__(self, core: Core, snapshots: Snapshots) -> None:
-        self._sessions = SessionServicer(snapshots)
+    def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
+        self._sessions = SessionServicer(snapshots, troubles)
         self._decisions = DecisionServicer()
-        self._explain = ExplainServicer(core, clock=time.time)
+        self._explain = ExplainServicer(core, troubles, clock=time.time)
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add all services to a server."""
@@ -211,6 +218,17 @@ class _Door:
             yield
         finally:
             self._sessions.log = self._explain.log = self._decisions.term = None
+
+
+def _told(faults: Sequence[Fault]) -> str | None:
+    """Objects that scheduling goes on without, in a line."""
+    if not faults:
+        return None
+    shown = "; ".join(
+        f"{each.kind} {each.key}: {each.reason}: {each.message}" for each in faults[:_FAULTS_SHOWN]
+    )
+    more = len(faults) - _FAULTS_SHOWN
+    return f"{len(faults)} objects are left out: {shown}" + (f"; and {more} more" if more > 0 else "")
 
 
 async def _unless_stopping(host: Host, work: Coroutine[Any, Any, None]) -> None:

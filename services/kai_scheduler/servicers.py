@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
+from kai.snapshot.state import ClusterState
 from kai.wire.chunks import split_snapshot
 from kai.wire.v1 import explain_pb2, session_pb2
 from kai.wire.v1.explain_pb2_grpc import ExplainServiceServicer
@@ -15,22 +16,30 @@ from kai_scheduler import explanations
 from kai_scheduler.core import Core
 from kai_scheduler.sessions import SessionLog
 from kai_scheduler.snapshots import Snapshots
+from kai_scheduler.troubles import Troubles
 
+T = TypeVar("T")
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class SessionServicer(SessionServiceServicer):
     """Serves the sessions of whoever leads in this process; turns watchers away while nobody does."""
 
-    def __init__(self, snapshots: Snapshots) -> None:
+    def __init__(self, snapshots: Snapshots, troubles: Troubles) -> None:
         self.log: SessionLog | None = None
         self._snapshots = snapshots
+        self._troubles = troubles
 
     async def GetSnapshot(  # noqa: N802
         self, request: session_pb2.GetSnapshotRequest, context: _Context
     ) -> AsyncIterator[session_pb2.GetSnapshotResponse]:
         """A snapshot in chunks."""
-        found = await self._snapshots.get(request.version)
+        try:
+            found = await self._snapshots.get(request.version)
+        except Exception as error:  # noqa: BLE001 (who asks is told, and nobody else is concerned)
+            self._troubles.note("snapshot", error)
+            await context.abort(grpc.StatusCode.INTERNAL, _failed("the snapshot cannot be cut", error))
+            return
         if found is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"snapshot {request.version} is not kept")
             return
@@ -53,9 +62,10 @@ class SessionServicer(SessionServiceServicer):
 class ExplainServicer(ExplainServiceServicer):
     """Asks the engine, on the newest state; a standby can answer too."""
 
-    def __init__(self, core: Core, *, clock: Callable[[], float]) -> None:
+    def __init__(self, core: Core, troubles: Troubles, *, clock: Callable[[], float]) -> None:
         self.log: SessionLog | None = None
         self._core = core
+        self._troubles = troubles
         self._clock = clock
 
     @property
@@ -69,7 +79,9 @@ class ExplainServicer(ExplainServiceServicer):
         key = f"{request.namespace}/{request.name}"
         now = self._clock()
         engine = self._core.engine
-        found = await self._core.ask(lambda state: explanations.pod_group(engine, state, key, now))
+        found = await self._answer(
+            f"PodGroup {key}", lambda state: explanations.pod_group(engine, state, key, now), context
+        )
         found.version = self._version
         return found
 
@@ -80,6 +92,22 @@ class ExplainServicer(ExplainServiceServicer):
         key = f"{request.namespace}/{request.name}"
         now = self._clock()
         engine = self._core.engine
-        found = await self._core.ask(lambda state: explanations.pod(engine, state, key, now))
+        found = await self._answer(
+            f"Pod {key}", lambda state: explanations.pod(engine, state, key, now), context
+        )
         found.version = self._version
         return found
+
+    async def _answer(self, about: str, question: Callable[[ClusterState], T], context: _Context) -> T:
+        try:
+            return await self._core.question(question)
+        except Exception as error:
+            self._troubles.note("explanation", error, about=about)
+            await context.abort(grpc.StatusCode.INTERNAL, _failed(f"{about} cannot be explained", error))
+            raise
+
+
+def _failed(what: str, error: Exception) -> str:
+    return (
+        f"{what}: {type(error).__name__}: {error}. Scheduling is not affected; the scheduler's log has more"
+    )

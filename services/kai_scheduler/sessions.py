@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
+
+import structlog
 
 from kai.model.decisions import CycleResult, Nomination, Outcome, PodGroupOutcome, QueueShare
+from kai.model.faults import Fault
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
 
 KEPT: Final = 512
+_PARTS: Final = ("shares", "outcomes", "forgotten", "evictions", "nominations", "faults")
+
+_EMPTY: Final = SessionUpdate(version=0, epoch=0, opened_at=0.0)
+
+_log = structlog.get_logger(__name__)
 
 
 class SessionLog:
@@ -24,6 +33,7 @@ class SessionLog:
         self._node_pool = node_pool
         self._shares: tuple[QueueShare, ...] = ()
         self._outcomes: dict[str, PodGroupOutcome] = {}
+        self._faults: dict[tuple[str, str], Fault] = {}
         self._nominations: frozenset[Nomination] = frozenset()
         self._ring: deque[WatchSessionsResponse] = deque(maxlen=KEPT)
         self._opened_at = 0.0
@@ -34,6 +44,10 @@ class SessionLog:
         self, result: CycleResult, *, opened_at: float, forgotten: Iterable[str] = ()
     ) -> WatchSessionsResponse | None:
         """The update of a cycle; None if it changed nothing (the very first always counts)."""
+        faults = {(each.kind, each.key): each for each in result.faults}
+        new_faults = tuple(each for key, each in faults.items() if self._faults.get(key) != each)
+        cured = tuple(key for key in self._faults if key not in faults)
+        self._faults = faults
         gone = tuple(key for key in forgotten if self._outcomes.pop(key, None) is not None)
         outcomes = tuple(item for item in result.outcomes if self._outcomes.get(item.pod_group) != item)
         self._outcomes.update({item.pod_group: item for item in outcomes})
@@ -42,7 +56,7 @@ class SessionLog:
         nominations = tuple(item for item in result.nominations if item not in self._nominations)
         self._nominations = frozenset(result.nominations)
         events = result.binds or result.evictions or nominations
-        if self.version and not (gone or outcomes or shares or events):
+        if self.version and not (gone or outcomes or shares or events or new_faults or cured):
             return None
         self.version += 1
         self._opened_at = opened_at
@@ -58,8 +72,10 @@ class SessionLog:
             evictions=result.evictions,
             nominations=nominations,
             binds=len(result.binds),
+            faults=new_faults,
+            cured=cured,
         )
-        message = encode_update(update)
+        message = self._encode(update)
         self._ring.append(message)
         self._announce()
         return message
@@ -76,8 +92,23 @@ class SessionLog:
                 node_pool=self._node_pool,
                 shares=self._shares,
                 outcomes=tuple(self._outcomes.values()),
+                faults=tuple(self._faults.values()),
             )
         )
+
+    def _encode(self, update: SessionUpdate) -> WatchSessionsResponse:
+        """The message; what cannot be said is left out, now and later, and costs nobody the rest."""
+        try:
+            return encode_update(update)
+        except Exception as error:  # noqa: BLE001 (any part of what users wrote may be at fault)
+            sound: dict[str, Any] = {name: _sayable(update, name) for name in _PARTS}
+            _log.error("part of a session cannot be told", version=update.version, exc_info=error)
+        told = {outcome.pod_group for outcome in sound["outcomes"]}
+        for outcome in update.outcomes:
+            if outcome.pod_group not in told:
+                self._outcomes.pop(outcome.pod_group, None)
+        self._shares = tuple(_sayable(replace(update, shares=self._shares), "shares"))
+        return encode_update(replace(update, **sound))
 
     async def watch(self, *, after_version: int, epoch: int) -> AsyncIterator[WatchSessionsResponse]:
         """All updates after that one; a full one first if they are not kept. Ends with our term."""
@@ -105,6 +136,20 @@ class SessionLog:
     def _announce(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
+
+
+def _sayable(update: SessionUpdate, part: str) -> tuple[Any, ...]:
+    """Those of a part's items that there is a message for."""
+
+    def alone(item: Any) -> bool:
+        try:
+            changes: dict[str, Any] = {part: (item,)}
+            encode_update(replace(_EMPTY, **changes))
+        except Exception:  # noqa: BLE001 (that is the question)
+            return False
+        return True
+
+    return tuple(filter(alone, getattr(update, part)))
 
 
 def is_pending(outcome: PodGroupOutcome) -> bool:

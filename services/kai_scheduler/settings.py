@@ -42,6 +42,9 @@ class SchedulerSettings(ServiceSettings):
     partition_label_value: str = Field("", description="shard that we serve; empty: what has no label")
     scheduler_conf: str = Field("", description="YAML file with actions, plugins, depths and budgets")
     schedule_period: Duration = Field(1.0, gt=0, description="longest time between a change and a cycle")
+    snapshot_period: Duration = Field(
+        30.0, gt=0, description="time between two snapshots in Redis; who asks gets the newest at any time"
+    )
     debounce: Duration = Field(0.03, ge=0, description="how long to gather changes before a cycle")
     max_consolidation_preemptees: int = Field(16, ge=0, description="pods moved by one consolidation")
     detailed_fit_errors: bool = Field(False, description="reasons for each node; costly")

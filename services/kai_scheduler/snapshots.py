@@ -38,7 +38,7 @@ class Snapshots:
         """The newest snapshot (0), or an earlier one if it is kept."""
         if version:
             return self._kept.get(version)
-        snapshot = await self._core.ask(_cut)
+        snapshot = await self._core.question(_cut)
         self._kept[snapshot.version] = snapshot
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)

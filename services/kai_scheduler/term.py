@@ -28,15 +28,17 @@ from kai_scheduler.refusals import RefusalWatch
 from kai_scheduler.sessions import SessionLog, is_pending
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
+from kai_scheduler.troubles import Troubles
 
 #: How long a new leader waits for a binder that may tell what it still does for the last one.
 FIRST_BINDER_SECONDS: Final = 2.0
 #: How long a pod whose bind failed waits for the next one, in periods; it begins with one and doubles.
 RETRY_AT_MOST_PERIODS: Final = 16.0
-#: Between two snapshots in Redis, for those who look back; asking for one gives the newest at any time.
-SNAPSHOT_SECONDS: Final = 30.0
-#: A defect that shows in so many cycles in a row is not weather: start afresh.
-FAILURES_IN_A_ROW: Final = 3
+#: After a cycle that failed whoever was set aside: until the next, at first, doubling, and at most.
+PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 60.0
+#: A defect that shows in so many cycles in a row, over minutes, is not weather: start afresh.
+FAILURES_IN_A_ROW: Final = 8
 
 _log = structlog.get_logger(__name__)
 
@@ -59,6 +61,7 @@ class Term:
         metrics: SchedulerMetrics,
         publisher: SessionPublisher | None,
         snapshots: Snapshots,
+        troubles: Troubles,
         usage: Callable[[], Usage] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -77,6 +80,7 @@ class Term:
         self._metrics = metrics
         self._publisher = publisher
         self._snapshots = snapshots
+        self._troubles = troubles
         self._next_snapshot = 0.0
         self._usage = usage
         self._clock = clock
@@ -118,9 +122,11 @@ class Term:
                 failures += 1
                 self._metrics.cycle_failures.inc()
                 _log.exception("cycle failed", in_a_row=failures)
+                self._troubles.note("cycle", error)
                 if failures >= FAILURES_IN_A_ROW:
                     raise FatalError("cycles fail one after the other; starting afresh may help") from error
-                timer = loop.time() + self._settings.schedule_period
+                pause = min(PAUSE_SECONDS * 2.0 ** (failures - 1), LONGEST_PAUSE_SECONDS)
+                timer = not_before = loop.time() + pause
                 continue
             failures, ended = 0, loop.time()
             decided = bool(result.binds or result.evictions)
@@ -132,15 +138,28 @@ class Term:
         batch = self._intake.take()
         forgotten, self._intake.forgotten = self._intake.forgotten, []
         result = await self._core.cycle(batch, now=opened_at, usage=self._usage())
-        self._metrics.cycle(result, seconds=time.perf_counter() - started)
-        self._give_out(result.binds)
-        for eviction in result.evictions:
-            self._evict(eviction)
+        took = time.perf_counter() - started
+        # What was decided is given out first; nothing that is told to others can keep it back.
+        self._carry_out(result)
         self._remember_pending(result, forgotten)
-        message = self.log.record(result, opened_at=opened_at, forgotten=forgotten)
-        if message is not None:
-            await self._publish(message, result, opened_at)
+        with self._troubles.cut_off("metrics"):
+            self._metrics.cycle(result, seconds=took)
+        with self._troubles.cut_off("publication"):
+            message = self.log.record(result, opened_at=opened_at, forgotten=forgotten)
+            if message is not None:
+                await self._publish(message, result, opened_at)
         return result
+
+    def _carry_out(self, result: CycleResult) -> None:
+        try:
+            self._give_out(result.binds)
+        except Exception as error:  # noqa: BLE001 (evictions and what comes later are still to be carried out)
+            self._troubles.note("binds", error)
+            for bind in result.binds:
+                self._retry_later(bind.pod.uid, counts=True)
+        for eviction in result.evictions:
+            with self._troubles.cut_off("eviction", about=f"{eviction.pod.namespace}/{eviction.pod.name}"):
+                self._evict(eviction)
 
     def _idle_seconds(self, result: CycleResult) -> float:
         """How long until time alone is a reason to look again."""
@@ -216,6 +235,7 @@ class Term:
         )
 
     def _evict(self, eviction: Eviction) -> None:
+        self._evictor.offer(eviction)
         namespace, _, name = eviction.pod.pod_group.partition("/")
         group = self._intake.groups.get(eviction.pod.pod_group)
         self._metrics.evicted.labels(
@@ -225,7 +245,6 @@ class Term:
             self._settings.partition_label_value,
             eviction.action,
         ).inc()
-        self._evictor.offer(eviction)
 
     def _not_evicted(self, eviction: Eviction) -> None:
         uid = eviction.pod.uid
@@ -274,7 +293,10 @@ class Term:
         now = time.monotonic()
         if now < self._next_snapshot:
             return b""
-        snapshot = await self._snapshots.get()
+        self._next_snapshot = now + self._settings.snapshot_period
+        snapshot = None
+        with self._troubles.cut_off("snapshot"):
+            snapshot = await self._snapshots.get()
         took = time.monotonic() - now
-        self._next_snapshot = now + max(SNAPSHOT_SECONDS, 100 * took)
+        self._next_snapshot = now + max(self._settings.snapshot_period, 100 * took)
         return snapshot.data if snapshot is not None else b""

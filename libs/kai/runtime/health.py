@@ -1,7 +1,8 @@
 """``/healthz``, ``/readyz`` and ``/metrics``.
 
 ``/healthz`` says that the event loop turns, and asks the checks of life if there are any; ``/readyz`` asks
-all named checks, and lists them with ``?verbose``; ``/readyz/NAME`` asks one.
+all named checks, and lists them with ``?verbose``; ``/readyz/NAME`` asks one. What people should know, though
+it makes nobody unready, are notes: they are listed too, and change no answer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+#: None: nothing to tell. Else what people should know.
+Note = Callable[[], str | None]
 #: True or None: fine. False or a text: not, and why.
 Check = Callable[[], bool | str | None]
 
@@ -27,6 +30,16 @@ class Health:
     def __init__(self) -> None:
         self._checks: dict[str, Check] = {}
         self._of_life: set[str] = set()
+        self._notes: dict[str, Note] = {}
+
+    def note(self, name: str, note: Note) -> None:
+        """List what ``note`` says beside the checks; it is called on the event loop and must be quick."""
+        self._notes[name] = note
+
+    def notes(self) -> dict[str, str]:
+        """By name, what people should know."""
+        told = {name: note() for name, note in self._notes.items()}
+        return {name: text for name, text in told.items() if text}
 
     def add(self, name: str, check: Check, *, of_life: bool = False) -> None:
         """Be ready only while ``check`` says so; it is called on the event loop and must be quick.
@@ -129,6 +142,7 @@ class HealthServer:
         if ready and "verbose" not in request.query:
             return web.Response(text="ok")
         lines = [f"[-]{name}: {wrong}" if wrong else f"[+]{name} ok" for name, wrong in answers.items()]
+        lines += [f"[!]{name}: {text}" for name, text in self._health.notes().items()]
         lines.append("ready" if ready else "not ready")
         return web.Response(status=200 if ready else 503, text="\n".join(lines) + "\n")
 

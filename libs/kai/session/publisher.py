@@ -76,11 +76,19 @@ class SessionPublisher:
                 self._metrics.up.set(0)
                 await asyncio.sleep(backoff.next())
                 continue
+            except Exception:  # noqa: BLE001 (one session that cannot be written costs nobody the others)
+                _log.exception("session cannot be published", version=publication.version)
+                self._metrics.dropped.inc()
+                self._drop(publication)
+                continue
             # An overflow during the write may have dropped it already.
-            if self._waiting and self._waiting[0] is publication:
-                self._waiting.popleft()
+            self._drop(publication)
             if backoff.failures:
                 _log.info("session cache is back")
                 backoff.reset()
             self._metrics.up.set(1)
             self._metrics.published.inc()
+
+    def _drop(self, publication: Publication) -> None:
+        if self._waiting and self._waiting[0] is publication:
+            self._waiting.popleft()

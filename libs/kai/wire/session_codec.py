@@ -17,6 +17,7 @@ from kai.model.decisions import (
     PodRef,
     QueueShare,
 )
+from kai.model.faults import Fault
 from kai.wire.columns import join, pack, split, unpack
 from kai.wire.errors import MalformedMessage
 from kai.wire.v1 import session_pb2 as pb
@@ -58,6 +59,10 @@ class SessionUpdate:
     evictions: tuple[Eviction, ...] = ()
     nominations: tuple[Nomination, ...] = ()
     binds: int = 0
+    #: Objects that scheduling goes on without: those that are new or changed, in a full update all.
+    faults: tuple[Fault, ...] = ()
+    #: Objects (kind, ``namespace/name``) that it goes on with again, or that are gone.
+    cured: tuple[tuple[str, str], ...] = ()
 
 
 def encode_update(update: SessionUpdate) -> pb.WatchSessionsResponse:
@@ -85,6 +90,11 @@ def encode_update(update: SessionUpdate) -> pb.WatchSessionsResponse:
             for item in update.nominations
         ],
         binds=update.binds,
+        faults=[
+            pb.Fault(kind=each.kind, key=each.key, uid=each.uid, reason=each.reason, message=each.message)
+            for each in update.faults
+        ],
+        cured=[pb.Fault(kind=kind, key=key) for kind, key in update.cured],
     )
 
 
@@ -108,6 +118,11 @@ def decode_update(message: pb.WatchSessionsResponse) -> SessionUpdate:
         evictions=tuple(_decode_eviction(eviction) for eviction in message.evictions),
         nominations=tuple(Nomination(pod=_pod(item), node=item.node) for item in message.nominations),
         binds=message.binds,
+        faults=tuple(
+            Fault(kind=each.kind, key=each.key, uid=each.uid, reason=each.reason, message=each.message)
+            for each in message.faults
+        ),
+        cured=tuple((each.kind, each.key) for each in message.cured),
     )
 
 

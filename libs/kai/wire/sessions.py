@@ -11,6 +11,7 @@ import structlog
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.wire.channel import TlsFiles, open_channel
+from kai.wire.errors import MalformedMessage
 from kai.wire.leader import LeaderTracker
 from kai.wire.session_codec import SessionUpdate, decode_update
 from kai.wire.v1.session_pb2 import WatchSessionsRequest
@@ -41,8 +42,13 @@ async def watch_sessions(
                 async with open_channel(leader.endpoint, tls=tls) as channel:
                     async for message in SessionServiceStub(channel).WatchSessions(position):
                         position = WatchSessionsRequest(after_version=message.version, epoch=message.epoch)
+                        update = decode_update(message)
                         backoff.reset()
-                        yield decode_update(message)
+                        yield update
+            except MalformedMessage as error:
+                # What it said is not known: it is asked for everything.
+                position = WatchSessionsRequest()
+                _log.error("session cannot be read", endpoint=leader.endpoint, reason=str(error))
             except grpc.aio.AioRpcError as error:
                 _log.debug("session stream broke", endpoint=leader.endpoint, code=error.code().name)
             await asyncio.sleep(backoff.next())

@@ -1,6 +1,7 @@
 """Every watcher gets everything that it has not seen, once, in order."""
 
 import asyncio
+import dataclasses
 
 from deadlines import within
 from kai.model.decisions import (
@@ -12,6 +13,8 @@ from kai.model.decisions import (
     PodRef,
     QueueShare,
 )
+from kai.model.faults import Fault
+from kai.wire.session_codec import decode_update
 from kai_scheduler.sessions import KEPT, SessionLog
 
 ZERO = (0.0, 0.0, 0.0)
@@ -151,3 +154,39 @@ async def test_all_watches_end_with_the_term():
     await asyncio.sleep(0)
     log.close()
     assert len(await reading) <= 1
+
+
+def a_fault(key="ns/p", message="spec.x is 7; it must be at most 6", kind="Pod"):
+    return Fault(kind=kind, key=key, uid="u", reason="InvalidObject", message=message)
+
+
+async def test_faults_are_told_when_they_begin_change_and_end_and_no_oftener():
+    log = a_log()
+    first, changed = a_fault(), a_fault(message="spec.x is 8; it must be at most 6")
+    assert log.record(CycleResult(faults=(first,)), opened_at=1.0) is not None
+    assert log.record(CycleResult(faults=(first,)), opened_at=2.0) is None
+    assert log.record(CycleResult(faults=(changed,)), opened_at=3.0) is not None
+    assert log.record(CycleResult(), opened_at=4.0) is not None
+    updates = [decode_update(message) for message in await read(log, 3, after=0, epoch=5)]
+    assert [update.faults for update in updates] == [(first,), (changed,), ()]
+    assert [update.cured for update in updates] == [(), (), (("Pod", "ns/p"),)]
+
+
+async def test_who_is_new_is_told_all_faults_that_stand():
+    log = a_log()
+    for number in range(3):
+        faults = tuple(a_fault(f"ns/{each}") for each in range(number + 1))
+        log.record(CycleResult(faults=faults), opened_at=1.0)
+    (message,) = await read(log, 1)
+    assert message.full
+    assert [each.key for each in decode_update(message).faults] == ["ns/0", "ns/1", "ns/2"]
+
+
+async def test_what_there_is_no_message_for_is_left_out_and_costs_nobody_the_rest():
+    log = a_log()
+    spoiled = dataclasses.replace(a_share("bad"), priority=2**40)
+    log.record(a_cycle(an_outcome(), shares=(spoiled, a_share("good"))), opened_at=1.0)
+    log.record(a_cycle(an_outcome("ns/other")), opened_at=2.0)
+    for update in [decode_update(message) for message in (log.everything(), *await read(log, 1, epoch=5))]:
+        assert [each.queue for each in update.shares] in (["good"], [])
+        assert an_outcome() in update.outcomes

@@ -109,6 +109,8 @@ class WatchSessionsResponse(_message.Message):
     EVICTIONS_FIELD_NUMBER: _builtins.int
     NOMINATIONS_FIELD_NUMBER: _builtins.int
     BINDS_FIELD_NUMBER: _builtins.int
+    FAULTS_FIELD_NUMBER: _builtins.int
+    CURED_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     epoch: _builtins.int
     opened_at: _builtins.float
@@ -130,6 +132,14 @@ class WatchSessionsResponse(_message.Message):
     def evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Eviction]: ...
     @_builtins.property
     def nominations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Nomination]: ...
+    @_builtins.property
+    def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fault]:
+        """Objects that scheduling goes on without: those that are new or changed, in a full update all."""
+
+    @_builtins.property
+    def cured(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fault]:
+        """Objects that it goes on with again, or that are gone; only kind and key are set."""
+
     def __init__(
         self,
         *,
@@ -146,14 +156,51 @@ class WatchSessionsResponse(_message.Message):
         evictions: _abc.Iterable[Global___Eviction] | None = ...,
         nominations: _abc.Iterable[Global___Nomination] | None = ...,
         binds: _builtins.int = ...,
+        faults: _abc.Iterable[Global___Fault] | None = ...,
+        cured: _abc.Iterable[Global___Fault] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shares", b"shares"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "digest", b"digest", "epoch", b"epoch", "evictions", b"evictions", "forgotten", b"forgotten", "full", b"full", "node_pool", b"node_pool", "nominations", b"nominations", "opened_at", b"opened_at", "outcomes", b"outcomes", "shard", b"shard", "shares", b"shares", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "cured", b"cured", "digest", b"digest", "epoch", b"epoch", "evictions", b"evictions", "faults", b"faults", "forgotten", b"forgotten", "full", b"full", "node_pool", b"node_pool", "nominations", b"nominations", "opened_at", b"opened_at", "outcomes", b"outcomes", "shard", b"shard", "shares", b"shares", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchSessionsResponse: _TypeAlias = WatchSessionsResponse  # noqa: Y015
+
+@_typing.final
+class Fault(_message.Message):
+    """One object that is left out, and why."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """Kubernetes' kind: Pod."""
+    key: _builtins.str
+    """namespace/name, or the name of what has no namespace."""
+    uid: _builtins.str
+    reason: _builtins.str
+    message: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        key: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "kind", b"kind", "message", b"message", "reason", b"reason", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Fault: _TypeAlias = Fault  # noqa: Y015
 
 @_typing.final
 class QueueShares(_message.Message):
