@@ -23,16 +23,17 @@ import yaml
 import deadlines
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import NotFound, ServerError, TransportError
-from kai.kube.resources import EVENTS, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import EVENTS, NODES, POD_GROUPS, PODS, QUEUES
 from kai.local.real import binaries
 from kai.local.suite import SERVICES
 from kai.model import names
-from kai.model.objects import Pod, PodGroup
+from kai.model.objects import Node, Pod, PodGroup
 
 ROOT = Path(__file__).resolve().parents[1]
 KAI = (sys.executable, "-m", "kai_cli")
 T = TypeVar("T")
 _SHOWN = 40
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 #: Whether clusters of the suite's own have a real control plane.
 REAL = os.environ.get("KAI_E2E_CLUSTER") == "real"
 
@@ -106,6 +107,11 @@ class Cluster:
     async def change_queue(self, name: str, **spec: Any) -> None:
         """Set parts of a queue's spec."""
         await self.client.patch(QUEUES, name, {"spec": spec}, kind=PatchKind.MERGE)
+
+    async def worker_nodes(self) -> list[str]:
+        """Names of the nodes that work goes to, in order: not of those that run the control plane."""
+        nodes = await self.client.list(NODES, type=Node)
+        return sorted(node.metadata.name for node in nodes if _CONTROL_PLANE not in node.labels)
 
     async def pods(self, namespace: str, prefix: str = "") -> list[Pod]:
         """Pods of a namespace whose names begin so, by name."""

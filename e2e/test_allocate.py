@@ -9,12 +9,11 @@ from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
 from kai.kube.client import PatchKind
 from kai.kube.resources import NODES
 from kai.local.kubelet.nodes import NodeShape
-from kai.model.objects import Node
 from kai_cli.views.nodes import gpu_groups
 
 
 async def nodes_of(cluster) -> list[str]:
-    return sorted(node.metadata.name for node in await cluster.client.list(NODES, type=Node))
+    return await cluster.worker_nodes()
 
 
 # --- resources -----------------------------------------------------------------------------------

@@ -3,13 +3,12 @@
 from e2e.manifests import a_job, a_pod, as_yaml, on
 from kai.kube.resources import NODES
 from kai.local.kubelet.nodes import NodeShape
-from kai.model.objects import Node
 from kai_cli.views.nodes import gpu_groups
 
 
 async def test_scattered_work_moves_together_for_what_needs_a_whole_node(cluster, queue, namespace):
     """Two nodes with 3 of 8 GPUs used each have no room for 8, one with 6 and one with none has."""
-    nodes = sorted(node.metadata.name for node in await cluster.client.list(NODES, type=Node))[:2]
+    nodes = (await cluster.worker_nodes())[:2]
     pair = {"nodeSelector": {f"e2e.example.com/{namespace}": "yes"}}
     label = {"metadata": {"labels": {f"e2e.example.com/{namespace}": "yes"}}}
     for node in nodes:

@@ -9,7 +9,6 @@ from kai.kube.client import PatchKind
 from kai.kube.errors import KubeError
 from kai.kube.resources import EVENTS, NODES
 from kai.model import names
-from kai.model.objects import Node
 
 GPUS = 8
 
@@ -19,7 +18,7 @@ GPUS = 8
 async def racks(cluster):
     """The cluster's nodes in two racks, and the name of the topology that knows them."""
     label, name = f"e2e.example.com/rack-{uuid.uuid4().hex[:6]}", f"t-{uuid.uuid4().hex[:6]}"
-    nodes = sorted(node.metadata.name for node in await cluster.client.list(NODES, type=Node))
+    nodes = await cluster.worker_nodes()
     rack_of = {node: f"rack-{number % 2}" for number, node in enumerate(nodes)}
     if len(nodes) < 4:
         pytest.skip("needs four nodes")

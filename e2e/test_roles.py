@@ -13,9 +13,8 @@ import pytest
 
 from e2e.harness import REAL, local_cluster
 from e2e.manifests import a_job, a_pod, a_template, as_yaml
-from kai.kube.resources import NODES, Resource
+from kai.kube.resources import Resource
 from kai.model import names
-from kai.model.objects import Node
 
 BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False)
 #: What was asked for, beside much else: else a refusal might be missing for want of a request.
@@ -85,11 +84,11 @@ def a_deployment(name: str, namespace: str, queue: str, **template) -> dict:
 
 async def add_devices(cluster, namespace: str) -> None:
     """A claim for a volume, and a device on a node with a claim for it."""
-    [node, *_] = await cluster.client.list(NODES, type=Node)
+    [node, *_] = await cluster.worker_nodes()
     volume = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     devices = {
         "driver": "nic.example.com",
-        "nodeName": node.metadata.name,
+        "nodeName": node,
         "pool": {"name": "nics", "generation": 1, "resourceSliceCount": 1},
         "devices": [{"name": "nic-0"}],
     }

@@ -32,6 +32,8 @@ from kai.local.state import (
 from kai.local.suite import SERVICES, Suite, SuiteOptions, plan
 
 _START_PATIENCE = 60.0
+#: The longest grace of the chart's pods, and some.
+_PODS_END_SECONDS = 40.0
 #: A Unix socket's path has room for about a hundred characters.
 _LONGEST_SOCKET_PATH = 100
 
@@ -104,6 +106,7 @@ class Cluster:
             gpus_per_node=options.gpus_per_node,
         )
         self._redis_url = ""
+        self._egress = ""
         self._infrastructure: tuple[str, ...] = ()
 
     def hurry(self) -> None:
@@ -186,11 +189,17 @@ class Cluster:
             f"--gpu-memory={options.gpu_memory_mib}",
         ]
         if options.real:
+            from kai.local.machine.network import socket_path
             from kai.local.real.plane import RealPlane
 
-            plane: Plane = RealPlane(self._files.api_server, port, shape)
+            if self._by_chart:
+                self._egress = str(socket_path(self._files.directory, "egress.sock"))
+            plane: Plane = RealPlane(self._files.api_server, port, shape, egress=self._egress)
         else:
-            plane = EmbeddedPlane(self._files.api_server, port, shape, rbac=options.chart)
+            if self._by_chart:
+                self._egress = f"{LOOPBACK}:{free_ports(1, taken={port})[0]}"
+            folder = self._files.api_server
+            plane = EmbeddedPlane(folder, port, shape, rbac=options.chart, egress=self._egress)
         self._infrastructure = (*plane.programs, "redis")
         self._record.server = plane.url
         return plane
@@ -216,17 +225,42 @@ class Cluster:
         options = self._options
         return (options.real or options.chart) and options.webhooks and bool(options.services)
 
-    async def _install_chart(self) -> list[Program]:
-        """Have helm install the chart; the programs that its pods would run, as what they would run."""
+    async def _install_chart(self) -> tuple[Program, ...]:
+        """Have helm install the chart, and this machine run its pods; nothing else is to be started then."""
         from kai.local.real.plane import installation
 
         planned = installation(self._files, binders=self._options.binders, flags=self._options.flags)
-        with step(self._progress, "chart installed by helm"):
+        machine = self._machine(planned.ours)
+        self._supervisor.start(machine)
+        await self._supervisor.wait_ready([machine.name], _START_PATIENCE)
+        with step(self._progress, "chart installed by helm, its pods ready"):
             if not self._options.real:  # whose nodes bring it
                 bare = Preparation(kubeconfig=str(self._files.admin_kubeconfig), product=False)
                 await self._supervisor.run_to_end(Program("prepare", bare.command_line()))
             await self._supervisor.run_to_end(Program("install", planned.command_line()))
-        return planned.programs()
+        return ()
+
+    def _machine(self, ours: list[str]) -> Program:
+        """Runs the pods of the chart, from now on whatever helm or kubectl makes of them."""
+        from kai.local.machine.options import MachineOptions
+
+        ready_file = self._files.directory / "machine.ready"
+        options = MachineOptions(
+            kubeconfig=self._files.admin_kubeconfig,
+            folder=self._files.directory / "pods",
+            logs=self._files.logs,
+            record=self._files.machine_record,
+            egress=self._egress,
+            ready_file=ready_file,
+            ours=ours,
+        )
+        return Program(
+            "node-agent",
+            options.command_line(),
+            _LEAN,
+            ready=probes.file(ready_file),
+            stop_after=_PODS_END_SECONDS,
+        )
 
     async def _install(self) -> tuple[Program, ...]:
         """What an installation leaves in a cluster, and the webhooks; then services find all of it."""

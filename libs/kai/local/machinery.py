@@ -26,7 +26,11 @@ def main() -> None:
 
     def make(client: KubeClient) -> list[Part]:
         watches = Watches(client)
-        return [watches, kubelets(client, watches, args), Controllers(client, watches)]
+        return [
+            watches,
+            kubelets(client, watches, args),
+            Controllers(client, watches, chart_elsewhere=args.chart),
+        ]
 
     run_program(make, name="machinery", kubeconfig=args.kubeconfig, ready_file=args.ready_file)
 

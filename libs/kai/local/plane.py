@@ -38,15 +38,19 @@ class EmbeddedPlane:
     """Our own: one process is the API server, one all the rest.
 
     ``shape``: flags of the nodes. ``rbac``: whether stored roles say who may do what, or everybody may.
+    ``egress``: the ``host:port`` at which this machine's agent leads to the chart's pods, if it runs them.
     """
 
     programs: Sequence[str] = (_MACHINERY, _API_SERVER)
 
-    def __init__(self, folder: Path, port: int, shape: Sequence[str], *, rbac: bool = False) -> None:
+    def __init__(
+        self, folder: Path, port: int, shape: Sequence[str], *, rbac: bool = False, egress: str = ""
+    ) -> None:
         self.url = f"https://{LOOPBACK}:{port}"
         self._folder = folder
         self._listen = f"{LOOPBACK}:{port}"
-        self._shape = tuple(shape)
+        self._shape = (*shape, "--chart") if egress else tuple(shape)
+        self._egress = egress
         self._authorization = "rbac" if rbac else "always-allow"
 
     async def start(self, supervisor: Supervisor) -> None:
@@ -56,6 +60,7 @@ class EmbeddedPlane:
             f"--listen={self._listen}",
             f"--dir={self._folder}",
             f"--authorization={self._authorization}",
+            *([f"--egress={self._egress}"] if self._egress else ()),
         )
         supervisor.start(
             Program(

@@ -25,6 +25,20 @@ def http(url: str, ca_file: Path | None = None) -> Probe:
     return ask
 
 
+def tcp(host: str, port: int) -> Probe:
+    """Ready when somebody listens at a TCP port."""
+
+    async def ask() -> bool:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                _, writer = await asyncio.open_connection(host, port)
+                writer.close()
+                return True
+        return False
+
+    return ask
+
+
 def redis(host: str, port: int) -> Probe:
     """Ready when a Redis server answers a PING at a TCP port."""
     return _redis(lambda: asyncio.open_connection(host, port))

@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -57,8 +57,21 @@ class State(enum.StrEnum):
 
 
 @dataclass(slots=True)
+class Run:
+    """One process of a program. ``log``: where in the log it begins and, once it has ended, ends (bytes)."""
+
+    started_at: float
+    log: tuple[int, int | None]
+    ended_at: float = 0.0
+    exit_status: int | None = None
+
+
+@dataclass(slots=True)
 class Child:
-    """A program being run. ``identity`` is that of the current process, ``None`` between two of them."""
+    """A program being run. ``identity`` is that of the current process, ``None`` between two of them.
+
+    ``run`` is the current process or, between two, the one that ended; ``previous`` the one before.
+    """
 
     program: Program
     log: Path
@@ -67,6 +80,10 @@ class Child:
     restarts: int = 0
     exit_status: int | None = None
     started_at: float = 0.0
+    run: Run | None = None
+    previous: Run | None = None
+    #: Seconds until it is started again, where it is between two processes.
+    backoff: float = 0.0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -133,6 +150,20 @@ class Supervisor:
         if tasks:
             await asyncio.wait(tasks)
 
+    async def forget(self, name: str) -> None:
+        """End a program, and know nothing of it any more."""
+        await self.stop([name])
+        self.children.pop(name, None)
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a program, and its log, by another name, in place of whatever was called so."""
+        child = self.children.pop(old)
+        log = child.log.with_name(f"{new}.log")
+        if child.log.exists():
+            child.log.replace(log)
+        child.program, child.log = replace(child.program, name=new), log
+        self.children[new] = child
+
     def kill(self) -> None:
         """End all at once, for somebody who cannot wait; :meth:`stop` still has to be awaited."""
         for child in self.children.values():
@@ -161,9 +192,10 @@ class Supervisor:
             if child.stopping.is_set():
                 break
             child.restarts += 1
-            self._become(child, State.CRASHED)
             if time.monotonic() - began > _HEALTHY_AFTER:
                 backoff = _FIRST_BACKOFF
+            child.backoff = backoff
+            self._become(child, State.CRASHED)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(child.stopping.wait(), backoff)
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
@@ -173,6 +205,7 @@ class Supervisor:
         """One process from start to end."""
         program = child.program
         with child.log.open("ab") as log:
+            began_at = log.tell()
             process = await asyncio.create_subprocess_exec(
                 *program.command,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -185,6 +218,7 @@ class Supervisor:
             )
         child.identity = ProcessIdentity.of(process.pid)
         child.started_at = time.time()
+        child.previous, child.run = child.run, Run(child.started_at, (began_at, None))
         self._become(child, State.STARTING)
         beside = [asyncio.create_task(self._probe(child))]
         if process.stdout is not None:
@@ -195,6 +229,8 @@ class Supervisor:
             for task in beside:
                 task.cancel()
             child.exit_status, child.identity = process.returncode, None
+            child.run.exit_status, child.run.ended_at = process.returncode, time.time()
+            child.run.log = (began_at, child.log.stat().st_size if child.log.exists() else began_at)
 
     async def _wait_end(self, child: Child, process: asyncio.subprocess.Process) -> None:
         ending = asyncio.ensure_future(process.wait())

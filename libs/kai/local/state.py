@@ -109,6 +109,11 @@ class ClusterFiles:
         return self.api_server / "kubeconfig"
 
     @property
+    def machine_record(self) -> Path:
+        """Which processes run in place of the chart's pods: a list of :class:`ProcessRecord`."""
+        return self.directory / "machine.json"
+
+    @property
     def _record(self) -> Path:
         return self.directory / "cluster.json"
 
@@ -119,11 +124,23 @@ class ClusterFiles:
     def read(self) -> ClusterRecord | None:
         """What the cluster last said about itself, ``None`` if there is none."""
         try:
-            return msgspec.json.decode(self._record.read_bytes(), type=ClusterRecord)
+            record = msgspec.json.decode(self._record.read_bytes(), type=ClusterRecord)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
             raise ClusterError(f"{self._record} is damaged ({error}); remove {self.directory}") from error
+        record.processes += self._read_machine()
+        return record
+
+    def _read_machine(self) -> list[ProcessRecord]:
+        try:
+            return msgspec.json.decode(self.machine_record.read_bytes(), type=list[ProcessRecord])
+        except FileNotFoundError:
+            return []
+        except msgspec.DecodeError as error:
+            raise ClusterError(
+                f"{self.machine_record} is damaged ({error}); remove {self.directory}"
+            ) from error
 
     def write(self, record: ClusterRecord) -> None:
         """Say something about the cluster; readers see the old or the new, never a part."""

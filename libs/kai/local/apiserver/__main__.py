@@ -43,6 +43,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--authorization", choices=("always-allow", "rbac"), default="always-allow", help="who may do what"
     )
+    parser.add_argument(
+        "--egress",
+        default="",
+        metavar="HOST:PORT",
+        help="proxy through which Services and kubelets are reached; none: by their endpoints",
+    )
     parser.add_argument("--watch-window", type=int, default=1024, help="past changes kept for each resource")
     return parser.parse_args(argv)
 
@@ -61,6 +67,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         window=arguments.watch_window,
         context=arguments.context,
         folder=arguments.dir,
+        egress=arguments.egress,
     )
     async with server:
         gc.freeze()

@@ -30,6 +30,7 @@ from kai.local.apiserver.errors import ApiFailure, NothingServed
 from kai.local.apiserver.faults import FAULTS_PATH, REQUESTS_PATH, Dropped, Faults, RequestCounts
 from kai.local.apiserver.garbage import GarbageCollector
 from kai.local.apiserver.journal import Journal
+from kai.local.apiserver.kubelets import Kubelets
 from kai.local.apiserver.openapi import V2_DOCUMENT, V2_MEDIA_TYPE, OpenApi
 from kai.local.apiserver.pki import Authority, Pair
 from kai.local.apiserver.reads import Reader, flag
@@ -61,8 +62,9 @@ class ApiServer:
 
     ``async with ApiServer() as server:`` serves on a free port of loopback until the block ends;
     ``server.url`` and ``server.kubeconfig()`` say how to reach it. With a ``folder`` it keeps there what it
-    holds, and a server that is started on it again, whatever became of the first, goes on. Raises OSError
-    when the address cannot be bound, ValueError and JournalError when the folder holds something damaged.
+    holds, and a server that is started on it again, whatever became of the first, goes on. ``egress`` is the
+    ``host:port`` of a proxy that leads to Services and kubelets. Raises OSError when the address cannot be
+    bound, ValueError and JournalError when the folder holds something damaged.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class ApiServer:
         clock: Clock | None = None,
         context: str = "kai-local",
         folder: Path | None = None,
+        egress: str = "",
     ) -> None:
         self._host, self._port = host, port
         self._context = context
@@ -90,13 +93,15 @@ class ApiServer:
         self.admin: Pair = credentials.admin
         self.authenticator = Authenticator(credentials.token_key)
         self.authorizer = Authorizer(self.store, rbac=rbac)
-        self.webhooks = Dispatcher(self.store)
+        self.webhooks = Dispatcher(self.store, egress=egress)
         self.registry = Registry(self.store, Admission(self.store), self.webhooks, self.clock)
         self.garbage = GarbageCollector(self.registry, self.catalogue)
         self._reader = Reader(self.store, self.hubs, self.clock)
         pods = self.catalogue.get("", "pods")
         assert pods is not None, "pods are built in"
-        self._rest = Rest(self._reader, self.registry, Subresources(self.registry, self.authenticator, pods))
+        kubelets = Kubelets(self.store, egress) if egress else None
+        subresources = Subresources(self.registry, self.authenticator, pods, kubelets)
+        self._rest = Rest(self._reader, self.registry, subresources)
         self._reviews = reviews.Reviews(self.authenticator, self.authorizer)
         self._discovery = Discovery(self.catalogue)
         self._openapi = OpenApi(self.catalogue)

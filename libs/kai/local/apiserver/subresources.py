@@ -21,6 +21,7 @@ from kai.local.apiserver.errors import (
     method_not_allowed,
     required,
 )
+from kai.local.apiserver.kubelets import Kubelets
 from kai.local.apiserver.pod_printer import selector_text
 from kai.local.apiserver.registry import Registry
 from kai.local.apiserver.requests import DeleteOptions, Target, WriteOptions
@@ -47,14 +48,21 @@ _NEEDS_CONTAINERS: Final = {
 class Subresources:
     """Answers requests about subresources."""
 
-    def __init__(self, registry: Registry, authenticator: Authenticator, pods: Resource) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        authenticator: Authenticator,
+        pods: Resource,
+        kubelets: Kubelets | None = None,
+    ) -> None:
         self._registry = registry
+        self._kubelets = kubelets
         self._pods = pods
         self._authenticator = authenticator
 
     async def answer(
         self, http: web.BaseRequest, target: Target, verb: str, options: WriteOptions
-    ) -> web.Response:
+    ) -> web.StreamResponse:
         """Answer one request. Raises ApiFailure."""
         match target.subresource, verb:
             case "binding", "create":
@@ -70,7 +78,9 @@ class Subresources:
             case "finalize", "update":
                 return await self._finalize(await read_object(http), target, options)
         if target.subresource in _NEEDS_CONTAINERS:
-            self._registry.find(target)
+            pod = self._registry.find(target).obj
+            if self._kubelets is not None and self._kubelets.knows(pod):
+                return await self._kubelets.pass_on(http, pod, target.subresource)
             message = _NO_CONTAINERS.format(_NEEDS_CONTAINERS[target.subresource])
             raise ApiFailure(501, "NotImplemented", message)
         raise method_not_allowed(

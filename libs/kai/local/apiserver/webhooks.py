@@ -68,10 +68,14 @@ def _covers_resource(allowed: list[str], name: str) -> bool:
 
 
 class Dispatcher:
-    """Calls the webhooks of the stored configurations."""
+    """Calls the webhooks of the stored configurations.
 
-    def __init__(self, store: Store) -> None:
+    ``egress``: ``host:port`` of a proxy that leads to Services which have no endpoints here; empty for none.
+    """
+
+    def __init__(self, store: Store, *, egress: str = "") -> None:
         self._store = store
+        self._egress = egress
         self._session: aiohttp.ClientSession | None = None
         self._webhooks: dict[tuple[str, str], list[Webhook]] = {}
         for key in (MUTATING, VALIDATING):
@@ -206,7 +210,7 @@ class Dispatcher:
         return response
 
     async def _post(self, webhook: Webhook, request: Obj) -> Obj:
-        url, server_name = self._address(webhook.spec["clientConfig"])
+        url, server_name, proxy = self._address(webhook.spec["clientConfig"])
         body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
         if self._session is None:
             self._session = aiohttp.ClientSession(
@@ -220,6 +224,7 @@ class Dispatcher:
             headers={"Content-Type": "application/json"},
             ssl=webhook.context,
             server_hostname=server_name,
+            proxy=proxy,
             timeout=aiohttp.ClientTimeout(total=seconds),
         ) as answer:
             data = await answer.read()
@@ -230,14 +235,20 @@ class Dispatcher:
         response: Obj = msgspec.json.decode(data)["response"]
         return response
 
-    def _address(self, client: Obj) -> tuple[str, str | None]:
-        """Where to call, and the name that the certificate must bear."""
+    def _address(self, client: Obj) -> tuple[str, str | None, str | None]:
+        """Where to call, the name that the certificate must bear, and the proxy that leads there."""
         if "url" in client:
-            return client["url"], None
+            return client["url"], None, None
         service = client["service"]
-        namespace, name = service["namespace"], service["name"]
-        host, port = self._endpoint(namespace, name, service.get("port", 443))
-        return f"https://{host}:{port}/{service.get('path', '').lstrip('/')}", f"{name}.{namespace}.svc"
+        namespace, name, path = service["namespace"], service["name"], service.get("path", "").lstrip("/")
+        port, called = service.get("port", 443), f"{name}.{namespace}.svc"
+        try:
+            host, port = self._endpoint(namespace, name, port)
+        except LookupError:
+            if not self._egress:
+                raise
+            return f"https://{called}:{port}/{path}", None, f"http://{self._egress}"
+        return f"https://{host}:{port}/{path}", called, None
 
     def _endpoint(self, namespace: str, name: str, port: int) -> tuple[str, int]:
         """A service stands for another name, or is found by its endpoints."""

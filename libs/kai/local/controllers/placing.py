@@ -12,6 +12,7 @@ from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import ApiError, KubeError, NotFound
 from kai.kube.store import Store
 from kai.local.controllers.placement import DEFAULT_SCHEDULER, Unplaceable, choose_node
+from kai.local.machine import is_of_chart
 from kai.local.objects import LocalPod
 from kai.local.requests import Amounts, add, pod_requests
 from kai.model.objects import Node
@@ -22,9 +23,21 @@ _log = structlog.get_logger(__name__)
 
 
 class Placing:
-    """Binds the pods that name the default scheduler. The stores are kept by somebody else."""
+    """Binds the pods that name the default scheduler. The stores are kept by somebody else.
 
-    def __init__(self, client: KubeClient, pods: Store[LocalPod], nodes: Store[Node]) -> None:
+    ``chart_elsewhere``: pods of the chart are taken by this machine's agent, see :mod:`kai.local.machine`.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        pods: Store[LocalPod],
+        nodes: Store[Node],
+        *,
+        chart_elsewhere: bool = False,
+    ) -> None:
+        self.ready = asyncio.Event()
+        self._chart_elsewhere = chart_elsewhere
         self._client = client
         self._pods = pods
         self._nodes = nodes
@@ -38,6 +51,7 @@ class Placing:
 
     async def run(self) -> None:
         """Place whatever waits, each time something changed."""
+        self.ready.set()
         while True:
             await self._changed.wait()
             await asyncio.sleep(_SETTLE_SECONDS)
@@ -54,7 +68,7 @@ class Placing:
         for pod in (old, new):
             if pod is not None:
                 self._pending.pop(pod.key, None)
-        if new is not None and _waits(new):
+        if new is not None and _waits(new) and not (self._chart_elsewhere and is_of_chart(new.labels)):
             self._pending[new.key] = None
         if self._pending:
             self._changed.set()

@@ -44,10 +44,18 @@ _log = structlog.get_logger(__name__)
 
 
 class Controllers:
-    """All controllers over one set of watches. :meth:`run` goes on until cancelled."""
+    """All controllers over one set of watches. :meth:`run` goes on until cancelled.
+
+    ``chart_elsewhere``: the pods of the chart are placed by somebody else.
+    """
 
     def __init__(
-        self, client: KubeClient, watches: Watches, *, clock: Callable[[], float] = time.time
+        self,
+        client: KubeClient,
+        watches: Watches,
+        *,
+        chart_elsewhere: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.ready = asyncio.Event()
         self._client = client
@@ -64,7 +72,7 @@ class Controllers:
             self._workloads[resource.kind] = store
         self._pods.listen(self._pod_changed)
         self._nodes.listen(self._node_changed)
-        self._placing = Placing(client, self._pods, self._nodes)
+        self._placing = Placing(client, self._pods, self._nodes, chart_elsewhere=chart_elsewhere)
         self._storage = Storage(client, watches, self._actor)
         self._device_claims = DeviceClaims(client, watches, self._actor)
 

@@ -20,6 +20,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cpus-per-node", type=int, default=shape.cpus)
     parser.add_argument("--memory-per-node", default=shape.memory)
     parser.add_argument("--gpu-memory", type=int, default=shape.gpu_memory_mib, help="MiB of each GPU")
+    parser.add_argument("--chart", action="store_true", help="the chart's own pods are run by somebody else")
 
 
 def kubelets(client: KubeClient, watches: Watches, args: argparse.Namespace) -> Kubelets:

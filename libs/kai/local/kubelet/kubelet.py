@@ -29,6 +29,7 @@ from kai.local.kubelet.nodes import (
     node_name,
     node_status,
 )
+from kai.local.machine import runs_here
 from kai.local.objects import LocalPod
 from kai.local.watches import Watches
 from kai.model.objects import Node
@@ -128,7 +129,8 @@ class Kubelets:
 
     def _wake_pods_of(self, node: str) -> None:
         for pod in self._pods.by_index("node", node):
-            self._work.add(pod.key)
+            if not runs_here(pod.labels, node):
+                self._work.add(pod.key)
 
     async def _tend_node(self, name: str) -> None:
         """Be the kubelet of a node that somebody made without one."""
@@ -176,14 +178,14 @@ class Kubelets:
             life = recover(pod, ledger) if ledger is not None else None
             if life is not None:
                 self._lives[pod.metadata.uid] = life
-            if pod.status.pod_ip:
+            if pod.status.pod_ip and not runs_here(pod.labels, pod.spec.node_name):
                 taken = int(IPv4Address(pod.status.pod_ip)) - _POD_NETWORK
                 self._next_address = max(self._next_address, taken)
 
     def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget(old)
-        if new is not None and new.spec.node_name:
+        if new is not None and new.spec.node_name and not runs_here(new.labels, new.spec.node_name):
             self._work.add(new.key)
 
     def _forget(self, pod: LocalPod) -> None:

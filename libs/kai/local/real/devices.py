@@ -2,7 +2,8 @@
 
 It registers the Node objects with their GPUs, and does what a device plugin and the kubelet's device
 manager do: hand devices to pods, tell on a reservation pod which one it got, and refuse a pod for which there
-is none. So a node that is booked twice shows, as it would on hardware.
+is none. So a node that is booked twice shows, as it would on hardware. It is also the scheduler of those pods
+that name none: kube-scheduler is no part of such a cluster.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import AlreadyExists, NotFound
 from kai.kube.resources import Resource
 from kai.kube.workqueue import WorkQueue
+from kai.local.controllers.placing import Placing
 from kai.local.kubelet import status
 from kai.local.kubelet.__main__ import add_shape
 from kai.local.kubelet.ledger import Devices, NodeLedger, Rejection
 from kai.local.kubelet.nodes import NodeShape, node_manifest, node_name, node_status
+from kai.local.machine import runs_here
 from kai.local.objects import LocalPod
 from kai.local.ports import LOOPBACK
 from kai.local.program import Part, run_program
@@ -130,6 +133,8 @@ class DeviceManager:
         ledger = self._ledgers.get(pod.spec.node_name) if pod is not None else None
         if pod is None or ledger is None or pod.terminal or pod.terminating:
             return
+        if runs_here(pod.labels, pod.spec.node_name):
+            return
         answer = ledger.admit(pod)
         try:
             if isinstance(answer, Rejection):
@@ -187,7 +192,8 @@ def main() -> None:
 
     def make(client: KubeClient) -> list[Part]:
         watches = Watches(client)
-        return [watches, DeviceManager(client, watches, count=args.nodes, shape=shape)]
+        placing = Placing(client, watches.pods, watches.nodes, chart_elsewhere=args.chart)
+        return [watches, placing, DeviceManager(client, watches, count=args.nodes, shape=shape)]
 
     run_program(make, name="devices", kubeconfig=args.kubeconfig, ready_file=args.ready_file)
 

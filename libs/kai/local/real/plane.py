@@ -45,8 +45,11 @@ class RealPlane:
 
     programs: Sequence[str] = ("devices", "kwok", "controllers", "apiserver", "etcd")
 
-    def __init__(self, folder: Path, port: int, shape: Sequence[str]) -> None:
-        """Raises :class:`BinariesMissing`."""
+    def __init__(self, folder: Path, port: int, shape: Sequence[str], *, egress: str = "") -> None:
+        """``egress``: the socket at which this machine's agent leads to the chart's pods.
+
+        Raises :class:`BinariesMissing`.
+        """
         etcd, peer, controllers, kwok = free_ports(4, taken={port})
         self._plane = ControlPlane(
             binaries=binaries.find(),
@@ -56,13 +59,15 @@ class RealPlane:
             api_port=port,
             controllers_port=controllers,
             kwok_port=kwok,
+            egress=egress,
         )
-        self._shape = tuple(shape)
+        self._shape = (*shape, "--chart") if egress else tuple(shape)
         self.url = self._plane.url
 
     async def start(self, supervisor: Supervisor) -> None:
         """Keys, then etcd, then the API server: each needs the one before."""
         self._plane.folder.mkdir(exist_ok=True)
+        self._plane.write_egress()
         await supervisor.run_to_end(self._plane.credentials())
         for program in (self._plane.etcd(), self._plane.api_server()):
             supervisor.start(program)

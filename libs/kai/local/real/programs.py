@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,16 @@ from kai.local.ports import LOOPBACK
 from kai.local.processes import Program
 from kai.local.real import credentials
 
+_EGRESS = "egress.yaml"
+_EGRESS_CONFIGURATION = """\
+apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport: {{uds: {{udsName: {socket}}}}}
+"""
 _STAGES = Path(__file__).with_name("stages.yaml")
 _POD_NETWORK, _SERVICE_NETWORK = "10.244.0.0/16", "10.96.0.0/16"
 #: KWOK renews at a quarter of it: seldom, for heartbeats of hundreds of nodes are load that no test is about.
@@ -33,6 +44,8 @@ class ControlPlane:
     api_port: int
     controllers_port: int
     kwok_port: int
+    #: Socket of the proxy through which the API server reaches Services and kubelets; empty for none.
+    egress: str = ""
 
     @property
     def url(self) -> str:
@@ -61,6 +74,11 @@ class ControlPlane:
         )
         return Program("etcd", command, ready=probes.http(f"{client}/health"), address=client)
 
+    def write_egress(self) -> None:
+        """Tell the API server in a file of its own what leads to the cluster's network."""
+        if self.egress:
+            (self.folder / _EGRESS).write_text(_EGRESS_CONFIGURATION.format(socket=json.dumps(self.egress)))
+
     def api_server(self) -> Program:
         """The API server with RBAC and the admission plugins that are on by default."""
         command = (
@@ -79,6 +97,7 @@ class ControlPlane:
             f"--service-account-key-file={self.folder / credentials.TOKEN_CERTIFICATE}",
             f"--service-account-signing-key-file={self.folder / credentials.TOKEN_KEY}",
             "--service-account-issuer=https://kubernetes.default.svc",
+            *([f"--egress-selector-config-file={self.folder / _EGRESS}"] if self.egress else ()),
         )
         ready = probes.http(f"{self.url}/readyz", self.folder / credentials.AUTHORITY)
         return Program("apiserver", command, ready=ready, address=self.url)

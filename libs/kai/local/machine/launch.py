@@ -1,4 +1,4 @@
-"""The pods of Deployments as processes of this machine, where no kubelet is.
+"""A pod as a process of this machine, where no kubelet is.
 
 What a manifest says is what runs: its command, arguments and environment, its Secrets and ConfigMaps, the
 token of its service account. What a pod has to itself is given in other ways: an address of its own on
@@ -21,9 +21,22 @@ _LISTEN = re.compile(r"^(--[a-z-]+=)?:(\d+)$")
 _CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108
 
 
+class CannotLaunch(Exception):
+    """The pod asks for what this machine does not do; says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A probe: what to ask (``http://…`` or ``tcp://host:port``), how often, and how many failures count."""
+
+    url: str
+    every: float
+    failures: int
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A container as a process. ``health`` is the URL that its readiness probe asks, empty without one.
+    """A container as a process. ``ready`` and ``alive`` are its readiness and liveness probes.
 
     ``debug_address`` is where it serves snapshots on loopback itself, which pods here have in common.
     """
@@ -32,7 +45,8 @@ class Launch:
     command: list[str]
     environment: dict[str, str]
     address: str
-    health: str
+    ready: Check | None
+    alive: Check | None
     stop_after: float
     debug_address: str = ""
 
@@ -55,11 +69,14 @@ class Surroundings:
         return text
 
 
-def launch(deployment: Manifest, name: str, address: str, folder: Path, around: Surroundings) -> Launch:
-    """The only container of a Deployment's pod. Its volumes are written below ``folder``."""
-    spec = deployment["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    mounts = _mount(spec, container, folder, around)
+def launch(pod: Manifest, name: str, address: str, folder: Path, around: Surroundings) -> Launch:
+    """The only container of a pod. Its volumes are written below ``folder``.
+
+    Raises:
+        CannotLaunch: the pod is not one that can be a process.
+    """
+    container = container_of(pod)
+    mounts = write_mounts(pod, folder, around)
     environment = {
         entry["name"]: around.resolve(_value(entry, address, around)) for entry in container.get("env") or ()
     }
@@ -75,21 +92,54 @@ def launch(deployment: Manifest, name: str, address: str, folder: Path, around: 
         command=command,
         environment=environment,
         address=address,
-        health=_health(container, address),
-        stop_after=float(spec.get("terminationGracePeriodSeconds") or 30),
+        ready=_check(pod, container.get("readinessProbe"), address),
+        alive=_check(pod, container.get("livenessProbe"), address),
+        stop_after=float(pod["spec"].get("terminationGracePeriodSeconds") or 30),
     )
 
 
-def port_of(deployment: Manifest, port: str | int) -> int:
+def container_of(pod: Manifest) -> Manifest:
+    """The only container of a pod.
+
+    Raises:
+        CannotLaunch: it has several.
+    """
+    containers = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+    if len(containers) != 1:
+        listed = ", ".join(container["name"] for container in containers)
+        raise CannotLaunch(f"a pod with one container can be a process here, this one has several: {listed}")
+    container: Manifest = containers[0]
+    if container.get("envFrom"):
+        raise CannotLaunch("envFrom is not known here: name the variables in env")
+    return container
+
+
+def references(pod: Manifest) -> tuple[set[str], set[str]]:
+    """Names of the Secrets and of the ConfigMaps that a pod needs before it can start."""
+    volumes = pod["spec"].get("volumes") or ()
+    sources = [
+        entry["valueFrom"]
+        for container in pod["spec"]["containers"]
+        for entry in container.get("env") or ()
+        if "valueFrom" in entry
+    ]
+    secrets = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+    secrets |= {source["secretKeyRef"]["name"] for source in sources if "secretKeyRef" in source}
+    config_maps = {volume["configMap"]["name"] for volume in volumes if "configMap" in volume}
+    return secrets, config_maps
+
+
+def port_of(pod: Manifest, port: str | int) -> int:
     """The number of a container's port, by its name."""
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    named = {one["name"]: one["containerPort"] for one in container.get("ports") or ()}
+    (container,) = pod["spec"]["containers"]
+    named = {one["name"]: one["containerPort"] for one in container.get("ports") or () if "name" in one}
     return int(named.get(port, port))
 
 
-def _mount(spec: Manifest, container: Manifest, folder: Path, around: Surroundings) -> dict[str, str]:
+def write_mounts(pod: Manifest, folder: Path, around: Surroundings) -> dict[str, str]:
     """Write the volumes; where each mount path is now."""
-    volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
+    container = container_of(pod)
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     mounts = {}
     for mount in container.get("volumeMounts") or ():
         volume, target = volumes[mount["name"]], folder / mount["name"]
@@ -100,10 +150,19 @@ def _mount(spec: Manifest, container: Manifest, folder: Path, around: Surroundin
         elif "configMap" in volume:
             content = around.config_maps[volume["configMap"]["name"]]
         for key, data in content.items():
-            (target / key).touch(mode=0o600)
-            (target / key).write_bytes(data)
+            _write(target / key, data)
         mounts[mount["mountPath"]] = str(target)
     return mounts
+
+
+def _write(path: Path, data: bytes) -> None:
+    """For our eyes only, and never half of it; a file that says so already is left alone."""
+    if path.exists() and path.read_bytes() == data:
+        return
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.touch(mode=0o600)
+    fresh.write_bytes(data)
+    fresh.replace(path)
 
 
 def _value(entry: Manifest, address: str, around: Surroundings) -> str:
@@ -112,10 +171,13 @@ def _value(entry: Manifest, address: str, around: Surroundings) -> str:
         return str(entry.get("value", ""))
     if "secretKeyRef" in source:
         reference = source["secretKeyRef"]
-        return around.secrets[reference["name"]][reference["key"]].decode()
+        data = around.secrets[reference["name"]]
+        if reference["key"] not in data:
+            raise CannotLaunch(f"couldn't find key {reference['key']} in Secret {reference['name']}")
+        return data[reference["key"]].decode()
     if source.get("fieldRef", {}).get("fieldPath") == "status.podIP":
         return address
-    raise ValueError(f"environment variable {entry['name']}: {source} is not known here")
+    raise CannotLaunch(f"environment variable {entry['name']}: {source} is not known here")
 
 
 def _word(word: str, environment: Mapping[str, str], address: str, mounts: Mapping[str, str]) -> str:
@@ -129,9 +191,13 @@ def _word(word: str, environment: Mapping[str, str], address: str, mounts: Mappi
     return word
 
 
-def _health(container: Manifest, address: str) -> str:
-    probe = (container.get("readinessProbe") or {}).get("httpGet")
+def _check(pod: Manifest, probe: Manifest | None, address: str) -> Check | None:
     if probe is None:
-        return ""
-    named = {one["name"]: one["containerPort"] for one in container.get("ports") or ()}
-    return f"http://{address}:{named.get(probe['port'], probe['port'])}{probe['path']}"
+        return None
+    if "httpGet" in probe:
+        url = f"http://{address}:{port_of(pod, probe['httpGet']['port'])}{probe['httpGet']['path']}"
+    elif "tcpSocket" in probe:
+        url = f"tcp://{address}:{port_of(pod, probe['tcpSocket']['port'])}"
+    else:
+        return None
+    return Check(url, float(probe.get("periodSeconds", 10)), int(probe.get("failureThreshold", 3)))

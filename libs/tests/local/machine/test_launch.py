@@ -1,11 +1,11 @@
-"""A Deployment's pod as a process: what of the manifest reaches it, and how."""
+"""A pod as a process: what of the manifest reaches it, and how."""
 
-from kai.local.real.pods import Surroundings, launch, port_of
+from kai.local.machine.launch import Check, Surroundings, launch, port_of
 
 ADDRESS = "127.9.9.1"
 
 
-def a_deployment(**container):
+def a_pod(**container):
     volumes = [
         {"name": "tls", "secret": {"secretName": "tls"}},
         {"name": "config", "configMap": {"name": "config"}},
@@ -23,7 +23,7 @@ def a_deployment(**container):
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
     }
     spec = {"containers": [body | container], "volumes": volumes, "terminationGracePeriodSeconds": 7}
-    return {"metadata": {"name": "scheduler"}, "spec": {"template": {"spec": spec}}}
+    return {"metadata": {"name": "scheduler-x", "namespace": "kai-scheduler"}, "spec": spec}
 
 
 def launched(tmp_path, **container):
@@ -37,7 +37,7 @@ def launched(tmp_path, **container):
         addresses={"kai-redis": "127.9.9.2"},
         ours=frozenset({"--scheduler-conf=/tmp/mine.yaml"}),
     )
-    return launch(a_deployment(**container), "scheduler", ADDRESS, tmp_path, around)
+    return launch(a_pod(**container), "scheduler", ADDRESS, tmp_path, around)
 
 
 def test_it_listens_on_the_address_of_its_pod(tmp_path):
@@ -86,10 +86,11 @@ def test_a_file_of_this_machine_stays_where_it_is(tmp_path):
 
 def test_readiness_and_patience_are_those_of_the_manifest(tmp_path):
     one = launched(tmp_path)
-    assert one.health == f"http://{ADDRESS}:8081/readyz"
+    assert one.ready == Check(f"http://{ADDRESS}:8081/readyz", every=10, failures=3)
+    assert one.alive is None
     assert one.stop_after == 7
 
 
 def test_ports_have_names():
-    assert port_of(a_deployment(), "webhook") == 9443
-    assert port_of(a_deployment(), 80) == 80
+    assert port_of(a_pod(), "webhook") == 9443
+    assert port_of(a_pod(), 80) == 80
