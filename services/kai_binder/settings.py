@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from pydantic import BeforeValidator, Field
 
 from kai.model import names
-from kai.runtime import Duration, ServiceSettings, SettingsError
-from kai.wire.channel import TlsFiles
+from kai.runtime import Duration, SettingsError
+from kai.runtime.tls import TlsSettings
 from kai_binder.plugins import PluginConfig, PluginError, configure
 from kai_binder.reservation_pods import ReservationTemplate
 
@@ -30,7 +29,7 @@ def _json_object(value: object) -> object:
 JsonObject = Annotated[dict[str, Any], BeforeValidator(_json_object)]
 
 
-class BinderSettings(ServiceSettings):
+class BinderSettings(TlsSettings):
     """Flags, variables and file keys of the binder."""
 
     resource_reservation_namespace: str = Field(
@@ -63,30 +62,12 @@ class BinderSettings(ServiceSettings):
         description="Leases of the schedulers to work for, comma-separated; default: one shard",
     )
     plugins: str = Field("", description="JSON: plugin -> enabled, priority, arguments")
-    tls_ca: str = Field("", description="authority of the certificates between our processes")
-    tls_cert: str = Field("", description="our certificate")
-    tls_key: str = Field("", description="its key")
 
     @property
     def lease_names(self) -> list[str]:
         """The Leases of the schedulers that we work for, one for each shard."""
         given = [name.strip() for name in self.scheduler_leases.split(",")]
         return [name for name in given if name] or [self.scheduler_name]
-
-    @property
-    def tls(self) -> TlsFiles | None:
-        """Files for TLS between our processes; None for plain text.
-
-        Raises:
-            SettingsError: only some are given.
-        """
-        given = (self.tls_ca, self.tls_cert, self.tls_key)
-        if not any(given):
-            return None
-        if not all(given):
-            raise SettingsError("--tls-ca, --tls-cert and --tls-key go together: give all three or none")
-        ca, cert, key = (Path(path) for path in given)
-        return TlsFiles(ca=ca, cert=cert, key=key, server_name=f"scheduler.{self.namespace}.svc")
 
     @property
     def template(self) -> ReservationTemplate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Final
 
 import structlog
@@ -70,12 +71,19 @@ class PodGrouperService:
                 await group()
 
         try:
-            async with serve(
-                settings.grpc_listen,
-                [preview_server.registration(settings.options)],
-                services=[preview_server.SERVICE],
-            ) as port:
-                log.info("serving previews", port=port)
+            async with AsyncExitStack() as stack:
+                await self._serve_previews(stack)
                 await host.until_stopping(watches.run(), lead())
         except CannotListen as error:
             raise FatalError(str(error)) from error
+
+    async def _serve_previews(self, stack: AsyncExitStack) -> None:
+        settings = self.settings
+        if settings.grpc_listen:
+            server = serve(
+                settings.grpc_listen,
+                [preview_server.registration(settings.options)],
+                tls=settings.tls,
+                services=[preview_server.SERVICE],
+            )
+            log.info("serving previews", port=await stack.enter_async_context(server))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
 
 from kai.model import names
-from kai.runtime import Listen, ServiceSettings
+from kai.runtime import Listen
+from kai.runtime.health import split_address
+from kai.runtime.tls import TlsSettings
 from kai_pod_grouper.options import GroupingOptions
 
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-class PodGrouperSettings(ServiceSettings):
+
+class PodGrouperSettings(TlsSettings):
     """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
 
-    grpc_listen: Listen = Field(":9091", description="host:port of previews of manifests")
+    grpc_listen: Literal[""] | Listen = Field(
+        "", description="host:port of previews of manifests; empty: none are served"
+    )
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the node pool")
     queue_label_key: str = Field(names.QUEUE_LABEL, description="label that says the queue")
     max_concurrent_reconciles: int = Field(10, gt=0, description="workloads looked at at the same time")
@@ -29,6 +37,15 @@ class PodGrouperSettings(ServiceSettings):
     def _is_selector(cls, text: str) -> str:
         parse_labels(text)
         return text
+
+    @model_validator(mode="after")
+    def _plain_text_stays_here(self) -> Self:
+        if self.grpc_listen and self.tls is None and split_address(self.grpc_listen)[0] not in _LOOPBACK:
+            raise ValueError(
+                f"--grpc-listen {self.grpc_listen}: previews are served to other machines with TLS only; "
+                "give --tls-ca, --tls-cert and --tls-key, or listen on 127.0.0.1"
+            )
+        return self
 
     @property
     def options(self) -> GroupingOptions:

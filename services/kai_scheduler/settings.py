@@ -10,12 +10,12 @@ from pydantic import Field
 from kai.engine.arguments import ConfigError
 from kai.engine.config import EngineParams, SchedulerConfig
 from kai.model import names
-from kai.runtime import Duration, Listen, ServiceSettings, SettingsError
+from kai.runtime import Duration, Listen, SettingsError
+from kai.runtime.tls import TlsSettings
 from kai.snapshot.state import StateParams
-from kai.wire.channel import TlsFiles
 
 
-class SchedulerSettings(ServiceSettings):
+class SchedulerSettings(TlsSettings):
     """Flags, variables and file keys of the scheduler."""
 
     ignored_flags: ClassVar[frozenset[str]] = frozenset(
@@ -60,9 +60,6 @@ class SchedulerSettings(ServiceSettings):
     cpu_worker_node_label_key: str = Field(names.CPU_WORKER_LABEL, description="label of CPU workers")
     gpu_worker_node_label_key: str = Field(names.GPU_WORKER_LABEL, description="label of GPU workers")
     mig_worker_node_label_key: str = Field(names.MIG_WORKER_LABEL, description="label of MIG workers")
-    tls_ca: str = Field("", description="authority of the certificates between our processes")
-    tls_cert: str = Field("", description="our certificate")
-    tls_key: str = Field("", description="its key")
 
     @property
     def lease_name(self) -> str:
@@ -91,11 +88,6 @@ class SchedulerSettings(ServiceSettings):
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold,
         )
 
-    @property
-    def tls(self) -> TlsFiles | None:
-        """Files for TLS between our processes; None for plain text."""
-        return tls_files(self.tls_ca, self.tls_cert, self.tls_key, namespace=self.namespace)
-
     def scheduler_config(self) -> SchedulerConfig:
         """What a cycle does, from the file and our flags.
 
@@ -117,17 +109,3 @@ class SchedulerSettings(ServiceSettings):
             return SchedulerConfig.parse(text, params=params)
         except (OSError, UnicodeDecodeError, ConfigError) as error:
             raise SettingsError(f"--scheduler-conf {self.scheduler_conf}: {error}") from error
-
-
-def tls_files(ca: str, cert: str, key: str, *, namespace: str) -> TlsFiles | None:
-    """All three files, or none.
-
-    Raises:
-        SettingsError: only some are given.
-    """
-    given = [bool(ca), bool(cert), bool(key)]
-    if not any(given):
-        return None
-    if not all(given):
-        raise SettingsError("--tls-ca, --tls-cert and --tls-key go together: give all three or none")
-    return TlsFiles(ca=Path(ca), cert=Path(cert), key=Path(key), server_name=f"scheduler.{namespace}.svc")

@@ -36,7 +36,7 @@ SERVICES: Mapping[str, Service] = {
     "admission": Service("kai_admission", webhook="--webhook-addr"),
     "scheduler": Service("kai_scheduler", listens=("--grpc-listen",)),
     "binder": Service("kai_binder"),
-    "pod-grouper": Service("kai_pod_grouper", listens=("--grpc-listen",)),
+    "pod-grouper": Service("kai_pod_grouper"),
 }
 _FLAG = re.compile(r"(?P<service>[a-z-]+):(?:--)?(?P<flag>[a-z-]+)=(?P<value>.*)")
 _PORTS_EACH = 4

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kai.model import names
-from kai.runtime.settings import ServiceSettings
-from kai.wire.channel import TlsFiles
+from kai.runtime.tls import TlsSettings
 
 
-class ListenerSettings(ServiceSettings):
+class ListenerSettings(TlsSettings):
     """Which schedulers there are, and how to talk to them."""
 
     partitions: str = Field(
         "",
         description="node pools with a scheduler of their own, separated by commas; empty: the default one",
     )
-    tls_ca: str = Field("", description="authority of the certificates between our processes")
-    tls_cert: str = Field("", description="our certificate")
-    tls_key: str = Field("", description="its key")
-
-    @model_validator(mode="after")
-    def _tls_files_go_together(self) -> Self:
-        given = [bool(self.tls_ca), bool(self.tls_cert), bool(self.tls_key)]
-        if any(given) and not all(given):
-            raise ValueError("--tls-ca, --tls-cert and --tls-key go together: give all three or none")
-        return self
 
     @property
     def leases(self) -> dict[str, str]:
@@ -38,15 +24,3 @@ class ListenerSettings(ServiceSettings):
             part or names.DEFAULT_SHARD: f"{self.scheduler_name}-{part}" if part else self.scheduler_name
             for part in sorted(partitions)
         }
-
-    @property
-    def tls(self) -> TlsFiles | None:
-        """Files for TLS between our processes; None for plain text."""
-        if not self.tls_ca:
-            return None
-        return TlsFiles(
-            ca=Path(self.tls_ca),
-            cert=Path(self.tls_cert),
-            key=Path(self.tls_key),
-            server_name=f"scheduler.{self.namespace}.svc",
-        )

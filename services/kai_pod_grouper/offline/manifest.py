@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import yaml
 
 from kai_pod_grouper.errors import InvalidWorkload
 
+#: Values of all objects of a stream, each alias counted as what it stands for.
+VALUES_AT_MOST: Final = 1_000_000
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -45,7 +46,7 @@ def read_manifest(text: str) -> Manifest:
         documents = list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidManifest(f"manifest is not YAML: {' '.join(str(error).split())}") from error
-    _refuse_circles(documents)
+    _refuse_endless(documents)
     parts = [
         part for number, body in enumerate(documents, start=1) for part in _flat(body, f"document {number}")
     ]
@@ -56,12 +57,34 @@ def read_manifest(text: str) -> Manifest:
     return Manifest(objects, problems)
 
 
-def _refuse_circles(documents: list[object]) -> None:
-    """An alias inside its own anchor has no end; no JSON can be made of it."""
+def _refuse_endless(documents: list[object]) -> None:
+    """An alias costs nothing to read, and its anchor over again for everybody who walks over it.
+
+    Raises:
+        InvalidManifest: one stands inside its own anchor, or they write out to more than anybody means.
+    """
+    sizes: dict[int, int | None] = {}
+
+    def size(value: object) -> int:
+        if not isinstance(value, dict | list):
+            return 1
+        known = sizes.get(id(value), 0)
+        if known is None:
+            raise InvalidManifest("manifest: a YAML alias stands inside its own anchor; write it out")
+        if not known:
+            sizes[id(value)] = None
+            known = 1 + sum(map(size, value.values() if isinstance(value, dict) else value))
+            sizes[id(value)] = known
+        return known
+
     try:
-        json.dumps(documents, default=str, skipkeys=True)
-    except (ValueError, RecursionError) as error:
-        raise InvalidManifest("manifest: a YAML alias stands inside its own anchor; write it out") from error
+        total = size(documents)
+    except RecursionError as error:
+        raise InvalidManifest("manifest is nested too deeply to be a workload") from error
+    if total > VALUES_AT_MOST:
+        raise InvalidManifest(
+            f"manifest has {total:,} values with its YAML aliases written out; at most are {VALUES_AT_MOST:,}"
+        )
 
 
 def _flat(document: object, where: str) -> Iterator[dict[str, Any] | str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
 import grpc
 import msgspec
@@ -14,6 +15,7 @@ from kai_pod_grouper.offline.preview import preview
 from kai_pod_grouper.options import GroupingOptions
 
 SERVICE = "kai.wire.v1.GroupingService"
+MANIFEST_AT_MOST_CHARACTERS: Final = 1 << 20
 
 
 class GroupingServicer(grouping_pb2_grpc.GroupingServiceServicer):
@@ -26,8 +28,12 @@ class GroupingServicer(grouping_pb2_grpc.GroupingServiceServicer):
         self, request: grouping_pb2.PreviewRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> grouping_pb2.PreviewResponse:
         """Group the pods of the manifest; INVALID_ARGUMENT if it cannot be read."""
+        if len(request.manifest) > MANIFEST_AT_MOST_CHARACTERS:
+            most = f"a manifest has at most {MANIFEST_AT_MOST_CHARACTERS:,} characters; ask in parts"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, most)
         try:
-            found = await preview(request.manifest, self._options)
+            # Reading takes a while, and pods are not to wait for it.
+            found = await asyncio.to_thread(asyncio.run, preview(request.manifest, self._options))
         except GroupingError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         return grouping_pb2.PreviewResponse(

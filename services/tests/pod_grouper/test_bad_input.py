@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kai.runtime import SettingsError
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.objects.pods import decode_pod
@@ -15,6 +16,7 @@ from kai_pod_grouper.offline.cluster import FileCluster
 from kai_pod_grouper.offline.manifest import InvalidManifest, read_manifest
 from kai_pod_grouper.offline.preview import preview
 from kai_pod_grouper.options import GroupingOptions
+from kai_pod_grouper.settings import PodGrouperSettings
 
 from .test_manifests import CASES
 
@@ -43,6 +45,36 @@ async def test_a_manifest_with_a_wrong_value_anywhere_never_crashes(case, seed):
 async def test_a_manifest_that_contains_itself_is_refused():
     with pytest.raises(InvalidManifest, match="inside its own anchor"):
         await preview("kind: Pod\nmetadata: &a {name: p, labels: *a}\n", OPTIONS)
+
+
+def a_bomb(levels=9, width=9):
+    """Aliases of aliases: a few hundred characters that stand for ``width ** levels`` values."""
+    lines = ["kind: Pod", "l0: &l0 [x]"]
+    lines += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * width)}]" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+async def test_a_manifest_whose_aliases_write_out_to_a_bomb_is_refused_unexpanded():
+    with pytest.raises(InvalidManifest, match="values with its YAML aliases written out"):
+        await preview(a_bomb(), OPTIONS)
+
+
+async def test_ordinary_aliases_are_read():
+    found = read_manifest("kind: Pod\nmetadata: {name: p, labels: &l {a: b}, annotations: *l}\n")
+    assert found.objects[0]["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("listen", [":9090", "0.0.0.0:9090", "10.0.0.1:9090", "[::]:9090"])
+def test_previews_for_other_machines_need_tls(listen):
+    with pytest.raises(SettingsError, match="with TLS only"):
+        PodGrouperSettings.parse([f"--grpc-listen={listen}"])
+    assert PodGrouperSettings.parse(
+        [f"--grpc-listen={listen}", "--tls-ca=a", "--tls-cert=b", "--tls-key=c"]
+    ).tls
+
+
+def test_no_previews_are_served_unless_somebody_asks_for_them():
+    assert PodGrouperSettings.parse([]).grpc_listen == ""
 
 
 def _spoil(body, chosen):
