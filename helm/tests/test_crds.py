@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from kai.kube import resources
-from kai.model import names
+from kai.model import limits, names
 
 CRDS = Path(__file__).resolve().parents[1] / "kai-scheduler" / "crds"
 EXPECTED = {
@@ -177,3 +177,48 @@ def test_versions_are_those_that_the_product_names():
         names.TOPOLOGY_API_VERSION,
         names.CONFIG_API_VERSION,
     }
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "rule", "limit"),
+    [
+        (resources.POD_GROUPS, "spec.minMember", "maximum", limits.MIN_MEMBER),
+        (resources.POD_GROUPS, "spec.minSubGroup", "maximum", limits.MIN_SUBGROUP),
+        (resources.POD_GROUPS, "spec.subGroups", "maxItems", limits.SUBGROUPS),
+        (resources.POD_GROUPS, "spec.subGroups.[].minMember", "maximum", limits.MIN_MEMBER),
+        (resources.POD_GROUPS, "spec.subGroups.[].minSubGroup", "maximum", limits.MIN_SUBGROUP),
+        (resources.TOPOLOGIES, "spec.levels", "maxItems", limits.LEVELS),
+        (resources.QUEUES, "spec.priority", "maximum", limits.QUEUE_PRIORITY),
+        *(
+            (resources.QUEUES, f"spec.resources.{kind}.{amount}", "maximum", limit)
+            for kind in ("gpu", "cpu", "memory")
+            for amount, limit in (
+                ("quota", limits.QUEUE_AMOUNT),
+                ("limit", limits.QUEUE_AMOUNT),
+                ("overQuotaWeight", limits.QUEUE_WEIGHT),
+            )
+        ),
+    ],
+    ids=lambda value: getattr(value, "kind", None) or str(value),
+)
+def test_bounds_are_those_of_the_table(resource, path, rule, limit):
+    assert field(resource, path)[rule] == limit.most
+    assert "schema" in limit.enforced
+
+
+def test_names_and_durations_have_a_length():
+    for resource, path in (
+        (resources.POD_GROUPS, "spec.queue"),
+        (resources.POD_GROUPS, "spec.priorityClassName"),
+        (resources.POD_GROUPS, "spec.preemptionDelay"),
+        (resources.POD_GROUPS, "spec.stalenessGracePeriod"),
+        (resources.POD_GROUPS, "spec.topologyConstraint.topology"),
+        (resources.POD_GROUPS, "spec.subGroups.[].topologyConstraint.requiredTopologyLevel"),
+        (resources.POD_GROUPS, "spec.subGroups.[].name"),
+        (resources.POD_GROUPS, "spec.subGroups.[].parent"),
+        (resources.QUEUES, "spec.parentQueue"),
+        (resources.QUEUES, "spec.displayName"),
+        (resources.QUEUES, "spec.preemptMinRuntime"),
+        (resources.QUEUES, "spec.reclaimMinRuntime"),
+    ):
+        assert field(resource, path)["maxLength"] <= 1024, path

@@ -103,7 +103,7 @@ _CLAIM: Final = "spec.devices"
 
 # --- pods --------------------------------------------------------------------------------------
 CONTAINERS: Final = Limit(kind="Pod", field="spec.containers, spec.initContainers", most=512)
-RESOURCES: Final = Limit(kind="Pod", field=_REQUESTS, most=64, unit="resources in one container")
+RESOURCES: Final = Limit(kind="Pod", field=_REQUESTS, most=64, unit="resources in all containers")
 AMOUNT: Final = Limit(
     kind="Pod",
     field=f"{_REQUESTS}[*]",
@@ -197,11 +197,16 @@ QUEUE_AMOUNT: Final = Limit(
     kind="Queue",
     field="spec.resources.*.quota, spec.resources.*.limit",
     least=-1,
-    most=2**63,
+    most=2**62,
     unit="GPUs, thousandths of a CPU, or bytes of memory",
+    enforced=("schema",),
 )
-QUEUE_WEIGHT: Final = Limit(kind="Queue", field="spec.resources.*.overQuotaWeight", most=2**31)
-QUEUE_PRIORITY: Final = Limit(kind="Queue", field="spec.priority", least=-(2**31), most=_INT32)
+QUEUE_WEIGHT: Final = Limit(
+    kind="Queue", field="spec.resources.*.overQuotaWeight", most=2**31, enforced=("schema",)
+)
+QUEUE_PRIORITY: Final = Limit(
+    kind="Queue", field="spec.priority", least=-(2**31), most=_INT32, enforced=("schema",)
+)
 LEVELS: Final = Limit(kind="Topology", field="spec.levels", most=16, unit="levels", enforced=("schema",))
 
 # --- nodes -------------------------------------------------------------------------------------
@@ -282,7 +287,7 @@ EXPRESSION_LOOPS: Final = Limit(
     kind="ResourceClaim",
     field="selectors[].cel.expression",
     most=4,
-    unit="loops (all, exists, exists_one, map, filter)",
+    unit="loops and bindings (all, exists, exists_one, map, filter, cel.bind)",
     enforced=("Kubernetes",),
 )
 DEVICES: Final = Limit(

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from kai.model import limits, names
+from kai.model import limits, names, subgroups
 from kai.model.faults import OutOfBounds
 from kai.model.limits import Limit
-from kai.model.objects import ApiStruct, Node, Pod, PodGroup, Queue, QueueResource, Topology
+from kai.model.objects import ApiStruct, Node, Pod, Queue, QueueResource, Topology
 from kai.snapshot import devices
 from kai.snapshot.kinds import Kind
 from kai.snapshot.shapes import conform
@@ -29,7 +29,7 @@ def check(kind: Kind, obj: Any) -> None:
             if claims := obj.spec.resource_claims:
                 limits.POD_CLAIMS.check_count(claims)
         case Kind.POD_GROUP:
-            check_pod_group(obj)
+            subgroups.check(obj.spec)
         case Kind.QUEUE:
             check_queue(obj)
         case Kind.NODE:
@@ -149,44 +149,6 @@ def check_scheduling(pod: Pod) -> None:
         conform(spec.affinity, _Affinity, "spec.affinity")
     if spec.topology_spread_constraints:
         conform(spec.topology_spread_constraints, _Spreads, "spec.topologySpreadConstraints")
-
-
-# --- pod groups ----------------------------------------------------------------------------------
-def check_pod_group(group: PodGroup) -> None:
-    """The tree of a pod group.
-
-    Raises:
-        OutOfBounds: it is too large, too deep, or wants more than any cluster has.
-    """
-    spec = group.spec
-    if spec.min_member is not None:
-        limits.MIN_MEMBER.check(spec.min_member)
-    if spec.min_sub_group is not None:
-        limits.MIN_SUBGROUP.check(spec.min_sub_group)
-    if not spec.sub_groups:
-        return
-    limits.SUBGROUPS.check_count(spec.sub_groups)
-    for number, sub in enumerate(spec.sub_groups):
-        where = f"spec.subGroups[{number}]"
-        if sub.min_member is not None:
-            limits.MIN_MEMBER.check(sub.min_member, f"{where}.minMember")
-        if sub.min_sub_group is not None:
-            limits.MIN_SUBGROUP.check(sub.min_sub_group, f"{where}.minSubGroup")
-    limits.SUBGROUP_DEPTH.check(
-        _depth({sub.name.lower(): (sub.parent or "").lower() for sub in spec.sub_groups})
-    )
-
-
-def _depth(parents: dict[str, str]) -> int:
-    """Levels of a tree of subgroups given by their parents, in linear time; what hangs nowhere has none."""
-    children: dict[str, list[str]] = {}
-    for name, parent in parents.items():
-        children.setdefault(parent, []).append(name)
-    levels, front = 0, children.get("", [])
-    while front:
-        levels += 1
-        front = [child for name in front for child in children.get(name, ())]
-    return levels
 
 
 # --- what administrators write -------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -73,6 +74,8 @@ class _Budget(ApiStruct):
     status: _BudgetStatus | None = None
 
 
+#: What multiplies the work of an expression, each within the others.
+_LOOP: Final = re.compile(r"(?:\.\s*(?:all|exists|exists_one|map|filter)|cel\s*\.\s*bind)\s*\(")
 _SHAPES: Final[Mapping[Kind, Any]] = {
     Kind.RESOURCE_CLAIM: dra.ResourceClaim,
     Kind.RESOURCE_SLICE: dra.ResourceSlice,
@@ -147,8 +150,11 @@ def _check_selectors(selectors: Iterable[dra.DeviceSelector], where: str) -> Non
     chosen = list(selectors)
     limits.SELECTORS.check_count(chosen, where)
     for number, selector in enumerate(chosen):
-        if selector.cel is not None:
-            limits.EXPRESSION_LENGTH.check_count(selector.cel.expression, f"{where}[{number}].cel.expression")
+        if selector.cel is None:
+            continue
+        field, expression = f"{where}[{number}].cel.expression", selector.cel.expression
+        limits.EXPRESSION_LENGTH.check_count(expression, field)
+        limits.EXPRESSION_LOOPS.check_count(_LOOP.findall(expression), field)
 
 
 def _check_slice(slice_: dra.ResourceSlice) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from kai.model import duration
+from kai.model import duration, subgroups
+from kai.model.faults import OutOfBounds
 from kai.model.objects import PodGroup, SubGroup
 from kai.validation.verdict import Verdict
 
@@ -10,11 +11,15 @@ from kai.validation.verdict import Verdict
 def check(pod_group: PodGroup, *, updating: bool = False) -> Verdict:
     """Refuses a pod group that cannot be understood.
 
-    A broken tree is reported alone, since every other finding would follow from it. Errors come in the
-    order of subgroup names. On update an inner subgroup may keep its ``minMember``, which older releases
-    accepted.
+    A tree that is too large or broken is reported alone, since every other finding would follow from it.
+    Errors come in the order of subgroup names. On update an inner subgroup may keep its ``minMember``, which
+    older releases accepted.
     """
     spec = pod_group.spec
+    try:
+        subgroups.check(spec)
+    except OutOfBounds as error:
+        return Verdict(_located(pod_group, (str(error),)))
     parts = sorted(spec.sub_groups or [], key=lambda part: part.name)
     broken = tuple(_broken_tree(parts))
     if broken:

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kai.model import names, sharing
+from kai.model import limits, names, sharing
+from kai.model.limits import Limit
 from kai.model.objects import Container, Json, Pod
 from kai.validation.verdict import Verdict
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_UNSIGNED = re.compile(r"[0-9]+")
-_LARGEST_UNSIGNED = 2**64 - 1
+_UNSIGNED = re.compile(r"[0-9]{1,20}")
+_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +65,23 @@ def _errors(pod: Pod, rules: PodRules) -> Iterator[str]:
             f"annotation {names.GPU_FRACTION_NUM_DEVICES} says on how many devices but not how much of each; "
             f"add {names.GPU_FRACTION} or {names.GPU_MEMORY}"
         )
-    if memory is not None and not _is_positive_integer(memory):
-        yield f'annotation {names.GPU_MEMORY} is "{memory}"; write a positive number of MiB, e.g. 4096'
+    if memory is not None and not _is_number(memory, limits.GPU_MEMORY):
+        most = limits.GPU_MEMORY.most
+        yield (
+            f'annotation {names.GPU_MEMORY} is "{_shown(memory)}"; '
+            f"write a positive number of MiB, at most {most}, e.g. 4096"
+        )
     if fraction is not None and not _is_proper_fraction(fraction):
         yield (
-            f'annotation {names.GPU_FRACTION} is "{fraction}"; write a decimal above 0 and below 1, e.g. 0.5 '
-            f"(whole GPUs are limits of {names.NVIDIA_GPU})"
+            f'annotation {names.GPU_FRACTION} is "{_shown(fraction)}"; '
+            f"write a decimal above 0 and below 1, e.g. 0.5 (whole GPUs are limits of {names.NVIDIA_GPU})"
         )
-    if devices is not None and not _is_positive_integer(devices):
-        yield f'annotation {names.GPU_FRACTION_NUM_DEVICES} is "{devices}"; write a positive number, e.g. 2'
+    if devices is not None and not _is_number(devices, limits.SHARED_DEVICES):
+        most = limits.SHARED_DEVICES.most
+        yield (
+            f'annotation {names.GPU_FRACTION_NUM_DEVICES} is "{_shown(devices)}"; '
+            f"write a positive number, at most {most}, e.g. 2"
+        )
     if shares:
         try:
             sharing.fraction_container(pod)
@@ -89,12 +98,17 @@ def _whole_and_part(annotation: str, container: str) -> str:
     )
 
 
-def _is_positive_integer(text: str) -> bool:
-    return _UNSIGNED.fullmatch(text) is not None and 0 < int(text) <= _LARGEST_UNSIGNED
+def _is_number(text: str, limit: Limit) -> bool:
+    """Whether it is a number without a sign and within its bounds, however many digits somebody sends."""
+    return _UNSIGNED.fullmatch(text) is not None and limit.within(int(text))
 
 
 def _is_proper_fraction(text: str) -> bool:
     return _DECIMAL.fullmatch(text) is not None and 0 < float(text) < 1
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _visible_devices(pod: Pod, *, shares: bool) -> Iterator[str]:

@@ -157,7 +157,7 @@ def _queues() -> Iterator[tuple[str, Queue, str, str]]:
     for kind in ("gpu", "cpu", "memory"):
         for field in ("quota", "limit"):
             obj = _queue(resources={kind: {field: 1e308}})
-            yield f"{kind} {field}", obj, f"spec.resources.{kind}.{field}", "at most 9.2"
+            yield f"{kind} {field}", obj, f"spec.resources.{kind}.{field}", "at most 4.61169e+1"
         obj = _queue(resources={kind: {"overQuotaWeight": 1e300}})
         yield f"{kind} weight", obj, f"spec.resources.{kind}.overQuotaWeight", "at most 2147483648"
     yield "NaN", _queue(resources={"gpu": {"quota": float("nan")}}), "spec.resources.gpu.quota", "at most"
@@ -205,6 +205,8 @@ def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
         "selectors[0].cel.expression",
         "10240 characters",
     )
+    loops = [{"cel": {"expression": ".all(x, device.attributes" * 9 + ")" * 9}}]
+    yield "loops", claim, a_claim("bad", selectors=loops), "selectors[0].cel.expression", "4 loops"
     requests = {"metadata": _meta("bad"), "spec": {"devices": {"requests": [{"name": "r"}] * 100}}}
     yield "requests", claim, requests, "spec.devices.requests", "32 requests"
     yield "another type", claim, {"metadata": _meta("bad"), "spec": ["x"]}, "spec", "of type object"

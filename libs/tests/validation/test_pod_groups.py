@@ -19,7 +19,22 @@ def inner(name, parent=None, min_sub_group=None):
     return SubGroup(name=name, parent=parent, min_sub_group=min_sub_group)
 
 
+def chain(levels):
+    return [
+        inner("s0"),
+        *(inner(f"s{i}", f"s{i - 1}") for i in range(1, levels - 1)),
+        leaf("end", f"s{levels - 2}"),
+    ]
+
+
 REFUSED = {
+    "1500 levels": (a_pod_group(*chain(1500)), "spec.subGroups is '1500'; it must be at most 1000 subgroups"),
+    "17 levels": (a_pod_group(*chain(17)), "spec.subGroups[].parent is '17'; it must be at most 16 levels"),
+    "5000 parts": (a_pod_group(*(leaf(f"s{i}") for i in range(5000))), "at most 1000 subgroups"),
+    "a gang of 2^31": (
+        a_pod_group(min_member=2**31),
+        "spec.minMember is '2147483648'; it must be at most 1000000",
+    ),
     "both minima at the root": (
         a_pod_group(min_member=2, min_sub_group=1),
         "spec.minMember and spec.minSubGroup",

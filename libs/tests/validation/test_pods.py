@@ -6,6 +6,7 @@ from kai.validation.pods import PodRules
 
 SHARING = PodRules(gpu_sharing=True)
 GUARDED = PodRules(gpu_sharing=True, block_visible_devices=True)
+_LONG = "9" * 5000
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 
@@ -53,11 +54,26 @@ REFUSED = {
     "a number of devices without a share": (SHARING, a_pod(gpu_fraction_num_devices="2"), "how much of each"),
     **{
         f"gpu memory {text!r}": (SHARING, a_pod(gpu_memory=text), "positive number of MiB")
-        for text in ("0", "-1", "1.5", "4Gi", "", "+4", "١", str(2**64))
+        for text in ("0", "-1", "1.5", "4Gi", "", "+4", "١", str(2**31 + 1), _LONG)
     },
     **{
         f"fraction {text!r}": (SHARING, a_pod(gpu_fraction=text), "above 0 and below 1")
-        for text in ("0", "1", "1.5", "-0.5", "NaN", "inf", "half", "", "0x1p-2", "500m", "0,5", "1e1", "0_5")
+        for text in (
+            "0",
+            "1",
+            "1.5",
+            "-0.5",
+            "NaN",
+            "inf",
+            "half",
+            "",
+            "0x1p-2",
+            "500m",
+            "0,5",
+            "1e1",
+            "0_5",
+            _LONG,
+        )
     },
     **{
         f"{text!r} devices": (
@@ -65,7 +81,7 @@ REFUSED = {
             a_pod(gpu_fraction="0.5", gpu_fraction_num_devices=text),
             "num-devices",
         )
-        for text in ("0", "-2", "two", "1.0", "")
+        for text in ("0", "-2", "two", "1.0", "", "1025", _LONG)
     },
     "devices by a literal": (
         GUARDED,

@@ -1,6 +1,6 @@
 """Keeps containers that did not ask for a GPU from seeing any."""
 
-from kai.model import names, quantity
+from kai.model import names, resource_lists
 from kai.model.objects import Json
 from kai_admission.mutation.draft import PodDraft
 
@@ -17,7 +17,7 @@ def mutate(draft: PodDraft) -> None:
 def _requests_gpu(container: Json) -> bool:
     requests: Json = (container.get("resources") or {}).get("requests") or {}
     return any(
-        quantity.parse(str(amount)) != 0
+        resource_lists.parsed(str(amount)) != 0
         for resource, amount in requests.items()
         if resource == names.NVIDIA_GPU or resource.startswith(names.MIG_PREFIX)
     )
