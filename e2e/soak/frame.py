@@ -24,7 +24,7 @@ class Frame:
     queues: Mapping[str, Queue] = field(default_factory=dict)
     groups: Mapping[str, PodGroup] = field(default_factory=dict)
     claims: Mapping[str, Json] = field(default_factory=dict)
-    #: Groups (uids) of which somebody ended after it was bound: that they are no longer whole is no surprise.
+    #: Groups (uids) that were changed, or lost somebody who was bound; they need not be whole any more.
     thinned: frozenset[str] = frozenset()
     #: When each queue was made, changed or deleted last.
     changed: Mapping[str, float] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from e2e.soak.actions import (
     Signal,
     subject,
 )
-from kai.local.kubelet.nodes import NodeShape
+from kai.local.kubelet.nodes import NodeShape, slice_manifest
 from kai.model import names
 
 #: Mean seconds between two deeds.
@@ -58,6 +58,11 @@ class _Workload:
     manifests: tuple[Json, ...]
     scalable: Json | None
     later: list[tuple[Json, Json]]
+    #: Those that its user made.
+    groups: list[Json] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.groups = [manifest for manifest in self.manifests if manifest["kind"] == "PodGroup"]
 
     @property
     def namespace(self) -> str:
@@ -126,9 +131,12 @@ class Life:
             (self._scale, 5),
             (self._go_on, 5),
             (self._evict, 3),
+            (self._change_group, 1.5),
+            (self._end_group, 0.4),
             (self._change_quota, 4),
             (self._change_limit, 3),
             (self._change_minimum_runtime, 1),
+            (self._move_queue, 0.8),
             (self._new_queue, 1.5),
             (self._end_queue, 1),
             (self._cordon, 1.5),
@@ -136,6 +144,8 @@ class Life:
             (self._drain, 1),
             (self._lose_node, 0.8),
             (self._bring_node_back, 2.5),
+            (self._move_node, 0.8),
+            (self._change_devices, 0.8),
             (self._add_node, 1.5),
             (self._remove_node, 1.5),
             (self._end_namespace, 0.3),
@@ -171,7 +181,7 @@ class Life:
         if not scalable:
             return None
         replicas = self._rng.randint(0, 5)
-        return f"scaled to {replicas}", Change(
+        return f"scaled: {replicas}", Change(
             self._rng.choice(scalable), {"spec": {"replicas": replicas}}, self._by_hand()
         )
 
@@ -188,6 +198,20 @@ class Life:
             return None
         work, count = self._rng.choice(self._workloads), self._rng.randint(1, 2)
         return f"{count} of its pods evicted", Evict(work.namespace, work.name, count)
+
+    def _change_group(self) -> tuple[str, Deed] | None:
+        """Another number of pods that a group needs, of one that its user made."""
+        groups = [group for work in self._workloads for group in work.groups if "minMember" in group["spec"]]
+        if not groups:
+            return None
+        needed = self._rng.randint(1, 4)
+        patch = {"spec": {"minMember": needed}}
+        return f"minimum changed: {needed}", Change(self._rng.choice(groups), patch, self._by_hand())
+
+    def _end_group(self) -> tuple[str, Deed] | None:
+        """Delete the group of pods that go on."""
+        works = [work for work in self._workloads if work.groups]
+        return ("group deleted", Remove((self._rng.choice(works).groups.pop(),))) if works else None
 
     # --- queues --------------------------------------------------------------------------------
     def _new_queue(self) -> tuple[str, Deed] | None:
@@ -234,6 +258,20 @@ class Life:
             gone.append(a_queue(queue.parent))
         return "queue deleted", Remove(tuple(gone), self._by_hand())
 
+    def _move_queue(self) -> tuple[str, Deed] | None:
+        """Under another department, with its work."""
+        queue = self._queues[self._leaf()]
+        others = [
+            each.name for each in self._queues.values() if not each.parent and each.name != queue.parent
+        ]
+        if not others or len(self._queues[queue.parent].children) == 1:
+            return None
+        self._queues[queue.parent].children.remove(queue.name)
+        queue.parent = self._rng.choice(others)
+        self._queues[queue.parent].children.append(queue.name)
+        patch = {"spec": {"parentQueue": queue.parent}}
+        return f"queue moved: {queue.parent}", Change(a_queue(queue.name), patch, self._by_hand())
+
     def _change_quota(self) -> tuple[str, Deed] | None:
         quota = self._rng.choice([0, 1, 2, 4, 8])
         return self._change_gpu("quota", quota)
@@ -244,14 +282,14 @@ class Life:
 
     def _change_gpu(self, key: str, amount: int) -> tuple[str, Deed]:
         queue = a_queue(self._leaf())
-        return f"{key} set to {amount}", Change(
+        return f"{key} changed: {amount}", Change(
             queue, {"spec": {"resources": {"gpu": {key: amount}}}}, self._by_hand()
         )
 
     def _change_minimum_runtime(self) -> tuple[str, Deed] | None:
         runtime = self._rng.choice(["0s", "15s", "1m"])
         key = self._rng.choice(["reclaimMinRuntime", "preemptMinRuntime"])
-        return f"{key} set to {runtime}", Change(a_queue(self._leaf()), {"spec": {key: runtime}})
+        return f"{key} changed: {runtime}", Change(a_queue(self._leaf()), {"spec": {key: runtime}})
 
     def _leaves(self) -> list[str]:
         return [queue.name for queue in self._queues.values() if queue.parent]
@@ -295,6 +333,21 @@ class Life:
         back = self._away.pop(0)
         self._nodes.append(back.name)
         return "node came back", Put(tuple(back.manifests))
+
+    def _move_node(self) -> tuple[str, Deed] | None:
+        """To another rack, with all that runs there."""
+        rack = f"r{self._rng.randrange(4)}"
+        patch = {"metadata": {"labels": {site.RACK: rack}}}
+        return f"node moved: {rack}", Change(_node(self._rng.choice(self._nodes)), patch)
+
+    def _change_devices(self) -> tuple[str, Deed] | None:
+        """A driver publishes fewer devices of a node, or all of them again."""
+        there = [node for node in site.lasting_nodes() if node.devices and node.name in self._nodes]
+        if not there:
+            return None
+        devices = self._rng.randint(1, 4)
+        published = slice_manifest(self._rng.choice(there).name, site.DRIVER, devices)
+        return f"devices changed: {devices}", Put((published,))
 
     def _add_node(self) -> tuple[str, Deed] | None:
         if len(self._extra) >= 3:

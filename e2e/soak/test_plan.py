@@ -35,22 +35,27 @@ def test_every_process_is_killed_and_every_deed_done_in_a_long_life():
     actions = plan(seed=1, seconds=LONG)
     signals = {action.deed.process for action in actions if isinstance(action.deed, Signal)}
     assert signals == set(PROCESSES)
-    deeds = {action.what.partition(":")[0].split(" set to")[0] for action in actions}
+    deeds = {action.what.partition(":")[0] for action in actions}
     assert {
         "new work",
         "wrong",
         "work deleted",
         "changed",
-        "quota",
-        "limit",
-        "reclaimMinRuntime",
-        "preemptMinRuntime",
+        "quota changed",
+        "limit changed",
+        "reclaimMinRuntime changed",
+        "preemptMinRuntime changed",
         "new queue",
         "queue deleted",
         "cordoned",
         "uncordoned",
         "drained",
         "node lost",
+        "node moved",
+        "queue moved",
+        "minimum changed",
+        "group deleted",
+        "devices changed",
         "node came back",
         "node added",
         "node removed",

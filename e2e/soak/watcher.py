@@ -74,7 +74,8 @@ class Watcher:
         #: Objects (``Kind namespace/name``) about which there was a warning, with its reason.
         self.warned: dict[str, set[str]] = {}
         self.pods = Mirror(self._pod_changed)
-        self.nodes, self.groups, self.claims = Mirror(), Mirror(), Mirror()
+        self.nodes, self.claims = Mirror(), Mirror()
+        self.groups = Mirror(self._group_changed)
         self.queues = Mirror(self._queue_changed)
         self.events = Mirror(self._event_came)
         self._reflectors = [
@@ -148,6 +149,11 @@ class Watcher:
             group = self.groups.objects.get(group_key(old))
             if group is not None:
                 self._thinned.add(group.metadata.uid)
+
+    def _group_changed(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Who needs more than before is as little whole as who has lost somebody."""
+        if old is not None and new is not None and old.metadata.generation != new.metadata.generation:
+            self._thinned.add(new.metadata.uid)
 
     def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
