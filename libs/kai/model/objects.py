@@ -137,6 +137,7 @@ class PodSpec(ApiStruct):
     scheduling_gates: list[Json] | None = None
     priority_class_name: str = ""
     priority: int | None = None
+    preemption_policy: str | None = None
     volumes: list[Json] | None = None
     resource_claims: list[PodResourceClaim] | None = None
     termination_grace_period_seconds: int | None = None

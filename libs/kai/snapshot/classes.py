@@ -50,6 +50,8 @@ class Constraints:
     spread: tuple[dict[str, Any], ...] = ()
     priority_class: str = ""
     priority: int = 0
+    #: Whether pods of lower priority are safe from it.
+    never_preempts: bool = False
     #: Claims of volumes by name, as in the pod's namespace; ephemeral ones carry the pod's name.
     volume_claims: tuple[str, ...] = ()
     config_maps: tuple[str, ...] = ()
@@ -222,6 +224,7 @@ class ClassTable:
                 spec.topology_spread_constraints,
                 spec.priority_class_name,
                 spec.priority,
+                spec.preemption_policy,
                 spec.host_network,
                 spec.volumes and _volumes(pod),
                 gpu_annotations(pod),
@@ -252,6 +255,7 @@ class ClassTable:
                 constraints.tolerations,
                 constraints.priority_class,
                 constraints.priority,
+                constraints.never_preempts,
                 constraints.spread,
                 constraints.host_ports,
                 constraints.volume_claims,
@@ -396,6 +400,7 @@ def _constraints(pod: Pod) -> Constraints:
         spread=spread,
         priority_class=spec.priority_class_name,
         priority=spec.priority or 0,
+        never_preempts=spec.preemption_policy == "Never",
         volume_claims=tuple(sorted(set(claims))),
         config_maps=tuple(sorted(set(config_maps))),
         namespace=pod.metadata.namespace if named else "",

@@ -37,6 +37,7 @@ def essence(pod: Pod) -> Pod:
             topology_spread_constraints=spec.topology_spread_constraints,
             priority_class_name=spec.priority_class_name,
             priority=spec.priority,
+            preemption_policy=spec.preemption_policy,
             volumes=_volumes(spec.volumes),
             resource_claims=spec.resource_claims,
             host_network=spec.host_network,

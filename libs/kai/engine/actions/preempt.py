@@ -13,6 +13,7 @@ from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
 from kai.engine.search.victims import Batch, VictimSource
 from kai.engine.session import Session
+from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Task
 
 ACTION = "preempt"
@@ -44,6 +45,12 @@ class _Preempt:
         return True
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
+        for task in tasks:
+            if task.cls.constraints.never_preempts:
+                text = f"pod {task.key} takes nobody's place, as its preemptionPolicy is Never"
+                modest = Unschedulable(Reason.POD_SCHEDULING_ERRORS, text)
+                self.session.error(job, modest)
+                return modest
         if self.session.config.plugin("proportion") is None:
             return None
         return capacity.chunk_over_quota(job, tasks, self.session.state.max_gpu_memory)

@@ -13,6 +13,7 @@ from kai.model import quantity
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
+from kai.snapshot.status import ACTIVE_ALLOCATED
 
 if TYPE_CHECKING:
     from kai.engine.session import Session
@@ -22,11 +23,13 @@ _ZONES: Final = (
     "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
 )  # fmt: skip
+#: Access mode of a volume that no second pod may use, not even on the same node.
+_ONE_POD: Final = "ReadWriteOncePod"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
 class Volumes(Plugin):
-    """What upstream calls volume binding, volume zone and node volume limits."""
+    """What upstream calls volume binding, volume zone, node volume limits and volume restrictions."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -64,7 +67,10 @@ class Volumes(Plugin):
         return ""
 
     def mask(self, task: Task) -> tuple[Mask | None, str]:
-        """Nodes that reach all volumes."""
+        """Nodes that reach all volumes; none while another pod has one that only one may have."""
+        if self._taken(task):
+            nowhere = np.zeros(len(self._session.nodes), dtype=bool)
+            return nowhere, "another pod has the pod's volume for itself"
         found: Mask | None = None
         for name, claim in self._claims(task):
             key = f"{task.namespace}/{name}"
@@ -92,6 +98,40 @@ class Volumes(Plugin):
             if driver in limits and len(used.get(driver, set()) | volumes) > limits[driver]:
                 return "node has no slot left for the pod's volumes"
         return ""
+
+    def waits(self, task: Task, node: Node) -> bool:
+        """Whether a pod that is on its way out still has a volume that only one pod may have."""
+        del node
+        return any(
+            other is not task and other.releasing and name in other.cls.constraints.volume_claims
+            for name in self._exclusive(task)
+            for other in self._in_namespace(task)
+        )
+
+    def _taken(self, task: Task) -> bool:
+        """Whether another pod has a volume of the task that only one pod may have."""
+        return any(
+            other is not task
+            and ACTIVE_ALLOCATED[other.status]
+            and name in other.cls.constraints.volume_claims
+            for name in self._exclusive(task)
+            for other in self._in_namespace(task)
+        )
+
+    def _exclusive(self, task: Task) -> list[str]:
+        """Claims of volumes that one pod alone may have."""
+        return [
+            name
+            for name, claim in self._claims(task)
+            if claim is not None and _ONE_POD in ((claim.get("spec") or {}).get("accessModes") or ())
+        ]
+
+    def _in_namespace(self, task: Task) -> Iterator[Task]:
+        """Pods on nodes, of the task's namespace."""
+        for node in self._session.nodes.nodes:
+            for other in node.tasks.values():
+                if other.namespace == task.namespace:
+                    yield other
 
     # --- claims ----------------------------------------------------------------------------------
     def _class_of(self, claim: Object) -> Object | None:

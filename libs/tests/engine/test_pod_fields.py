@@ -1,0 +1,210 @@
+"""What a pod's specification says beside amounts and affinity is heeded."""
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, SchedulerConfig
+from kai.model.objects import Container, ContainerPort, ResourceRequirements, Taint, Toleration
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+
+
+def a_cluster(*, nodes=2, gpus=2):
+    state = ClusterState()
+    state.apply(Kind.QUEUE, a_queue("top"))
+    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    for number in range(nodes):
+        state.apply(Kind.NODE, a_node(f"node-{number}", gpus=gpus, cpu="8"))
+    return state
+
+
+def submit(state, name, *, priority="train", created=0, spec=None, node="", containers=None, **more):
+    state.apply(
+        Kind.POD_GROUP,
+        a_group(name, queue="team", priority=priority, created=created, started=NOW if node else 0),
+    )
+    pod = a_pod(name, group=name, node=node, spec=spec, **more)
+    if containers is not None:
+        pod.spec.containers = containers
+    state.apply(Kind.POD, pod)
+
+
+def cycle(state, actions=None):
+    config = SchedulerConfig.parse(f"actions: {actions}" if actions else "")
+    return Engine(config).run(state, NOW)
+
+
+def places(result):
+    return {bind.pod.name: bind.node for bind in result.binds}
+
+
+# --- priority ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("policy", "evicted"), [(None, 1), ("PreemptLowerPriority", 1), ("Never", 0)])
+def test_a_pod_whose_preemption_policy_is_never_takes_nobodys_place(policy, evicted):
+    state = a_cluster(nodes=1)
+    submit(state, "low", node="node-0", gpus=2)
+    submit(state, "high", priority="inference", gpus=2, created=1, spec={"preemption_policy": policy})
+    result = cycle(state)
+    assert len(result.evictions) == evicted
+    assert ("preemptionPolicy is Never" in str(result.outcomes)) is not bool(evicted)
+
+
+def test_it_still_goes_before_others_to_what_is_free():
+    state = a_cluster(nodes=1)
+    submit(state, "low", gpus=2)
+    submit(state, "high", priority="inference", gpus=2, created=1, spec={"preemption_policy": "Never"})
+    assert places(cycle(state)) == {"high": "node-0"}
+
+
+# --- where it is, and whether it may be placed ---------------------------------------------------------
+def test_a_pod_that_names_its_node_is_there_and_is_charged():
+    state = a_cluster(nodes=1)
+    submit(state, "placed", node="node-0", phase="Pending", gpus=2)
+    submit(state, "new", gpus=1, created=1)
+    assert places(cycle(state, "allocate")) == {}
+
+
+def test_a_gated_pod_waits_until_its_gates_are_gone():
+    state = a_cluster(nodes=1)
+    submit(state, "new", gpus=1, gated=True)
+    assert places(cycle(state)) == {}
+    submit(state, "new", gpus=1)
+    assert places(cycle(state)) == {"new": "node-0"}
+
+
+def test_pods_of_other_schedulers_are_charged_and_left_alone():
+    state = a_cluster(nodes=1)
+    submit(state, "theirs", node="node-0", gpus=1, scheduler="default-scheduler")
+    submit(state, "waits", gpus=1, scheduler="default-scheduler", created=1)
+    submit(state, "new", gpus=2, created=2)
+    assert places(cycle(state)) == {}
+
+
+KEEP_OUT = Taint(key="closed", value="yes", effect="NoSchedule")
+LEAVE = Taint(key="closed", value="yes", effect="NoExecute")
+
+
+def required(*expressions):
+    terms = [{"matchExpressions": [each]} for each in expressions]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "taint", "expected"),
+    [
+        ({"node_selector": {"disk": "ssd"}}, None, "node-1"),
+        ({"node_selector": {"disk": "tape"}}, None, ""),
+        (required({"key": "disk", "operator": "In", "values": ["ssd"]}), None, "node-1"),
+        (
+            required(
+                {"key": "disk", "operator": "In", "values": ["tape"]}, {"key": "fast", "operator": "Exists"}
+            ),
+            None,
+            "node-1",
+        ),
+        ({}, KEEP_OUT, "node-1"),
+        ({}, LEAVE, "node-1"),
+        ({"tolerations": [Toleration(key="closed", operator="Exists")]}, KEEP_OUT, "node-0"),
+        ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, KEEP_OUT, "node-0"),
+        ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, LEAVE, "node-1"),
+        ({"tolerations": [Toleration(key="closed", value="no")]}, KEEP_OUT, "node-1"),
+    ],
+)
+def test_a_pod_goes_only_to_nodes_that_it_names_and_tolerates(spec, taint, expected):
+    state = a_cluster(nodes=0)
+    first = a_node("node-0", gpus=2, labels={"disk": "hdd"})
+    first.spec.taints = [taint] if taint else None
+    state.apply(Kind.NODE, first)
+    state.apply(Kind.NODE, a_node("node-1", gpus=2, labels={"disk": "ssd", "fast": "yes"}))
+    submit(state, "new", gpus=1, spec=spec)
+    assert places(cycle(state)) == ({"new": expected} if expected else {})
+
+
+# --- ports ---------------------------------------------------------------------------------------------
+def a_server(port, *, host_port=None):
+    resources = ResourceRequirements(requests={"cpu": "1"})
+    ports = [ContainerPort(container_port=port, host_port=host_port or 0)]
+    return [Container(name="main", resources=resources, ports=ports)]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "spec", "expected"),
+    [
+        (a_server(80, host_port=80), a_server(90, host_port=80), None, "node-1"),
+        (a_server(80, host_port=80), a_server(80), None, "node-0"),
+        (a_server(80, host_port=80), a_server(80), {"host_network": True}, "node-1"),
+        (a_server(80, host_port=80), a_server(81), {"host_network": True}, "node-0"),
+    ],
+    ids=["the same host port", "no host port", "the network of the host", "another port of the host"],
+)
+def test_two_pods_of_a_node_do_not_listen_on_one_port(theirs, ours, spec, expected):
+    state = a_cluster()
+    submit(state, "there", node="node-0", containers=theirs, gpus=1)
+    submit(state, "new", containers=ours, spec=spec, created=1)
+    assert places(cycle(state)) == {"new": expected}
+
+
+# --- amounts -------------------------------------------------------------------------------------------
+def asks(cpu, *, restart=None):
+    return Container(
+        name=f"c-{cpu}", resources=ResourceRequirements(requests={"cpu": cpu}), restart_policy=restart
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "fits"),
+    [
+        ({"overhead": {"cpu": "1"}}, True),
+        ({"overhead": {"cpu": "5"}}, False),
+        ({"init_containers": [asks("8")]}, True),
+        ({"init_containers": [asks("9")]}, False),
+        ({"init_containers": [asks("4", restart="Always")]}, True),
+        ({"init_containers": [asks("5", restart="Always")]}, False),
+        ({"init_containers": [asks("3", restart="Always"), asks("6")]}, False),
+        ({"resources": ResourceRequirements(requests={"cpu": "9"})}, False),
+        ({"resources": ResourceRequirements(requests={"cpu": "8"})}, True),
+    ],
+)
+def test_overhead_init_containers_and_the_pod_as_a_whole_count(spec, fits):
+    """The node has eight cores, the container asks for four."""
+    state = a_cluster(nodes=1)
+    submit(state, "new", cpu="4", spec=spec)
+    assert places(cycle(state)) == ({"new": "node-0"} if fits else {})
+
+
+# --- volumes -------------------------------------------------------------------------------------------
+def a_volume_claim(state, *modes):
+    metadata = {"name": "data", "namespace": "default"}
+    volume = {"metadata": {"name": "v"}, "spec": {"accessModes": list(modes)}}
+    state.apply(Kind.PERSISTENT_VOLUME, volume)
+    spec = {"accessModes": list(modes), "volumeName": "v"}
+    claim = {"metadata": metadata, "spec": spec, "status": {"phase": "Bound"}}
+    state.apply(Kind.PERSISTENT_VOLUME_CLAIM, claim)
+
+
+WITH_DATA = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+@pytest.mark.parametrize(("mode", "placed"), [("ReadWriteOncePod", False), ("ReadWriteOnce", True)])
+def test_a_volume_that_one_pod_has_for_itself_is_waited_for(mode, placed):
+    state = a_cluster()
+    a_volume_claim(state, mode)
+    submit(state, "first", node="node-0", spec=WITH_DATA)
+    submit(state, "second", spec=WITH_DATA, created=1)
+    result = cycle(state)
+    assert bool(result.binds) is placed
+    assert placed or "another pod has the pod's volume for itself" in str(result.outcomes)
+    submit(state, "first", node="node-0", phase="Succeeded", spec=WITH_DATA)
+    assert placed or places(cycle(state)) == {"second": "node-0"}
+
+
+def test_of_two_pods_of_one_cycle_one_gets_such_a_volume():
+    state = a_cluster()
+    a_volume_claim(state, "ReadWriteOncePod")
+    submit(state, "first", spec=WITH_DATA)
+    submit(state, "second", spec=WITH_DATA, created=1)
+    assert list(places(cycle(state))) == ["first"]
