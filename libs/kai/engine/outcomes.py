@@ -5,6 +5,7 @@ from __future__ import annotations
 from kai.engine import phrases
 from kai.engine.reasons import JobErrors
 from kai.engine.session import Session
+from kai.engine.tree import tasks_to_allocate
 from kai.model import names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
@@ -151,6 +152,9 @@ def _found(
             text,
             (Explanation(reason=str(Reason.POD_SCHEDULING_ERRORS), message=text),),
         )
+    if errors is None and not tasks_to_allocate(job) and phrases.lacks_pods(job):
+        text = phrases.not_ready(job)
+        return Outcome.NOT_READY, text, (Explanation(reason=str(Reason.NOT_READY), message=text),)
     if errors is None or not errors.entries:
         return Outcome.UNSCHEDULABLE, "not looked at in this cycle", ()
     return Outcome.UNSCHEDULABLE, errors.message(), errors.explanations()

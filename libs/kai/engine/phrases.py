@@ -8,6 +8,11 @@ from __future__ import annotations
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet
 
 
+def lacks_pods(job: Job) -> bool:
+    """Whether pods wait for others of their part that do not exist."""
+    return any(pod_set.pending and not pod_set.ready for pod_set in job.pod_sets.values())
+
+
 def not_ready(job: Job) -> str:
     """Which pods a group lacks. Those behind a scheduling gate exist, but count for nothing yet."""
     waiting = [pod_set for _, pod_set in sorted(job.pod_sets.items()) if not pod_set.ready]

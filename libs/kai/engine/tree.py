@@ -57,9 +57,13 @@ def _collect(group: SubGroupSet, *, simulation: bool) -> list[Task]:
     if not group.satisfied:
         needed = group.threshold - group.count
         found: list[Task] = []
-        for member in members[:needed]:
-            found += _of_member(member, simulation=simulation)
-        return found
+        for member in members:
+            if tasks := _of_member(member, simulation=simulation):
+                found += tasks
+                needed -= 1
+                if not needed:
+                    return found
+        return []
     for member in members:
         if tasks := _of_member(member, simulation=simulation):
             return tasks
@@ -73,16 +77,27 @@ def _of_member(member: _Member, *, simulation: bool) -> list[Task]:
 
 
 def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
+    """None where the pods that wait are fewer than are needed still: a part of a gang does no work.
+
+    Victims that lose their places in a simulation get them back however few they were.
+    """
     if not simulation and not pod_set.pending:
         return []
+    floor = max(pod_set.min_member - pod_set.active_allocated, 0)
     if len(pod_set.tasks) == 1:
         (only,) = pod_set.tasks.values()
-        return [only] if only.status is Status.PENDING or may_allocate(only, simulation=simulation) else []
-    wanted = max(pod_set.min_member - pod_set.active_allocated, 0) or 1
+        if only.status is Status.PENDING:
+            return [only] if floor <= 1 else []
+        return [only] if may_allocate(only, simulation=simulation) else []
+    wanted = floor or 1
     ordered = pod_set.sorted_tasks()
     if simulation:
         found = [task for task in ordered if may_allocate(task, simulation=True)]
+        if len(found) < floor and not any(task.virtual for task in found):
+            return []
         return found[:wanted]
+    if pod_set.pending < floor:
+        return []
     tasks: list[Task] = []
     start = pod_set.cursor
     for position in range(start, len(ordered)):
