@@ -79,7 +79,8 @@ def _of_member(member: _Member, *, simulation: bool) -> list[Task]:
 def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
     """None where the pods that wait are fewer than are needed still: a part of a gang does no work.
 
-    Victims that lose their places in a simulation get them back however few they were.
+    Those that are done need not come again. Victims that lose their places in a simulation get them back
+    however few they were.
     """
     if not simulation and not pod_set.pending:
         return []
@@ -87,16 +88,16 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
     if len(pod_set.tasks) == 1:
         (only,) = pod_set.tasks.values()
         if only.status is Status.PENDING:
-            return [only] if floor <= 1 else []
+            return [only] if floor - 1 <= pod_set.succeeded else []
         return [only] if may_allocate(only, simulation=simulation) else []
     wanted = floor or 1
     ordered = pod_set.sorted_tasks()
     if simulation:
         found = [task for task in ordered if may_allocate(task, simulation=True)]
-        if len(found) < floor and not any(task.virtual for task in found):
+        if floor - len(found) > pod_set.succeeded and not any(task.virtual for task in found):
             return []
         return found[:wanted]
-    if pod_set.pending < floor:
+    if floor - pod_set.pending > pod_set.succeeded:
         return []
     tasks: list[Task] = []
     start = pod_set.cursor

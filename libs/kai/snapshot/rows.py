@@ -163,13 +163,14 @@ class PodSet(msgspec.Struct, eq=False):
 
     @property
     def satisfied(self) -> bool:
-        """Whether enough pods are placed."""
-        return self.active_allocated >= self.min_member
+        """Whether enough pods are placed; where none waits, those that are done count too."""
+        done = 0 if self.pending else self.succeeded
+        return self.active_allocated + done >= self.min_member
 
     @property
     def ready(self) -> bool:
-        """Whether enough pods exist."""
-        return self.alive - self.gated >= self.min_member
+        """Whether enough pods exist, or are done."""
+        return self.alive - self.gated + self.succeeded >= self.min_member
 
     @property
     def used_enough(self) -> bool:
@@ -271,7 +272,7 @@ class Job(msgspec.Struct, eq=False):
         """Whether enough pods exist to satisfy the tree."""
         single = self.single
         if single is not None:
-            return single.alive - single.gated >= single.min_member
+            return single.ready
         return self.root.ready
 
     @property

@@ -196,6 +196,27 @@ def test_2012_a_gang_of_which_a_pod_failed_is_given_up_as_before():
     assert [each.pod.name for each in Engine(AT_ONCE).run(state, NOW).evictions] == ["job-0"]
 
 
+@pytest.mark.parametrize("parts", [[], [part("a", 1), part("b", 2)]], ids=["plain", "parts"])
+def test_a_pod_of_a_completing_gang_that_is_made_again_gets_a_place(parts):
+    group = a_group("job", queue="team", min_member=3, sub_groups=parts or None, started=NOW - 500)
+    state = a_state((Kind.POD_GROUP, group))
+    done = a_pod("done", group="job", gpus=1, node="n", phase="Succeeded", sub_group="a")
+    state.apply(Kind.POD, done)
+    state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n", sub_group="b"))
+    state.apply(Kind.POD, a_pod("again", group="job", gpus=1, sub_group="b"))
+    assert bound(Engine().run(state, NOW)) == ["default/again"]
+
+
+def test_the_next_pods_of_a_gang_of_which_all_are_done_start_together():
+    state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)), gpus=1)
+    for i in range(2):
+        state.apply(Kind.POD, a_pod(f"done-{i}", group="job", gpus=1, node="n", phase="Succeeded"))
+        state.apply(Kind.POD, a_pod(f"next-{i}", group="job", gpus=1))
+    assert bound(Engine().run(state, NOW)) == []
+    state.apply(Kind.NODE, a_node("m", gpus=1))
+    assert bound(Engine().run(state, NOW + 1)) == ["default/next-0", "default/next-1"]
+
+
 # --- demand that overflows (1874) ----------------------------------------------------------------
 def claiming(name: str, *claims: str) -> list[tuple[Kind, object]]:
     pod = msgspec.to_builtins(a_pod(name, group=name))
