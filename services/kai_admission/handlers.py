@@ -10,7 +10,7 @@ from kai.model.objects import Json, Pod, Topology
 from kai.model.sharing import NoSuchContainer
 from kai.runtime.registration import MUTATE_POD, VALIDATE_POD, VALIDATE_TOPOLOGY
 from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
-from kai.validation import pods, topologies
+from kai.validation import granted, pods, topologies
 from kai.validation.pods import PodRules
 from kai.validation.verdict import Verdict
 from kai_admission.mutation import Mutator, mutators
@@ -56,11 +56,15 @@ def mutate_pod(request: AdmissionRequest, pod: Json, chain: Sequence[Mutator]) -
 
 
 def validate_pod(request: AdmissionRequest, pod: Json, rules: PodRules) -> AdmissionResponse:
-    """Whether the pod may be stored; always if it is being deleted, for else it could get stuck."""
+    """Whether the pod may be stored; what is being deleted must be able to lose its finalizers."""
     understood = msgspec.convert(pod, Pod)
+    understood.metadata.namespace = understood.metadata.namespace or request.namespace
+    if request.old_object is not None:
+        verdict = granted.check_update(msgspec.convert(request.old_object, Pod), understood)
+        if not verdict.allowed:
+            return _answer(verdict)
     if understood.metadata.deletion_timestamp:
         return _ALLOWED
-    understood.metadata.namespace = understood.metadata.namespace or request.namespace
     return _answer(pods.check(understood, rules))
 
 

@@ -142,9 +142,12 @@ def webhook_configurations(
 
 
 def _says_something() -> str:
-    """Whether a pod has an annotation that we read."""
+    """Whether a pod has an annotation that we read, or had one until this change."""
     keys = ", ".join(map(repr, pod_rules.ANNOTATIONS))
-    return f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
+    return (
+        "[object, oldObject].exists(pod, pod != null && has(pod.metadata.annotations) && "
+        f"[{keys}].exists(key, key in pod.metadata.annotations))"
+    )
 
 
 def _warnings(client_config: ClientConfig, scope: PodScope) -> Json:

@@ -75,3 +75,24 @@ def test_topologies_are_checked_whatever_the_flags(operation):
 
 def test_deletion_of_a_topology_is_free():
     assert review(VALIDATE_TOPOLOGY, None, operation="DELETE").allowed
+
+
+def a_bound_pod(fraction, **metadata):
+    pod = a_pod({"gpu-fraction": fraction} if fraction else {}, metadata=metadata)
+    return pod | {"spec": pod["spec"] | {"nodeName": "n1"}}
+
+
+@pytest.mark.parametrize("fraction", ["0.01", None])
+@pytest.mark.parametrize(
+    "metadata", [{}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}], ids=["runs", "going"]
+)
+def test_the_part_of_a_gpu_that_a_bound_pod_was_granted_cannot_be_rewritten(fraction, metadata):
+    response = review(
+        VALIDATE_POD,
+        a_bound_pod(fraction, **metadata),
+        "--gpu-sharing-enabled",
+        operation="UPDATE",
+        old_object=a_bound_pod("0.9", **metadata),
+    )
+    assert not response.allowed
+    assert 'pod team/demo: annotation gpu-fraction is "0.9"' in response.message
