@@ -26,7 +26,12 @@ from kai.local.state import ClusterFiles, ClusterRecord
 from kai.model.objects import ApiObject, Node, PodGroup, Queue
 
 #: Counters of what must never happen.
-COUNTERS = ("kai_cycle_failures_total", "kai_state_corrections")
+COUNTERS = (
+    "kai_cycle_failures_total",
+    "kai_state_corrections",
+    "kai_set_aside_total",
+    "kai_cut_off_total",
+)
 _LINE = re.compile(r"^(?P<at>\d{4}-\d\d-\d\d[T ][\d:.]+Z?) \[(?P<level>\w+)\s*\] (?P<text>.*)$")
 _RELATED_BYTES = 8000
 
@@ -211,7 +216,8 @@ class Meter:
             for family in families:
                 for sample in family.samples:
                     if sample.name in COUNTERS:
-                        found[process.name, sample.name] = sample.value
+                        key = (process.name, sample.name)
+                        found[key] = found.get(key, 0.0) + sample.value
         return found
 
     def ready(self) -> bool:
