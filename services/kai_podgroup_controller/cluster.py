@@ -13,6 +13,7 @@ from decimal import Decimal
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.model import duration
 from kai.model.dra import ResourceClaim
+from kai.model.faults import Fault
 from kai.model.objects import Node, PodGroup, PriorityClass, Queue
 from kai_podgroup_controller.accounting import Surroundings
 from kai_podgroup_controller.facts import (
@@ -33,6 +34,8 @@ class Cluster:
         self.groups: dict[str, GroupFacts] = {}
         self.pods: dict[str, PodFacts] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
+        #: Pods that a scheduler cannot take in, by key.
+        self.faulty_pods: dict[str, Fault] = {}
         #: Groups that a predecessor of ours may have told users about.
         self.inherited: frozenset[str] = frozenset()
         self._members: dict[str, dict[str, PodFacts]] = {}

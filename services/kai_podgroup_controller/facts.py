@@ -11,8 +11,9 @@ from typing import Final
 
 import msgspec
 
-from kai.model import names, quantity
+from kai.model import limits, names, quantity
 from kai.model.dra import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
+from kai.model.faults import OutOfBounds
 from kai.model.objects import (
     ApiObject,
     ApiStruct,
@@ -223,13 +224,13 @@ def _shared(amounts: Amounts) -> Amounts:
 def _gpu_share(annotations: Mapping[str, str]) -> GpuShare | None:
     """What the annotations ask for. Admission refuses malformed ones; here they count as none."""
     try:
-        devices = max(1, int(annotations.get(names.GPU_FRACTION_NUM_DEVICES, "1")))
+        devices = limits.SHARED_DEVICES.integer(annotations.get(names.GPU_FRACTION_NUM_DEVICES) or "1")
         if names.GPU_FRACTION in annotations:
             portion = Decimal(annotations[names.GPU_FRACTION])
-            return GpuShare(portion, None, devices) if portion.is_finite() else None
+            return GpuShare(portion, None, devices) if 0 < portion <= limits.GPU_FRACTION.most else None
         if names.GPU_MEMORY in annotations:
-            return GpuShare(None, int(annotations[names.GPU_MEMORY]), devices)
-    except (ValueError, InvalidOperation):
+            return GpuShare(None, limits.GPU_MEMORY.integer(annotations[names.GPU_MEMORY]), devices)
+    except (OutOfBounds, InvalidOperation):
         pass
     return None
 

@@ -22,6 +22,8 @@ def unschedulable_pods(
     tried = outcome.outcome is Outcome.UNSCHEDULABLE
     invalid = set(outcome.invalid_pods)
     for pod in cluster.members(group.key):
+        if pod.key in cluster.faulty_pods:
+            continue  # it is told what is wrong with itself
         waits = pod.phase == PENDING and not pod.node and pod.scheduled[1] != "SchedulingGated"
         if waits and (tried or pod.key in invalid):
             text = outcome.pod_messages.get(pod.key) or outcome.message
@@ -33,17 +35,19 @@ def wants_condition(group: GroupFacts, outcome: PodGroupOutcome, pod: PodFacts) 
     return group.mark_unschedulable or pod.key in outcome.invalid_pods
 
 
-def condition_patch(pod: PodFacts, message: str, *, now: datetime) -> Json | None:
+def condition_patch(
+    pod: PodFacts, message: str, *, reason: str = UNSCHEDULABLE, now: datetime
+) -> Json | None:
     """The strategic merge patch for the pod's status; None if it says so already.
 
     It carries the resource version, so that it cannot hit a pod that was bound meanwhile.
     """
-    if pod.scheduled == ("False", UNSCHEDULABLE, message):
+    if pod.scheduled == ("False", reason, message):
         return None
     condition = {
         "type": POD_SCHEDULED,
         "status": "False",
-        "reason": UNSCHEDULABLE,
+        "reason": reason,
         "message": message,
     }
     if pod.scheduled[0] != "False":

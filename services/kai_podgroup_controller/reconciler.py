@@ -34,6 +34,7 @@ from kai_podgroup_controller import accounting, conditions
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import GroupFacts, PodFacts, PodRecord
+from kai_podgroup_controller.faults import faulty_pods
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.pods import condition_patch, unschedulable_pods, wants_condition
 
@@ -93,7 +94,7 @@ class Reconciler:
             again = await self._status(group, outcome)
             if outcome is not None:
                 await self._timestamps(group, outcome)
-                await self._pods(group, outcome)
+            await self._pods(group, outcome)
         except errors.NotFound:
             # Deleted meanwhile; the watch will say so.
             return None
@@ -179,12 +180,22 @@ class Reconciler:
         self._cluster.take_group(written)
 
     # --- its pods ------------------------------------------------------------------------------
-    async def _pods(self, group: GroupFacts, outcome: PodGroupOutcome) -> None:
+    async def _pods(self, group: GroupFacts, outcome: PodGroupOutcome | None) -> None:
         at_once = asyncio.Semaphore(POD_WRITES)
+        now = self._now()
+        patches = [
+            (pod, condition_patch(pod, fault.message, reason=fault.reason, now=now))
+            for pod, fault in faulty_pods(group, self._cluster)
+        ]
+        if outcome is not None:
+            patches += [
+                (pod, condition_patch(pod, message, now=now))
+                for pod, message in unschedulable_pods(group, outcome, self._cluster)
+                if wants_condition(group, outcome, pod)
+            ]
         async with asyncio.TaskGroup() as tasks:
-            for pod, message in list(unschedulable_pods(group, outcome, self._cluster)):
-                patch = condition_patch(pod, message, now=self._now())
-                if patch is not None and wants_condition(group, outcome, pod):
+            for pod, patch in patches:
+                if patch is not None:
                     tasks.create_task(self._pod(pod, patch, at_once))
 
     async def _pod(self, pod: PodFacts, patch: Json, at_once: asyncio.Semaphore) -> None:

@@ -25,6 +25,7 @@ from kai.wire.sessions import watch_sessions
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import PodRecord
+from kai_podgroup_controller.faults import FaultBook
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.reconciler import SETTLING_SECONDS, Reconciler
 from kai_podgroup_controller.settings import PodGroupControllerSettings
@@ -90,6 +91,7 @@ class Controller:
         self._cluster = Cluster(node_pool_label_key=settings.nodepool_label_key, concern=self._concern)
         self._book = OutcomeBook()
         self._announcer = Announcer(self._cluster, recorder)
+        self._faults = FaultBook(self._cluster, recorder)
         self._reconciler = Reconciler(
             host.client,
             self._cluster,
@@ -145,5 +147,5 @@ class Controller:
             self._announcer.announce(update)
             for eviction in update.evictions:
                 self._cluster.expect_end(f"{eviction.pod.namespace}/{eviction.pod.name}")
-            for group in self._book.take(shard, update):
+            for group in self._faults.take(shard, update) | self._book.take(shard, update):
                 self._queue.add_after(group, SETTLING_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.model.decisions import PodGroupOutcome
 from kai.snapshot.rows import Job, Task
-from kai.snapshot.state import ClusterState
+from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 from kai.wire.session_codec import encode_outcome, encode_shares
 from kai.wire.v1 import explain_pb2 as pb
@@ -62,8 +62,11 @@ def _add_messages(answer: pb.ExplainPodGroupResponse, outcome: PodGroupOutcome) 
 def pod(engine: Decider, state: ClusterState, key: str, now: float) -> pb.ExplainPodResponse:
     """Why a pod (``namespace/name``) is where it is, or is nowhere."""
     task = state.task(key)
+    fault = state.faults.get((Kind.POD, key))
     if task is None:
-        return pb.ExplainPodResponse()
+        if fault is None:
+            return pb.ExplainPodResponse()
+        return pb.ExplainPodResponse(found=True, status=fault.reason, message=fault.message)
     answer = pb.ExplainPodResponse(
         found=True,
         pod_group=task.job.key if task.job is not None else "",
@@ -72,6 +75,8 @@ def pod(engine: Decider, state: ClusterState, key: str, now: float) -> pb.Explai
     )
     if (found := engine.explain_pod(state, key, now)) is not None:
         _add_pod(answer, found)
+    if fault is not None:
+        answer.message = f"{answer.message}; {fault.message}"
     return answer
 
 

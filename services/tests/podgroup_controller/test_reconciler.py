@@ -11,10 +11,12 @@ from kai.kube.reflector import Removed, Upserted
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
 from kai.model.decisions import Eviction, Explanation, Nomination, Outcome, PodRef
+from kai.model.faults import Fault
 from kai.model.objects import PriorityClass, Queue
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller import reconciler
 from kai_podgroup_controller.announcer import Announcer
+from kai_podgroup_controller.faults import FaultBook
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.reconciler import Reconciler
 
@@ -78,6 +80,7 @@ class World:
         self.queue = WorkQueue("test")
         self.cluster = build.cluster(lambda key: self.queue.add_after(key, reconciler.SETTLING_SECONDS))
         self.announcer = Announcer(self.cluster, self.recorder)
+        self.faults = FaultBook(self.cluster, self.recorder)
         now = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
         self.reconciler = Reconciler(
             self.api, self.cluster, self.book, self.announcer, now=lambda: now, **options
@@ -104,7 +107,7 @@ class World:
     def session(self, *outcomes, full=False, **fields):
         update = SessionUpdate(version=1, epoch=1, opened_at=0, full=full, outcomes=outcomes, **fields)
         self.announcer.announce(update)
-        for key in self.book.take("default", update):
+        for key in self.faults.take("default", update) | self.book.take("default", update):
             self.queue.add_after(key, reconciler.SETTLING_SECONDS)
 
 
@@ -578,3 +581,71 @@ async def test_a_pod_that_comes_in_place_of_the_last_one_is_told_without_delay(b
         await asyncio.sleep(reconciler.PAUSE_SECONDS)
         status = world.api.objects["podgroups", "train"]["status"]
         assert status["resourcesStatus"]["allocated"]["cpu"] == "3"
+
+
+# --- objects that cannot be taken in -------------------------------------------------------------
+def a_fault(kind="Pod", key="team/worker", uid="uid-worker", message="gpu-memory is too much"):
+    return Fault(kind=kind, key=key, uid=uid, reason="InvalidObject", message=message)
+
+
+async def test_a_pod_that_cannot_be_taken_in_is_told_by_event_and_condition(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.pod("other")
+        await asyncio.sleep(0.1)
+        world.session(build.outcome(), faults=(a_fault(),))
+        await asyncio.sleep(1)
+    written = {name: patch["status"]["conditions"] for name, patch in world.api.written("pods/status")}
+    assert written["worker"] == [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "InvalidObject",
+            "message": "gpu-memory is too much",
+            "lastTransitionTime": "2026-11-21T10:00:00Z",
+        }
+    ]
+    assert written["other"][0]["reason"] == "Unschedulable"
+    assert [event[:5] for event in world.recorder.events if event[3] == "InvalidObject"] == [
+        ("Pod", "worker", "Warning", "InvalidObject", "gpu-memory is too much")
+    ]
+    assert ("Pod", "worker", "Unschedulable") not in world.recorder.reasons()
+
+
+async def test_a_pod_that_is_put_right_is_told_of_again_as_every_other(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(full=True, faults=(a_fault(),))
+        await asyncio.sleep(1)
+        world.session(build.outcome(), cured=(("Pod", "team/worker"),))
+        await asyncio.sleep(5)
+    reasons = [patch["status"]["conditions"][0]["reason"] for _, patch in world.api.written("pods/status")]
+    assert reasons == ["InvalidObject", "Unschedulable"]
+
+
+@pytest.mark.parametrize("kind", ["PodGroup", "ResourceClaim", "Queue", "Node", "NodeResourceTopology"])
+async def test_an_object_of_any_kind_that_cannot_be_taken_in_gets_one_event(build, kind):
+    async with World(build) as world:
+        world.session(full=True, faults=(a_fault(kind, "team/it", "uid-it"),))
+        world.session(faults=(a_fault("Pod"),))
+        await asyncio.sleep(1)
+    assert world.recorder.reasons()[0] == (kind, "it", "InvalidObject")
+    assert len(world.recorder.events) == 2
+
+
+async def test_what_a_pod_shows_already_is_not_told_again_after_a_restart(build):
+    async with World(build) as world:
+        world.group()
+        shown = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "InvalidObject",
+            "message": "gpu-memory is too much",
+        }
+        world.pod(conditions=[shown])
+        world.session(full=True, faults=(a_fault(),))
+        await asyncio.sleep(1)
+    assert world.recorder.events == []
+    assert world.api.written("pods/status") == []

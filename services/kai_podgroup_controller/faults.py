@@ -1,0 +1,67 @@
+"""Telling owners of objects with which scheduling does not go on: an event on each, a condition on pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kai.kube import resources
+from kai.kube.events import EventRecorder, ObjectReference
+from kai.kube.resources import PODS, Resource
+from kai.model.faults import Fault
+from kai.wire.sessions import SessionUpdate
+from kai_podgroup_controller.cluster import Cluster
+from kai_podgroup_controller.facts import PENDING, GroupFacts, PodFacts
+
+_RESOURCES: Final = {each.kind: each for each in vars(resources).values() if isinstance(each, Resource)}
+
+
+class FaultBook:
+    """What the schedulers cannot take in now, by scheduler (shard)."""
+
+    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._faults: dict[str, dict[tuple[str, str], Fault]] = {}
+
+    def take(self, shard: str, update: SessionUpdate) -> set[str]:
+        """Take in an update of a shard's scheduler, and tell what is new; the pod groups that it concerns."""
+        known = {} if update.full else self._faults.get(shard, {})
+        before = self._faults.get(shard, {})
+        self._faults[shard] = known = known | {(each.kind, each.key): each for each in update.faults}
+        for cured in update.cured:
+            known.pop(cured, None)
+        for fault in update.faults:
+            if before.get((fault.kind, fault.key)) != fault:
+                self._tell(fault)
+        changed = {key for key, fault in (before | known).items() if before.get(key) != known.get(key)}
+        self._cluster.faulty_pods = {
+            fault.key: fault
+            for faults in self._faults.values()
+            for fault in faults.values()
+            if fault.kind == PODS.kind
+        }
+        pods = (self._cluster.pods.get(key) for kind, key in changed if kind == PODS.kind)
+        return {pod.group for pod in pods if pod is not None and pod.group}
+
+    def _tell(self, fault: Fault) -> None:
+        resource = _RESOURCES.get(fault.kind)
+        pod = self._cluster.pods.get(fault.key) if fault.kind == PODS.kind else None
+        if resource is None or (pod is not None and pod.scheduled == ("False", fault.reason, fault.message)):
+            return  # the pod shows it: we or a predecessor of ours told it before
+        namespace, _, name = fault.key.rpartition("/")
+        about = ObjectReference(
+            api_version=resource.api_version, kind=fault.kind, namespace=namespace, name=name, uid=fault.uid
+        )
+        self._recorder.emit(about, "Warning", fault.reason, fault.message, action="Scheduling")
+
+
+def faulty_pods(group: GroupFacts, cluster: Cluster) -> Iterator[tuple[PodFacts, Fault]]:
+    """The waiting pods of a group that cannot be taken in."""
+    if not cluster.faulty_pods:
+        return
+    for pod in cluster.members(group.key):
+        fault = cluster.faulty_pods.get(pod.key)
+        waits = pod.phase == PENDING and not pod.node and pod.scheduled[1] != "SchedulingGated"
+        if fault is not None and fault.uid == pod.uid and waits:
+            yield pod, fault
