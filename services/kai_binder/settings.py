@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from kai.model import names
 from kai.runtime import Duration, SettingsError
 from kai.runtime.tls import TlsSettings
-from kai_binder.plugins import PluginConfig, PluginError, configure
+from kai_binder.plugins import PluginConfig, PluginError, check, configure
 from kai_binder.reservation_pods import ReservationTemplate
 
 
@@ -83,6 +83,13 @@ class BinderSettings(TlsSettings):
             container_security_context=self.resource_reservation_container_security_context,
             fake_gpu_nodes=self.fake_gpu_nodes,
         )
+
+    def check(self) -> None:
+        """Read what ``--plugins`` says."""
+        try:
+            check(self.plugin_configs())
+        except PluginError as error:
+            raise SettingsError(str(error)) from error
 
     def plugin_configs(self) -> dict[str, PluginConfig]:
         """Which plugins take part, and how.

@@ -13,7 +13,7 @@ def main() -> None:
     settings = ReservationSettings.load()
     observe.configure(service="resource-reservation", settings=settings.observe)
     try:
-        settings.check()
+        settings.require_identity()
     except SettingsError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)

@@ -17,7 +17,7 @@ class ReservationSettings(ServiceSettings):
         default_factory=lambda: os.environ.get("POD_NAMESPACE", ""), description="its namespace"
     )
 
-    def check(self) -> None:
+    def require_identity(self) -> None:
         """Refuse to run without an identity.
 
         Raises:

@@ -13,6 +13,7 @@ from kai.model import names
 from kai.runtime import Duration, Listen, SettingsError
 from kai.runtime.tls import TlsSettings
 from kai.snapshot.state import StateParams
+from kai_scheduler.usage import usage_params
 
 
 class SchedulerSettings(TlsSettings):
@@ -87,6 +88,12 @@ class SchedulerSettings(TlsSettings):
             full_hierarchy_fairness=self.full_hierarchy_fairness,
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold,
         )
+
+    def check(self) -> None:
+        """Read the file that ``--scheduler-conf`` names."""
+        usage_db = self.scheduler_config().usage_db
+        if usage_db is not None:
+            usage_params(usage_db)
 
     def scheduler_config(self) -> SchedulerConfig:
         """What a cycle does, from the file and our flags.

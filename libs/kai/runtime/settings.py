@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kai.model import documents, duration, names
@@ -120,6 +120,17 @@ class ServiceSettings(BaseSettings):
     #: Flags and variables given that have no effect, for a warning in the log.
     _ignored: tuple[str, ...] = ()
 
+    @model_validator(mode="after")
+    def _leases_outlast_their_renewal(self) -> Self:
+        """Else somebody could still lead whose Lease another has taken."""
+        if not self.lease_retry_period < self.lease_renew_deadline < self.lease_duration:
+            raise ValueError(
+                "--lease-retry-period must be below --lease-renew-deadline, and that below --lease-duration; "
+                f"they are {self.lease_retry_period:g}s, {self.lease_renew_deadline:g}s and "
+                f"{self.lease_duration:g}s"
+            )
+        return self
+
     @property
     def observe(self) -> ObserveSettings:
         """How to log."""
@@ -150,9 +161,18 @@ class ServiceSettings(BaseSettings):
             sys.stdout.write(cls.help())
             raise SystemExit(0)
         try:
-            return cls.parse(arguments)
+            settings = cls.parse(arguments)
+            settings.check()
         except SettingsError as error:
             _refuse(error)
+        return settings
+
+    def check(self) -> None:
+        """Look at what settings refer to, such as files; a service overrides it.
+
+        Raises:
+            SettingsError: something of it cannot be used.
+        """
 
     @classmethod
     def parse(cls, arguments: list[str]) -> Self:

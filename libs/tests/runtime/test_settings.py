@@ -68,6 +68,10 @@ def test_known_flags_of_the_original_are_understood():
         (["--health-listen=localhost"], "--health-listen='localhost': write host:port"),
         (["--leader-elect=maybe"], "--leader-elect='maybe': Input should be a valid boolean"),
         (["--log-level=loud"], "--log-level='loud': allowed are debug, info, warning"),
+        (
+            ["--lease-duration=5s"],
+            "--lease-renew-deadline, and that below --lease-duration; they are 2s, 10s and 5s",
+        ),
         (["--config=/nowhere/x.yaml"], "--config /nowhere/x.yaml cannot be read"),
     ],
 )

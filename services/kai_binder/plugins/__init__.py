@@ -97,6 +97,17 @@ def known_arguments() -> dict[str, tuple[str, ...]]:
     return {name: tuple(config.arguments) for name, config in _DEFAULTS.items()}
 
 
+def check(configs: dict[str, PluginConfig]) -> None:
+    """Read all arguments of those that are on.
+
+    Raises:
+        PluginError: one is missing or invalid.
+    """
+    for name, config in configs.items():
+        for argument in _DEFAULTS[name].arguments if config.enabled else ():
+            _READERS[argument](name, config.arguments)
+
+
 def build(configs: dict[str, PluginConfig], client: KubeClient) -> tuple[BindPlugin, ...]:
     """The enabled plugins, highest priority first, then by name.
 
@@ -108,7 +119,7 @@ def build(configs: dict[str, PluginConfig], client: KubeClient) -> tuple[BindPlu
         DynamicResources.name: lambda args: DynamicResources(
             client, timeout=_seconds(DynamicResources.name, args)
         ),
-        GpuSharing.name: lambda args: GpuSharing(client, cdi=_switch(GpuSharing.name, args, "cdiEnabled")),
+        GpuSharing.name: lambda args: GpuSharing(client, cdi=_uses_cdi(GpuSharing.name, args)),
         HamiCore.name: lambda args: HamiCore(client),
     }
     enabled = sorted((-config.priority, name) for name, config in configs.items() if config.enabled)
@@ -122,8 +133,14 @@ def _seconds(plugin: str, arguments: Arguments) -> float:
     return float(text)
 
 
-def _switch(plugin: str, arguments: Arguments, key: str) -> bool:
-    text = arguments.get(key, "")
+def _uses_cdi(plugin: str, arguments: Arguments) -> bool:
+    text = arguments.get("cdiEnabled", "")
     if text.lower() not in ("true", "false"):
-        raise PluginError(f"--plugins: {plugin}.{key} is {text!r}; give true or false")
+        raise PluginError(f"--plugins: {plugin}.cdiEnabled is {text!r}; give true or false")
     return text.lower() == "true"
+
+
+_READERS: Final[dict[str, Callable[[str, Arguments], object]]] = {
+    "bindTimeoutSeconds": _seconds,
+    "cdiEnabled": _uses_cdi,
+}

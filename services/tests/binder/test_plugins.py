@@ -73,6 +73,21 @@ def test_what_is_no_map_of_plugins_ends_the_binder_at_its_start(text):
         BinderSettings.parse([f"--plugins={text}"]).plugin_configs()
 
 
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        {"gpushring": {}},
+        {"volumebinding": {"arguments": {"bindTimeoutSeconds": "soon"}}},
+        {"gpusharing": {"arguments": {"cdiEnabled": "maybe"}}},
+    ],
+)
+def test_plugins_that_cannot_be_used_end_the_binder_in_one_line(capsys, plugins):
+    with pytest.raises(SystemExit) as ended:
+        BinderSettings.load([f"--plugins={json.dumps(plugins)}"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: --plugins: ")
+
+
 def test_json_flags_are_read():
     settings = BinderSettings.parse(
         [

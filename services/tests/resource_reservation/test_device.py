@@ -78,7 +78,7 @@ def test_the_identity_comes_from_the_downward_api(monkeypatch):
     monkeypatch.setenv("POD_NAME", "p")
     monkeypatch.setenv("POD_NAMESPACE", "ns")
     settings = ReservationSettings.parse([])
-    settings.check()
+    settings.require_identity()
     assert (settings.pod_name, settings.pod_namespace) == ("p", "ns")
 
 

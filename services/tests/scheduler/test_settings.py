@@ -63,3 +63,21 @@ def test_tls_needs_all_three_files():
 def test_an_unknown_flag_is_refused_by_name():
     with pytest.raises(SettingsError, match="--schedule-perod"):
         SchedulerSettings.parse(["--schedule-perod=1s"])
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("tiers: [{plugins: [{name: podafinity}]}]", "did you mean 'podaffinity'?"),
+        ("usageDBConfig: {usageParams: {windowType: sometimes}}", "usageParams.windowType"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_ends_the_process_in_one_line(tmp_path, capsys, content, named):
+    path = tmp_path / "conf.yaml"
+    path.write_text(content)
+    with pytest.raises(SystemExit) as ended:
+        SchedulerSettings.load([f"--scheduler-conf={path}"])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert named in line
