@@ -49,10 +49,13 @@ bench: install
 scale: install
 	@$(BIN)/python -m e2e.bench.scale --nodes $(or $(NODES),500) $(ARGS)
 
-# As many random worlds as one asks for, from a seed to repeat: make fuzz CASES=5000 SEED=7
+# As many random worlds as one asks for, and 50 times as many hostile reviews and objects, from a seed to
+# repeat: make fuzz CASES=5000 SEED=7
 fuzz: install
 	@KAI_FUZZ_EXAMPLES=$(or $(CASES),$(EXAMPLES),2000) KAI_FUZZ_SEED=$(or $(SEED),1) \
-		$(BIN)/python -m pytest -q --timeout=0 libs/tests/engine/test_properties.py libs/tests/engine/properties libs/tests/replay
+		KAI_FUZZ_REVIEWS=$$(( 50 * $(or $(CASES),$(EXAMPLES),2000) )) \
+		$(BIN)/python -m pytest -q --timeout=0 libs/tests/engine/test_properties.py libs/tests/engine/properties libs/tests/replay \
+		services/tests/fuzz
 
 # Random life and trouble on a cluster, judged from outside: make soak MINUTES=30 SEED=7
 soak: install

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import jsonpatch
 import msgspec
 
 from kai.model.objects import Json, Pod, Topology
@@ -15,6 +14,7 @@ from kai.validation.pods import PodRules
 from kai.validation.verdict import Verdict
 from kai_admission.mutation import Mutator, mutators
 from kai_admission.mutation.draft import PodDraft
+from kai_admission.mutation.patch import difference
 from kai_admission.settings import AdmissionSettings
 
 _ALLOWED: Final = AdmissionResponse()
@@ -51,8 +51,7 @@ def mutate_pod(request: AdmissionRequest, pod: Json, chain: Sequence[Mutator]) -
             mutate(draft)
     except NoSuchContainer as error:
         return _refused(f"pod {request.namespace}/{_name(pod)}: {error}")
-    patch: list[Json] = jsonpatch.make_patch(pod, draft.json).patch
-    return AdmissionResponse(patch=patch)
+    return AdmissionResponse(patch=list(difference(pod, draft.json)))
 
 
 def validate_pod(request: AdmissionRequest, pod: Json, rules: PodRules) -> AdmissionResponse:
@@ -87,7 +86,7 @@ def _for_pods_of(
         pod = request.object
         if pod is None or request.sub_resource:
             return _ALLOWED
-        if (pod.get("spec") or {}).get("schedulerName") != scheduler_name:
+        if _part(pod, "spec").get("schedulerName") != scheduler_name:
             return _ALLOWED
         try:
             return answer(request, pod)
@@ -108,5 +107,11 @@ def _refused(message: str, *, code: int = 403) -> AdmissionResponse:
 
 
 def _name(pod: Json) -> str:
-    metadata: Json = pod.get("metadata") or {}
+    metadata = _part(pod, "metadata")
     return str(metadata.get("name") or f"{metadata.get('generateName', '')}*")
+
+
+def _part(pod: Json, field: str) -> Json:
+    """A part of what may not be a pod at all."""
+    found = pod.get(field)
+    return found if isinstance(found, dict) else {}

@@ -103,7 +103,7 @@ def _rounded(text: str) -> str:
         exact = Decimal(text)
     except InvalidOperation:
         return ""
-    if not 0 < exact < 1:
+    if not exact.is_finite() or not 0 < exact < 1:
         return ""
     counted = round(exact, 2)
     return str(counted) if counted != exact else ""

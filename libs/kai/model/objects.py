@@ -8,13 +8,19 @@ Quantities stay strings here: whoever needs a number parses it once, through
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 #: A JSON object that is carried and compared but not interpreted.
 Json = dict[str, Any]
 ResourceList = dict[str, str]
+
+if TYPE_CHECKING:
+    WrittenAmounts = ResourceList
+else:
+    # Of custom resources the API server keeps quantities as they were written, be it as numbers.
+    WrittenAmounts = dict[str, str | int]
 
 
 class ApiStruct(msgspec.Struct, kw_only=True, rename="camel", gc=False, omit_defaults=True):
@@ -252,13 +258,24 @@ class QueueSpec(ApiStruct):
     resources: QueueResources | None = None
 
 
-class QueueStatus(ApiStruct):
-    """``status`` of a Queue, in plain Kubernetes quantities."""
+class _Sums(ApiStruct):
+    """Amounts that a status tells, in plain Kubernetes quantities; texts, however they were written."""
+
+    allocated: WrittenAmounts | None = None
+    allocated_non_preemptible: WrittenAmounts | None = None
+    requested: WrittenAmounts | None = None
+
+    def __post_init__(self) -> None:
+        for amounts in (self.allocated, self.allocated_non_preemptible, self.requested):
+            for resource, amount in (amounts or _NOTHING).items():
+                if not isinstance(amount, str):
+                    amounts[resource] = str(amount)
+
+
+class QueueStatus(_Sums):
+    """``status`` of a Queue."""
 
     child_queues: list[str] | None = None
-    allocated: ResourceList | None = None
-    allocated_non_preemptible: ResourceList | None = None
-    requested: ResourceList | None = None
     conditions: list[Json] | None = None
 
 
@@ -316,12 +333,8 @@ class SchedulingCondition(ApiStruct):
     transition_id: str = msgspec.field(default="", name="transitionID")
 
 
-class PodGroupResources(ApiStruct):
-    """``status.resourcesStatus`` of a PodGroup, in plain Kubernetes quantities."""
-
-    allocated: ResourceList | None = None
-    allocated_non_preemptible: ResourceList | None = None
-    requested: ResourceList | None = None
+class PodGroupResources(_Sums):
+    """``status.resourcesStatus`` of a PodGroup."""
 
 
 class PodGroupStatus(ApiStruct):

@@ -201,23 +201,28 @@ class WebhookServer:
         return stamp
 
     async def _answer(self, http: web.Request) -> web.Response:
-        body = await http.read()
+        try:
+            body = await http.read()
+        except web.RequestPayloadError as error:
+            return web.Response(status=400, text=f"the body is not what its headers say: {error}")
+        return await self.answer(http.path, body)
+
+    async def answer(self, path: str, body: bytes) -> web.Response:
+        """What is answered to a request for ``path`` with this body."""
         try:
             request = _REVIEW.decode(body).request
-        except msgspec.DecodeError as error:
-            self._reviews.labels(http.path, "malformed").inc()
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            self._reviews.labels(path, "malformed").inc()
             return web.Response(status=400, text=f"not an AdmissionReview: {error}")
-        with self._duration.labels(http.path).time():
+        with self._duration.labels(path).time():
             try:
-                answer = self._handlers[http.path](request)
+                answer = self._handlers[path](request)
                 response = answer if isinstance(answer, AdmissionResponse) else await answer
             except Exception:  # noqa: BLE001 (the API server decides by its failure policy)
-                _log.exception(
-                    "webhook failed", path=http.path, name=request.name, namespace=request.namespace
-                )
-                self._reviews.labels(http.path, "error").inc()
+                _log.exception("webhook failed", path=path, name=request.name, namespace=request.namespace)
+                self._reviews.labels(path, "error").inc()
                 return web.Response(status=500, text="internal error; see the log of the webhook")
-        self._reviews.labels(http.path, "allowed" if response.allowed else "denied").inc()
+        self._reviews.labels(path, "allowed" if response.allowed else "denied").inc()
         return web.Response(body=encode_review(request, response), content_type="application/json")
 
 

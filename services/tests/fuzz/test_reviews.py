@@ -1,0 +1,191 @@
+"""Malformed and hostile reviews: no crash, no bypass, no answer later than a tenth of a second.
+
+``make fuzz CASES=2000 SEED=7`` asks fifty times as many as cases; case by case they are always the same.
+"""
+
+import base64
+import json
+import os
+import random
+import ssl
+import time
+
+import aiohttp
+import jsonpatch
+import msgspec
+import pytest
+
+from kai.advice.facts import Capacity, Facts
+from kai.kube.errors import TransportError
+from kai.model.objects import Queue
+from kai.runtime import certificates
+from kai.runtime.registration import VALIDATE_POD, VALIDATE_POD_GROUP, VALIDATE_QUEUE, VALIDATE_TOPOLOGY, WARN
+from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.validation.queues import QueueRules
+from kai_admission.advisor import advisor
+from kai_admission.handlers import handlers
+from kai_admission.settings import AdmissionSettings
+from kai_podgroup_controller.webhook import review as review_pod_group
+from kai_queue_controller.webhook import reviewer as queue_reviewer
+
+from . import oracle
+from .reviews import case, odd_http
+
+SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
+REVIEWS = int(os.environ.get("KAI_FUZZ_REVIEWS", "600"))
+#: Seconds for one answer; a machine that pauses is asked again, and the quickest answer counts.
+LATEST = 0.1
+_ATTEMPTS = 8
+
+PARENTS = {"org": "", "team-a": "org", "team-b": "org"}
+QUEUES = {
+    name: msgspec.convert(
+        {"metadata": {"name": name}, "spec": {"parentQueue": parent, "resources": {"gpu": {"quota": 8}}}},
+        Queue,
+    )
+    for name, parent in PARENTS.items()
+}
+FACTS = Facts(
+    queues=QUEUES,
+    priority_classes={"train", "build"},
+    capacity=Capacity(nodes=2, largest={"cpu": 64, "nvidia.com/gpu": 8}, total={"cpu": 128, "pods": 220}),
+)
+KIND_OF = {
+    VALIDATE_POD: "Pod",
+    VALIDATE_POD_GROUP: "PodGroup",
+    VALIDATE_QUEUE: "Queue",
+    VALIDATE_TOPOLOGY: "Topology",
+}
+
+
+async def out_of_reach(name):
+    raise TransportError("no API server here")
+
+
+async def missing(reference):
+    return True
+
+
+def all_handlers():
+    """Of all three services, as they would be set up where parts of GPUs may be asked for."""
+    settings = AdmissionSettings.parse(
+        ["--gpu-sharing-enabled", "--block-nvidia-visible-devices", "--hami-core-enabled"]
+    )
+    return {
+        **handlers(settings),
+        WARN: advisor(lambda: FACTS, missing),
+        VALIDATE_QUEUE: queue_reviewer(QUEUES, QueueRules(refuse_deletion=True), out_of_reach),
+        VALIDATE_POD_GROUP: review_pod_group,
+    }
+
+
+@pytest.fixture
+def server(tmp_path):
+    return WebhookServer(
+        all_handlers(), listen="127.0.0.1:0", certificates=CertificateFiles.in_directory(str(tmp_path))
+    )
+
+
+async def timed(server, one):
+    began = time.perf_counter()
+    answer = await server.answer(one.path, one.body)
+    return answer, time.perf_counter() - began
+
+
+async def quickest(server, one):
+    """The answer, and the least that it took, where the first one took too long."""
+    answer, seconds = await timed(server, one)
+    for _ in range(_ATTEMPTS):
+        if seconds <= LATEST:
+            break
+        seconds = min(seconds, (await timed(server, one))[1])
+    return answer, seconds
+
+
+def check(one, answer):
+    """What is wrong with an answer; empty if nothing is."""
+    if answer.status == 400:
+        return "refused as no review at all" if well_formed(one) else ""
+    if answer.status != 200:
+        return f"status {answer.status}"
+    response = json.loads(answer.body)["response"]
+    if not isinstance(response["allowed"], bool):
+        return "neither allowed nor refused"
+    if not response["allowed"] and not response["status"]["message"]:
+        return "refused without a reason"
+    if one.path == WARN and not response["allowed"]:
+        return "advice refused"
+    if "patch" in response and one.review is not None:
+        patched = jsonpatch.apply_patch(one.object, json.loads(base64.b64decode(response["patch"])))
+        assert patched != one.object
+    kind = KIND_OF.get(one.path)
+    if response["allowed"] and kind and not one.sub_resource:
+        rule = oracle.broken(kind, one.object, operation=one.operation, known_queues=PARENTS)
+        if rule:
+            return f"allowed although {rule}"
+    return ""
+
+
+def well_formed(one):
+    """Whether the body is a review in the types that the API has."""
+    request = one.review.get("request") if isinstance(one.review, dict) else None
+    if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
+        return False
+    fields = ("operation", "name", "namespace")
+    texts = all(isinstance(request.get(field, ""), str) for field in fields) and "operation" in request
+    objects = all(
+        request.get(field) is None or isinstance(request[field], dict) for field in ("object", "oldObject")
+    )
+    kind, user = request.get("kind", {}), request.get("userInfo", {})
+    kinds = isinstance(kind, dict) and all(isinstance(value, str) for value in kind.values())
+    users = (
+        isinstance(user, dict)
+        and isinstance(user.get("username", ""), str)
+        and isinstance(user.get("groups", []), list | None)
+        and all(isinstance(group, str) for group in user.get("groups") or ())
+    )
+    sub_resource = request.get("subResource", "")
+    versions = all(isinstance(one.review.get(field, ""), str) for field in ("apiVersion", "kind"))
+    dry_run = request.get("dryRun") is None or isinstance(request["dryRun"], bool)
+    return texts and objects and kinds and users and isinstance(sub_resource, str) and versions and dry_run
+
+
+@pytest.mark.timeout(0)
+async def test_hostile_reviews_neither_crash_nor_pass_nor_delay(server):
+    wrong, slowest = [], (0.0, 0)
+    for number in range(REVIEWS):
+        one = case(SEED, number)
+        answer, seconds = await quickest(server, one)
+        slowest = max(slowest, (seconds, number))
+        found = check(one, answer)
+        if seconds > LATEST:
+            found = f"{found} took {seconds:.3f} s"
+        if found:
+            wrong.append(f"seed {SEED} case {number} {one.path}: {found}: {one.body[:600]!r}")
+    print(f"{REVIEWS} reviews of seed {SEED}; the slowest, {slowest[1]}, took {slowest[0] * 1000:.1f} ms")  # noqa: T201
+    assert not wrong, f"{len(wrong)} of {REVIEWS}:\n" + "\n".join(wrong[:20])
+
+
+async def test_a_case_is_always_the_same():
+    assert [case(5, n).body for n in range(20)] == [case(5, n).body for n in range(20)]
+    assert case(5, 1).body != case(6, 1).body
+
+
+async def test_headers_that_do_not_fit_their_body_get_an_answer(tmp_path):
+    import asyncio
+
+    served = certificates.ensure(tmp_path, ["localhost", "127.0.0.1"])
+    server = WebhookServer(
+        all_handlers(), listen="127.0.0.1:0", certificates=CertificateFiles.in_directory(str(tmp_path))
+    )
+    running = asyncio.create_task(server.run())
+    await server.started.wait()
+    tls, chance = ssl.create_default_context(cadata=served.trusted.decode()), random.Random(SEED)
+    async with aiohttp.ClientSession() as session:
+        for path in all_handlers():
+            for _ in range(10):
+                headers, body = odd_http(chance)
+                url = f"https://127.0.0.1:{server.address[1]}{path}"
+                async with session.post(url, data=body, headers=headers, ssl=tls) as answer:
+                    assert answer.status in (200, 400, 413, 415), (path, headers, body, await answer.text())
+    running.cancel()

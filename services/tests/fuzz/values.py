@@ -1,0 +1,324 @@
+"""Objects that their schemas admit, and values that nobody expects."""
+
+from __future__ import annotations
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kai.local.apiserver.schema import Node, builtin, structural
+
+CRDS = Path(__file__).resolve().parents[3] / "helm" / "kai-scheduler" / "crds"
+Json = Any
+
+#: What looks like a number, and what one makes of it if one is not careful.
+NUMBERS = (
+    0, 1, -1, 2, 3, 7, 100, 2**31 - 1, 2**31, -(2**31), 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63),
+    10**30,
+    0.5, -0.5, 1e-12, 1e300, 1e17, 0.1 + 0.2,
+)  # fmt: skip
+NUMBER_TEXTS = (
+    "0", "1", "-1", "0.5", "0.999999", "1.0", "1.5", "2", "8", "NaN", "nan", "Infinity", "-inf", "1e400",
+    "1e-400", "0x1p-1",
+    "1_0", "٣", "½", "1e1", ".5", "5.", "+0.5", " 0.5", "0.5 ", "", "0,5", "9" * 30, "9" * 5000, "1" + "0" *
+    400,
+    "18446744073709551615", "18446744073709551616", "2147483648", "1e999999999", "-0", "0.0", "--1", "1e",
+    "1E3",
+)  # fmt: skip
+QUANTITIES = (
+    "0", "1", "8", "500m", "1Gi", "64Gi", "1Ei", "9Ei", "9223372036854775807", "9223372036854775808",
+    "1e30", "0.1",
+    "100n", "-1", "1e-30", "1E", "999999999999999999999999", "1e999999999", "0.000000000000000001", "16",
+    "1k",
+)  # fmt: skip
+DURATIONS = (
+    "5m",
+    "1h30m",
+    "60s",
+    "-1s",
+    "0",
+    "",
+    "5",
+    "soon",
+    "1d",
+    "1e9h",
+    "292y",
+    "999999999h",
+    "5µs",
+    "9" * 400 + "s",
+    ".s",
+    "-",
+)
+TEXTS = (
+    "", "a", "main", "team-a", "org", "nowhere", "default-queue", "kai-scheduler", "x" * 64, "x" * 254, "ü",
+    "日本語", "a b",
+    "../../etc", "a/b", "%00", "\u0000", "\ud7ff", "🦊", "a\nb", '"', "\\", "{{.Values}}", "${jndi}", "true",
+    "null", "A" * 70_000,
+    "-", ".", "true", "false", "train", "build", "kai.scheduler/queue", "nvidia.com/gpu", "\u202eabc", "é",
+)  # fmt: skip
+LABELS = (
+    "kai.scheduler/queue", "kai.scheduler/node-pool", "priorityClassName", "kai.scheduler/preemptibility",
+    "project", "user",
+    "kai.scheduler/subgroup-name", "kai.scheduler/task-priority", "app", "runai-gpu-group", "gpu-fractoin",
+    "kai.scheduler/quue",
+)  # fmt: skip
+ANNOTATIONS = (
+    "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name", "mps",
+    "pod-group-name",
+    "kai.scheduler/preemption-delay", "kai.scheduler/staleness-grace-period",
+    "kai.scheduler/batch-min-member",
+    "kai.scheduler/topology", "kai.scheduler/topology-required-placement", "kai.scheduler/segment-size",
+    "kai.scheduler/skip-podgrouper", "received-resource-type", "kai.scheduler/numa-placement-predicted",
+    "kai.scheduler/numa-placement-observed", "kai.scheduler/last-start-timestamp",
+    "runai/shared-gpu-configmap",
+    "kai.scheduler/stale-podgroup-timestamp", "kai.scheduler/last-eviction-timestamp", "gpu-fractoin",
+    "GPU-Memory",
+)  # fmt: skip
+TIMES = (
+    "2026-01-01T00:00:00Z",
+    "",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59Z",
+    "yesterday",
+    "2026-13-45T99:99:99Z",
+    "1e9",
+)
+RESOURCES = (
+    "cpu", "memory", "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-7g.80gb", "amd.com/gpu",
+    "pods", "ephemeral-storage",
+    "nvidia.com/mig-", "nvidia.com/mig-x", "nvidia.com/mig-99999999999g.1gb", "example.com/thing",
+    "run.ai/gpu.memory",
+    "hugepages-2Mi", "",
+)  # fmt: skip
+GVKS = {
+    "Pod": ("", "v1"),
+    "Node": ("", "v1"),
+    "Job": ("batch", "v1"),
+    "CronJob": ("batch", "v1"),
+    "Deployment": ("apps", "v1"),
+    "StatefulSet": ("apps", "v1"),
+    "PriorityClass": ("scheduling.k8s.io", "v1"),
+    "ResourceClaim": ("resource.k8s.io", "v1"),
+    "Queue": ("scheduling.run.ai", "v2"),
+    "PodGroup": ("scheduling.run.ai", "v2alpha2"),
+    "Topology": ("kai.scheduler", "v1alpha1"),
+}
+CUSTOM = {
+    "Queue": "queues.scheduling.run.ai",
+    "PodGroup": "podgroups.scheduling.run.ai",
+    "Topology": "topologies.kai.scheduler",
+}
+
+
+def api_version(kind: str) -> str:
+    group, version = GVKS[kind]
+    return f"{group}/{version}" if group else version
+
+
+def _custom(kind: str) -> Node:
+    definition = yaml.safe_load((CRDS / f"{CUSTOM[kind]}.yaml").read_text())
+    versions = definition["spec"]["versions"]
+    schema = next(v["schema"]["openAPIV3Schema"] for v in versions if v["name"] == GVKS[kind][1])
+    return structural(schema)
+
+
+SCHEMAS = {kind: _custom(kind) if kind in CUSTOM else builtin(*GVKS[kind], kind) for kind in GVKS}
+
+
+class Maker:
+    """Values drawn from one source of chance."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+
+    def of(self, node: Node, key: str = "", depth: int = 0) -> Json:
+        """A value of the type; fewer members the deeper it is."""
+        chance = self.chance
+        if node.quantity:
+            return chance.choice(QUANTITIES)
+        if node.int_or_string:
+            return chance.choice((chance.choice(QUANTITIES), chance.choice((0, 1, 8, 2**31 - 1))))
+        if node.time:
+            return chance.choice(TIMES[:1] + TIMES[2:4])
+        enumerated = node.checks.get("enum")
+        if enumerated:
+            return chance.choice(enumerated)
+        match node.type:
+            case "object":
+                return self._object(node, key, depth)
+            case "array":
+                return (
+                    [self.of(node.items, key, depth + 1) for _ in range(chance.choice((0, 1, 1, 2, 3)))]
+                    if node.items
+                    else []
+                )
+            case "integer":
+                least = node.checks.get("minimum", -(2**31))
+                return max(least, chance.choice((0, 1, 2, 5, 100, 2**31 - 1, -1)))
+            case "number":
+                return chance.choice((0, 1, -1, 2.5, 64, 8000, 68719476736, 1e300, -7, 0.1))
+            case "boolean":
+                return chance.random() < 0.5
+            case "string":
+                return self.text(key, node)
+        return chance.choice(({}, "x", 1))
+
+    def text(self, key: str, node: Node | None = None) -> str:
+        chance = self.chance
+        lower = key.lower()
+        if "time" in lower and "runtime" not in lower:
+            return chance.choice(TIMES)
+        if any(word in lower for word in ("delay", "runtime", "grace", "period")):
+            return chance.choice(DURATIONS)
+        if node is not None and "pattern" in node.checks:
+            return chance.choice(("a", "b", "c", "leader", "w-1"))
+        return chance.choice(TEXTS[:20] if chance.random() < 0.8 else TEXTS)
+
+    def _object(self, node: Node, key: str, depth: int) -> Json:
+        chance = self.chance
+        if node.additional is not None and node.properties is None:
+            if key in ("labels", "annotations", "matchLabels", "nodeSelector"):
+                return self.told(LABELS if key != "annotations" else ANNOTATIONS)
+            keys = (
+                RESOURCES
+                if key
+                in ("requests", "limits", "allocatable", "capacity", "overhead", "allocated", "requested")
+                else TEXTS[:12]
+            )
+            return {
+                chance.choice(keys): self.of(node.additional, key, depth + 1)
+                for _ in range(chance.choice((0, 1, 2, 3)))
+            }
+        share = (0.9, 0.6, 0.35, 0.25, 0.15, 0.1)[min(depth, 5)] if depth < 12 else 0.0
+        return {
+            name: self.of(child, name, depth + 1)
+            for name, child in (node.properties or {}).items()
+            if name in node.required or chance.random() < share
+        }
+
+    def told(self, keys: tuple[str, ...]) -> dict[str, str]:
+        """Labels or annotations."""
+        chance = self.chance
+        found = {}
+        for _ in range(chance.choice((0, 1, 2, 3, 5))):
+            key = chance.choice(keys)
+            pool = (
+                DURATIONS
+                if "delay" in key or "period" in key
+                else NUMBER_TEXTS
+                if chance.random() < 0.7
+                else TEXTS
+            )
+            found[key] = chance.choice(pool)
+        return found
+
+    # --- objects ------------------------------------------------------------------------------
+    def object(self, kind: str) -> Json:
+        """An object that its schema admits, of a kind that we look at, mostly one of ours."""
+        chance = self.chance
+        body = self.of(SCHEMAS[kind])
+        body["apiVersion"], body["kind"] = api_version(kind), kind
+        metadata = body.get("metadata")
+        body["metadata"] = metadata = metadata if isinstance(metadata, dict) else {}
+        metadata.pop("deletionTimestamp", None)
+        metadata["name"] = chance.choice(("a", "b", "c", "org", "team-a", "team-b", "p", "g"))
+        if kind not in ("Queue", "Topology", "Node", "PriorityClass"):
+            metadata["namespace"] = chance.choice(("ns", "other"))
+        metadata["uid"] = f"{kind}-{metadata['name']}-{chance.randrange(3)}"
+        metadata["resourceVersion"] = str(chance.randrange(1000))
+        if chance.random() < 0.8:
+            metadata["labels"] = self.told(LABELS)
+            metadata["annotations"] = self.told(ANNOTATIONS)
+        if chance.random() < 0.85:
+            self._make_ours(kind, body)
+        return body
+
+    def _make_ours(self, kind: str, body: Json) -> None:
+        chance = self.chance
+        spec = body.get("spec")
+        body["spec"] = spec = spec if isinstance(spec, dict) else {}
+        if kind == "Pod":
+            spec["schedulerName"] = "kai-scheduler"
+            spec["containers"] = [
+                self.container(name) for name in ("main", "side")[: chance.choice((1, 1, 2))]
+            ]
+            if chance.random() < 0.5:
+                body["metadata"].setdefault("annotations", {})["pod-group-name"] = chance.choice(("a", "g"))
+        elif kind in ("Job", "Deployment", "StatefulSet"):
+            template = self.object("Pod")
+            spec["template"] = {"metadata": template["metadata"], "spec": template.get("spec", {})}
+        elif kind == "CronJob":
+            job = self.object("Job")
+            spec["jobTemplate"] = {"metadata": job["metadata"], "spec": job.get("spec", {})}
+        elif kind == "PodGroup":
+            spec["queue"] = chance.choice(("team-a", "team-b", "org", "nowhere"))
+        elif kind == "Queue":
+            spec["parentQueue"] = chance.choice(("", "org", "team-a", "a", "b"))
+            resources = spec.get("resources")
+            spec["resources"] = resources if isinstance(resources, dict) else {}
+
+    def container(self, name: str) -> Json:
+        """A container that asks for something."""
+        chance = self.chance
+
+        def amounts() -> dict[str, str]:
+            return {
+                chance.choice(RESOURCES[:9]): chance.choice(QUANTITIES)
+                for _ in range(chance.choice((0, 1, 2)))
+            }
+
+        return {"name": name, "image": "x", "resources": {"limits": amounts(), "requests": amounts()}}
+
+    # --- hostility ----------------------------------------------------------------------------
+    def wreck(self, body: Json, times: int) -> Json:
+        """A copy with values that its schema does not admit, at random places."""
+        body = copy.deepcopy(body)
+        for _ in range(times):
+            places = list(_places(body))
+            if not places:
+                break
+            holder, key = self.chance.choice(places)
+            self._wreck(holder, key)
+        return body
+
+    def _wreck(self, holder: Any, key: Any) -> None:
+        chance = self.chance
+        match chance.randrange(9):
+            case 0:
+                holder[key] = None
+            case 1:
+                del holder[key]
+            case 2:
+                holder[key] = chance.choice(NUMBERS)
+            case 3:
+                holder[key] = chance.choice(NUMBER_TEXTS)
+            case 4:
+                holder[key] = chance.choice(TEXTS)
+            case 5:
+                holder[key] = [holder[key], None, {}]
+            case 6:
+                holder[key] = {"": holder[key], "x": None}
+            case 7:
+                holder[key] = nested(chance.choice((2, 20, 200)), chance.random() < 0.5)
+            case _:
+                holder[key] = chance.choice((True, False, [], {}, "", 0))
+
+
+def nested(depth: int, lists: bool) -> Json:
+    """Brackets in brackets."""
+    value: Json = "core"
+    for _ in range(depth):
+        value = [value] if lists else {"spec": value}
+    return value
+
+
+def _places(value: Json, depth: int = 0) -> Any:
+    if depth > 12:
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in list(items):
+        yield value, key
+        yield from _places(child, depth + 1)
