@@ -219,6 +219,24 @@ def test_asking_changes_nothing() -> None:
     )
 
 
+def test_asking_for_nodes_that_there_is_no_row_for_yet_changes_nothing_either() -> None:
+    state, full = _cluster(nodes=0), 64
+    for i in range(full):
+        state.apply(Kind.NODE, a_node(f"node-{i:02}", gpus=1))
+        state.apply(Kind.POD_GROUP, a_group(f"run-{i}", queue="team", started=NOW - 500))
+        state.apply(Kind.POD, a_pod(f"run-{i}", group=f"run-{i}", gpus=1, node=f"node-{i:02}"))
+    _submit(state, "job", 1, 1)
+    engine = Engine()
+    assert not engine.run(state, NOW).binds
+    answer = engine.explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert _told(answer) == ["add 1 node like node-00"]
+    state.remove(Kind.POD, "default/run-7")
+    (bind,) = engine.run(state, NOW + 1).binds
+    assert bind.node == "node-07"
+    state.check()
+
+
 def test_what_is_not_there_is_not_explained() -> None:
     state = _cluster()
     assert Engine().explain_pod_group(state, "default/none", NOW) is None

@@ -19,7 +19,7 @@ from kai.engine.explain.changes import (
     RelaxTopology,
     Tolerate,
 )
-from kai.model.objects import Pod, PodGroup, Queue, TopologyConstraint
+from kai.model.objects import NodeSpec, Pod, PodGroup, Queue, TopologyConstraint
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
 
@@ -53,6 +53,22 @@ def test_every_remedy_that_is_told_places_the_group_if_it_is_applied(world: Worl
             note(f"{key}: {remedy.text}\n{world}")
             waits = {each.pod.pod_group for each in (*result.binds, *result.nominations)}
             assert key in waits, remedy.text
+
+
+@fuzz
+def test_the_cycle_after_explanations_decides_as_if_nobody_had_asked(world: World) -> None:
+    asked, engine = decided(world)
+    for key in sorted(asked.pending_jobs):
+        engine.explain_pod_group(asked, key, NOW + 1)
+    unasked, other = decided(world)
+    for kind, obj in world.objects():
+        for state in (asked, unasked):
+            if kind is Kind.NODE and obj.metadata.name == "node-0":
+                state.apply(kind, msgspec.structs.replace(obj, spec=NodeSpec(unschedulable=True)))
+    note(str(world))
+    found, expected = engine.run(asked, NOW + 2), other.run(unasked, NOW + 2)
+    for name in ("binds", "evictions", "nominations", "shares", "outcomes"):
+        assert getattr(found, name) == getattr(expected, name), name
 
 
 def decided(world: World) -> tuple[ClusterState, Engine]:
