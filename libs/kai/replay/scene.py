@@ -41,7 +41,7 @@ def set_up(archive: Archive, *, now: float | None = None) -> Scene:
         raise ArchiveError(str(error)) from error
     state = _state(archive.raw_objects, state_params)
     taken_at = archive.taken_at if now is None else now
-    notes = (*notes, *more, *_notes(archive.raw_objects))
+    notes = (*notes, *more, *_notes(archive.raw_objects), *_left_out(state))
     return Scene(config=scheduler_config, state=state, now=taken_at, notes=notes)
 
 
@@ -55,6 +55,11 @@ def _notes(raw_objects: Mapping[str, Any]) -> list[str]:
     if _volumes_are_left_out(raw_objects):
         found.append("volumes are left out too, so those that claims name count as there, for all nodes")
     return found
+
+
+def _left_out(state: ClusterState) -> list[str]:
+    """What the scheduler did without, too: of such objects no more is decided here than there."""
+    return [f"{fault.kind} {fault.key} was left out: {fault.message}" for fault in state.faults.values()]
 
 
 def _volumes_are_left_out(raw_objects: Mapping[str, Any]) -> bool:
@@ -78,7 +83,7 @@ def _state(raw_objects: Mapping[str, Any], told: StateParams) -> ClusterState:
 def _apply(state: ClusterState, kind: Kind, number: int, obj: Any) -> None:
     name = _name(kind.value, number, obj)
     try:
-        state.apply(kind, objects.read(kind, obj, scheduler_name=state.params.scheduler_name))
+        state.take(kind, objects.read(kind, obj, scheduler_name=state.params.scheduler_name))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ArchiveError(f"{name}: {error}") from error
 

@@ -128,10 +128,6 @@ def test_what_another_version_says_is_ignored_with_a_note():
             r"pods n/p: .*\$.spec.nodeName", id="wrong field",
         ),
         pytest.param(
-            a_file(raw={"nodes": [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many"}}}]}),
-            "nodes n: .*many", id="no quantity",
-        ),
-        pytest.param(
             a_file(schedulerParams={"schedulePeriod": 1, "stuckInReleasingThreshold": "2m"}),
             "schedulerParams.stuckInReleasingThreshold is '2m'; it must be an integer", id="duration as text",
         ),
@@ -144,6 +140,24 @@ def test_what_another_version_says_is_ignored_with_a_note():
 def test_what_cannot_be_read_is_named(document, message):
     with pytest.raises(archive.ArchiveError, match=message):
         scene_of(document)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "named"),
+    [
+        ("pods", {"metadata": {"annotations": {"gpu-memory": str(2**63 - 1)}}}, "gpu-memory"),
+        ("nodes", {"status": {"allocatable": {"cpu": "many"}}}, "many"),
+    ],
+)
+def test_what_the_scheduler_could_not_take_in_is_left_out_here_too_and_told(kind, changed, named):
+    raw = a_small_cluster()
+    for part, fields in changed.items():
+        raw[kind][0].setdefault(part, {}).update(fields)
+    found = scene_of(a_file(raw=raw))
+    [fault] = found.state.faults.values()
+    assert fault.key.endswith(raw[kind][0]["metadata"]["name"])
+    assert found.notes[-1] == f"{fault.kind} {fault.key} was left out: {fault.message}"
+    assert named in fault.message
 
 
 def test_a_file_that_does_not_say_when_is_as_old_as_its_newest_object():
