@@ -9,6 +9,7 @@ are dropped and counted.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
@@ -64,6 +65,11 @@ def reference(res: Resource, obj: ApiObject) -> ObjectReference:
     )
 
 
+def host_name() -> str:
+    """What this process calls the machine that it is on; in a pod, and where one is played, the pod."""
+    return os.environ.get("HOSTNAME") or socket.gethostname()
+
+
 _Key = tuple[str, str, str, str, str, str]
 
 
@@ -95,7 +101,7 @@ class EventRecorder:
     ) -> None:
         self._client = client
         self._controller = controller
-        self._instance = (instance or f"{controller}-{socket.gethostname()}")[:128]
+        self._instance = (instance or f"{controller}-{host_name()}")[:128]
         self._clock = clock or asyncio.get_running_loop().time
         self._queue: asyncio.Queue[_Record] = asyncio.Queue(capacity)
         self._records: OrderedDict[_Key, _Record] = OrderedDict()

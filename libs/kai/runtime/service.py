@@ -14,7 +14,6 @@ import asyncio
 import gc
 import os
 import signal
-import socket
 import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
@@ -27,7 +26,7 @@ from prometheus_client import CollectorRegistry
 from kai import observe
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
-from kai.kube.events import EventRecorder
+from kai.kube.events import EventRecorder, host_name
 from kai.kube.lease import LeaderElector, LeaseTimes
 from kai.runtime.health import Health, HealthServer, ListenError
 from kai.runtime.settings import ServiceSettings, SettingsError
@@ -71,8 +70,8 @@ class Host:
         self.health = Health()
         self.server = HealthServer(self.health, metrics)
         self.stopping = asyncio.Event()
-        #: Distinguishes this process from every other, also from its predecessor on the same machine.
-        self.identity = f"{socket.gethostname()}_{uuid4().hex[:12]}"
+        #: Distinguishes this process from every other, also from its predecessor in the same pod.
+        self.identity = f"{host_name()}_{uuid4().hex[:12]}"
         #: Owned by the runtime and set before the service runs.
         self.tasks: asyncio.TaskGroup
         self.client: KubeClient

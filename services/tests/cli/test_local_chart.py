@@ -164,6 +164,35 @@ def test_a_value_that_helm_changes_is_what_the_process_runs_with_until_it_is_rol
     cluster.works("rolled-back")
 
 
+def test_the_holder_of_the_lease_is_called_as_its_pod_is(cluster: Installed) -> None:
+    def leads() -> bool:
+        [pod] = cluster.pods("kai-scheduler-default")
+        lease = cluster.kubectl("get", "lease", "-n", NAMESPACE, NAMESPACE, "-o", "jsonpath={.spec}")
+        return str(json.loads(lease)["holderIdentity"]).startswith(f"{pod['metadata']['name']}_")
+
+    until(leads)
+
+
+def test_a_setting_that_is_no_setting_leaves_the_old_process_at_work(cluster: Installed) -> None:
+    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--no-such-flag"}]
+    cluster.kubectl(
+        "patch", "-n", NAMESPACE, "deploy/queue-controller", "--type=json", "-p", json.dumps(patch)
+    )
+
+    def looping() -> str:
+        states = [p["status"]["containerStatuses"][0] for p in cluster.pods("queue-controller")
+                  if p["status"].get("containerStatuses")]  # fmt: skip
+        [bad, *_] = [s for s in states if s["restartCount"]] or [{}]
+        return (
+            bad and bad["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff" and bad["lastState"]
+        )
+
+    assert until(looping)["terminated"]["exitCode"] == 2
+    cluster.kubectl("apply", "-f", "-", stdin=SOMETHING_OF_EACH.format(name="meanwhile"))
+    cluster.kubectl("rollout", "undo", "-n", NAMESPACE, "deploy/queue-controller")
+    cluster.settled()
+
+
 def test_a_process_that_is_killed_shows_in_its_pod(cluster: Installed) -> None:
     before = cluster.pods("pod-grouper")[0]
     os.kill(cluster.processes()["pod-grouper"].pid, signal.SIGKILL)

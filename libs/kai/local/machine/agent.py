@@ -24,7 +24,15 @@ from kai.kube.workqueue import WorkQueue
 from kai.local import probes
 from kai.local.machine import NODE, SELECTOR, status
 from kai.local.machine.kubelet import serve_kubelet
-from kai.local.machine.launch import CannotLaunch, Check, Launch, Manifest, launch
+from kai.local.machine.launch import (
+    CannotLaunch,
+    Check,
+    Launch,
+    Manifest,
+    Surroundings,
+    launch,
+    write_mounts,
+)
 from kai.local.machine.materials import at_home, surroundings, write_kubeconfig
 from kai.local.machine.network import serve_proxy, socket_path
 from kai.local.machine.node import register
@@ -39,6 +47,7 @@ from kai.model import names
 _WORKERS = 32
 _REGISTER_EVERY = 10.0
 _RETRY_SECONDS = 2.0
+_MOUNTS_EVERY = 30.0
 _SHORT: Final = {"kai-scheduler-default": "scheduler", "kai-redis": "redis"}
 _ADDRESS: Final = "kai.local/address"
 _HOW = (
@@ -242,14 +251,15 @@ class Machine:
     async def _plan(self, pod: Manifest, name: str, place: Place) -> Launch:
         folder = self._options.folder / pod["metadata"]["uid"]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        namespace = pod["metadata"]["namespace"]
-        around = await surroundings(
-            self._client, pod, addresses=self._dns(namespace), ours=frozenset(self._options.ours)
-        )
+        around = await self._around(pod)
         kubeconfig = None
         if pod["spec"].get("automountServiceAccountToken") is not False:
             kubeconfig = await write_kubeconfig(self._client, pod, self._options.kubeconfig, folder)
         return at_home(launch(pod, name, place.address, folder, around), kubeconfig, folder)
+
+    async def _around(self, pod: Manifest) -> Surroundings:
+        addresses, ours = self._dns(pod["metadata"]["namespace"]), frozenset(self._options.ours)
+        return await surroundings(self._client, pod, addresses=addresses, ours=ours)
 
     def _dns(self, namespace: str) -> dict[str, str]:
         """Where the Services of a namespace are, as its DNS would tell."""
@@ -364,8 +374,17 @@ class Machine:
         """Ask its probes for as long as it lives."""
         checks = [check for check in (hosted.launch.ready, hosted.launch.alive) if check is not None]
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._renew_mounts(hosted))
             for check in checks:
                 tasks.create_task(self._watch(key, hosted, check))
+
+    async def _renew_mounts(self, hosted: Hosted) -> None:
+        """A Secret or ConfigMap that changes changes in the pods that have it mounted, some time later."""
+        folder = self._options.folder / hosted.uid
+        while True:
+            await asyncio.sleep(_MOUNTS_EVERY)
+            with contextlib.suppress(KubeError, CannotLaunch):  # what is there stays
+                write_mounts(hosted.pod, folder, await self._around(hosted.pod))
 
     async def _watch(self, key: str, hosted: Hosted, check: Check) -> None:
         probe, failed = _probe(check), 0

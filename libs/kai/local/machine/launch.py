@@ -17,6 +17,7 @@ Manifest = dict[str, Any]
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _LISTEN = re.compile(r"^(--[a-z-]+=)?:(\d+)$")
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 #: Where our services look for their serving certificates unless they are told; told here, by environment.
 _CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108
 
@@ -77,9 +78,10 @@ def launch(pod: Manifest, name: str, address: str, folder: Path, around: Surroun
     """
     container = container_of(pod)
     mounts = write_mounts(pod, folder, around)
-    environment = {
-        entry["name"]: around.resolve(_value(entry, address, around)) for entry in container.get("env") or ()
-    }
+    # What every container has: our processes name themselves after it.
+    environment = {"HOSTNAME": str(pod["metadata"]["name"])}
+    for entry in container.get("env") or ():
+        environment[entry["name"]] = around.resolve(_value(pod, entry, address, around))
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     command = [
         word if word in around.ours else _word(around.resolve(word), environment, address, mounts)
@@ -142,17 +144,27 @@ def write_mounts(pod: Manifest, folder: Path, around: Surroundings) -> dict[str,
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     mounts = {}
     for mount in container.get("volumeMounts") or ():
-        volume, target = volumes[mount["name"]], folder / mount["name"]
+        if mount["mountPath"].startswith(_ACCOUNT):
+            continue  # the way to the API server is told otherwise
+        if mount.get("subPath"):
+            raise CannotLaunch(f"volume mount {mount['name']}: subPath is not known here")
+        target = folder / mount["name"]
         target.mkdir(parents=True, exist_ok=True, mode=0o700)
-        content: Mapping[str, bytes] = {}
-        if "secret" in volume:
-            content = around.secrets[volume["secret"]["secretName"]]
-        elif "configMap" in volume:
-            content = around.config_maps[volume["configMap"]["name"]]
-        for key, data in content.items():
+        for key, data in _content(volumes[mount["name"]], around).items():
             _write(target / key, data)
         mounts[mount["mountPath"]] = str(target)
     return mounts
+
+
+def _content(volume: Manifest, around: Surroundings) -> Mapping[str, bytes]:
+    if "secret" in volume and "items" not in volume["secret"]:
+        return around.secrets[volume["secret"]["secretName"]]
+    if "configMap" in volume and "items" not in volume["configMap"]:
+        return around.config_maps[volume["configMap"]["name"]]
+    if "emptyDir" in volume:
+        return {}
+    problem = f"volume {volume['name']} is neither an emptyDir nor a whole Secret or ConfigMap"
+    raise CannotLaunch(f"{problem}: nothing else is known here")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -165,7 +177,7 @@ def _write(path: Path, data: bytes) -> None:
     fresh.replace(path)
 
 
-def _value(entry: Manifest, address: str, around: Surroundings) -> str:
+def _value(pod: Manifest, entry: Manifest, address: str, around: Surroundings) -> str:
     source = entry.get("valueFrom")
     if source is None:
         return str(entry.get("value", ""))
@@ -175,8 +187,15 @@ def _value(entry: Manifest, address: str, around: Surroundings) -> str:
         if reference["key"] not in data:
             raise CannotLaunch(f"couldn't find key {reference['key']} in Secret {reference['name']}")
         return data[reference["key"]].decode()
-    if source.get("fieldRef", {}).get("fieldPath") == "status.podIP":
-        return address
+    fields = {
+        "status.podIP": address,
+        "metadata.name": pod["metadata"]["name"],
+        "metadata.namespace": pod["metadata"]["namespace"],
+        "metadata.uid": pod["metadata"].get("uid", ""),
+    }
+    path = source.get("fieldRef", {}).get("fieldPath")
+    if path in fields:
+        return str(fields[path])
     raise CannotLaunch(f"environment variable {entry['name']}: {source} is not known here")
 
 

@@ -1,6 +1,8 @@
 """A pod as a process: what of the manifest reaches it, and how."""
 
-from kai.local.machine.launch import Check, Surroundings, launch, port_of
+import pytest
+
+from kai.local.machine.launch import CannotLaunch, Check, Surroundings, launch, port_of, write_mounts
 
 ADDRESS = "127.9.9.1"
 
@@ -10,6 +12,7 @@ def a_pod(**container):
         {"name": "tls", "secret": {"secretName": "tls"}},
         {"name": "config", "configMap": {"name": "config"}},
         {"name": "tmp", "emptyDir": {}},
+        {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}},
     ]
     body = {
         "name": "main",
@@ -94,3 +97,45 @@ def test_readiness_and_patience_are_those_of_the_manifest(tmp_path):
 def test_ports_have_names():
     assert port_of(a_pod(), "webhook") == 9443
     assert port_of(a_pod(), 80) == 80
+
+
+def test_the_fields_that_containers_ask_for_are_those_of_the_pod(tmp_path):
+    wanted = {"NAME": "metadata.name", "WHERE": "metadata.namespace", "IP": "status.podIP"}
+    env = [{"name": k, "valueFrom": {"fieldRef": {"fieldPath": path}}} for k, path in wanted.items()]
+    one = launched(tmp_path, env=env)
+    assert [one.environment[k] for k in (*wanted, "HOSTNAME")] == [
+        "scheduler-x", "kai-scheduler", ADDRESS, "scheduler-x",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("container", "why"),
+    [
+        ({"envFrom": [{"secretRef": {"name": "x"}}]}, "envFrom is not known here"),
+        ({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {}}}]}, "environment variable A"),
+        ({"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "redis", "key": "no"}}}]}, "key no"),
+        ({"volumeMounts": [{"name": "tls", "mountPath": "/x", "subPath": "tls.crt"}]}, "subPath"),
+        ({"volumeMounts": [{"name": "disk", "mountPath": "/x"}]}, "volume disk is neither"),
+    ],
+)
+def test_what_this_machine_cannot_do_is_refused_by_name(tmp_path, container, why):
+    with pytest.raises(CannotLaunch, match=why):
+        launched(tmp_path, **container)
+
+
+def test_a_second_container_is_refused(tmp_path):
+    pod = a_pod()
+    pod["spec"]["containers"].append({"name": "sidecar"})
+    with pytest.raises(CannotLaunch, match="this one has several: main, sidecar"):
+        launch(pod, "x", ADDRESS, tmp_path, Surroundings("ns", {}, {}))
+
+
+def test_a_mounted_secret_that_changed_is_written_anew_and_others_are_left_alone(tmp_path):
+    launched(tmp_path)
+    before = (tmp_path / "config" / "config.yaml").stat().st_ino
+    changed = Surroundings(
+        "kai-scheduler", {"tls": {"tls.crt": b"NEW"}}, {"config": {"config.yaml": b"actions: allocate"}}
+    )
+    write_mounts(a_pod(), tmp_path, changed)
+    assert (tmp_path / "tls" / "tls.crt").read_bytes() == b"NEW"
+    assert (tmp_path / "config" / "config.yaml").stat().st_ino == before
