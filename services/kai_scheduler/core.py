@@ -15,6 +15,7 @@ import structlog
 
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
+from kai.kube.reflector import Unreadable
 from kai.model.decisions import CycleResult
 from kai.model.faults import Fault, OutOfBounds
 from kai.snapshot.collector import paused
@@ -120,6 +121,9 @@ class Core:
         try:
             if obj is None:
                 state.remove(kind, key)
+            elif isinstance(obj, Unreadable):
+                self.rejected += 1
+                state.unread(kind, key, obj.uid, obj.reason)
             else:
                 state.apply(kind, obj)
         except Exception as error:  # noqa: BLE001 (one object must not stop everybody's scheduling)

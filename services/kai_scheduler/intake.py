@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kai.kube.reflector import Removed, Sink, Synced, Upserted
+from kai.kube.reflector import Removed, Sink, Synced, Unreadable, Upserted
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.times import seconds
@@ -137,6 +137,8 @@ class Intake:
                 case Removed(key, uid, last_known):
                     self._gone(kind, key, uid, last_known)
                     self._put(kind, key, _REMOVED, Urgency.PROMPT)
+                case Unreadable(key):
+                    self._put(kind, key, change, Urgency.PROMPT)
                 case Synced():
                     self._told_everything(kind)
 

@@ -496,7 +496,7 @@ class KubeClient:
         body = await self._exchange.call(request, deadline=deadline)
         try:
             return decoder(kind).decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise errors.TransportError(f"{request}: answer cannot be understood: {error}") from error
 
 

@@ -22,6 +22,7 @@ from kai.kube import errors
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, decoder, selector_params
 from kai.kube.resources import Resource
+from kai.kube.unreadable import Identity, identity, simplified
 
 T = TypeVar("T")
 
@@ -57,6 +58,18 @@ class Removed(Generic[T]):
     last_known: T | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The object ``key`` (``namespace/name``) exists, and cannot be taken in as it looks now.
+
+    What was told of it before is as old as its last change.
+    """
+
+    obj_key: str
+    uid: str
+    reason: str
+
+
 #: How often to look for an optional kind that is not served.
 ABSENT_PERIOD_SECONDS: Final = 60.0
 
@@ -66,7 +79,7 @@ class Synced:
     """Everything that exists has been told. Comes again after each relist."""
 
 
-Change = Upserted[T] | Removed[T] | Synced
+Change = Upserted[T] | Removed[T] | Unreadable | Synced
 Sink = Callable[[Any], None]
 
 
@@ -259,23 +272,56 @@ class Reflector(Generic[T]):
 
     def _tell(self, line: bytes) -> None:
         try:
-            event = _EVENT.decode(line)
-            match event.type:
-                case "ADDED" | "MODIFIED":
-                    version = self._upsert(self._decode(event.object))
-                case "DELETED":
-                    obj = self._decode(event.object)
-                    key, _, version = self._identify(obj)
-                    self._forget(key, obj)
-                case "BOOKMARK":
-                    version = self._bookmark(_BOOKMARK.decode(event.object))
-                case _:
-                    raise _watch_error(event.object, self.resource)
+            try:
+                version = self._take(_EVENT.decode(line))
+            except RecursionError as error:
+                version = self._take_deep(_EVENT.decode(simplified(line)), error)
         except msgspec.DecodeError as error:
             # Skipping it would leave us wrong for good; reading it again may succeed, and is loud.
             raise errors.TransportError(f"watch {self.resource.plural}: {error}: {line[:200]!r}") from error
         if self._listing is None:
             self._resource_version = version
+
+    def _take_deep(self, event: _Event, error: RecursionError) -> str:
+        """Take in what is nested too deep to be walked; who keeps all of an object cannot have it so."""
+        if self._type is not dict or event.type not in ("ADDED", "MODIFIED", "DELETED"):
+            return self._take(event)
+        who = _identity(event.object)
+        if event.type != "DELETED":
+            return self._tell_unreadable(who, error)
+        self._forget(who.key, None)
+        return who.resource_version
+
+    def _take(self, event: _Event) -> str:
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                try:
+                    obj = self._decode(event.object)
+                except msgspec.DecodeError as error:
+                    return self._tell_unreadable(_identity(event.object), error)
+                return self._upsert(obj)
+            case "DELETED":
+                try:
+                    obj = self._decode(event.object)
+                except msgspec.DecodeError:
+                    obj, gone = None, _identity(event.object)
+                    key, version = gone.key, gone.resource_version
+                else:
+                    key, _, version = self._identify(obj)
+                self._forget(key, obj)
+                return version
+            case "BOOKMARK":
+                return self._bookmark(_BOOKMARK.decode(event.object))
+            case _:
+                raise _watch_error(event.object, self.resource)
+
+    def _tell_unreadable(self, who: Identity, error: Exception) -> str:
+        """One object that nobody can read must not keep all others of its kind from us."""
+        reason = f"{type(error).__name__}: {error}"
+        _log.warning("object cannot be read", resource=self.resource.plural, object=who.key, reason=reason)
+        self._know(who.key, who.uid)
+        self._sink(Unreadable(who.key, who.uid, reason))
+        return who.resource_version
 
     def _bookmark(self, bookmark: _Bookmark) -> str:
         version = bookmark.metadata.resource_version
@@ -285,6 +331,16 @@ class Reflector(Generic[T]):
 
     def _upsert(self, obj: Any) -> str:
         key, uid, version = self._identify(obj)
+        known = self._know(key, uid)
+        try:
+            self._sink(Upserted(obj, known))
+        except Exception as error:  # noqa: BLE001 (whatever one object does to a sink is that object's matter)
+            _log.exception("object cannot be taken in", resource=self.resource.plural, object=key)
+            self._sink(Unreadable(key, uid, f"{type(error).__name__}: {error}"))
+        return version
+
+    def _know(self, key: str, uid: str) -> bool:
+        """Remember an object; whether it was known before."""
         known = self._known.get(key)
         if known is not None and known != uid:
             # Deleted and created again while we did not look: never the same object.
@@ -293,8 +349,7 @@ class Reflector(Generic[T]):
         self._known[key] = uid
         if self._listing is not None:
             self._listing.add(key)
-        self._sink(Upserted(obj, known is not None))
-        return version
+        return known is not None
 
     def _forget(self, key: str, last_known: Any) -> None:
         uid = self._known.pop(key, None)
@@ -302,6 +357,13 @@ class Reflector(Generic[T]):
             self._listing.discard(key)
         if uid is not None:
             self._sink(Removed(key, uid, last_known))
+
+
+def _identity(obj: msgspec.Raw) -> Identity:
+    try:
+        return identity(bytes(obj))
+    except msgspec.DecodeError:
+        return identity(simplified(bytes(obj)))
 
 
 async def _lines(

@@ -73,6 +73,13 @@ class ClusterState(Intake):
         self.faults[kind, key] = fault
         return fault
 
+    def unread(self, kind: Kind, key: str, uid: str, reason: str) -> Fault:
+        """The same where nobody can read the object at all: what was taken in before stays as it was."""
+        told = f"it cannot be read ({reason}); leave out what is nested too deep, and numbers out of range"
+        fault = Fault(kind=kind.kubernetes, key=key, uid=uid, reason=INVALID_OBJECT, message=told)
+        self.faults[kind, key] = fault
+        return fault
+
     def mend(self) -> None:
         """Find all sums anew after something failed half-way; pods that cannot be in them are faults."""
         for task, error in self.recount():

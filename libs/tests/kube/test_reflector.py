@@ -6,7 +6,7 @@ import pytest
 
 from deadlines import eventually, within
 from kai.kube import errors, reflector
-from kai.kube.reflector import Reflector, Removed, Synced, Upserted
+from kai.kube.reflector import Reflector, Removed, Synced, Unreadable, Upserted
 from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.model.objects import Pod
@@ -47,17 +47,20 @@ def expired():
 class Following:
     """A reflector at work, with what it told as short words."""
 
-    def __init__(self, client, **options):
-        self.reflector = Reflector(client, PODS, Pod, **options)
+    def __init__(self, client, *, as_type=Pod, **options):
+        self.reflector = Reflector(client, PODS, as_type, **options)
         self.told = []
         self.changed = asyncio.Condition()
 
     def sink(self, change):
         match change:
             case Upserted(obj, old_known):
-                self.told.append(f"{'~' if old_known else '+'}{obj.metadata.name}")
+                name = obj["metadata"]["name"] if isinstance(obj, dict) else obj.metadata.name
+                self.told.append(f"{'~' if old_known else '+'}{name}")
             case Removed(obj_key, _, last_known):
                 self.told.append(f"-{obj_key}{'' if last_known else '?'}")
+            case Unreadable(obj_key):
+                self.told.append(f"!{obj_key}")
             case Synced():
                 self.told.append("synced")
 
@@ -276,3 +279,68 @@ async def test_a_store_finds_objects_by_key_and_by_index(client, server, answers
     assert store.by_index("node", "n1") == []
     assert list(store.values_of("node")) == ["n2"]
     assert changes == [(None, "n1"), (None, "n1"), ("n1", "n2"), ("n1", None)]
+
+
+def raw_event(kind, name, value, *, version):
+    """An object with something in it that no fixed shape bounds."""
+    text = (
+        f'{{"type":"{kind}","object":{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"team",'
+        f'"uid":"uid-{name}","resourceVersion":"{version}","annotations":{{"x":"[{{1e999"}}}},'
+        f'"spec":{{"nodeName":"n1","parameters":{value}}}}}}}\n'
+    )
+    return text.encode()
+
+
+HOSTILE = {
+    "a number that nothing can hold": "1e400",
+    "ten thousand lists in each other": "[" * 10_000 + "]" * 10_000,
+    "two thousand objects in each other": '{"a":' * 2_000 + "1e999" + "}" * 2_000,
+}
+
+
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+async def test_one_object_that_nobody_can_read_keeps_no_other_from_us(client, server, answers, value):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(
+            event("ADDED", a_pod("a", version=1)),
+            raw_event("ADDED", "bad", value, version=2),
+            event("ADDED", a_pod("b", version=3)),
+            bookmark(5, end=True),
+            raw_event("MODIFIED", "bad", value, version=6),
+            raw_event("DELETED", "bad", value, version=7),
+            event("MODIFIED", a_pod("b", version=8)),
+            hold=True,
+        ),
+    )
+    async with Following(client, as_type=dict) as following:
+        await following.until("+a", "!team/bad", "+b", "synced", "!team/bad", "-team/bad?", "~b")
+    assert len(server.received("GET", PATH)) == 1
+
+
+async def test_what_is_not_looked_at_may_be_nested_as_deep_as_it_likes(client, server, answers):
+    deep = HOSTILE["ten thousand lists in each other"]
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(raw_event("ADDED", "deep", deep, version=1), bookmark(5, end=True), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+deep", "synced")
+
+
+async def test_an_object_over_which_a_sink_fails_keeps_no_other_from_it(client, server, answers):
+    stream = [event("ADDED", a_pod(name, version=1)) for name in "abc"]
+    server.script("GET", PATH, answers.stream(*stream, bookmark(5, end=True), hold=True))
+    following = Following(client)
+    sink = following.sink
+
+    def fragile(change):
+        if isinstance(change, Upserted) and change.obj.metadata.name == "b":
+            raise ZeroDivisionError
+        sink(change)
+
+    following.sink = fragile
+    async with following:
+        await following.until("+a", "!team/b", "+c", "synced")

@@ -3,6 +3,7 @@
 import pytest
 import structlog
 
+from kai.kube.reflector import Unreadable
 from kai.model.decisions import CycleResult
 from kai.model.faults import SET_ASIDE, Fault, OutOfBounds
 from kai.model.objects import (
@@ -182,3 +183,14 @@ async def test_an_error_of_the_engine_reaches_who_asked(core):
     with pytest.raises(ZeroDivisionError):
         await core.cycle(Batch(), now=0.0)
     assert await core.ask(lambda state: len(state.tasks)) == 0
+
+
+async def test_an_object_that_nobody_can_read_is_a_fault_and_keeps_what_was_known_of_it(core):
+    await core.fold(a_batch("a"))
+    await core.fold(Batch(objects={Kind.POD: {"ns/a": Unreadable("ns/a", "uid-a", "Number out of range")}}))
+    (fault,) = (await faults_of(core)).values()
+    assert (fault.kind, fault.key, fault.uid) == ("Pod", "ns/a", "uid-a")
+    assert "Number out of range" in fault.message
+    assert await core.ask(lambda state: sorted(state.tasks)) == ["uid-a"]
+    await core.fold(a_batch("a"))
+    assert not await faults_of(core)
