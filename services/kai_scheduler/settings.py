@@ -9,6 +9,7 @@ from pydantic import Field
 
 from kai.engine.arguments import ConfigError
 from kai.engine.config import EngineParams, SchedulerConfig
+from kai.engine.engine import asked_to_validate
 from kai.model import names
 from kai.runtime import Duration, Listen, SettingsError
 from kai.runtime.tls import TlsSettings
@@ -90,7 +91,11 @@ class SchedulerSettings(TlsSettings):
         )
 
     def check(self) -> None:
-        """Read the file that ``--scheduler-conf`` names."""
+        """Read the file that ``--scheduler-conf`` names, and what the engine takes from the environment."""
+        try:
+            asked_to_validate()
+        except ConfigError as error:
+            raise SettingsError(str(error)) from error
         usage_db = self.scheduler_config().usage_db
         if usage_db is not None:
             usage_params(usage_db)

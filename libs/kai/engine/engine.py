@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kai.engine import opposites, outcomes
 from kai.engine.actions import ACTIONS
+from kai.engine.arguments import ConfigError
 from kai.engine.config import SchedulerConfig
 from kai.engine.containment import Containment
 from kai.engine.explain import detail, job_order, questions
@@ -31,7 +32,7 @@ class Engine:
         self.config = config or SchedulerConfig()
         self._containment = Containment() if contained else None
         self.last_cycle: float | None = None
-        self.validate = os.environ.get("KAI_VALIDATE") == "1"
+        self.validate = asked_to_validate()
 
     def open(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> Session:
         """Begin a cycle; :meth:`Session.close` ends it."""
@@ -124,3 +125,15 @@ class _Cycle:
             counters=decided.counters,
             next_due=next_due,
         )
+
+
+def asked_to_validate() -> bool:
+    """Whether every action is followed by a check of the whole state, by ``KAI_VALIDATE``.
+
+    Raises:
+        ConfigError: it is something else than 0 or 1.
+    """
+    told = os.environ.get("KAI_VALIDATE") or "0"
+    if told not in ("0", "1"):
+        raise ConfigError(f"KAI_VALIDATE is {told!r}; it must be 0 or 1")
+    return told == "1"

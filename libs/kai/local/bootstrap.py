@@ -33,10 +33,13 @@ def crd_directory() -> Path:
     """Where the chart's ``crds/`` are: in a checkout, or where an installation has put them.
 
     Raises:
-        ClusterError: nowhere.
+        ClusterError: nowhere, or not where ``KAI_CRD_DIR`` says.
     """
+    if told := os.environ.get("KAI_CRD_DIR"):
+        if any(Path(told).glob("*.yaml")):
+            return Path(told)
+        raise ClusterError(f"KAI_CRD_DIR is {told!r}, where no custom resource definitions are")
     candidates = [
-        Path(os.environ.get("KAI_CRD_DIR", "/nonexistent")),
         Path(__file__).resolve().parents[3] / "helm" / "kai-scheduler" / "crds",
         Path(sys.prefix) / "share" / "kai-scheduler" / "crds",
     ]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kai.engine import Engine
 from kai.engine.arguments import ConfigError
 from kai.engine.config import SchedulerConfig
 from kai.engine.plugin_table import (
@@ -202,3 +203,17 @@ def test_every_plugin_of_the_default_configuration_is_in_the_table_by_falling_pr
     assert None not in priorities
     assert priorities == sorted(priorities, reverse=True, key=lambda each: each or 0)
     assert "podaffinity" in DEFAULT_PLUGINS
+
+
+@pytest.mark.parametrize(("told", "validates"), [("1", True), ("0", False), ("", False)])
+def test_validation_is_asked_for_by_a_variable(
+    monkeypatch: pytest.MonkeyPatch, told: str, validates: bool
+) -> None:
+    monkeypatch.setenv("KAI_VALIDATE", told)
+    assert Engine().validate is validates
+
+
+def test_another_value_of_that_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAI_VALIDATE", "true")
+    with pytest.raises(ConfigError, match="KAI_VALIDATE is 'true'; it must be 0 or 1"):
+        Engine()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
 
+from kai.model import spelling
 from kai_pod_grouper.objects.documents import Document
 
 
@@ -20,13 +20,16 @@ class TypeDefault(msgspec.Struct, rename="camel", frozen=True):
 
 
 _NOTHING = TypeDefault()
+_PREEMPTIBILITIES = ("preemptible", "non-preemptible")
+_KEYS = tuple(field.encode_name for field in msgspec.structs.fields(TypeDefault))
 
 
 @dataclass(frozen=True, slots=True)
 class TypeDefaults:
-    """Entries by ``Kind.group`` and by bare ``Kind``."""
+    """Entries by ``Kind.group`` and by bare ``Kind``, and what is wrong with others."""
 
     entries: dict[str, TypeDefault] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
     def of(self, owner: Document) -> TypeDefault:
         """The entry for the owner's kind in its group, else for the kind in any group, else an empty one."""
@@ -35,10 +38,30 @@ class TypeDefaults:
 
 
 def parse(types: str) -> TypeDefaults:
-    """Read the text of key ``types``.
+    """Read the text of key ``types``; an entry that cannot be meant is left out, and told.
 
     Raises:
         ValueError: it is not a JSON list of ``{typeName, group, priorityName, preemptibility}``.
     """
-    entries: Iterable[TypeDefault] = msgspec.json.decode(types, type=list[TypeDefault])
-    return TypeDefaults({f"{e.type_name}.{e.group}" if e.group else e.type_name: e for e in entries})
+    entries: dict[str, TypeDefault] = {}
+    problems: list[str] = []
+    for number, told in enumerate(msgspec.json.decode(types, type=list[dict[str, str]])):
+        entry = msgspec.convert(told, TypeDefault)
+        kind = f"{entry.type_name}.{entry.group}" if entry.group else entry.type_name
+        if problem := _problem(told, entry) or (f"{kind} is there twice" if kind in entries else ""):
+            problems.append(f"types[{number}] is left out: {problem}")
+            continue
+        if entry.preemptibility and entry.preemptibility.lower() not in _PREEMPTIBILITIES:
+            allowed = " or ".join(_PREEMPTIBILITIES)
+            problems.append(
+                f"types[{number}].preemptibility is ignored: it is {entry.preemptibility!r}, not {allowed}"
+            )
+        entries[kind] = entry
+    return TypeDefaults(entries, tuple(problems))
+
+
+def _problem(told: dict[str, str], entry: TypeDefault) -> str:
+    for key in told:
+        if key not in _KEYS:
+            return spelling.unknown("key", key, _KEYS)
+    return "" if entry.type_name else "it names no kind; set typeName"

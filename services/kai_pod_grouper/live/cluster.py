@@ -122,6 +122,8 @@ class Watches:
         except ValueError as error:
             self.defaults = TypeDefaults()
             log.warning("defaults by kind ignored, key types must be a JSON list", error=str(error))
+        for problem in self.defaults.problems:
+            log.warning("the defaults by kind are not all understood", problem=problem)
 
 
 class LiveCluster:
