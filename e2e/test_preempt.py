@@ -237,7 +237,9 @@ async def test_work_is_safe_for_the_least_time_of_its_queue(cluster, queue, name
     await cluster.apply(as_yaml(a_pod("low", namespace, name, gpus=1)))
     await cluster.running(namespace, "low", count=1)
     await cluster.apply(as_yaml(a_pod("urgent", namespace, name, gpus=1, labels=labels("build"))))
-    await cluster.waits(namespace, "urgent")
+    await cluster.waits(
+        namespace, "urgent", reason="MinRuntimeNotElapsed", saying="protected by minimum runtime"
+    )
     await cluster.running(namespace, "low", count=1)
 
     await cluster.change_queue(name, preemptMinRuntime="0s")

@@ -190,7 +190,8 @@ async def test_work_is_safe_for_the_least_time_of_its_queue(cluster, queue, name
     await cluster.apply(as_yaml(a_pod("theirs", namespace, other, gpus=1)))
     await cluster.running(namespace, "theirs", count=1)
     await cluster.apply(as_yaml(a_pod("ours", namespace, own, gpus=1)))
-    await cluster.waits(namespace, "ours")
+    told = await cluster.waits(namespace, "ours", reason="MinRuntimeNotElapsed")
+    assert f"protected by minimum runtime: {namespace}/pg-theirs-" in told
     await cluster.running(namespace, "theirs", count=1)
     await cluster.change_queue(other, reclaimMinRuntime="0s")
     await cluster.running(namespace, "ours", count=1)
