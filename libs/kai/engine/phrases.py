@@ -5,7 +5,11 @@ The whole list, with who matches what, is in ``docs/status.md``.
 
 from __future__ import annotations
 
+from typing import Final
+
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet
+
+_NAMED: Final = 8
 
 
 def lacks_pods(job: Job) -> bool:
@@ -16,7 +20,7 @@ def lacks_pods(job: Job) -> bool:
 def not_ready(job: Job) -> str:
     """Which pods a group lacks. Those behind a scheduling gate exist, but count for nothing yet."""
     waiting = [pod_set for _, pod_set in sorted(job.pod_sets.items()) if not pod_set.ready]
-    return " ".join(["Job is not ready for scheduling.", *map(_waits_for, waiting)])
+    return " ".join(["Job is not ready for scheduling.", *_first(list(map(_waits_for, waiting)))])
 
 
 def _waits_for(pod_set: PodSet) -> str:
@@ -30,9 +34,15 @@ def stale(job: Job) -> str:
     """How a group that ran falls short of what it needs."""
     pod_sets = [pod_set for _, pod_set in sorted(job.pod_sets.items())]
     active = sum(pod_set.active_used for pod_set in pod_sets)
-    short = (pod_set for pod_set in pod_sets if not pod_set.used_enough and pod_set.name != DEFAULT_POD_SET)
+    short = [each for each in pod_sets if not each.used_enough and each.name != DEFAULT_POD_SET]
     head = f"Job is stale. {active} pods are active, {_needed(job, pod_sets)}"
-    return ", ".join([head, *map(_falls_short, short)])
+    return ", ".join([head, *_first(list(map(_falls_short, short)))])
+
+
+def _first(parts: list[str]) -> list[str]:
+    """As many subgroups as somebody reads, and how many more there are: an event has room for 1024 bytes."""
+    more = len(parts) - _NAMED
+    return [*parts[:_NAMED], f"and {more} more SubGroups"] if more > 0 else parts
 
 
 def _falls_short(pod_set: PodSet) -> str:

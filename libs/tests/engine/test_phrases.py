@@ -77,6 +77,18 @@ def test_each_subgroup_that_lacks_pods_is_named(state: ClusterState) -> None:
     assert NOT_READY.match(message)
 
 
+def test_of_very_many_subgroups_the_first_are_named_so_that_an_event_has_room(state: ClusterState) -> None:
+    parts = [part(f"part-{i:03}", 2) for i in range(400)]
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts))
+    state.apply(Kind.POD, a_pod("job-0", group="job", sub_group="part-000"))
+    ((_, message, _),) = outcomes(state, Engine())
+    assert message.endswith(
+        "Waiting for 2 pods for SubGroup part-007, currently 0 exist, 0 are gated. and 392 more SubGroups"
+    )
+    assert NOT_READY.match(message)
+    assert len(message) < 1024
+
+
 @pytest.mark.parametrize(
     ("group", "told"),
     [
