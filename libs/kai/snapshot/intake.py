@@ -105,8 +105,11 @@ class Intake(Accounts):
             new.assumed_placement = old.assumed_placement
 
     def _forget(self, task: Task) -> None:
+        job, done = task.job, task.status is Status.SUCCEEDED
         self._detach(task)
         self._drop(task)
+        if job is not None and (done or job.completing):
+            job.completing = any(pod_set.tasks for pod_set in job.pod_sets.values())
 
     def _drop(self, task: Task) -> None:
         self._unindex(task)

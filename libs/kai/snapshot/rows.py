@@ -255,6 +255,8 @@ class Job(msgspec.Struct, eq=False):
     active_used: int = 0
     succeeded: int = 0
     gated: int = 0
+    #: A pod of it succeeded and is gone since, as far as this process saw it; others are left.
+    completing: bool = False
     #: Changes with every change of a task's status; caches compare it.
     version: int = 0
     #: ``(version, simulation) -> tasks`` of the last question which tasks come next.

@@ -189,6 +189,17 @@ def test_2012_a_gang_of_which_a_pod_succeeded_keeps_its_other_pods():
         assert not any(each.staleness for each in result.outcomes)
 
 
+def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is():
+    state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n"))
+    state.apply(Kind.POD, a_pod("done", group="job", gpus=1, node="n", phase="Succeeded"))
+    engine = Engine(AT_ONCE)
+    engine.run(state, NOW)
+    state.remove(Kind.POD, "default/done")
+    assert engine.run(state, NOW + 60).evictions == ()
+    state.check()
+
+
 def test_2012_a_gang_of_which_a_pod_failed_is_given_up_as_before():
     state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
     state.apply(Kind.POD, a_pod("job-0", group="job", gpus=1, node="n"))

@@ -31,7 +31,8 @@ def run(session: Session) -> None:
 
 def is_stale(job: Job) -> bool:
     """Whether a gang that ran has too few pods left: no pod succeeded, some hold resources, not enough do."""
-    return not job.succeeded and job.active_used > 0 and not job.gang_satisfied
+    completing = job.succeeded or job.completing
+    return not completing and job.active_used > 0 and not job.gang_satisfied
 
 
 def _evict(session: Session, job: Job) -> None:
