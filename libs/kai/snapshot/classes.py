@@ -24,6 +24,8 @@ _encode_quickly = msgspec.msgpack.Encoder().encode
 #: So many classes may wait for a pod that is like those that they had.
 _SPARE: Final = 256
 _VAST: Final = 1 << 43
+#: Users decide how long the inputs of a class are: of longer ones a digest is kept.
+_SHORT: Final = 1024
 _GPU_ANNOTATIONS: Final = (names.GPU_FRACTION, names.GPU_MEMORY, names.MIG_PREFIX)
 
 
@@ -153,13 +155,12 @@ class ClassTable:
         Raises:
             OutOfBounds: the pod asks for what nobody can take in.
         """
-        # Users decide how long the inputs are, so that not they are kept but a digest.
         try:
             inputs = self._quick_key(pod, dra_gpus)
         except (OverflowError, TypeError, ValueError, AttributeError):
             bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
             raise
-        quick = blake2b(inputs, digest_size=16).digest()
+        quick = inputs if len(inputs) <= _SHORT else blake2b(inputs, digest_size=16).digest()
         known = self._quick.get(quick)
         if known is None:
             known = self._quick[quick] = self._derive(pod, dra_gpus)
