@@ -105,7 +105,7 @@ def _check_queues(state: ClusterState) -> None:
         assert queue.non_preemptible == fixed, (queue.name, "non-preemptible", queue.non_preemptible, fixed)
         assert queue.pending == asked, (queue.name, "pending", queue.pending, asked)
         mirror = state.ledger.allocated[queue.row].tolist()
-        assert mirror == [held[0], held[1], held[2] / 100], (queue.name, mirror, held)
+        assert mirror == [float(held[0]), float(held[1]), held[2] / 100], (queue.name, mirror, held)
 
 
 def _add_up(
