@@ -138,6 +138,7 @@ class Intake:
                     self._gone(kind, key, uid, last_known)
                     self._put(kind, key, _REMOVED, Urgency.PROMPT)
                 case Unreadable(key):
+                    self._look_again(kind, key)
                     self._put(kind, key, change, Urgency.PROMPT)
                 case Synced():
                     self._told_everything(kind)
@@ -243,6 +244,13 @@ class Intake:
                 self.forgotten.append(key)
             case _:
                 pass
+
+    def _look_again(self, kind: Kind, key: str) -> None:
+        """The next version that can be read is news, whatever it changes."""
+        if kind is Kind.QUEUE:
+            self._queues.pop(key, None)
+        elif kind is Kind.NODE:
+            self._nodes.pop(key, None)
 
     def _waits_no_more(self, uid: str) -> None:
         self.pods_with_claims.discard(uid)

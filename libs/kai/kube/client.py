@@ -23,6 +23,7 @@ from kai.kube.exchange import Exchange, Request
 from kai.kube.metrics import RequestMetrics
 from kai.kube.resources import Resource
 from kai.kube.transport import Transport
+from kai.kube.unreadable import simplified
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -495,7 +496,10 @@ class KubeClient:
     async def _send(self, request: Request, kind: Any, deadline: float) -> Any:
         body = await self._exchange.call(request, deadline=deadline)
         try:
-            return decoder(kind).decode(body)
+            try:
+                return decoder(kind).decode(body)
+            except RecursionError:  # one object that is nested too deep hides no other in a list
+                return decoder(kind).decode(simplified(body))
         except (msgspec.DecodeError, RecursionError) as error:
             raise errors.TransportError(f"{request}: answer cannot be understood: {error}") from error
 

@@ -206,14 +206,22 @@ class Reflector(Generic[T]):
             self.resource,
             namespace=self._namespace,
             params=self._params,
-            type=self._type,
+            type=msgspec.Raw,
             page_size=LIST_PAGE_SIZE,
             metadata_only=self._metadata_only,
         ):
             version = page.metadata.resource_version
-            for obj in page.items or ():
-                self._upsert(obj)
+            for raw in page.items or ():
+                self._list_item(raw)
         self._finish_list(version)
+
+    def _list_item(self, raw: msgspec.Raw) -> None:
+        try:
+            self._take(_Event("ADDED", raw))
+        except RecursionError as error:
+            self._take_deep(_Event("ADDED", msgspec.Raw(simplified(bytes(raw)))), error)
+        except msgspec.DecodeError as error:
+            raise errors.TransportError(f"list {self.resource.plural}: {error}") from error
 
     def _finish_list(self, version: str) -> None:
         for key in self._known.keys() - (self._listing or set()):

@@ -1,8 +1,10 @@
 """Following a kind through everything that can happen to a watch."""
 
 import asyncio
+import json
 
 import pytest
+from aiohttp import web
 
 from deadlines import eventually, within
 from kai.kube import errors, reflector
@@ -344,3 +346,26 @@ async def test_an_object_over_which_a_sink_fails_keeps_no_other_from_it(client, 
     following.sink = fragile
     async with following:
         await following.until("+a", "!team/b", "+c", "synced")
+
+
+async def test_an_object_of_another_type_stops_no_page_of_a_list(client, server, answers):
+    items = [a_pod(name, version=number) for number, name in enumerate("abc")]
+    items[1]["spec"]["nodeName"] = 7
+    page = answers.json({"items": items, "metadata": {"resourceVersion": "5"}})
+    server.script("GET", PATH, page, answers.stream(hold=True))
+    async with Following(client, watch_list=False) as following:
+        await following.until("+a", "!team/b", "+c", "synced")
+
+
+async def test_an_object_nested_too_deep_stops_no_page_of_a_list(client, server, answers):
+    deep = HOSTILE["two thousand objects in each other"]
+    items = [a_pod(name, version=number) for number, name in enumerate("abc")]
+    items[1]["spec"]["parameters"] = "deep"
+    body = json.dumps({"items": items, "metadata": {"resourceVersion": "5"}}).replace('"deep"', deep)
+
+    async def page(request):
+        return web.Response(body=body.encode(), content_type="application/json")
+
+    server.script("GET", PATH, page, answers.stream(hold=True))
+    async with Following(client, watch_list=False, as_type=dict) as following:
+        await following.until("+a", "+b", "+c", "synced")

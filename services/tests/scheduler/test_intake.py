@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from kai.kube.reflector import Removed, Synced, Upserted
+from kai.kube.reflector import Removed, Synced, Unreadable, Upserted
 from kai.model.objects import (
     Condition,
     Node,
@@ -218,3 +218,15 @@ async def test_pods_that_come_and_go_after_a_relist_are_not_mistaken_for_its_fin
     sink(Removed("ns/a", "1", None))
     assert intake.take().pods_after_relist == frozenset({"2"})
     assert intake.take().pods_after_relist is None
+
+
+def test_what_could_not_be_read_is_news_as_soon_as_it_can_though_nothing_else_changed(intake):
+    queues, nodes = intake.sink(Kind.QUEUE), intake.sink(Kind.NODE)
+    queue, node = Queue(metadata=ObjectMeta(name="q", uid="1")), a_node()
+    for sink, obj in ((queues, queue), (nodes, node)):
+        sink(Upserted(obj, False))
+        sink(Unreadable(obj.key, obj.metadata.uid, "Expected `str`, got `int`"))
+        intake.take()
+        sink(Upserted(obj, True))
+        (told,) = intake.take().objects.values()
+        assert told == {obj.key: obj}
