@@ -9,7 +9,7 @@ import numpy as np
 
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
-from kai.engine.placement.attraction import REQUIRED, Attraction, in_domains, preferences
+from kai.engine.placement.attraction import REQUIRED, Attraction, companions, in_domains, preferences
 from kai.engine.placement.neighbours import Neighbours, Selection, by_domain, spread_back
 from kai.engine.plugins import Plugin
 from kai.snapshot.classes import TaskClass
@@ -29,11 +29,10 @@ class PodAffinity(Plugin):
         self._session = session
         self._neighbours = Neighbours(session)
         scored = session.config.plugin("podaffinity") is not None
-        self._attraction = Attraction(session, self._neighbours) if scored else None
+        others = companions(session)
+        self._attraction = Attraction(session, self._neighbours, others) if scored else None
         #: Tasks placed or not whose anti-affinity others must respect.
-        self._repelling = [
-            task for task in session.state.affine.values() if terms(task.cls, "pod_anti_affinity")
-        ]
+        self._repelling = [task for task in others if terms(task.cls, "pod_anti_affinity")]
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with terms of their own, and every class while some pod repels or wants others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -38,10 +38,42 @@ def wishes(cls: TaskClass) -> list[Wish]:
     return [*preferences(cls), *((_HARD_WEIGHT, term) for term in near)]
 
 
+def companions(session: Session) -> list[Task]:
+    """Pods whose terms may matter to pods of ours: all of ours, and others that speak of our namespaces.
+
+    Most clusters run pods that speak of their own kind in a namespace of their own, such as DNS servers.
+    """
+    state = session.state
+    ours: set[str] | None = None
+    reaching: dict[int, bool] = {}
+    found: list[Task] = []
+    for task in state.affine.values():
+        if task.job is None:
+            known = reaching.get(task.cls.id)
+            if known is None:
+                if ours is None:
+                    ours = {job.namespace for job in state.jobs.values()}
+                known = reaching[task.cls.id] = any(
+                    Selection(term, task.namespace, state, task.labels or {}).reaches(ours)
+                    for term in spoken(task.cls)
+                )
+            if not known:
+                continue
+        found.append(task)
+    return found
+
+
+def spoken(cls: TaskClass) -> Iterator[Mapping[str, Any]]:
+    """The terms by which a class, once placed, speaks of others."""
+    for _, term in wishes(cls):
+        yield term
+    yield from (cls.constraints.pod_anti_affinity or {}).get(REQUIRED) or ()
+
+
 class Attraction:
     """Pods with wishes, counted by class and node: pods of a class agree in terms, namespace and labels."""
 
-    def __init__(self, session: Session, neighbours: Neighbours) -> None:
+    def __init__(self, session: Session, neighbours: Neighbours, companions: Iterable[Task]) -> None:
         self._session = session
         self._neighbours = neighbours
         self._placed: dict[int, Counts] = {}
@@ -50,7 +82,7 @@ class Attraction:
         self._about: dict[
             tuple[str, frozenset[tuple[str, str]]], list[tuple[float, Mapping[str, Any], Counts]]
         ] = {}
-        for task in session.state.affine.values():
+        for task in companions:
             found = wishes(task.cls)
             if not found:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,6 +43,14 @@ class Selection:
             if not by_labels:
                 self._of_labels = None
                 self._namespaces = frozenset()
+
+    def reaches(self, namespaces: Collection[str]) -> bool:
+        """Whether pods of some of the namespaces may be meant."""
+        if not self._namespaces and self._of_labels is None:
+            return True
+        return not self._namespaces.isdisjoint(namespaces) or bool(
+            self._of_labels is not None and not self._of_labels.isdisjoint(namespaces)
+        )
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod is meant."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kai.engine.placement.affinity import PodAffinity, terms
-from kai.engine.placement.attraction import wishes
+from kai.engine.placement.attraction import companions, wishes
 from kai.engine.placement.claims import OfferedOnly, ResourceClaims, claims_are_on, needs_claims
 from kai.engine.placement.references import ConfigMaps, HostPorts, LargestNode
 from kai.engine.placement.refusals import RefusingNodes
@@ -28,7 +28,7 @@ def build_topology(session: Session) -> Topologies | None:
 
 
 def _neighbours_matter(session: Session, waiting: Iterable[TaskClass]) -> bool:
-    affine = session.state.affine.values()
+    affine = companions(session) if session.state.affine else ()
     if any(terms(task.cls, "pod_anti_affinity") for task in affine):
         return True
     if any(cls.constraints.pod_affinity for cls in waiting):

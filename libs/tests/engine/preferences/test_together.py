@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from kai.bench.objects import a_group
-from kai.engine import SchedulerConfig
+from kai.engine import Engine, SchedulerConfig
+from kai.engine.placement.affinity import PodAffinity
 from kai.engine.plugin_table import DEFAULT_PLUGINS
 from kai.snapshot.state import Kind
 
@@ -13,6 +14,7 @@ from .cluster import (
     AVOID,
     HOSTNAME,
     LABELS,
+    NOW,
     PACKED,
     REQUESTS,
     ZONE_A,
@@ -151,3 +153,22 @@ def test_the_node_that_was_promised_comes_before_any_that_is_preferred():
     submit(state, "new", "a GPU", near((100, term())), group="new", labels={"app": "new"})
     state.task("default/new").nominated = "node-3"
     assert placed(state) == {"new": "node-3"}
+
+
+@pytest.mark.parametrize("spec", [away((1, term("dns"))), near((1, term("dns")))], ids=["away", "near"])
+def test_pods_of_others_that_speak_of_their_own_namespace_cost_nothing(spec):
+    running = [("node-2", {"app": "dns"}, {"namespace": "other", "scheduler": "theirs", "spec": spec})]
+    state = a_cluster("a GPU", running=running)
+    state.apply(Kind.POD_GROUP, a_group("new", queue="team", created=1))
+    submit(state, "new", "a GPU", {}, group="new", labels={"app": "dns"})
+    state.remove(Kind.POD_GROUP, "other/run-0")
+    session = Engine().open(state, NOW)
+    assert session.plugin(PodAffinity) is None
+    assert session.ordinary(state.task("default/new").cls) is not None
+
+
+@pytest.mark.parametrize("more", [{"namespaces": ["default"]}, {"namespaceSelector": {}}])
+def test_pods_of_others_that_speak_of_ours_are_heard(more):
+    wish = near((1, term("new", **more)))
+    running = [("node-2", {"app": "dns"}, {"namespace": "other", "scheduler": "theirs", "spec": wish})]
+    assert chosen("a GPU", {"running": running}) == {"node-2"}
