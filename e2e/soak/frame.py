@@ -28,6 +28,14 @@ class Frame:
     thinned: frozenset[str] = frozenset()
     #: When each queue was made, changed or deleted last.
     changed: Mapping[str, float] = field(default_factory=dict)
+    #: Since when each node has been cordoned.
+    closed: Mapping[str, float] = field(default_factory=dict)
+    #: Nodes whose place in the topology was changed.
+    moved: frozenset[str] = frozenset()
+    #: Labels of the topology, from coarse to fine.
+    levels: tuple[str, ...] = ()
+    #: GPUs by NUMA zone, by node.
+    zones: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def holding(self) -> Iterable[LocalPod]:
         """Pods that hold something of a node."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from e2e.soak.frame import Breach, Frame, LogLine
 from e2e.soak.journal import Clock, Journal
-from e2e.soak.rules import groups, placement, processes, queues
+from e2e.soak.rules import accounts, constraints, groups, placement, processes, queues
 from e2e.soak.rules.latency import Placed, probes_are_placed_soon
 from e2e.soak.rules.telling import Mistake, mistakes_are_told
 
@@ -29,9 +29,17 @@ STATES: tuple[tuple[Callable[[Frame], Iterable[Breach]], float], ...] = (
     (placement.claims_are_reserved_for_pods_that_exist, 30.0),
     (placement.nodes_take_what_is_bound, 0.0),
     (groups.gangs_are_whole, 45.0),
+    (constraints.gangs_are_in_one_domain, 5.0),
+    (constraints.who_must_be_apart_is, 5.0),
+    (constraints.zones_have_room, 5.0),
+    (constraints.claims_are_served_where_their_pod_is, 5.0),
+    (constraints.who_runs_is_not_told_to_wait, 60.0),
+    (accounts.groups_are_charged_what_their_pods_hold, 60.0),
+    (accounts.queues_are_charged_what_is_in_them, 60.0),
 )
 CHANGES: tuple[Callable[[Frame, Frame], Iterable[Breach]], ...] = (
     placement.nobody_moves,
+    constraints.closed_nodes_get_nothing,
     queues.limits_are_kept,
     queues.firm_work_keeps_to_quotas,
 )

@@ -13,6 +13,7 @@ from kai.model import names
 Json = dict[str, Any]
 
 ZONE, RACK, POOL = "soak.example.com/zone", "soak.example.com/rack", "soak.example.com/pool"
+PLACES = (ZONE, RACK)
 TOPOLOGY = "soak-fabric"
 DRIVER = "gpu.soak.example.com"
 STORAGE_CLASS = "soak-local"
@@ -77,6 +78,15 @@ def lasting_nodes() -> list[NodePlan]:
         )
     )
     return found
+
+
+def zones() -> dict[str, dict[str, float]]:
+    """GPUs by NUMA zone, of nodes that are cut so."""
+    return {
+        node.name: {f"node-{n}": node.shape.gpus / node.numa.zones for n in range(node.numa.zones)}
+        for node in lasting_nodes()
+        if node.numa is not None
+    }
 
 
 def probe_node() -> NodePlan:

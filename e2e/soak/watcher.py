@@ -21,6 +21,7 @@ from e2e.soak.rules.latency import Placed
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector, Removed, Upserted
+from kai.local.kubelet.nodes import HOSTNAME_LABEL
 from kai.local.objects import LocalPod
 from kai.local.state import ClusterFiles, ClusterRecord
 from kai.model.objects import ApiObject, Node, PodGroup, Queue
@@ -79,7 +80,10 @@ class Watcher:
         #: Objects (``Kind namespace/name``) about which there was a warning, with its reason.
         self.warned: dict[str, set[str]] = {}
         self.pods = Mirror(self._pod_changed)
-        self.nodes, self.claims = Mirror(), Mirror()
+        self._closed: dict[str, float] = {}
+        self._moved: set[str] = set()
+        self.claims = Mirror()
+        self.nodes = Mirror(self._node_changed)
         self.groups = Mirror(self._group_changed)
         self.queues = Mirror(self._queue_changed)
         self.events = Mirror(self._event_came)
@@ -114,6 +118,10 @@ class Watcher:
             claims=dict(self.claims.objects),
             thinned=frozenset(self._thinned),
             changed=dict(self._changed),
+            closed=dict(self._closed),
+            moved=frozenset(self._moved),
+            levels=(site.ZONE, site.RACK, HOSTNAME_LABEL),
+            zones=site.zones(),
         )
 
     def placed(self, troubled: Callable[[float, float], bool]) -> list[Placed]:
@@ -154,6 +162,17 @@ class Watcher:
             group = self.groups.objects.get(group_key(old))
             if group is not None:
                 self._thinned.add(group.metadata.uid)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            return
+        name = new.metadata.name
+        if old is not None and any(old.labels.get(key) != new.labels.get(key) for key in site.PLACES):
+            self._moved.add(name)
+        if not new.spec.unschedulable:
+            self._closed.pop(name, None)
+        else:
+            self._closed.setdefault(name, self._clock.now)
 
     def _group_changed(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """Who needs more than before is as little whole as who has lost somebody."""
