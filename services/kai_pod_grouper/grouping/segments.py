@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from kai.model import names
+from kai.model import limits, names
 from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.objects.documents import Document, Fields, template_annotation
 from kai_pod_grouper.objects.pods import Pod
 
-MOST_SEGMENTS: Final = 10_000
 
-
-def check_count(count: int, *, of: str) -> None:
-    """Refuse to make more subgroups than an object can hold.
+def check_count(count: int, *, of: str, what: str = "segments", remedy: str = "") -> None:
+    """Refuse to make more subgroups than a pod group may have, before any of them is made.
 
     Raises:
-        InvalidWorkload: there would be more than :data:`MOST_SEGMENTS`.
+        InvalidWorkload: there would be too many of ``what``.
     """
-    if count > MOST_SEGMENTS:
-        raise InvalidWorkload(
-            f"{of}: {count} segments are more than {MOST_SEGMENTS}; choose a greater {names.SEGMENT_SIZE}"
-        )
+    most = limits.SUBGROUPS.most
+    if count > most:
+        remedy = remedy or f"choose a greater {names.SEGMENT_SIZE}"
+        raise InvalidWorkload(f"{of}: {count} {what} are more than {most}; {remedy}")
+
+
+def check_size(size: int, *, of: str) -> None:
+    """Refuse to count pods of which no cluster has so many.
+
+    Raises:
+        InvalidWorkload: there would be too many.
+    """
+    if not limits.MIN_MEMBER.within(size):
+        raise InvalidWorkload(f"{of}: a group of {size} pods is more than {limits.MIN_MEMBER.most}")
 
 
 def segment_topology(pod: Pod, template: Fields, owner: Document) -> tuple[str, str, str]:

@@ -9,6 +9,7 @@ from kai.model.objects import SubGroup
 from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.grouping.default_rule import group_name
 from kai_pod_grouper.grouping.draft import GroupDraft, inner, leaf, leaf_constraint
+from kai_pod_grouper.grouping.segments import check_count
 from kai_pod_grouper.grouping.workload import Kind, Workload
 from kai_pod_grouper.objects.documents import Fields, template_annotation
 from kai_pod_grouper.objects.numbers import parse_int32
@@ -56,6 +57,7 @@ def _tree(job: Fields) -> tuple[SubGroup, ...]:
     replicas = 1 if replicas is None else replicas
     if replicas < 0:
         raise job.invalid("replicas", problem=f"must not be negative, but is {replicas}")
+    check_count(replicas, of=job.of, what=f"replicas of {name}", remedy="use fewer, with more pods each")
     template = job.at("template")
     wanted = template_annotation(template, names.BATCH_MIN_MEMBER)
     size = 1 if parallelism is None else parallelism

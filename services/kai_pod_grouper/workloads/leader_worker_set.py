@@ -8,7 +8,7 @@ from kai.model import names
 from kai.model.objects import SubGroup, TopologyConstraint
 from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.grouping.draft import GroupDraft, inner, leaf, leaf_constraint
-from kai_pod_grouper.grouping.segments import check_count, segment_topology
+from kai_pod_grouper.grouping.segments import check_count, check_size, segment_topology
 from kai_pod_grouper.grouping.workload import Kind, Workload
 from kai_pod_grouper.objects.documents import Document, Fields
 from kai_pod_grouper.objects.numbers import int32, parse_int32
@@ -100,6 +100,7 @@ def _segmented(
 ) -> tuple[tuple[SubGroup, ...], str]:
     lws, pod = workload.top, workload.pod
     policy = template.text("subGroupPolicy", "subGroupPolicyType") or LEADER_WORKER
+    check_size(size, of=lws.of)
     check_count(_segment_of(size - 1, size, segment) + 1, of=lws.of)
     if worker is None:
         raise InvalidWorkload(f'Pod {pod.key}: label "{WORKER_INDEX_LABEL}" is missing, which segments need')
