@@ -27,6 +27,7 @@ from kai.local.state import (
 from kai.local.suite import SERVICES, UnknownService, parse_flags
 from kai.local.up import command_line
 from kai.model import quantity
+from kai_cli import health
 from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
 from kai_cli.views.amounts import count
 
@@ -240,6 +241,9 @@ def _print_status(record: ClusterRecord) -> None:
     memory, cpu = _total(processes)
     rows.append(["total", "", "", "", f"{memory / 2**20:.0f} MiB", f"{cpu:.1f} s", ""])
     emit(table(headings, rows))
+    for process in processes:
+        for note in process["notes"]:
+            typer.echo(f"{process['name']}: {note}")
 
 
 def _total(processes: list[dict[str, Any]]) -> tuple[int, float]:
@@ -265,10 +269,11 @@ def _status_document(record: ClusterRecord) -> dict[str, Any]:
 
 
 def _processes(record: ClusterRecord) -> list[dict[str, Any]]:
-    return [_process(process) for process in [record.supervisor, *record.processes]]
+    told = health.ask(record.processes)
+    return [_process(process, told.get(process.name)) for process in [record.supervisor, *record.processes]]
 
 
-def _process(process: ProcessRecord) -> dict[str, Any]:
+def _process(process: ProcessRecord, told: health.Health | None) -> dict[str, Any]:
     import psutil
 
     memory, cpu, identity = 0, 0.0, process.identity
@@ -280,14 +285,18 @@ def _process(process: ProcessRecord) -> dict[str, Any]:
             cpu = times.user + times.system
         except psutil.Error:
             alive = False
+    state = process.state if alive or not process.pid else "dead"
+    if state == "ready" and told is not None and not told.ready:
+        state = "not ready"
     return {
         "name": process.name,
-        "state": process.state if alive or not process.pid else "dead",
+        "state": state,
         "pid": process.pid or None,  # between two runs there is none, and 0 would be the reader's own group
         "restarts": process.restarts,
         "memoryBytes": memory,
         "cpuSeconds": round(cpu, 2),
         "address": process.address,
+        "notes": list(told.notes) if told is not None and alive else [],
     }
 
 

@@ -326,6 +326,7 @@ class Cluster:
             restarts=child.restarts,
             address=child.program.address,
             debug_address=child.program.debug_address,
+            health=child.program.health,
         )
         self._record.processes = list(records.values())
         self._write()

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 Probe = Callable[[], Awaitable[bool]]
 
 _PATIENCE = 2.0
+_LONGEST_ANSWER = 2**20
 _Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
@@ -67,6 +68,12 @@ def _redis(connect: _Connect) -> Probe:
 
 async def http_status(url: str, *, ca_file: Path | None = None) -> int:
     """The status of a GET of ``url``; 0 when there is no answer within two seconds."""
+    status, _ = await http_answer(url, ca_file=ca_file)
+    return status
+
+
+async def http_answer(url: str, *, ca_file: Path | None = None) -> tuple[int, str]:
+    """Status and text of the answer to a GET of ``url``; 0 when there is none within two seconds."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     context = None
@@ -74,25 +81,32 @@ async def http_status(url: str, *, ca_file: Path | None = None) -> int:
         try:
             context = ssl.create_default_context(cafile=ca_file)
         except OSError:
-            return 0
+            return 0, ""
     port = parts.port or (443 if secure else 80)
-    request = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    request = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
     host = parts.hostname or ""
     answer = await _exchange(lambda: asyncio.open_connection(host, port, ssl=context), request.encode())
-    words = answer.split(b"\r\n", 1)[0].split()
-    return int(words[1]) if len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit() else 0
+    head, _, body = answer.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n", 1)[0].split()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        return 0, ""
+    return int(words[1]), body.decode(errors="replace")
 
 
 async def _exchange(connect: _Connect, request: bytes) -> bytes:
+    """What the other side answers until it ends, or until nobody waits any longer."""
+    answer = bytearray()
     with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
         async with asyncio.timeout(_PATIENCE):
             reader, writer = await connect()
             try:
                 writer.write(request)
                 await writer.drain()
-                return await reader.read(65536)
+                while len(answer) < _LONGEST_ANSWER and (part := await reader.read(65536)):
+                    answer += part
             finally:
                 writer.close()
                 with contextlib.suppress(OSError, TimeoutError):
                     await writer.wait_closed()
-    return b""
+    return bytes(answer)

@@ -39,6 +39,7 @@ class ProcessRecord(msgspec.Struct, omit_defaults=True):
     restarts: int = 0
     address: str = ""
     debug_address: str = ""
+    health: str = ""
 
     @property
     def identity(self) -> ProcessIdentity | None:

@@ -137,6 +137,7 @@ def plan(options: SuiteOptions) -> Suite:
                 ready=probes.http(f"http://{LOOPBACK}:{health}/readyz"),
                 address=f"http://{LOOPBACK}:{health}",
                 debug_address=debug,
+                health=f"http://{LOOPBACK}:{health}/readyz",
                 stop_after=_DRAIN_SECONDS,
             )
         )

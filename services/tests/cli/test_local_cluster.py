@@ -158,9 +158,21 @@ def test_everything_is_up_and_says_so(box: Shell) -> None:
     assert status["memoryBytes"] <= resident  # pages that processes share are counted once
     table = box.kai("local", "status")
     assert "Cluster 'local' is ready: 2 nodes x 4 GPUs" in table
-    assert table.splitlines()[-1].split()[::2] == ["total", "MiB", "s"]
+    assert table.splitlines()[-1].split()[::2] == ["total", "MiB", "s"]  # and nobody has anything to tell
     assert "listening" in box.kai("local", "logs", "scheduler")
     assert "there is no log of 'shed'; there are" in box.kai("local", "logs", "shed", status=1)
+
+
+def test_a_service_that_hangs_is_not_called_ready(box: Shell) -> None:
+    pid = box.pids()["binder-2"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        told = box.kai("local", "status")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    [row] = [line.split() for line in told.splitlines() if line.startswith("binder-2 ")]
+    assert row[1:4] == ["not", "ready", str(pid)]
+    assert told.splitlines()[-1] == "binder-2: it does not answer"
 
 
 @needs_kubectl

@@ -238,6 +238,7 @@ class Machine:
             ready=_probe(one.ready) if one.ready else None,
             address=_shown(one),
             debug_address=one.debug_address,
+            health=one.ready.url if one.ready and one.ready.url.startswith("http") else "",
             stop_after=one.stop_after,
         )
         child = self._supervisor.start(program)
@@ -455,4 +456,5 @@ def _record(child: Child) -> ProcessRecord:
         restarts=child.restarts,
         address=child.program.address,
         debug_address=child.program.debug_address,
+        health=child.program.health,
     )

@@ -10,7 +10,7 @@ import psutil
 from kai.kube.client import KubeClient
 from kai.kube.errors import AlreadyExists
 from kai.kube.resources import NODES
-from kai.local.kubelet.nodes import HOSTNAME_LABEL, node_status
+from kai.local.kubelet.nodes import node_status
 from kai.local.machine import KUBELET_PORT, NODE
 from kai.local.ports import LOOPBACK
 
@@ -37,7 +37,8 @@ def manifest(now: float) -> dict[str, Any]:
     status["nodeInfo"] |= {"containerRuntimeVersion": "processes://1", "kernelVersion": "this machine's"}
     status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": KUBELET_PORT}}
     return {
-        "metadata": {"name": NODE, "labels": {HOSTNAME_LABEL: NODE, _CONTROL_PLANE: ""}},
+        # No hostname: who spreads pods over hosts would count it as an empty one, though it is tainted.
+        "metadata": {"name": NODE, "labels": {_CONTROL_PLANE: ""}},
         "spec": {"taints": [{"key": _CONTROL_PLANE, "effect": "NoSchedule"}]},
         "status": status | {"capacity": offered, "allocatable": offered},
     }
