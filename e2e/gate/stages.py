@@ -47,6 +47,12 @@ STAGES: Final = (
         ordered=True,
     ),
     Stage(
+        "random life",
+        ("make", "soak", "MINUTES=4"),
+        minutes=6,
+        concerns=("e2e/soak/", "services/kai_"),
+    ),
+    Stage(
         "random worlds",
         ("make", "fuzz", "CASES=300"),
         minutes=2,
