@@ -354,7 +354,9 @@ class Cluster:
         with step(self._progress, "services ended"):
             await self._supervisor.stop(services)
         with step(self._progress, "cluster ended"):
-            await self._supervisor.stop([n for n in self._infrastructure if n in self._supervisor.children])
+            for name in self._infrastructure:  # an API server whose store is gone waits for it in vain
+                if name in self._supervisor.children:
+                    await self._supervisor.stop([name])
 
 
 #: On one machine a lease that outlives its holder is of no use.
