@@ -65,10 +65,7 @@ async def namespace(cluster):
     name = f"t-{uuid.uuid4().hex[:8]}"
     await cluster.apply(f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}")
     yield name
-    await cluster.delete("v1", "Namespace", name)
-    await cluster.eventually(
-        lambda: cluster.pods(name), lambda pods: not pods, what=f"namespace {name} is emptied"
-    )
+    await cluster.end_namespace(name)
 
 
 @pytest.fixture

@@ -104,6 +104,22 @@ class Cluster:
         with contextlib.suppress(NotFound):
             await self.client.delete(resource, name, namespace=namespace, propagation="Background")
 
+    async def end_namespace(self, name: str) -> None:
+        """Delete a namespace, and wait until no pod of it is left.
+
+        The controller of namespaces lets five seconds pass before it begins. As nothing new comes into a
+        namespace that is being deleted, its pods can be deleted at once, whatever they belong to.
+        """
+        await self.delete("v1", "Namespace", name)
+
+        async def left() -> list[Pod]:
+            pods = await self.pods(name)
+            if any(pod.metadata.deletion_timestamp is None for pod in pods):
+                await self.client.raw(f"/api/v1/namespaces/{name}/pods", method="DELETE")
+            return pods
+
+        await self.eventually(left, lambda pods: not pods, what=f"namespace {name} is emptied")
+
     async def change_queue(self, name: str, **spec: Any) -> None:
         """Set parts of a queue's spec."""
         await self.client.patch(QUEUES, name, {"spec": spec}, kind=PatchKind.MERGE)

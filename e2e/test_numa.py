@@ -10,7 +10,7 @@ import yaml
 from e2e.harness import local_cluster
 from e2e.manifests import a_job, a_pod, as_yaml, on
 from e2e.third_party.definitions import a_definition, served
-from e2e.troubles import kill
+from e2e.troubles import restart
 from kai.engine.plugin_table import DEFAULT_PLUGINS
 from kai.kube.resources import PODS
 from kai.local.kubelet.nodes import NodeShape, NumaShape, numa_manifest
@@ -39,7 +39,7 @@ async def know_zones(cluster) -> None:
         body = a_definition(GROUP, KIND, ["v1alpha2"], plural="noderesourcetopologies", scope="Cluster")
         await cluster.apply(as_yaml(body))
         await served(cluster, API_VERSION, KIND)
-        await kill(cluster, "scheduler")
+        await restart(cluster, "scheduler")
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from deadlines import patience
 from kai.local import probes
 from kai.local.ports import LOOPBACK, free_ports
 from kai.local.processes import Program, Supervisor
 from kai.local.real import binaries
 from kai.local.real.programs import ControlPlane
-
-_PATIENCE = 120.0
 
 
 @asynccontextmanager
@@ -26,7 +25,7 @@ async def embedded(folder: Path) -> AsyncIterator[Path]:
     ready = probes.http(f"https://{listen}/readyz", folder / "server" / "ca.crt")
     async with Supervisor(folder / "logs") as supervisor:
         supervisor.start(Program("apiserver", command, ready=ready))
-        await supervisor.wait_ready(["apiserver"], _PATIENCE)
+        await supervisor.wait_ready(["apiserver"], patience(2))
         yield folder / "server" / "kubeconfig"
 
 
@@ -48,5 +47,5 @@ async def real(folder: Path) -> AsyncIterator[Path]:
         await supervisor.run_to_end(plane.credentials())
         for program in (plane.etcd(), plane.api_server()):
             supervisor.start(program)
-            await supervisor.wait_ready([program.name], _PATIENCE)
+            await supervisor.wait_ready([program.name], patience(2))
         yield plane.folder / "kubeconfig"
