@@ -15,7 +15,7 @@ import structlog
 import deadlines
 
 #: A test that takes so many times as long as one wait may take is taken to hang.
-_HANGING = 10
+_HANGING = 5
 #: Where npm puts a helm, if there is none on the PATH.
 _NPM = Path(__file__).resolve().parent / "helm" / "tests"
 

@@ -96,10 +96,10 @@ async def test_what_cannot_be_understood_is_left_to_who_refuses_it(kind, body):
 
 async def test_nobody_reads_more_than_ten():
     slips = {f"kai.scheduler/none-{number}": "x" for number in range(5_000)}
-    began = time.perf_counter()
+    began = time.process_time()
     warnings, _ = await warned(a_pod(annotations=slips))
     assert len(warnings) == 10
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 # --- what the watches know ---------------------------------------------------------------------

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from deadlines import until
+from deadlines import patience, until
 from kai.local.state import ClusterFiles
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubectl, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.kubectl]
 
 KAI = [sys.executable, "-m", "kai_cli"]
 CHART = Path(__file__).parents[3] / "helm" / "kai-scheduler"
@@ -63,9 +63,7 @@ class Installed:
         return {**os.environ, **own}
 
     def run(self, *command: str, stdin: str | None = None, fails: bool = False) -> str:
-        done = subprocess.run(
-            command, env=self.environment, input=stdin, capture_output=True, text=True, timeout=180
-        )
+        done = subprocess.run(command, env=self.environment, input=stdin, capture_output=True, text=True)
         assert bool(done.returncode) == fails, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -82,13 +80,13 @@ class Installed:
     def settled(self) -> None:
         """Return when every Deployment has what it asks for."""
         for name in self.kubectl("get", "deployments", "-n", NAMESPACE, "-o", "name").split():
-            self.kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=90s")
+            self.kubectl("rollout", "status", "-n", NAMESPACE, name, f"--timeout={patience():.0f}s")
 
     def works(self, name: str) -> None:
         """What webhooks, scheduler and binder are needed for."""
         self.settled()
         self.kubectl("apply", "-f", "-", stdin=SOMETHING_OF_EACH.format(name=name))
-        self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+        self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={patience():.0f}s")
         said = self.kubectl("apply", "-f", "-", stdin=BAD.format(name=f"{name}-bad"), fails=True)
         assert "gpu-fraction" in said
 
@@ -126,7 +124,7 @@ def test_pods_run_where_nothing_is_simulated(cluster: Installed) -> None:
     assert pod["metadata"]["annotations"]["kai.local/address"] in cluster.processes()["binder"].address
     cluster.works("first")
     cluster.kubectl("run", "default-scheduled", "--image=x")
-    cluster.kubectl("wait", "--for=condition=Ready", "pod/default-scheduled", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/default-scheduled", f"--timeout={patience():.0f}s")
     [plain] = [cluster.kubectl("get", "pod", "default-scheduled", "-o", "jsonpath={.spec.nodeName}")]
     assert plain.startswith("node-")
 
@@ -279,6 +277,6 @@ def test_it_can_be_uninstalled_and_installed_again_in_another_namespace(cluster:
         "--set", "global.gpuSharing=true",
     )  # fmt: skip
     for name in cluster.kubectl("get", "deployments", "-n", "elsewhere", "-o", "name").split():
-        cluster.kubectl("rollout", "status", "-n", "elsewhere", name, "--timeout=90s")
+        cluster.kubectl("rollout", "status", "-n", "elsewhere", name, f"--timeout={patience():.0f}s")
     cluster.works("elsewhere")
     assert "scheduler.elsewhere" in cluster.processes()
