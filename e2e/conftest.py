@@ -84,6 +84,11 @@ async def node(cluster):
         manifest["status"] |= node_status(name, LOOPBACK, time.time())
         await cluster.client.create(NODES, manifest)
         made.append(name)
+        await cluster.eventually(  # a real API server lets no pods there until a controller has seen it ready
+            lambda: cluster.client.get(NODES, name),
+            lambda found: not found["spec"].get("taints"),
+            what=f"node {name} takes pods",
+        )
         return name
 
     async def pods_there() -> list[Pod]:
