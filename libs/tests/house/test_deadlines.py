@@ -134,9 +134,13 @@ def test_no_test_has_deadlines_of_its_own() -> None:
 def own_deadlines(file: Path) -> Iterator[str]:
     """Where a file gives a test, or a process that a test waits for, a number of seconds."""
     for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.timeout":
-            yield f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WAITING:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if ast.unparse(node.func) == "pytest.mark.timeout":
+            limits = node.args
+        elif node.func.attr in WAITING:
             limits = [word.value for word in node.keywords if word.arg == "timeout"]
-            if any(isinstance(limit, ast.Constant) and limit.value is not None for limit in limits):
-                yield f"{file.relative_to(ROOT)}:{node.lineno}: {node.func.attr}(timeout=...)"
+        else:
+            continue
+        if any(isinstance(limit, ast.Constant) and limit.value for limit in limits):  # 0 is no limit
+            yield f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
