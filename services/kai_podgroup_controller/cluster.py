@@ -36,6 +36,8 @@ class Cluster:
         self.priority_classes: dict[str, PriorityClass] = {}
         #: Pods that a scheduler cannot take in, by key.
         self.faulty_pods: dict[str, Fault] = {}
+        #: Whether a scheduler has told what is wrong with whom.
+        self.faults_known = False
         #: Groups that a predecessor of ours may have told users about.
         self.inherited: frozenset[str] = frozenset()
         self._members: dict[str, dict[str, PodFacts]] = {}

@@ -8,11 +8,15 @@ from typing import Final
 from kai.kube import resources
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.resources import PODS, Resource
-from kai.model.faults import Fault
+from kai.model.faults import INVALID_OBJECT, SET_ASIDE, Fault
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import PENDING, GroupFacts, PodFacts
 
+#: Reasons of conditions that are taken back when the fault is over.
+FAULT_REASONS: Final = (INVALID_OBJECT, SET_ASIDE)
+#: What such a pod says until a scheduler finds something else.
+WELL_AGAIN: Final = "what was wrong with it is over; it waits to be scheduled"
 _RESOURCES: Final = {each.kind: each for each in vars(resources).values() if isinstance(each, Resource)}
 
 
@@ -41,7 +45,11 @@ class FaultBook:
             for fault in faults.values()
             if fault.kind == PODS.kind
         }
-        pods = (self._cluster.pods.get(key) for kind, key in changed if kind == PODS.kind)
+        self._cluster.faults_known = True
+        keys = {key for kind, key in changed if kind == PODS.kind}
+        if update.full:
+            keys |= {pod.key for pod in self._cluster.pods.values() if pod.scheduled[1] in FAULT_REASONS}
+        pods = map(self._cluster.pods.get, keys)
         return {pod.group for pod in pods if pod is not None and pod.group}
 
     def _tell(self, fault: Fault) -> None:
@@ -54,6 +62,14 @@ class FaultBook:
             api_version=resource.api_version, kind=fault.kind, namespace=namespace, name=name, uid=fault.uid
         )
         self._recorder.emit(about, "Warning", fault.reason, fault.message, action="Scheduling")
+
+
+def well_again(group: GroupFacts, cluster: Cluster) -> Iterator[PodFacts]:
+    """The waiting pods of a group whose condition still tells of a fault that is over."""
+    for pod in cluster.members(group.key):
+        waits = pod.phase == PENDING and not pod.node
+        if waits and pod.scheduled[1] in FAULT_REASONS and pod.key not in cluster.faulty_pods:
+            yield pod
 
 
 def faulty_pods(group: GroupFacts, cluster: Cluster) -> Iterator[tuple[PodFacts, Fault]]:

@@ -34,7 +34,7 @@ from kai_podgroup_controller import accounting, conditions
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import GroupFacts, PodFacts, PodRecord
-from kai_podgroup_controller.faults import faulty_pods
+from kai_podgroup_controller.faults import WELL_AGAIN, faulty_pods, well_again
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.pods import condition_patch, unschedulable_pods, wants_condition
 
@@ -192,6 +192,13 @@ class Reconciler:
                 (pod, condition_patch(pod, message, now=now))
                 for pod, message in unschedulable_pods(group, outcome, self._cluster)
                 if wants_condition(group, outcome, pod)
+            ]
+        told = {pod.key for pod, _ in patches}
+        if self._cluster.faults_known:
+            patches += [
+                (pod, condition_patch(pod, WELL_AGAIN, now=now))
+                for pod in well_again(group, self._cluster)
+                if pod.key not in told
             ]
         async with asyncio.TaskGroup() as tasks:
             for pod, patch in patches:

@@ -21,7 +21,7 @@ from kai.model.objects import Node, PodGroup, PriorityClass, Queue
 from kai.runtime import Host, freeze_garbage
 from kai.runtime.registration import VALIDATE_POD_GROUP
 from kai.runtime.webhook import CertificateFiles, WebhookServer
-from kai.wire.sessions import watch_sessions
+from kai.wire.sessions import SessionUpdate, watch_sessions
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import PodRecord
@@ -144,8 +144,14 @@ class Controller:
             self._host.client, lease_name=lease, namespace=self._settings.namespace, tls=self._settings.tls
         )
         async for update in updates:
-            self._announcer.announce(update)
-            for eviction in update.evictions:
-                self._cluster.expect_end(f"{eviction.pod.namespace}/{eviction.pod.name}")
-            for group in self._faults.take(shard, update) | self._book.take(shard, update):
-                self._queue.add_after(group, SETTLING_SECONDS)
+            try:
+                self._take(shard, update)
+            except Exception:  # noqa: BLE001 (one session must not keep all later ones from us)
+                _log.exception("session cannot be taken in", shard=shard, version=update.version)
+
+    def _take(self, shard: str, update: SessionUpdate) -> None:
+        for group in self._faults.take(shard, update) | self._book.take(shard, update):
+            self._queue.add_after(group, SETTLING_SECONDS)
+        for eviction in update.evictions:
+            self._cluster.expect_end(f"{eviction.pod.namespace}/{eviction.pod.name}")
+        self._announcer.announce(update)

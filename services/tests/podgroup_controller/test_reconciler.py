@@ -649,3 +649,16 @@ async def test_what_a_pod_shows_already_is_not_told_again_after_a_restart(build)
         await asyncio.sleep(1)
     assert world.recorder.events == []
     assert world.api.written("pods/status") == []
+
+
+async def test_a_condition_about_a_fault_that_is_over_is_set_right_though_nobody_says_more(build):
+    async with World(build) as world:
+        world.group()
+        shown = {"type": "PodScheduled", "status": "False", "reason": "SetAside", "message": "it failed"}
+        world.pod(conditions=[shown])
+        world.session(full=True)
+        await asyncio.sleep(1)
+    ((_, patch),) = world.api.written("pods/status")
+    (condition,) = patch["status"]["conditions"]
+    assert (condition["reason"], condition["status"]) == ("Unschedulable", "False")
+    assert "over" in condition["message"]

@@ -1,0 +1,187 @@
+"""Whatever one object does to the scheduler, everybody else is served, and its owner is told."""
+
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from kai.engine.session import Session
+from kai.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kai.model import names
+from kai.runtime.health import HealthServer
+from kai.session.cache import SessionCache
+from kai.session.server import redis_server
+from kai.snapshot import codec
+from kai.snapshot.state import ClusterState
+from kai.wire.clients import connect_scheduler
+from kai.wire.errors import PeerUnavailable
+from kai_scheduler import explanations
+from kai_scheduler.sessions import SessionLog
+
+pytestmark = pytest.mark.integration
+DRIVER = "gpu.example.com"
+
+
+async def devices_for_claims(cluster, node):
+    await cluster.client.create(DEVICE_CLASSES, {"metadata": {"name": "any"}, "spec": {}})
+    spec = {
+        "driver": DRIVER,
+        "nodeName": node,
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"d{at}"} for at in range(4)],
+    }
+    await cluster.client.create(RESOURCE_SLICES, {"metadata": {"name": node}, "spec": spec})
+
+
+async def a_claim(cluster, name, **request):
+    exactly = {"deviceClassName": "any", "count": 1, **request}
+    body = {
+        "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+    }
+    await cluster.client.create(RESOURCE_CLAIMS, body, namespace="default")
+
+
+def claiming(name):
+    return {"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]}
+
+
+def sample(host, name, **labels):
+    return host.metrics.get_sample_value(f"kai_{name}", labels)
+
+
+async def verbose(host):
+    """What ``/readyz?verbose`` says, and its status."""
+    server = HealthServer(host.health, host.metrics)
+    await server.start(health_listen="127.0.0.1:0", metrics_listen="127.0.0.1:0")
+    try:
+        where, port = server.health_address
+        async with (
+            aiohttp.ClientSession() as http,
+            http.get(f"http://{where}:{port}/readyz?verbose") as answer,
+        ):
+            return answer.status, await answer.text()
+    finally:
+        await server.close()
+
+
+async def test_pods_with_claims_are_served_long_after_the_first_snapshot(cluster):
+    await cluster.node("n1")
+    await devices_for_claims(cluster, "n1")
+    async with (
+        redis_server() as url,
+        SessionCache.connect(url, shard=names.DEFAULT_SHARD) as cache,
+        cluster.scheduler(redis_url=url, snapshot_period=0.1) as scheduler,
+        cluster.binder(),
+    ):
+        for number in range(4):
+            await a_claim(cluster, f"c{number}")
+            await cluster.pod(f"p{number}", **claiming(f"c{number}"))
+            await cluster.bound(f"p{number}")
+
+        head = await cache.head()
+        kept = codec.decode(await cache.snapshot(head.snapshot))
+        assert any(pod.spec.resource_claims for pod in kept.each_pod())
+        async with asking(cluster) as client:
+            _, data = await client.snapshot()
+            newest = codec.decode(data)
+        assert {pod.metadata.name for pod in newest.each_pod()} == {"p0", "p1", "p2", "p3"}
+        assert not sample(scheduler, "cycle_failures_total")
+        assert not sample(scheduler, "cut_off_total", what="snapshot")
+
+
+async def test_a_job_that_cycles_fail_over_is_told_so_and_others_are_bound(cluster, monkeypatch):
+    judged = Session.over_capacity
+
+    def poisoned(self, job, tasks):
+        if job.name == "pg-poison":
+            raise RecursionError("too deep")
+        return judged(self, job, tasks)
+
+    await cluster.node("n1")
+    async with cluster.scheduler() as scheduler, cluster.binder(), cluster.podgroup_controller():
+        monkeypatch.setattr(Session, "over_capacity", poisoned)
+        await cluster.pod("poison")
+        for number in range(3):
+            await cluster.pod(f"p{number}")
+        await cluster.bound("p0", "p1", "p2")
+
+        async def told():
+            return await cluster.events("SetAside")
+
+        (event,) = await cluster.until(told)
+        assert event["type"] == "Warning"
+        assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("PodGroup", "pg-poison")
+        assert "RecursionError" in event["note"]
+
+        async def condition():
+            pod = await cluster.get("poison")
+            found = [c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"]
+            return found and "RecursionError" in found[0]["message"]
+
+        await cluster.until(condition)
+        assert sample(scheduler, "faults", kind="PodGroup", reason="SetAside") == 1
+        status, text = await verbose(scheduler)
+        assert status == 200
+        assert "PodGroup default/pg-poison: SetAside" in text
+        monkeypatch.setattr(Session, "over_capacity", judged)
+        await cluster.bound("poison")
+
+        async def well():
+            return not sample(scheduler, "faults", kind="PodGroup", reason="SetAside")
+
+        await cluster.until(well)
+        assert not sample(scheduler, "cycle_failures_total")
+
+
+@asynccontextmanager
+async def asking(cluster):
+    async with connect_scheduler(
+        cluster.client, lease_name=names.SCHEDULER_NAME, namespace=names.NAMESPACE
+    ) as scheduler:
+        yield scheduler
+
+
+@pytest.mark.parametrize("part", ["snapshot", "publication", "message"])
+async def test_what_is_only_told_to_others_hurts_no_decision(cluster, monkeypatch, part):
+    def broken(*args, **more):
+        raise TypeError("cannot be told")
+
+    owner, name = {
+        "snapshot": (ClusterState, "cut"),
+        "publication": (SessionLog, "record"),
+        "message": (SessionLog, "_encode"),
+    }[part]
+    monkeypatch.setattr(owner, name, broken)
+    what = "snapshot" if part == "snapshot" else "publication"
+    await cluster.node("n1")
+    async with (
+        redis_server() as url,
+        cluster.scheduler(redis_url=url, snapshot_period=0.05) as scheduler,
+        cluster.binder(),
+    ):
+        for number in range(6):
+            await cluster.pod(f"p{number}")
+            await cluster.bound(f"p{number}")
+        assert sample(scheduler, "cut_off_total", what=what) >= 2
+        assert not sample(scheduler, "cycle_failures_total")
+        status, text = await verbose(scheduler)
+        assert status == 200
+        assert f"{what} failed" in text
+        assert "cannot be told" in text
+
+
+async def test_a_question_that_fails_is_answered_with_why_and_changes_nothing(cluster, monkeypatch):
+    def broken(*args, **more):
+        raise ZeroDivisionError("no answer")
+
+    await cluster.node("n1")
+    async with cluster.scheduler() as scheduler, cluster.binder(), asking(cluster) as client:
+        await cluster.pod("p0")
+        await cluster.bound("p0")
+        monkeypatch.setattr(explanations, "_describe", broken)
+        with pytest.raises(PeerUnavailable, match="PodGroup default/pg-p0 cannot be explained.*no answer"):
+            await client.explain_pod_group(namespace="default", name="pg-p0")
+        await cluster.pod("p1")
+        await cluster.bound("p1")
+        assert sample(scheduler, "cut_off_total", what="explanation") == 1
