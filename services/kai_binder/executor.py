@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 
 from kai.kube.errors import Unauthorized
+from kai.model.decisions import BindDecision
 from kai.wire.decisions import Assignment, Batch, InFlight, Result, ResultStatus
 from kai_binder.binding import PodBinder
 from kai_binder.errors import BindFailed, Refused, Rejected
@@ -154,13 +155,22 @@ class Executor:
         except Unauthorized as error:
             if not self._fatal.done():
                 self._fatal.set_exception(error)
-        except Exception:  # noqa: BLE001 (one bad pod must not stop the others)
+        except Exception as error:  # noqa: BLE001 (one bad pod must not stop the others)
             _log.exception("bind ended by a defect", pod=_pod(assignment), node=assignment.decision.node)
-            self._report(_answer(assignment, ResultStatus.FAILED, "internal error of the binder"))
+            reason = f"internal error of the binder ({type(error).__name__}: {error})"
+            await self._tell(assignment.decision, reason)
+            self._report(_answer(assignment, ResultStatus.FAILED, reason))
         else:
             self._report(result)
         finally:
             self._executions.pop(assignment.decision_id, None)
+
+    async def _tell(self, decision: BindDecision, reason: str) -> None:
+        """Tell the pod's owner as of any bind that failed; this may fail as well."""
+        try:
+            await self._binder.tell_failed(decision, reason)
+        except Exception:  # noqa: BLE001 (the scheduler is to be answered whatever happens)
+            _log.exception("bind failure not told", pod=f"{decision.pod.namespace}/{decision.pod.name}")
 
     async def _result(self, execution: _Execution) -> Result:
         assignment, decision = execution.assignment, execution.assignment.decision

@@ -16,6 +16,8 @@ from kai.kube.client import KubeClient
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.kube.resources import QUEUES
 from kai.model.objects import Queue
+from kai.wire.sessions import SessionUpdate
+from kai_queue_controller.faults import QueueFaults
 from kai_queue_controller.queues import QueueBook
 from kai_queue_controller.tree import (
     PodGroupRecord,
@@ -28,6 +30,8 @@ from kai_queue_controller.tree import (
 
 #: Patches under way at the same time.
 WRITES = 8
+#: A defect lasts; it is tried again, but not all the time.
+PAUSE_AFTER_DEFECT_SECONDS = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -37,6 +41,7 @@ class Publisher:
 
     def __init__(self, client: KubeClient, queues: QueueBook, *, interval: float) -> None:
         self.workloads = Workloads()
+        self._faults = QueueFaults()
         self._queues = queues
         self._client = client
         self._interval = interval
@@ -56,6 +61,11 @@ class Publisher:
         if changed:
             self._changed.set()
 
+    def take_faults(self, shard: str, update: SessionUpdate) -> None:
+        """Take in which queues a scheduler goes on without."""
+        if self._faults.take(shard, update):
+            self._changed.set()
+
     def totals(self) -> dict[str, QueueTotals]:
         """All queues with what they hold now."""
         return totals(self._queues.by_name, self.workloads)
@@ -67,9 +77,17 @@ class Publisher:
                 await self._changed.wait()
                 await asyncio.sleep(self._interval)
                 self._changed.clear()
-                if not await self.publish():
+                if not await self._publish_surely():
                     # A server in trouble: what is left is tried again after the next pause.
                     self._changed.set()
+
+    async def _publish_surely(self) -> bool:
+        try:
+            return await self.publish()
+        except Exception:  # noqa: BLE001 (a defect over one queue must not end the statuses of all)
+            _log.exception("statuses of queues not written")
+            await asyncio.sleep(PAUSE_AFTER_DEFECT_SECONDS)
+            return False
 
     async def publish(self) -> bool:
         """Write all that differs now; whether every write succeeded. One that fails stops no other."""
@@ -88,7 +106,7 @@ class Publisher:
     async def _write(self, name: str, wanted: QueueTotals, at_once: asyncio.Semaphore) -> bool:
         async with at_once:
             queue = self._queues.by_name.get(name)
-            patch = status_patch(wanted, queue.status) if queue is not None else None
+            patch = status_patch(wanted, queue.status, self._faults.of(name)) if queue is not None else None
             if patch is None:
                 return True
             try:

@@ -163,7 +163,11 @@ class Controller:
             self._host.client, lease_name=lease, namespace=self._settings.namespace, tls=self._settings.tls
         )
         async for update in updates:
-            self._shares.take(shard, update)
+            try:
+                self._shares.take(shard, update)
+                self._publisher.take_faults(shard, update)
+            except Exception:  # noqa: BLE001 (one session must not keep all later ones from us)
+                _log.exception("session cannot be taken in", shard=shard, version=update.version)
 
 
 def _pool(shard: str) -> str:

@@ -13,6 +13,7 @@ from decimal import Decimal
 import msgspec
 
 from kai.model import resource_lists
+from kai.model.faults import Fault
 from kai.model.objects import (
     ApiObject,
     ApiStruct,
@@ -23,6 +24,7 @@ from kai.model.objects import (
     ResourceList,
 )
 from kai.model.resource_lists import parsed
+from kai_queue_controller.faults import with_condition
 
 #: Amounts by resource name.
 Amounts = dict[str, Decimal]
@@ -162,7 +164,7 @@ def _depth(name: str, queues: Mapping[str, Queue]) -> int:
     return len(path) - 1
 
 
-def status_patch(wanted: QueueTotals, stored: QueueStatus | None) -> Json | None:
+def status_patch(wanted: QueueTotals, stored: QueueStatus | None, fault: Fault | None = None) -> Json | None:
     """The merge patch of a queue's status; None if it says this already."""
     stored = stored or QueueStatus()
     patch: Json = {}
@@ -177,6 +179,9 @@ def status_patch(wanted: QueueTotals, stored: QueueStatus | None) -> Json | None
         changes = resource_lists.difference(resource_lists.rendered(new), old or {})
         if changes:
             patch[name] = changes
+    conditions = with_condition(stored.conditions or (), fault)
+    if conditions is not None:
+        patch["conditions"] = conditions
     return patch or None
 
 

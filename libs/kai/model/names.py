@@ -101,3 +101,5 @@ RESERVED_BY: Final = "kai.scheduler/reserved-by"
 
 POD_BOUND: Final = "PodBound"
 """Condition of a pod: false after a bind that failed, with the reason, until it is bound."""
+QUEUE_ACCEPTED: Final = "Accepted"
+"""Condition of a queue: false while its newest version cannot be taken in; what it said before counts."""

@@ -30,6 +30,7 @@ from kai_pod_grouper.options import GroupingOptions
 REASON: Final = "PodGrouperWarning"
 _FIRST_RETRY_SECONDS: Final = 1.0
 _LONGEST_RETRY_SECONDS: Final = 60.0
+_SHOWN: Final = 500
 _SECOND_LOOK_SECONDS: Final = 1.5 * IMPATIENT_SECONDS
 _REMEMBERED_NOTES: Final = 10_000
 #: What others write on pods and no rule reads.
@@ -175,6 +176,9 @@ class Reconciler:
         except (GroupingError, kube.KubeError) as error:
             self._fail(pod, error, failed)
             return None
+        except Exception as error:  # noqa: BLE001 (a defect over one pod must not keep others of its workload)
+            self._fail_by_defect(pod, error, failed)
+            return None
         if isinstance(outcome, LeftAlone):
             self._outcomes.labels("left alone").inc()
             say = log.info if outcome.reason == EXTERNAL else log.debug
@@ -254,6 +258,15 @@ class Reconciler:
         failed.append(pod)
         if _is_for_the_user(error):
             self._events.emit(reference(PODS, pod), "Warning", REASON, _text(error))
+
+    def _fail_by_defect(self, pod: Pod, error: Exception, failed: list[Pod]) -> None:
+        """A mistake of ours: its traceback is in the log once, and the pod's owner is told all the same."""
+        if pod.key not in self._failing:
+            log.error("pod cannot be grouped", pod=pod.key, exc_info=error)
+        told = (
+            f"grouping failed over it ({type(error).__name__}: {error}); please report this with its manifest"
+        )
+        self._fail(pod, GroupingError(told[:_SHOWN]), failed)
 
     def _settle(self, key: WorkloadKey, failed: list[Pod], again: list[Pod]) -> float | None:
         self._mark(key, (*failed, *again))

@@ -163,6 +163,19 @@ async def test_a_failure_is_undone_told_and_reported(bench):
     assert bench.binder.log == [("prepared", "p"), ("undone", "p"), ("told", "p")]
 
 
+async def test_a_defect_over_one_pod_is_told_and_reported_and_the_next_is_bound(bench):
+    bench.binder.failure = ZeroDivisionError("of ours")
+    bench.start("p")
+    async with within("a result comes"):
+        result = await bench.results.get()
+    assert result.status is ResultStatus.FAILED
+    assert "ZeroDivisionError: of ours" in result.reason
+    assert ("told", "p") in bench.binder.log
+    bench.binder.failure = None
+    bench.start("q")
+    assert await bench.result() == ("q", ResultStatus.BOUND)
+
+
 @pytest.mark.looptime
 @pytest.mark.parametrize("fraction", [False, True], ids=["binding", "preparing"])
 async def test_a_refusal_that_passes_is_nobodys_business(bench, fraction):

@@ -180,7 +180,7 @@ async def test_a_question_that_fails_is_answered_with_why_and_changes_nothing(cl
         await cluster.pod("p0")
         await cluster.bound("p0")
         monkeypatch.setattr(explanations, "_describe", broken)
-        with pytest.raises(PeerUnavailable, match="PodGroup default/pg-p0 cannot be explained.*no answer"):
+        with pytest.raises(PeerUnavailable, match=r"PodGroup default/pg-p0 cannot be explained.*no answer"):
             await client.explain_pod_group(namespace="default", name="pg-p0")
         await cluster.pod("p1")
         await cluster.bound("p1")

@@ -170,6 +170,28 @@ async def test_a_vanished_owner_stops_nobody_else_and_is_told_in_an_event(cluste
     assert set(await cluster.memberships()) == {"fine"}
 
 
+async def test_a_pod_that_grouping_fails_over_is_told_so_and_others_of_its_workload_are_grouped(
+    cluster, monkeypatch
+):
+    grouped = reconciler.group_pod
+
+    async def fragile(pod, *args):
+        if pod.metadata.name == "odd":
+            raise RecursionError("too deep")
+        return await grouped(pod, *args)
+
+    monkeypatch.setattr(reconciler, "group_pod", fragile)
+    job = await cluster.create(a_job())
+    await cluster.create(a_pod("odd", owner=job), a_pod("fine", owner=job))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "fine"))
+        warnings = await eventually(cluster.warnings)
+        monkeypatch.undo()
+        await eventually(has_members(cluster, "fine", "odd"))
+
+    assert "RecursionError: too deep" in warnings["odd"]
+
+
 async def test_a_slip_in_what_a_controller_makes_is_told_once_on_the_pod_and_on_its_workload(cluster):
     job = await cluster.create(a_job())
     slips = {"gpu-fractoin": "0.5"}, {"priorityClassName": "trian"}

@@ -7,6 +7,9 @@ import pytest
 
 from kai.kube import errors
 from kai.kube.reflector import Removed, Upserted
+from kai.model.faults import Fault
+from kai.wire.sessions import SessionUpdate
+from kai_queue_controller import publisher
 from kai_queue_controller.publisher import Publisher
 from kai_queue_controller.queues import QueueBook
 
@@ -153,3 +156,42 @@ async def test_a_group_that_ends_is_no_longer_counted(build):
         world.publisher.pod_group_sink(Removed("team/g", "uid-g", None))
         await asyncio.sleep(5)
     assert world.api.objects["team"]["status"]["allocated"] == {}
+
+
+def a_fault(queue="team", message="spec.priority is too large"):
+    return Fault(kind="Queue", key=queue, uid="u", reason="InvalidObject", message=message)
+
+
+def an_update(**fields):
+    return SessionUpdate(version=1, epoch=1, opened_at=0.0, **fields)
+
+
+async def test_a_queue_that_cannot_be_taken_in_says_so_until_it_can(build):
+    async with World(build, "root", "team") as world:
+        world.publisher.take_faults("default", an_update(full=True, faults=(a_fault(),)))
+        await asyncio.sleep(10)
+        (condition,) = world.api.objects["team"]["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"]) == (
+            "Accepted", "False", "InvalidObject",
+        )  # fmt: skip
+        writes = len(world.api.writes)
+        world.publisher.take_faults("default", an_update(faults=(a_fault(),)))
+        await asyncio.sleep(60)
+        assert len(world.api.writes) == writes
+        world.publisher.take_faults("default", an_update(cured=(("Queue", "team"),)))
+        await asyncio.sleep(10)
+    assert world.api.objects["team"]["status"]["conditions"] == []
+
+
+async def test_a_defect_over_the_queues_ends_neither_the_controller_nor_later_statuses(build, monkeypatch):
+    def broken(*args):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(publisher, "totals", broken)
+    async with World(build, "root", "team") as world:
+        world.group("g", queue="team", resources=ONE)
+        await asyncio.sleep(5)
+        monkeypatch.undo()
+        await asyncio.sleep(60)
+        assert not world.task.done()
+    assert world.api.objects["root"]["status"]["requested"] == {"cpu": "1"}
