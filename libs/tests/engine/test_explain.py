@@ -7,7 +7,7 @@ import msgspec
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.explain import questions
-from kai.engine.explain.questions import THERE_IS_ROOM, PodGroupAnswer
+from kai.engine.explain.questions import OTHERS_FIRST, THERE_IS_ROOM, PodGroupAnswer
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup, Taint
 from kai.snapshot.state import ClusterState, Kind
@@ -135,11 +135,34 @@ def test_what_others_would_take_first_is_not_promised() -> None:
     _submit(state, "late", 1, 4)
     answer = Engine().explain_pod_group(state, "default/late", NOW)
     assert answer is not None
-    assert answer.outcome.message == THERE_IS_ROOM
+    assert answer.outcome.message == OTHERS_FIRST
     state.apply(Kind.QUEUE, a_queue("team", parent="top", limit=3))
     answer = Engine().explain_pod_group(state, "default/late", NOW)
     assert answer is not None
     assert _told(answer) == []
+
+
+def test_what_fits_as_things_are_only_waits_for_its_turn() -> None:
+    state = _cluster()
+    _submit(state, "job", 1, 4)
+    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    assert answer is not None
+    assert answer.outcome.message == THERE_IS_ROOM
+    assert answer.remedies == ()
+
+
+def test_what_is_being_released_for_others_is_no_room() -> None:
+    state = _cluster(nodes=1)
+    state.apply(Kind.POD_GROUP, a_group("ends", queue="team", started=NOW - 500))
+    state.apply(Kind.POD, a_pod("ends-0", group="ends", gpus=4, node="node-0", deleted=NOW - 1))
+    _submit(state, "first", 1, 4)
+    _submit(state, "late", 1, 4)
+    engine = Engine()
+    engine.run(state, NOW)
+    answer = engine.explain_pod_group(state, "default/late", NOW + 1)
+    assert answer is not None
+    assert answer.outcome.message == OTHERS_FIRST
+    assert _told(answer) == ["add 1 node like node-0"]
 
 
 def test_a_taint_that_is_in_the_way_may_be_tolerated() -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 #: What the search for remedies may take of the thread in which cycles run.
 SECONDS: Final = 0.25
 THERE_IS_ROOM: Final = "there is room for it; it has its turn in the next cycle"
+OTHERS_FIRST: Final = "there would be room for it, but others come first and take it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +78,15 @@ def explain_pod_group(engine: Engine, state: ClusterState, key: str, now: float)
         delayed(session, job)
         _remember_spared(session, job)
     found = outcomes.describe(session, job)
+    trials = Trials(engine, state, job, now, seconds=SECONDS)
     if fits:
-        found = msgspec.structs.replace(found, message=THERE_IS_ROOM, explanations=())
+        fits = trials.served()
+        text = THERE_IS_ROOM if fits else OTHERS_FIRST
+        found = msgspec.structs.replace(found, message=text, explanations=())
     elif tried:
         found = _with_findings(session, job, found)
     shares = {share.queue: share for share in outcomes.shares(session)}
     help_wanted = tried and not fits
-    trials = Trials(engine, state, job, now, seconds=SECONDS)
     return PodGroupAnswer(
         outcome=found,
         queues=tuple(shares[queue.name] for queue in reversed(job.queue.path)),

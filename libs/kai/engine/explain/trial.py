@@ -55,29 +55,30 @@ class Trials:
         """
         if self.over:
             return False
+        with change.made(self._state, self._job):
+            return self._served(nodes=isinstance(change, AddNodes), for_good=True)
+
+    def served(self) -> bool:
+        """Whether a cycle would place it as things are, all that come first served."""
+        return self._served(nodes=False, for_good=False)
+
+    def _served(self, *, nodes: bool, for_good: bool) -> bool:
+        """Serve everybody as allocation does; nothing stays. With ``nodes`` there are others than before."""
         state, memory = self._state, self._state.memory
-        state.memory = _scratch(memory, nodes=isinstance(change, AddNodes))
+        state.memory = _scratch(memory, nodes=nodes)
         try:
-            with change.made(state, self._job):
-                session = self._engine.open(state, self._now)
-                session.quiet = True
-                return self._served(session)
+            session = self._engine.open(state, self._now)
+            session.quiet = True
+            candidates = session.allocatable_jobs()
+            statement = session.statement()
+            try:
+                placed = self._placed(session, statement, candidates) and not self.over
+                rivals = [job for job in candidates if job.pending and job is not self._job]
+                return placed and not (for_good and _contested(session, self._job, rivals))
+            finally:
+                statement.rollback()
         finally:
             state.memory = memory
-
-    def _served(self, session: Session) -> bool:
-        """Serve everybody as allocation does; nothing stays."""
-        candidates = session.allocatable_jobs()
-        if self._job not in candidates:
-            return False
-        statement = session.statement()
-        try:
-            if not self._placed(session, statement, candidates) or self.over:
-                return False
-            rivals = [job for job in candidates if job.pending and job is not self._job]
-            return not _contested(session, self._job, rivals)
-        finally:
-            statement.rollback()
 
     def _placed(self, session: Session, statement: Statement, candidates: Sequence[Job]) -> bool:
         served = {job.key for job in session.promised_jobs() if _place(session, statement, job)}
