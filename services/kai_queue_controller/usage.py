@@ -13,9 +13,9 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube.reflector import Change, Removed, Upserted
-from kai.model import quantity
 from kai.model.decisions import QueueShare
 from kai.model.objects import Node
+from kai.model.resource_lists import parsed
 from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
 from kai.session.usage import Amounts, UsageRecord
@@ -51,9 +51,9 @@ class Capacity:
 
 def _allocatable(node: Node) -> Amounts:
     listed = node.status.allocatable or {}
-    devices = sum(quantity.whole(amount) for name, amount in listed.items() if name.endswith("/gpu"))
+    devices = sum(parsed(amount) for name, amount in listed.items() if name.endswith("/gpu"))
     cpu, memory = listed.get("cpu", "0"), listed.get("memory", "0")
-    return float(quantity.milli(cpu)), float(quantity.whole(memory)), float(devices)
+    return float(parsed(cpu) * 1000), float(parsed(memory)), float(devices)
 
 
 class UsageSampler:

@@ -10,9 +10,9 @@ _LARGEST = Decimal(quantity.INT64_MAX)
 
 
 def parsed(amount: str) -> Decimal:
-    """A quantity as a number; what is none counts as nothing, since the API server lets none pass."""
+    """A quantity as a number within int64; what is none counts as nothing: the API server lets none pass."""
     try:
-        return quantity.parse(amount)
+        return min(max(quantity.parse(amount), -_LARGEST), _LARGEST)
     except quantity.InvalidQuantity:
         return Decimal(0)
 

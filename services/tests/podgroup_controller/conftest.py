@@ -6,7 +6,7 @@ import pytest
 from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.model.objects import PodGroup
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.facts import PodRecord
+from kai_podgroup_controller.facts import PodRecord, pod_facts
 
 
 def pod_json(
@@ -77,6 +77,10 @@ class Builders:
     @staticmethod
     def pod(*args, **options):
         return msgspec.convert(pod_json(*args, **options), PodRecord)
+
+    @staticmethod
+    def facts(**options):
+        return pod_facts(Builders.pod(**options))
 
     @staticmethod
     def group(*args, **options):

@@ -78,3 +78,9 @@ def test_capacity_is_that_of_the_pool():
     assert capacity.of("blue") == (4000.0, 0.0, 8.0)
     capacity.node_sink(Removed("b", "u", None))
     assert capacity.of("blue") == NOTHING
+
+
+def test_a_node_whose_amounts_nobody_can_read_counts_as_none():
+    capacity = Capacity(node_pool_label_key="pool")
+    capacity.node_sink(Upserted(a_node("a", cpu="lots", memory="1e999", **{"nvidia.com/gpu": "-"}), False))
+    assert capacity.of("") == (0.0, float(2**63), 0.0)
