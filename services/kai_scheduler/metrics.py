@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Counts
+from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -55,6 +56,8 @@ class SchedulerMetrics:
             "Pods evicted by pod group",
             ("podgroup", "namespace", "uid", "nodepool", "action"),
         )
+        #: Series of the evicted by pod group (``namespace/name``).
+        self._evicted: dict[str, set[tuple[str, ...]]] = {}
         self.fair_share = [
             gauge("queue_fair_share_cpu_cores", "Fair share of CPU of a queue", _QUEUE),
             gauge("queue_fair_share_memory_gb", "Fair share of memory of a queue, 10^9 bytes", _QUEUE),
@@ -176,6 +179,19 @@ class SchedulerMetrics:
         for labels, count in counts.items():
             self.faults.labels(*labels).set(count)
         self._counted = counts
+
+    def evicted_of(self, group: str, *, uid: str, node_pool: str, action: str) -> None:
+        """Count a pod of a pod group (``namespace/name``) that was evicted."""
+        namespace, _, name = group.partition("/")
+        labels = (name, namespace, uid, node_pool, action)
+        self.evicted.labels(*labels).inc()
+        self._evicted.setdefault(group, set()).add(labels)
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Tell no more of pod groups that are gone: there are ever new ones, for as long as we run."""
+        for group in groups:
+            for labels in self._evicted.pop(group, ()):
+                self.evicted.remove(*labels)
 
     def queues(self, shares: tuple[QueueShare, ...]) -> None:
         """Tell the division among queues; queues that are gone disappear."""

@@ -144,6 +144,7 @@ class Term:
         self._remember_pending(result, forgotten)
         with self._troubles.cut_off("metrics"):
             self._metrics.cycle(result, seconds=took)
+            self._metrics.forget(forgotten)
         with self._troubles.cut_off("publication"):
             message = self.log.record(result, opened_at=opened_at, forgotten=forgotten)
             if message is not None:
@@ -236,15 +237,13 @@ class Term:
 
     def _evict(self, eviction: Eviction) -> None:
         self._evictor.offer(eviction)
-        namespace, _, name = eviction.pod.pod_group.partition("/")
         group = self._intake.groups.get(eviction.pod.pod_group)
-        self._metrics.evicted.labels(
-            name,
-            namespace,
-            group.uid if group is not None else "",
-            self._settings.partition_label_value,
-            eviction.action,
-        ).inc()
+        self._metrics.evicted_of(
+            eviction.pod.pod_group,
+            uid=group.uid if group is not None else "",
+            node_pool=self._settings.partition_label_value,
+            action=eviction.action,
+        )
 
     def _not_evicted(self, eviction: Eviction) -> None:
         uid = eviction.pod.uid

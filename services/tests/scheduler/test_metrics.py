@@ -34,3 +34,23 @@ def test_a_cycle_tells_what_plugins_and_searches_took() -> None:
     labels = {"action": "reclaim", "generator": "NodeLocalGreedy", "result": "solved"}
     assert registry.get_sample_value("kai_scenario_search_duration_seconds_count", labels) == 1
     assert registry.get_sample_value("kai_scenario_search_duration_seconds_sum", labels) > 0
+
+
+def test_evictions_are_counted_by_pod_group_as_long_as_there_is_the_group() -> None:
+    registry = CollectorRegistry()
+    metrics = SchedulerMetrics(registry, namespace="kai")
+    for action in ("reclaim", "reclaim", "preempt"):
+        metrics.evicted_of("ns/gone", uid="1", node_pool="", action=action)
+    metrics.evicted_of("ns/stays", uid="2", node_pool="", action="reclaim")
+
+    def told() -> dict[tuple[str, str], float]:
+        return {
+            (sample.labels["podgroup"], sample.labels["action"]): sample.value
+            for family in registry.collect()
+            for sample in family.samples
+            if sample.name == "kai_pod_group_evicted_pods_total"
+        }
+
+    assert told() == {("gone", "reclaim"): 2, ("gone", "preempt"): 1, ("stays", "reclaim"): 1}
+    metrics.forget(["ns/gone", "ns/never-evicted"])
+    assert told() == {("stays", "reclaim"): 1}
