@@ -9,7 +9,7 @@ from itertools import pairwise
 from e2e.soak.frame import Breach, LogLine, ProcessSample, called
 
 #: What a process may take to find its size, and how long a look has to be to say anything.
-WARM_UP_SECONDS, SHORTEST_SECONDS = 120.0, 420.0
+WARM_UP_SECONDS, SHORTEST_SECONDS = 300.0, 300.0
 #: Growth in an hour, as told by a line through what was seen: of memory by part and at least, of descriptors.
 GROWTH_PART, GROWTH_MIB, GROWTH_DESCRIPTORS = 0.5, 40.0, 60.0
 
