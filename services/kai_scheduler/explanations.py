@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
-from kai.model.decisions import PodGroupOutcome
+from kai.model.decisions import Explanation, Outcome, PodGroupOutcome
+from kai.model.faults import Fault
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
@@ -18,6 +19,9 @@ def pod_group(engine: Decider, state: ClusterState, key: str, now: float) -> pb.
     if job is None:
         return pb.ExplainPodGroupResponse()
     answer = _describe(job)
+    if job.aside is not None:
+        _add_fault(answer, job.aside)
+        return answer
     if (found := engine.explain_pod_group(state, key, now)) is not None:
         _add_group(answer, found)
     return answer
@@ -39,7 +43,13 @@ def _describe(job: Job) -> pb.ExplainPodGroupResponse:
 
 
 def _line(task: Task) -> pb.PodLine:
-    return pb.PodLine(name=task.name, status=task.status.label, node=_node(task))
+    return pb.PodLine(name=task.name, status=_status(task), node=_node(task))
+
+
+def _status(task: Task) -> str:
+    """What a pod of a group that is left out waits for is told by the group."""
+    aside = task.job is not None and task.job.aside is not None
+    return (Status.PENDING if aside and task.status is Status.GATED else task.status).label
 
 
 def _node(task: Task) -> str:
@@ -51,6 +61,17 @@ def _add_group(answer: pb.ExplainPodGroupResponse, found: PodGroupAnswer) -> Non
     answer.queues.CopyFrom(encode_shares(found.queues))
     answer.remedies.extend(remedy.text for remedy in found.remedies)
     _add_messages(answer, found.outcome)
+
+
+def _add_fault(answer: pb.ExplainPodGroupResponse, fault: Fault) -> None:
+    """Of a group that is left out nothing is asked that could fail."""
+    outcome = PodGroupOutcome(
+        pod_group=fault.key,
+        outcome=Outcome.UNSCHEDULABLE,
+        message=f"{fault.reason}: {fault.message}",
+        explanations=(Explanation(reason=fault.reason, message=fault.message),),
+    )
+    answer.outcome.CopyFrom(encode_outcome(outcome))
 
 
 def _add_messages(answer: pb.ExplainPodGroupResponse, outcome: PodGroupOutcome) -> None:
@@ -70,9 +91,13 @@ def pod(engine: Decider, state: ClusterState, key: str, now: float) -> pb.Explai
     answer = pb.ExplainPodResponse(
         found=True,
         pod_group=task.job.key if task.job is not None else "",
-        status=task.status.label,
+        status=_status(task),
         node=_node(task),
     )
+    if task.job is not None and task.job.aside is not None and fault is None:
+        aside = task.job.aside
+        answer.message = f"its pod group is left out: {aside.reason}: {aside.message}"
+        return answer
     if (found := engine.explain_pod(state, key, now)) is not None:
         _add_pod(answer, found)
     if fault is not None:

@@ -2,6 +2,7 @@
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.engine import Engine
+from kai.model.faults import SET_ASIDE, Fault
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler import explanations
 
@@ -51,3 +52,24 @@ def test_a_pod_group_that_cannot_be_taken_in_is_told_so():
 
 def test_a_pod_that_nobody_knows_is_not_found():
     assert not explanations.pod(Engine(), a_state(), "default/p", NOW).found
+
+
+class FailingEngine(Engine):
+    """Fails over whatever it is asked."""
+
+    def explain_pod(self, state, key, now):
+        raise RecursionError
+
+    explain_pod_group = explain_pod
+
+
+def test_of_a_group_that_is_set_aside_nothing_is_asked_that_could_fail_again():
+    state = a_state()
+    state.apply(Kind.POD, a_pod("p", group="g"))
+    fault = Fault(kind="PodGroup", key="default/g", uid="g", reason=SET_ASIDE, message="it failed")
+    state.set_aside(state.jobs["default/g"], fault)
+    group = explanations.pod_group(FailingEngine(), state, "default/g", NOW)
+    assert group.outcome.message == "SetAside: it failed"
+    assert [(line.name, line.status) for line in group.pod_lines] == [("p", "Pending")]
+    pod = explanations.pod(FailingEngine(), state, "default/p", NOW)
+    assert (pod.status, pod.message) == ("Pending", "its pod group is left out: SetAside: it failed")
