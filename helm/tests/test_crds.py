@@ -57,6 +57,14 @@ def test_pod_groups_have_a_short_name_and_queues_have_columns():
     ]
 
 
+@pytest.mark.parametrize("resource", [resources.CONFIGS, resources.SCHEDULING_SHARDS], ids=lambda r: r.kind)
+def test_who_writes_what_nobody_reads_is_warned_by_the_api_server(resource):
+    (version,) = definition(resource)["spec"]["versions"]
+    assert version["deprecated"] is True
+    assert version["deprecationWarning"].startswith(f"nothing reads a {resource.kind} here; set the values")
+    assert len(version["deprecationWarning"]) <= 256
+
+
 # --- structure ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("resource", EXPECTED, ids=lambda r: r.kind)
 def test_schemas_are_structural(resource):

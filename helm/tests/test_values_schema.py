@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kai.engine import SchedulerConfig
 from kai.engine.config import ACTIONS, BUDGETS
 from kai.engine.plugin_table import PLUGINS, arguments_of
+from kai.engine.usage.params import FIELDS
 from kai.runtime import ServiceSettings
 from kai_binder.plugins import known_arguments
 
@@ -77,6 +79,20 @@ def test_the_schema_has_every_action_and_every_budget():
     assert set(budgets["properties"]) == set(BUDGETS)
 
 
+def test_the_schema_has_every_field_of_usage():
+    usage = at("scheduler", "usageDBConfig")
+    assert set(usage["properties"]["usageParams"]["properties"]) == set(FIELDS)
+
+
+def test_depths_and_usage_reach_the_scheduler(helm):
+    depths, usage = {"reclaim": 10, "preempt": -1}, {"usageParams": {"windowSize": "1w"}}
+    objects = helm.render(values={"scheduler": {"queueDepthPerAction": depths, "usageDBConfig": usage}})
+    text = objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"]
+    config = SchedulerConfig.parse(text)
+    assert config.queue_depth == {"reclaim": 10}
+    assert config.usage_db == usage
+
+
 @pytest.mark.parametrize(
     ("values", "named"),
     [
@@ -87,6 +103,8 @@ def test_the_schema_has_every_action_and_every_budget():
         ({"scheduler": {"actions": {"reclam": {"enabled": False}}}}, "reclam"),
         ({"scheduler": {"args": {"schedul-period": "1s"}}}, "schedul-period"),
         ({"scheduler": {"scenarioSearchBudgets": {"maxJobTime": "1s"}}}, "maxJobTime"),
+        ({"scheduler": {"queueDepthPerAction": {"reclam": 3}}}, "reclam"),
+        ({"scheduler": {"usageDBConfig": {"usageParams": {"windowsize": "1w"}}}}, "windowsize"),
         ({"binder": {"plugins": {"hamicor": {"enabled": True}}}}, "hamicor"),
         ({"podgrouper": {"args": {"log-levle": "debug"}}}, "log-levle"),
     ],

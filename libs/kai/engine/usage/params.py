@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kai.engine.usage.cron import CronSchedule
-from kai.model import duration
+from kai.model import duration, spelling
 
 _WEEK: Final = 604_800.0
 
@@ -54,10 +54,12 @@ class UsageParams:
         Raises:
             InvalidUsageParams: a field is unknown, wrong, or missing for the window type.
         """
-        unknown = sorted(set(data) - set(_FIELDS))
+        unknown = sorted(set(data) - set(FIELDS))
         if unknown:
-            raise InvalidUsageParams(unknown[0], f"not known; known are {', '.join(sorted(_FIELDS))}")
-        values = {_FIELDS[name][0]: _read(name, value) for name, value in data.items() if value is not None}
+            near = spelling.nearest(unknown[0], FIELDS)
+            hint = f"; did you mean {near!r}?" if near else ";"
+            raise InvalidUsageParams(unknown[0], f"not known{hint} known are {', '.join(sorted(FIELDS))}")
+        values = {FIELDS[name][0]: _read(name, value) for name, value in data.items() if value is not None}
         params = cls(**values)
         if params.window_type is WindowType.TUMBLING and params.tumbling_start is None:
             raise InvalidUsageParams("tumblingWindowStartTime", "must be set when windowType is tumbling")
@@ -92,7 +94,8 @@ def _cron(value: Any) -> CronSchedule | None:
     return CronSchedule.parse(str(value)) if value else None
 
 
-_FIELDS: Final[dict[str, tuple[str, Any]]] = {
+#: By key: the field, and how its value is read.
+FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "windowType": ("window_type", WindowType),
     "windowSize": ("window_size", _seconds),
     "halfLifePeriod": ("half_life", _half_life),
@@ -107,7 +110,7 @@ _FIELDS: Final[dict[str, tuple[str, Any]]] = {
 
 def _read(name: str, value: Any) -> Any:
     try:
-        return _FIELDS[name][1](value)
+        return FIELDS[name][1](value)
     except (TypeError, ValueError) as error:
         allowed = ""
         if name == "windowType":
