@@ -32,11 +32,13 @@ class Engine:
         self.config = config or SchedulerConfig()
         self._containment = Containment() if contained else None
         self.last_cycle: float | None = None
+        #: Past use of queues that the last cycle went by; what is asked between cycles goes by it, too.
+        self.last_usage: Usage = {}
         self.validate = asked_to_validate()
 
-    def open(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> Session:
-        """Begin a cycle; :meth:`Session.close` ends it."""
-        return Session(state, self.config, now, dict(usage or {}))
+    def open(self, state: ClusterState, now: float) -> Session:
+        """Begin a cycle, or a question in between; :meth:`Session.close` ends it."""
+        return Session(state, self.config, now, dict(self.last_usage))
 
     def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
         """Why a pod group waits, and what would let it run; the state stays as it is."""
@@ -90,10 +92,10 @@ class _Cycle:
 
     def run(self) -> CycleResult:
         state, config = self._state, self._engine.config
-        self._engine.last_cycle = self._now
+        self._engine.last_cycle, self._engine.last_usage = self._now, self._usage or {}
         timings: dict[str, float] = {}
         started = time.perf_counter()
-        session = self._engine.open(state, self._now, usage=self._usage)
+        session = self._engine.open(state, self._now)
         self._transaction.decisions = session.decisions
         timings["open"] = time.perf_counter() - started
         for action in config.actions:

@@ -43,5 +43,26 @@ def test_jobs_are_told_in_the_order_in_which_they_are_looked_at() -> None:
     assert state.cut().digest == before
 
 
+def test_what_queues_used_in_the_past_counts_between_cycles_as_in_them() -> None:
+    state = ClusterState()
+    state.apply(Kind.NODE, a_node("n", gpus=2))
+    for queue in ("a", "b"):
+        state.apply(Kind.QUEUE, a_queue(queue, gpu=0))
+        state.apply(Kind.POD_GROUP, a_group(queue, queue=queue))
+        state.apply(Kind.POD, a_pod(queue, group=queue, gpus=3))
+    told = {}
+    for used in (0.0, 0.9):
+        engine = Engine()
+        engine.run(state, NOW, usage={"a": (0.0, 0.0, used)})
+        order, answer = engine.job_order(state), engine.explain_pod_group(state, "default/a", NOW)
+        assert order is not None
+        assert answer is not None
+        told[used] = ([each.id for each in order.global_order], [share.usage[2] for share in answer.queues])
+    assert told == {
+        0.0: (["default/a", "default/b"], [0.0]),
+        0.9: (["default/b", "default/a"], [0.9]),
+    }
+
+
 def test_there_is_no_order_before_the_first_cycle() -> None:
     assert Engine().job_order(_state()) is None
