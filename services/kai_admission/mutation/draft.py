@@ -3,7 +3,6 @@
 import secrets
 import string
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from typing import Final
 
 import msgspec
@@ -29,7 +28,7 @@ class PodDraft:
     """
 
     def __init__(self, pod: Json, *, random: Callable[[], str] = random_suffix) -> None:
-        self.json = deepcopy(pod)
+        self.json: Json = msgspec.json.decode(msgspec.json.encode(pod))  # much quicker than deepcopy
         self.random = random
         self.pod = msgspec.convert(pod, Pod)
         self.sharing_container: ContainerPosition | None = (

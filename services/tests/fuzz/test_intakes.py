@@ -29,7 +29,8 @@ from kai_scheduler.intake import Intake
 from .values import CUSTOM, SCHEMAS, Maker
 
 SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
-OBJECTS = int(os.environ.get("KAI_FUZZ_REVIEWS", "600"))
+#: For each intake; they take longer to make than to be taken in.
+OBJECTS = int(os.environ.get("KAI_FUZZ_REVIEWS", "2000")) // 5
 CHECK_EVERY = 40
 
 OF_SCHEDULER = {
