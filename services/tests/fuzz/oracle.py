@@ -9,7 +9,11 @@ from typing import Any
 _DURATION = re.compile(r"[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
 
 
-def broken(kind: str, body: Any, *, operation: str, known_queues: dict[str, str]) -> str:
+#: What a pod that has a node was granted by.
+_GRANTED = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "received-resource-type")
+
+
+def broken(kind: str, body: Any, old: Any, *, operation: str, known_queues: dict[str, str]) -> str:
     """Which rule the object breaks; empty if none of these. ``known_queues``: parents by name."""
     if operation not in ("CREATE", "UPDATE") or not isinstance(body, dict):
         return ""
@@ -21,7 +25,7 @@ def broken(kind: str, body: Any, *, operation: str, known_queues: dict[str, str]
         return ""
     match kind:
         case "Pod":
-            return _pod(metadata, spec)
+            return _pod(metadata, spec) or _rewritten(metadata, spec, old)
         case "PodGroup":
             return _pod_group(spec, updating=operation == "UPDATE")
         case "Queue":
@@ -56,6 +60,20 @@ def _pod(metadata: Any, spec: Any) -> str:
     if shares and any("nvidia.com/gpu" in limits for limits in _limits(spec)):
         return "a part of a GPU excludes whole ones"
     return ""
+
+
+def _rewritten(metadata: Any, spec: Any, old: Any) -> str:
+    if spec.get("schedulerName") != "kai-scheduler" or not isinstance(old, dict):
+        return ""
+    before, node = _dict(_dict(old).get("metadata")), _dict(_dict(old).get("spec")).get("nodeName")
+    told, was = _dict(metadata.get("annotations")), _dict(before.get("annotations"))
+    if node and isinstance(node, str) and any(told.get(key) != was.get(key) for key in _GRANTED):
+        return "what was granted stays"
+    return ""
+
+
+def _dict(value: Any) -> Any:
+    return value if isinstance(value, dict) else {}
 
 
 def _between_0_and_1(text: str) -> bool:

@@ -36,6 +36,7 @@ class Case:
     body: bytes
     operation: str = ""
     object: Any = None
+    old_object: Any = None
     sub_resource: str = ""
     #: The review as it was before its bytes were damaged; None where they were.
     review: Any = None
@@ -62,7 +63,13 @@ def case(seed: int, number: int) -> Case:
     if not isinstance(request, dict):
         return Case(path, text)
     return Case(
-        path, text, request.get("operation"), request.get("object"), request.get("subResource") or "", review
+        path,
+        text,
+        operation=request.get("operation"),
+        object=request.get("object"),
+        old_object=request.get("oldObject"),
+        sub_resource=request.get("subResource") or "",
+        review=review,
     )
 
 
