@@ -26,8 +26,7 @@ POD_GROUP_CONTROLLER: Final = "podgroup-controller"
 _POD_GROUP_SAYS: Final = (
     "has(object.spec) && ("
     "(has(object.spec.subGroups) && size(object.spec.subGroups) > 0) || has(object.spec.minSubGroup)"
-    " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod)"
-    " || (has(object.spec.schedulingBackoff) && !(object.spec.schedulingBackoff in [-1, 1])))"
+    " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod))"
 )
 
 #: How a webhook that never refuses is asked.
