@@ -6,6 +6,7 @@ that of the last before it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -17,6 +18,7 @@ from kai.model.objects import Json, ResourceList, SchedulingCondition
 from kai.model.resource_lists import parsed
 from kai_podgroup_controller.facts import GroupFacts
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 UNSCHEDULABLE_ON_NODE_POOL: Final = "UnschedulableOnNodePool"
 UNSCHEDULABLE: Final = "Unschedulable"
 
@@ -61,7 +63,7 @@ def _says_same(one: SchedulingCondition, other: SchedulingCondition) -> bool:
 
 def _next_id(conditions: Sequence[SchedulingCondition]) -> str:
     last = conditions[-1].transition_id if conditions else ""
-    return str(int(last) + 1) if last.isdigit() else "1"
+    return str(int(last) + 1) if _NUMBER.fullmatch(last) else "1"
 
 
 def _condition(

@@ -60,6 +60,12 @@ def shown(conditions):
         pytest.param(
             [a_condition(message="x", transition="")], "", [("default", "no room", "1")], id="no id"
         ),
+        pytest.param(
+            [a_condition(message="x", transition="²")], "", [("default", "no room", "1")], id="odd digits"
+        ),
+        pytest.param(
+            [a_condition(message="x", transition="9" * 5000)], "", [("default", "no room", "1")], id="long id"
+        ),
     ],
 )
 def test_the_newest_is_last_and_the_only_one_of_its_pool(build, before, pool, after):

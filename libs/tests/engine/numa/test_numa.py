@@ -200,11 +200,33 @@ def test_the_observed_placement_is_believed_before_the_decided_and_the_predicted
     assert ledger.recorded(a_pod({}, annotations=predicted), "n1") == (ZoneShare(0, (("cpu", 1000),)),)
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "[{]", a_record(("node-7", {"cpu": "2"}))])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "[{]",
+        a_record(("node-7", {"cpu": "2"})),
+        a_record(("node-0", {"cpu": "lots"})),
+        a_record(("node-0", {"cpu": "-64"})),
+        a_record(("node-0", {"memory": "1e999"})),
+    ],
+)
 def test_a_record_that_makes_no_sense_is_ignored(text):
     pod = a_pod({}, annotations={names.NUMA_OBSERVED: text})
     assert a_ledger(a_topology(*TWO)).recorded(pod, "n1") == ()
     assert a_ledger().recorded(pod, "n1") == ()
+
+
+@pytest.mark.parametrize("name", ["²", "node-²", "node-" + "9" * 5000, "", "node-٣"])
+def test_a_zone_may_have_any_name(name):
+    topology = a_topology({"cpu": "8"}, {"cpu": "8"})
+    topology.zones[0].name = name
+    assert a_ledger(topology).fit(numa_request(a_pod({"cpu": "3"})), "n1")
+
+
+def test_amounts_of_zones_may_be_numbers():
+    assert a_ledger(a_topology({"cpu": 8})).fit(numa_request(a_pod({"cpu": "3"})), "n1")
 
 
 def test_a_placement_is_written_as_it_is_read():
