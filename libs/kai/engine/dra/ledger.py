@@ -171,7 +171,8 @@ class ClaimLedger:
             return f"is used by {len(state.reserved)} pods, which is the most that may share one"
         if is_gpu_claim(claim) and not pod_claim.from_template and claim.labels.get(queue_label) != queue:
             found = claim.labels.get(queue_label)
-            return f"label {queue_label} must name the pod's queue {queue!r}, not {found!r}"
+            instead = f", not {found!r}" if found else "; it has no such label"
+            return f"label {queue_label} must name the pod's queue {queue!r}{instead}"
         if state.allocation is not None:
             return None
         for request in claim.spec.devices.requests:

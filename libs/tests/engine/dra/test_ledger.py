@@ -390,6 +390,7 @@ def test_a_victim_may_take_its_devices_again_or_move():
     [
         (a_pod("p", "c1"), None, "claim ns/c1: does not exist"),
         (a_pod("p", "c1"), a_claim("c1", queue="other"), "must name the pod's queue 'q', not 'other'"),
+        (a_pod("p", "c1"), a_claim("c1", queue=""), "must name the pod's queue 'q'; it has no such label"),
         (
             a_pod("p", "c1"),
             a_claim("c1", a_request(device_class="none")),
