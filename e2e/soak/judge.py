@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from e2e.soak.frame import Breach, Frame, LogLine
 from e2e.soak.journal import Clock, Journal
+from e2e.soak.plan import NEW_WORK
 from e2e.soak.rules import accounts, constraints, groups, placement, processes, queues
+from e2e.soak.rules.coverage import every_form_of_work_runs
 from e2e.soak.rules.latency import Placed, probes_are_placed_soon
 from e2e.soak.rules.telling import Mistake, mistakes_are_told
 
@@ -111,6 +113,12 @@ class Judge:
     ) -> None:
         """Judge what only the whole shows."""
         self._note(at, probes_are_placed_soon(placed, load=self._load()))
+        works = [
+            (what.removeprefix(NEW_WORK), entry.subjects[0].partition(" ")[2])
+            for entry in self._journal.entries
+            if (what := entry.what).startswith(NEW_WORK) and entry.taken
+        ]
+        self._note(at, every_form_of_work_runs(works, {one.pod for one in placed}))
         ours = (sample for sample in samples if sample.name not in SURROUNDINGS)
         self._note(at, processes.sizes_level_off(ours))
 

@@ -107,7 +107,7 @@ def _a_claim(name: str, namespace: str, queue: str, exactly: Json) -> tuple[Json
     claim = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace, "labels": {names.QUEUE_LABEL: queue}},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
     }
     pod = a_pod(name, namespace, queue)

@@ -37,6 +37,7 @@ PROBE_SECONDS = 4.0
 TROUBLE_SECONDS = 11.0
 #: Share of the time after which nothing is killed any more, so that what leaks can be told from what starts.
 CALM_AFTER = 0.6
+NEW_WORK = "new work: "
 _KUBECTL_SHARE = 0.15
 _NAMESPACES, _LEAVES = 4, 6
 #: Processes that are killed, each as often as its weight says.
@@ -162,7 +163,7 @@ class Life:
         name, namespace = self._name("w"), self._rng.choice(self._namespaces)
         form, work = workloads.draw(self._rng, name=name, namespace=namespace, queue=self._leaf())
         self._workloads.append(_Workload(work.manifests, work.scalable, list(work.later)))
-        return f"new work: {form}", Put(work.manifests, self._by_hand())
+        return f"{NEW_WORK}{form}", Put(work.manifests, self._by_hand())
 
     def _something_wrong(self) -> tuple[str, Deed, bool]:
         name, namespace = self._name("bad"), self._rng.choice(self._namespaces)

@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.soak.frame import Frame, LogLine, ProcessSample
-from e2e.soak.rules import groups, latency, placement, processes, queues, remains, telling
+from e2e.soak.rules import coverage, groups, latency, placement, processes, queues, remains, telling
 from e2e.soak.rules.latency import Placed
 from kai.local.objects import LocalContainer, LocalPod, LocalPodSpec, LocalPodStatus
 from kai.model import names
@@ -338,6 +338,15 @@ def test_who_made_a_mistake_is_told(pod, warned, rules):
 def test_telling_may_take_a_while():
     mistake, frame = telling.Mistake(90.0, "wrong", "bad-1", "Pod ns/bad-1"), a_frame(a_pod("bad-1"))
     assert not rules_of(telling.mistakes_are_told([mistake], frame, [], load=1))
+
+
+# --- coverage ----------------------------------------------------------------------------------
+def test_of_each_form_of_work_some_runs():
+    works = [("gang", f"ns/w-{number}") for number in range(6)]
+    rule = coverage.every_form_of_work_runs
+    assert not rules_of(rule(works, {"ns/w-3-x7f"}))
+    assert rules_of(rule(works, {"ns/w-33", "ns/other"})) == ["never runs"]
+    assert not rules_of(rule(works[:5], set()))
 
 
 # --- remains -----------------------------------------------------------------------------------

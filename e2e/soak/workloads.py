@@ -159,7 +159,11 @@ def _shared_claim(draft: Draft) -> Work:
     claim = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": draft.name, "namespace": draft.namespace},
+        "metadata": {
+            "name": draft.name,
+            "namespace": draft.namespace,
+            "labels": {names.QUEUE_LABEL: draft.queue},  # which a claim of several pods needs
+        },
         "spec": _devices(1),
     }
     pods = [draft.pod(f"-{n}") for n in range(draft.rng.randint(2, 3))]
