@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
@@ -148,6 +148,15 @@ class ClassTable:
 
     def __len__(self) -> int:
         return len(self._exact)
+
+    def __iter__(self) -> Iterator[TaskClass]:
+        """The classes of all pods known, and of some that are gone."""
+        return iter(self._exact.values())
+
+    @property
+    def made(self) -> int:
+        """How many there ever were; while it stays the same none was added."""
+        return self._made
 
     def of(self, pod: Pod, *, dra_gpus: int = 0) -> TaskClass:
         """The class of a pod; ``dra_gpus`` is what its resource claims count as.

@@ -208,3 +208,56 @@ def test_of_two_pods_of_one_cycle_one_gets_such_a_volume():
     submit(state, "first", spec=WITH_DATA)
     submit(state, "second", spec=WITH_DATA, created=1)
     assert list(places(cycle(state))) == ["first"]
+
+
+# --- of those who are moved for others -----------------------------------------------------------------
+HOSTNAME = "kubernetes.io/hostname"
+SPREAD_OUT = {
+    "topology_spread_constraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": HOSTNAME,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "x"}},
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "port", "moved"),
+    [
+        (None, None, 1),
+        (None, 80, 0),
+        (SPREAD_OUT, None, 0),
+        (WITH_DATA, None, 0),
+    ],
+    ids=["nothing", "a host port", "spread", "a volume of its zone"],
+)
+def test_nobody_is_moved_to_where_it_could_not_be_placed(spec, port, moved):
+    """A pod with two GPUs waits for one of two nodes, on each of which a pod has one."""
+    state = a_cluster(nodes=0)
+    for number in range(2):
+        labels = {"topology.kubernetes.io/zone": f"zone-{number}"}
+        state.apply(Kind.NODE, a_node(f"node-{number}", gpus=2, cpu="8", labels=labels))
+        metadata = {"name": f"data-{number}", "namespace": "default"}
+        volume = {"metadata": {"name": f"v-{number}", "labels": labels}, "spec": {}}
+        state.apply(Kind.PERSISTENT_VOLUME, volume)
+        claim = {"metadata": metadata, "spec": {"volumeName": f"v-{number}"}, "status": {"phase": "Bound"}}
+        state.apply(Kind.PERSISTENT_VOLUME_CLAIM, claim)
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}]
+        told = {"volumes": volumes} if spec is WITH_DATA else spec
+        containers = a_server(port, host_port=port) if port else None
+        if containers:
+            containers[0].resources.requests["nvidia.com/gpu"] = "1"
+        submit(
+            state,
+            f"run-{number}",
+            node=f"node-{number}",
+            gpus=1,
+            spec=told,
+            containers=containers,
+            labels={"app": "x"},
+        )
+    submit(state, "new", gpus=2, created=1)
+    assert len(cycle(state).evictions) == moved

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from kai.engine.placement.affinity import PodAffinity, terms
 from kai.engine.placement.attraction import companions, wishes
 from kai.engine.placement.claims import OfferedOnly, ResourceClaims, claims_are_on, needs_claims
 from kai.engine.placement.references import ConfigMaps, HostPorts, LargestNode
 from kai.engine.placement.refusals import RefusingNodes
-from kai.engine.placement.spread import TopologySpread
+from kai.engine.placement.spread import TopologySpread, must_hold
 from kai.engine.placement.topology import TopologyPlugin
 from kai.engine.placement.volumes import Volumes
 from kai.engine.placement.zones import NumaZones
 from kai.engine.plugins import Plugin, Topologies
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.state import Kind
+from kai.snapshot.state import ClusterState, Kind
 
 if TYPE_CHECKING:
     from kai.engine.session import Session
+
+
+#: Actions that place pods which run elsewhere, if only to see whether they could be.
+_MOVING: Final = frozenset({"consolidation", "reclaim", "preempt"})
 
 
 def build_topology(session: Session) -> Topologies | None:
@@ -34,6 +39,39 @@ def _neighbours_matter(session: Session, waiting: Iterable[TaskClass]) -> bool:
     if any(cls.constraints.pod_affinity for cls in waiting):
         return True
     return session.config.plugin("podaffinity") is not None and any(wishes(task.cls) for task in affine)
+
+
+@dataclass(frozen=True, slots=True)
+class _Demands:
+    """Which filters somebody needs: who waits, and who may be moved for them, since both are placed."""
+
+    host_ports: bool
+    volumes: bool
+    spread: bool
+
+
+def _demands(session: Session, waiting: Iterable[TaskClass]) -> _Demands:
+    movable = _of_all(session.state) if _MOVING & set(session.config.actions) else None
+    return _Demands(
+        host_ports=bool(movable and movable.host_ports) or any(cls.constraints.host_ports for cls in waiting),
+        volumes=bool(movable and movable.volumes) or any(cls.constraints.volume_claims for cls in waiting),
+        spread=bool(movable and movable.spread) or any(cls.constraints.spread for cls in waiting),
+    )
+
+
+def _of_all(state: ClusterState) -> _Demands:
+    """What any pod demands, looked at again when there is a new class."""
+    made = state.classes.made
+    known: tuple[int, _Demands] | None = state.memory.get("demands")
+    if known is None or known[0] != made:
+        every = [cls.constraints for cls in state.classes]
+        found = _Demands(
+            host_ports=any(each.host_ports for each in every),
+            volumes=any(each.volume_claims for each in every),
+            spread=any(must_hold(constraint) for each in every for constraint in each.spread),
+        )
+        known = state.memory["demands"] = (made, found)
+    return known[1]
 
 
 def build_plugins(session: Session) -> tuple[Plugin, ...]:
@@ -59,13 +97,14 @@ def build_plugins(session: Session) -> tuple[Plugin, ...]:
             add("predicates", RefusingNodes)
         if any(cls.constraints.config_maps for cls in waiting) and state.versions[Kind.CONFIG_MAP]:
             add("predicates", ConfigMaps)
-        if any(cls.constraints.host_ports for cls in waiting):
+        demands = _demands(session, waiting)
+        if demands.host_ports:
             add("predicates", lambda _: HostPorts())
-        if any(cls.constraints.volume_claims for cls in waiting):
+        if demands.volumes:
             add("predicates", Volumes)
         if _neighbours_matter(session, waiting):
             add("podaffinity", PodAffinity)
-        if any(cls.constraints.spread for cls in waiting):
+        if demands.spread:
             add("predicates", TopologySpread)
     if config.plugin("dynamicresources") is not None and needs_claims(session, waiting):
         add("dynamicresources", ResourceClaims)

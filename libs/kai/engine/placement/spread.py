@@ -60,13 +60,13 @@ class TopologySpread(Plugin):
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with constraints that have an effect."""
-        return any(self._scored or _is_hard(each) for each in cls.constraints.spread)
+        return any(self._scored or must_hold(each) for each in cls.constraints.spread)
 
     def _of(self, cls: TaskClass) -> _Rules:
         known = self._rules.get(cls.id)
         if known is None:
-            hard = [each for each in cls.constraints.spread if _is_hard(each)]
-            soft = [each for each in cls.constraints.spread if not _is_hard(each)] if self._scored else []
+            hard = [each for each in cls.constraints.spread if must_hold(each)]
+            soft = [each for each in cls.constraints.spread if not must_hold(each)] if self._scored else []
             ordered = self._labelled(soft)
             known = self._rules[cls.id] = _Rules(
                 hard=tuple(self._read(each, cls, self._labelled(hard)) for each in hard),
@@ -168,5 +168,6 @@ class TopologySpread(Plugin):
         self._neighbours.undo(mark)
 
 
-def _is_hard(constraint: Mapping[str, Any]) -> bool:
+def must_hold(constraint: Mapping[str, Any]) -> bool:
+    """Whether a constraint filters; the others order."""
     return bool(constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule")

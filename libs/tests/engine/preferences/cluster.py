@@ -31,6 +31,7 @@ REQUESTS = {
     "CPU": ({"cpu": "2"}, {"gpus": 1}),
     "a GPU": ({"gpus": 1}, {"gpus": 1}),
     "a part of a GPU": ({"fraction": 0.25}, {"fraction": 0.25, "groups": ("g0",)}),
+    "memory of a GPU": ({"gpu_memory": 20_000}, {"gpu_memory": 20_000, "groups": ("g0",)}),
     "a claim": ({}, {"cpu": "8"}),
 }
 
