@@ -6,6 +6,8 @@ times seconds, so that buckets add up however they were sampled.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +16,7 @@ from kai.session.cache import SessionCache, translated
 
 RESOURCES: Final = ("cpu", "memory", "gpu")
 BUCKET_SECONDS: Final = 300
+_FIELD: Final = re.compile(rb"([0-9]{1,15})/(cpu|memory|gpu)")
 
 #: CPU millicores, memory bytes, GPU devices; here times seconds.
 Amounts = tuple[float, float, float]
@@ -70,9 +73,13 @@ class UsageRecord:
                 pipe.hincrbyfloat(key, f"{start}/{resource}", amount * seconds)
 
     async def read(self, *, since: float) -> UsageHistory:
-        """Buckets that began at ``since`` (Unix seconds) or later; older ones are removed on the way."""
+        """Buckets that began at ``since`` (Unix seconds) or later.
+
+        Older ones are removed on the way, and so is what cannot be read.
+        """
         async with translated("usage"):
-            queues = sorted(name.decode() for name in await self._redis.smembers(self._keys.usage_queues))
+            told = await self._redis.smembers(self._keys.usage_queues)
+            queues = sorted(name.decode(errors="replace") for name in told)
             return UsageHistory(
                 queues={queue: await self._buckets(self._keys.usage(queue), since) for queue in queues},
                 capacity=await self._buckets(self._keys.capacity, since),
@@ -82,15 +89,27 @@ class UsageRecord:
         sums: dict[int, list[float]] = {}
         old: list[bytes] = []
         for field, value in (await self._redis.hgetall(key)).items():
-            start_text, _, resource = field.partition(b"/")
-            start = int(start_text)
-            if start < since:
+            found = _entry(field, value)
+            if found is None or found[0] < since:
                 old.append(field)
             else:
-                sums.setdefault(start, [0.0, 0.0, 0.0])[RESOURCES.index(resource.decode())] = float(value)
+                start, resource, amount = found
+                sums.setdefault(start, [0.0, 0.0, 0.0])[resource] = amount
         if old:
             await self._redis.hdel(key, *old)
         return tuple(Bucket(start, (s[0], s[1], s[2])) for start, s in sorted(sums.items()))
+
+
+def _entry(field: bytes, value: bytes) -> tuple[int, int, float] | None:
+    """Start, resource and amount; None for what nobody of us can have written."""
+    match = _FIELD.fullmatch(field)
+    try:
+        amount = float(value)
+    except ValueError:
+        return None
+    if match is None or not (math.isfinite(amount) and amount >= 0):
+        return None
+    return int(match[1]), RESOURCES.index(match[2].decode()), amount
 
 
 def bucket_start(at: float) -> int:

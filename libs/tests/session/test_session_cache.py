@@ -198,6 +198,22 @@ async def test_usage_adds_up_in_buckets_and_old_ones_are_forgotten(cache):
     assert len((await record.read(since=0)).queues["team"]) == 1
 
 
+async def test_usage_that_nobody_of_us_can_have_written_is_removed_and_the_rest_counts(cache):
+    record = UsageRecord(cache)
+    use = {"queues": {"team": (1000.0, 0.0, 2.0)}, "capacity": (4000.0, 1e9, 8.0)}
+    await record.add(at=NOW, seconds=10, keep_seconds=1e6, **use)
+    key, start = cache.keys.usage("team"), bucket_start(NOW)
+    odd = {
+        f"{start}/gpu": "nan", f"{start}/memory": "inf", f"{start + 300}/gpu": "-5", "x/gpu": "1",
+        f"{start}/coffee": "1", f"{'9' * 5000}/gpu": "1", "": "", f"{start + 600}/cpu": "much",
+    }  # fmt: skip
+    await cache.connection.hset(key, mapping=odd)
+    await cache.connection.sadd(cache.keys.usage_queues, b"\xff")
+    history = await record.read(since=NOW - BUCKET_SECONDS)
+    assert history.queues["team"] == (Bucket(start, (10_000.0, 0.0, 0.0)),)
+    assert await cache.connection.hlen(key) == 1
+
+
 # --- the program -------------------------------------------------------------------------------
 def test_without_any_redis_the_error_says_how_to_get_one(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
