@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from kai.kube import resources
 from kai.kube.client import KubeClient
@@ -18,6 +19,7 @@ from kai.replay import archive, bind_requests
 from kai.replay.content import without_content
 from kai.runtime.health import listen_on
 from kai_scheduler.core import Core
+from kai_scheduler.troubles import Troubles
 
 HOST: Final = "127.0.0.1"
 #: The lists of a snapshot file that are the API server's, and where they come from.
@@ -56,6 +58,7 @@ class DebugServer:
         self,
         client: KubeClient,
         core: Core,
+        troubles: Troubles,
         *,
         config: dict[str, Any],
         params: dict[str, Any],
@@ -64,9 +67,10 @@ class DebugServer:
         self.port = port
         self._client = client
         self._core = core
+        self._troubles = troubles
         self._config = config
         self._params = params
-        app = web.Application()
+        app = web.Application(middlewares=[self._contained])
         app.add_routes([web.get("/get-snapshot", self._snapshot), web.get("/get-job-order", self._job_order)])
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
 
@@ -82,6 +86,20 @@ class DebugServer:
     async def close(self) -> None:
         """Stop answering."""
         await self._runner.cleanup()
+
+    @web.middleware
+    async def _contained(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Tell who asked what failed; nobody else is concerned."""
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise
+        except Exception as error:  # noqa: BLE001 (as said)
+            self._troubles.note(request.path, error)
+            told = (
+                f"{type(error).__name__}: {error}. Scheduling is not affected; the scheduler's log has more\n"
+            )
+            return web.Response(status=500, text=told)
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         taken_at = time.time()

@@ -28,6 +28,8 @@ from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer
 from kai_scheduler.dispatch import Cut, Dispatcher, Inherited, Instruction, Send, Settled, Verdict
 
 TICK_SECONDS: Final = 1.0
+#: A defect lasts; it is told again after so long.
+PAUSE_AFTER_DEFECT_SECONDS: Final = 10.0
 #: Messages that may wait for a binder; one that does not read is cut off.
 WAITING_AT_MOST: Final = 4096
 
@@ -102,8 +104,12 @@ class Decisions:
         """Let time pass, until cancelled."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._carry_out(self._dispatcher.tick(now=self._clock()))
-            self._keep_in_touch()
+            try:
+                self._carry_out(self._dispatcher.tick(now=self._clock()))
+                self._keep_in_touch()
+            except Exception:  # noqa: BLE001 (a defect over one decision must not end the term of all)
+                _log.exception("decisions are not followed")
+                await asyncio.sleep(PAUSE_AFTER_DEFECT_SECONDS)
 
     def _keep_in_touch(self) -> None:
         """Let binders hear us, and break with those that we do not hear."""

@@ -91,10 +91,10 @@ class SchedulerService:
         port = await stack.enter_async_context(
             serve(settings.grpc_listen, [door.register], tls=settings.tls, services=_SERVICES)
         )
-        await self._start_debug_server(host.client, core, stack)
+        await self._start_debug_server(host.client, core, troubles, stack)
         cache = await self._open_cache(stack)
         publisher = self._start_publisher(host, cache)
-        usage = self._start_usage(host, cache, metrics)
+        usage = self._start_usage(host, cache, metrics, troubles)
         standby = await self._start_watching(host, core, intake)
         elector = host.elector(settings.lease_name, endpoint=f"{self._advertised_host()}:{port}")
 
@@ -157,22 +157,27 @@ class SchedulerService:
         return publisher
 
     def _start_usage(
-        self, host: Host, cache: SessionCache | None, metrics: SchedulerMetrics
+        self, host: Host, cache: SessionCache | None, metrics: SchedulerMetrics, troubles: Troubles
     ) -> UsageReader | None:
         if self._usage_params is None:
             return None
         if cache is None:
             _log.warning("usageDBConfig needs redis; all queues count as if they had used nothing")
             return None
-        reader = UsageReader(UsageRecord(cache), self._usage_params, latency=metrics.usage_latency)
+        reader = UsageReader(
+            UsageRecord(cache), self._usage_params, latency=metrics.usage_latency, troubles=troubles
+        )
         host.start(reader.run(), name="usage")
         return reader
 
-    async def _start_debug_server(self, client: KubeClient, core: Core, stack: AsyncExitStack) -> None:
+    async def _start_debug_server(
+        self, client: KubeClient, core: Core, troubles: Troubles, stack: AsyncExitStack
+    ) -> None:
         settings = self.settings
         server = DebugServer(
             client,
             core,
+            troubles,
             config=replay_config.document(self._config),
             params=replay_params.document(
                 settings.state_params,

@@ -15,6 +15,7 @@ from kai.engine.usage.window import Triple, staleness, used_shares, window_start
 from kai.runtime import SettingsError
 from kai.session.errors import CacheUnavailable
 from kai.session.usage import BUCKET_SECONDS, UsageRecord
+from kai_scheduler.troubles import Troubles
 
 _log = structlog.get_logger(__name__)
 
@@ -28,6 +29,7 @@ class UsageReader:
         params: UsageParams,
         *,
         latency: Histogram,
+        troubles: Troubles,
         clock: Callable[[], float] = time.time,
     ) -> None:
         #: By queue: part of the cluster's CPU, memory and GPUs that it used.
@@ -35,6 +37,7 @@ class UsageReader:
         self._record = record
         self._params = params
         self._latency = latency
+        self._troubles = troubles
         self._clock = clock
         self._read_at: float | None = None
         self._complaint: str | None = None
@@ -46,6 +49,8 @@ class UsageReader:
                 await self.read()
             except CacheUnavailable as error:
                 _log.debug("usage not read", reason=str(error))
+            except Exception as error:  # noqa: BLE001 (whatever somebody wrote there, shares stay as they were)
+                self._troubles.note("usage", error)
             self._complain()
             await asyncio.sleep(self._params.fetch_interval)
 

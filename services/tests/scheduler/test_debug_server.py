@@ -1,0 +1,36 @@
+"""What fails while a debugging question is answered is told to who asked, and to nobody else."""
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from kai_scheduler.debug_server import DebugServer
+from kai_scheduler.troubles import Troubles
+
+pytestmark = pytest.mark.integration
+
+
+class FailingCore:
+    """Fails over every question."""
+
+    class Engine:
+        job_order = None
+
+    engine = Engine()
+
+    async def question(self, question):
+        raise RecursionError("too deep")
+
+
+async def test_a_question_that_fails_is_answered_with_why():
+    troubles = Troubles(Counter("cut_off_total", "", ("what",), registry=CollectorRegistry()))
+    server = DebugServer(None, FailingCore(), troubles, config={}, params={}, port=0)
+    await server.start()
+    try:
+        url = f"http://127.0.0.1:{server.port}/get-job-order"
+        async with aiohttp.ClientSession() as http, http.get(url) as answer:
+            assert answer.status == 500
+            assert "RecursionError: too deep" in await answer.text()
+    finally:
+        await server.close()
+    assert "/get-job-order failed 1 times" in troubles.told()
