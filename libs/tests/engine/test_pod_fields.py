@@ -4,7 +4,14 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
-from kai.model.objects import Container, ContainerPort, ResourceRequirements, Taint, Toleration
+from kai.model.objects import (
+    Container,
+    ContainerPort,
+    PodResourceClaim,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -260,4 +267,40 @@ def test_nobody_is_moved_to_where_it_could_not_be_placed(spec, port, moved):
             labels={"app": "x"},
         )
     submit(state, "new", gpus=2, created=1)
+    assert len(cycle(state).evictions) == moved
+
+
+def a_claimed_device(state, pod, node):
+    """A claim of a pod that has the first device of its node."""
+    allocated = [{"request": "r", "driver": "nic.example.com", "pool": node, "device": "d0"}]
+    asked = {"name": "r", "exactly": {"deviceClassName": "nic", "count": 1, "allocationMode": "ExactCount"}}
+    there = {"key": "metadata.name", "operator": "In", "values": [node]}
+    selector = {"nodeSelectorTerms": [{"matchFields": [there]}]}
+    status = {
+        "allocation": {"devices": {"results": allocated}, "nodeSelector": selector},
+        "reservedFor": [{"resource": "pods", "name": pod, "uid": f"default-{pod}"}],
+    }
+    metadata = {"name": pod, "namespace": "default", "uid": f"claim-{pod}"}
+    claim = {"metadata": metadata, "spec": {"devices": {"requests": [asked]}}, "status": status}
+    state.apply(Kind.RESOURCE_CLAIM, claim)
+
+
+@pytest.mark.parametrize(("devices", "moved"), [(1, 0), (2, 1)])
+def test_nobody_is_moved_to_where_no_device_is_left_for_its_claim(devices, moved):
+    """A pod without claims waits for room on one of two nodes, on each of which a pod has a device."""
+    state = a_cluster(nodes=2, gpus=0)
+    state.apply(Kind.DEVICE_CLASS, {"metadata": {"name": "nic"}, "spec": {}})
+    for number in range(2):
+        pod, node = f"run-{number}", f"node-{number}"
+        spec = {
+            "driver": "nic.example.com",
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "nodeName": node,
+            "devices": [{"name": f"d{each}"} for each in range(devices)],
+        }
+        state.apply(Kind.RESOURCE_SLICE, {"metadata": {"name": node}, "spec": spec})
+        a_claimed_device(state, pod, node)
+        claims = [PodResourceClaim(name="r", resource_claim_name=pod)]
+        submit(state, pod, node=node, cpu="4", spec={"resource_claims": claims})
+    submit(state, "new", cpu="7", created=1)
     assert len(cycle(state).evictions) == moved

@@ -48,6 +48,7 @@ class _Demands:
     host_ports: bool
     volumes: bool
     spread: bool
+    claims: bool
 
 
 def _demands(session: Session, waiting: Iterable[TaskClass]) -> _Demands:
@@ -56,6 +57,7 @@ def _demands(session: Session, waiting: Iterable[TaskClass]) -> _Demands:
         host_ports=bool(movable and movable.host_ports) or any(cls.constraints.host_ports for cls in waiting),
         volumes=bool(movable and movable.volumes) or any(cls.constraints.volume_claims for cls in waiting),
         spread=bool(movable and movable.spread) or any(cls.constraints.spread for cls in waiting),
+        claims=bool(movable and movable.claims) or needs_claims(session, waiting),
     )
 
 
@@ -69,6 +71,7 @@ def _of_all(state: ClusterState) -> _Demands:
             host_ports=any(each.host_ports for each in every),
             volumes=any(each.volume_claims for each in every),
             spread=any(must_hold(constraint) for each in every for constraint in each.spread),
+            claims=any(cls.claims for cls in state.classes),
         )
         known = state.memory["demands"] = (made, found)
     return known[1]
@@ -86,6 +89,7 @@ def build_plugins(session: Session) -> tuple[Plugin, ...]:
     if not waiting:
         return ()
     plugins: list[Plugin] = []
+    demands = _demands(session, waiting)
 
     def add(name: str, kind: Callable[[Session], Plugin]) -> None:
         with session.timed(name):
@@ -97,7 +101,6 @@ def build_plugins(session: Session) -> tuple[Plugin, ...]:
             add("predicates", RefusingNodes)
         if any(cls.constraints.config_maps for cls in waiting) and state.versions[Kind.CONFIG_MAP]:
             add("predicates", ConfigMaps)
-        demands = _demands(session, waiting)
         if demands.host_ports:
             add("predicates", lambda _: HostPorts())
         if demands.volumes:
@@ -106,7 +109,7 @@ def build_plugins(session: Session) -> tuple[Plugin, ...]:
             add("podaffinity", PodAffinity)
         if demands.spread:
             add("predicates", TopologySpread)
-    if config.plugin("dynamicresources") is not None and needs_claims(session, waiting):
+    if config.plugin("dynamicresources") is not None and demands.claims:
         add("dynamicresources", ResourceClaims)
     if session.predicates and not claims_are_on(session) and state.objects[Kind.DEVICE_CLASS]:
         add("predicates", OfferedOnly)
