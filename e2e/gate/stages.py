@@ -33,7 +33,7 @@ STAGES: Final = (
     Stage(
         "end to end on a real control plane",
         ("make", "e2e"),
-        minutes=20,
+        minutes=9,
         concerns=(
             "e2e/test_",
             "e2e/conftest.py",
@@ -54,7 +54,7 @@ STAGES: Final = (
     ),
     Stage(
         "random worlds",
-        ("make", "fuzz", "CASES=300"),
+        ("make", "fuzz", "CASES=100"),
         minutes=2,
         concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
     ),
