@@ -83,7 +83,8 @@ class Containment:
     @property
     def next_due(self) -> float:
         """When the next of those set aside is tried again; infinite if there is none."""
-        return min((each.due for each in self._aside.values()), default=float("inf"))
+        dues = (each.due for who, each in self._aside.items() if who.kind is not Kind.POD)
+        return min(dues, default=float("inf"))
 
     def run(self, state: ClusterState, now: float, begin: Callable[[], Cycle]) -> CycleResult:
         """Run a cycle for everybody whom it does not fail over.
@@ -144,14 +145,12 @@ class Containment:
         for who, entry in list(self._aside.items()):
             if _gone(state, who, entry):
                 del self._aside[who]
-            elif _whole(state, who, entry) and (
-                now >= entry.due or (_changed(state, who, entry) and now >= entry.due_if_changed)
-            ):
+            elif _due(state, who, entry, now):
                 entry.trying = True
                 self._admit(state, who, entry)
             elif entry.job is not None:
                 entry.job = job = state.jobs[who.key]
-                if job.aside is not entry.fault and job.aside is None:
+                if job.aside is None:
                     state.set_aside(job, entry.fault)
                 state.faults[who.kind, who.key] = entry.fault
 
@@ -162,7 +161,10 @@ class Containment:
             if (job := state.jobs.get(who.key)) is not None and job.aside is entry.fault:
                 state.set_aside(job, None)
         elif entry.obj is not None and _object(state, who) is None:
-            state.apply(who.kind, entry.obj)
+            try:
+                state.apply(who.kind, entry.obj)
+            except Exception as error:  # noqa: BLE001 (it could be taken in before; whatever it is, it is of this object)
+                state.refuse(who.kind, who.key, entry.obj, error)
 
 
 class _Attempt:
@@ -294,6 +296,13 @@ def _gone(state: ClusterState, who: Suspect, entry: _Aside) -> bool:
     if entry.job is not None:
         return who.key not in state.jobs
     return (who.kind, who.key) not in state.faults
+
+
+def _due(state: ClusterState, who: Suspect, entry: _Aside, now: float) -> bool:
+    """Whether to try again; of a pod in no group nothing but what it holds is known until it changes."""
+    if who.kind is Kind.POD or not _whole(state, who, entry):
+        return False
+    return now >= entry.due or (_changed(state, who, entry) and now >= entry.due_if_changed)
 
 
 def _whole(state: ClusterState, who: Suspect, entry: _Aside) -> bool:

@@ -244,6 +244,11 @@ def test_an_object_that_only_a_plugin_reads_is_left_out_when_it_fails() -> None:
     assert bound(result) == ["other-0"]
     assert set_aside(result) == {"bad": "SetAside"}
     assert result.faults[0].kind == "NodeResourceTopology"
+    submit(state, "waits", gpus=9)
+    with mock.patch("kai.snapshot.bounds.check"):
+        tried = [second for second in range(1, 100) if engine.run(state, NOW + second).setbacks]
+    assert tried == [10, 30, 70]
+    assert set_aside(engine.run(state, NOW + 100)) == {"bad": "SetAside"}
     state.remove(Kind.NODE_RESOURCE_TOPOLOGY, "bad")
     assert not state.faults
 
@@ -256,10 +261,15 @@ def test_a_foreign_pod_that_a_plugin_fails_over_holds_what_it_holds() -> None:
     with mock.patch("kai.snapshot.bounds.check_scheduling"):  # which refuses it
         state.apply(Kind.POD, odd)
     submit(state, "other", gpus=5)
-    result = contained().run(state, NOW)
+    engine = contained()
+    result = engine.run(state, NOW)
     state.check()
     assert bound(result) == ["other-0"]
     assert set_aside(result) == {"default/odd": "SetAside"}
+    assert set_aside(engine.run(state, NOW + 10_000)) == {"default/odd": "SetAside"}
+    state.apply(Kind.POD, a_pod("odd", gpus=2, node="n", scheduler="default-scheduler"))
+    state.check()
+    assert not state.faults
 
 
 def test_where_nothing_is_known_of_whom_it_failed_over_jobs_are_tried_by_halves() -> None:
