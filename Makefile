@@ -55,7 +55,7 @@ fuzz: install
 	@KAI_FUZZ_EXAMPLES=$(or $(CASES),$(EXAMPLES),2000) KAI_FUZZ_SEED=$(or $(SEED),1) \
 		KAI_FUZZ_REVIEWS=$$(( 50 * $(or $(CASES),$(EXAMPLES),2000) )) \
 		$(BIN)/python -m pytest -q --timeout=0 libs/tests/engine/test_properties.py libs/tests/engine/properties libs/tests/replay \
-		services/tests/fuzz
+		libs/tests/engine/test_extremes.py libs/tests/snapshot/test_bounds.py services/tests/fuzz
 
 # Random life and trouble on a cluster, judged from outside: make soak MINUTES=30 SEED=7
 soak: install

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 from hypothesis import given, settings
@@ -81,7 +82,7 @@ def a_member(rng: random.Random, name: str, group: str) -> Pod:
     return pod
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=int(os.environ.get("KAI_FUZZ_EXAMPLES", "25")), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_values_at_their_bounds_fail_nothing(seed: int) -> None:
     state = a_state(random.Random(seed))

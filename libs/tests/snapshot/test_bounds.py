@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_an_object_that_is_put_right_is_as_if_it_had_never_been_wrong(hostile: H
 EXPECTED = sums(a_state())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=int(os.environ.get("KAI_FUZZ_EXAMPLES", "60")), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_good_and_hostile_objects_in_any_order_come_to_the_same_as_the_good_ones_alone(seed: int):
     rng = random.Random(seed)
