@@ -51,7 +51,7 @@ class Ending:
         found = await self._comes_to_rest()
         found += await self._patiently(self._still_to_do, AGREE_SECONDS, "everything placeable runs")
         found += await self._patiently(self._differences, AGREE_SECONDS, "what is believed is so")
-        await self._clear()
+        found += await self._patiently(self._clear, AGREE_SECONDS, "everything can be deleted")
         found += await self._patiently(self._remains, CLEAR_SECONDS, "nothing is left behind")
         return found
 
@@ -140,9 +140,8 @@ class Ending:
         ]
 
     # --- what is left --------------------------------------------------------------------------
-    async def _clear(self) -> None:
+    async def _clear(self) -> list[Breach]:
         """Delete all that the soak has made and that is not of its site."""
-        self.say("deleting everything")
         for body in await self.client.list(resources.NAMESPACES):
             name = body["metadata"]["name"]
             if name.startswith(LIVED_IN):
@@ -154,6 +153,7 @@ class Ending:
         ]
         for queue in sorted(mine, key=lambda one: not one.spec.parent_queue):
             await self._delete(resources.QUEUES, queue.metadata.name)
+        return []
 
     async def _delete(self, resource: resources.Resource, name: str) -> None:
         try:

@@ -123,10 +123,13 @@ def write(report: Report, folder: Path) -> None:
 
 def draw(report: Report, path: Path) -> None:
     """Memory, descriptors and latency over time, one under the other."""
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 10), layout="constrained")
     memory, descriptors, latency = figure.subplots(3, 1, sharex=True)
+    for axes in (memory, descriptors):
+        axes.set_prop_cycle(color=colormaps["tab20"].colors)
     lives: dict[str, list[ProcessSample]] = defaultdict(list)
     for sample in report.samples:
         lives[sample.name].append(sample)
