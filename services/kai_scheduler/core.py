@@ -148,7 +148,7 @@ class Core:
         """After a relist the state must hold the very pods that it told; what differs is repaired."""
         surplus = [task for uid, task in state.tasks.items() if uid not in uids]
         for task in surplus:
-            state.remove(Kind.POD, f"{task.namespace}/{task.name}")
+            self._apply(state, Kind.POD, f"{task.namespace}/{task.name}", None)
         missing = uids.difference(state.tasks, (fault.uid for fault in state.faults.values()))
         if surplus or missing:
             self.corrected += len(surplus) + len(missing)

@@ -75,7 +75,12 @@ class SessionLog:
             faults=new_faults,
             cured=cured,
         )
-        message = self._encode(update)
+        try:
+            message = self._encode(update)
+        except Exception:
+            self._ring.clear()  # who watches has to be told everything now
+            self._announce()
+            raise
         self._ring.append(message)
         self._announce()
         return message
@@ -128,8 +133,7 @@ class SessionLog:
         self._announce()
 
     def _after(self, seen: int) -> list[WatchSessionsResponse]:
-        oldest = self._ring[0].version
-        if seen < oldest - 1 or seen < 0:
+        if seen < 0 or not self._ring or seen < self._ring[0].version - 1:
             return [self.everything()]
         return [message for message in self._ring if message.version > seen]
 

@@ -137,7 +137,11 @@ class Term:
         opened_at, started = self._clock(), time.perf_counter()
         batch = self._intake.take()
         forgotten, self._intake.forgotten = self._intake.forgotten, []
-        result = await self._core.cycle(batch, now=opened_at, usage=self._usage())
+        try:
+            result = await self._core.cycle(batch, now=opened_at, usage=self._usage())
+        except Exception:
+            self._intake.forgotten[:0] = forgotten  # to be told by the next that succeeds
+            raise
         took = time.perf_counter() - started
         # What was decided is given out first; nothing that is told to others can keep it back.
         self._carry_out(result)

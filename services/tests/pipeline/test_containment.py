@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from kai.engine import session as sessions
 from kai.engine.session import Session
 from kai.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kai.model import names
@@ -15,7 +16,7 @@ from kai.snapshot import codec
 from kai.snapshot.state import ClusterState
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import PeerUnavailable
-from kai_scheduler import explanations
+from kai_scheduler import decisions, explanations
 from kai_scheduler.sessions import SessionLog
 
 pytestmark = pytest.mark.integration
@@ -185,3 +186,49 @@ async def test_a_question_that_fails_is_answered_with_why_and_changes_nothing(cl
         await cluster.pod("p1")
         await cluster.bound("p1")
         assert sample(scheduler, "cut_off_total", what="explanation") == 1
+
+
+async def test_a_decision_that_cannot_be_told_keeps_no_other_back_and_is_made_again(cluster, monkeypatch):
+    told = decisions.encode_batch
+
+    def picky(batch):
+        if any(each.decision.pod.name == "odd" for each in batch.assignments):
+            raise OverflowError("int too large")
+        return told(batch)
+
+    await cluster.node("n1")
+    async with cluster.scheduler() as scheduler, cluster.binder():
+        monkeypatch.setattr(decisions, "encode_batch", picky)
+        for name in ("odd", "p0", "p1"):
+            await cluster.pod(name)
+        await cluster.bound("p0", "p1")
+
+        async def failed():
+            return sample(scheduler, "binds_total", result="failed")
+
+        await cluster.until(failed)
+        monkeypatch.undo()
+        await cluster.bound("odd")
+
+
+async def test_cycles_that_nothing_cures_are_tried_again_until_they_succeed(cluster, monkeypatch):
+    def broken(session):
+        raise ZeroDivisionError("of ours")
+
+    await cluster.node("n1")
+    async with cluster.scheduler() as scheduler, cluster.binder():
+        await cluster.pod("p0")
+        await cluster.bound("p0")
+        monkeypatch.setattr(sessions, "build_topology", broken)
+        await cluster.pod("p1")
+
+        async def failures():
+            return (sample(scheduler, "cycle_failures_total") or 0) >= 2
+
+        await cluster.until(failures)
+        status, text = await verbose(scheduler)
+        assert status == 200
+        assert "cycle failed" in text
+        assert not sample(scheduler, "faults", kind="PodGroup", reason="SetAside")
+        monkeypatch.undo()
+        await cluster.bound("p1")

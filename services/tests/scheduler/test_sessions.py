@@ -3,6 +3,8 @@
 import asyncio
 import dataclasses
 
+import pytest
+
 from deadlines import within
 from kai.model.decisions import (
     BindDecision,
@@ -190,3 +192,22 @@ async def test_what_there_is_no_message_for_is_left_out_and_costs_nobody_the_res
     for update in [decode_update(message) for message in (log.everything(), *await read(log, 1, epoch=5))]:
         assert [each.queue for each in update.shares] in (["good"], [])
         assert an_outcome() in update.outcomes
+
+
+async def test_after_an_update_that_could_not_be_made_everything_is_told(monkeypatch):
+    log = a_log()
+    log.record(a_cycle(an_outcome("ns/a")), opened_at=1.0)
+
+    def broken(update):
+        raise TypeError
+
+    monkeypatch.setattr(log, "_encode", broken)
+    with pytest.raises(TypeError):
+        log.record(a_cycle(an_outcome("ns/b")), opened_at=2.0)
+    monkeypatch.undo()
+    (message,) = await read(log, 1, after=1, epoch=5)
+    assert message.full
+    assert {each.pod_group for each in decode_update(message).outcomes} == {"ns/a", "ns/b"}
+    log.record(a_cycle(an_outcome("ns/c")), opened_at=3.0)
+    (message,) = await read(log, 1, after=2, epoch=5)
+    assert not message.full
