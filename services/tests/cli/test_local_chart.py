@@ -242,6 +242,16 @@ def test_logs_are_those_of_the_process_and_what_a_process_has_not_is_refused(clu
     assert "pods here are simulated" in cluster.kubectl("logs", "logged", fails=True)
 
 
+def test_a_cordoned_machine_takes_no_pod_until_it_is_uncordoned(cluster: Installed) -> None:
+    cluster.kubectl("cordon", "this-machine")
+    [pod] = cluster.pods("pod-grouper")
+    cluster.kubectl("delete", "pod", "-n", NAMESPACE, pod["metadata"]["name"])
+    until(lambda: "uncordon it" in json.dumps([pod["status"] for pod in cluster.pods("pod-grouper")]))
+    assert "pod-grouper" not in cluster.processes()
+    cluster.kubectl("uncordon", "this-machine")
+    cluster.works("uncordoned")
+
+
 def test_a_program_that_cannot_start_is_told_and_comes_up_when_it_can(cluster: Installed) -> None:
     of_binder = ("-n", NAMESPACE, "deploy/binder")
     cluster.kubectl("set", "env", *of_binder, "--from=secret/kai-redis", "--prefix=X_")

@@ -19,7 +19,7 @@ from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import Conflict, KubeError, NotFound
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
-from kai.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, SERVICES
+from kai.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, SERVICES
 from kai.kube.workqueue import WorkQueue
 from kai.local import probes
 from kai.local.machine import NODE, SELECTOR, status
@@ -37,7 +37,7 @@ from kai.local.machine.materials import at_home, surroundings, write_kubeconfig
 from kai.local.machine.network import serve_proxy, socket_path
 from kai.local.machine.node import register
 from kai.local.machine.options import MachineOptions
-from kai.local.machine.places import Place, Places
+from kai.local.machine.places import Places, pod_address
 from kai.local.machine.routes import Backend, route
 from kai.local.probes import Probe
 from kai.local.processes import Child, Program, State, Supervisor
@@ -63,7 +63,6 @@ class Hosted:
     """A pod with its process. ``told`` is the status that was written last."""
 
     pod: Manifest
-    place: Place
     launch: Launch
     child: Child
     before: status.Before
@@ -186,6 +185,9 @@ class Machine:
             await self._delete(key, pod, hosted)
             return None
         node = pod["spec"].get("nodeName")
+        if not node and await self._is_cordoned():
+            await self._write_status(pod, status.unplaced(f"node {NODE} is unschedulable: uncordon it"))
+            return _RETRY_SECONDS
         if not node:
             await self._bind(pod)
         if node != NODE:
@@ -218,14 +220,20 @@ class Machine:
                 PODS, meta["name"], "binding", binding, namespace=meta["namespace"]
             )
 
+    async def _is_cordoned(self) -> bool:
+        with contextlib.suppress(NotFound):
+            node: Manifest = await self._client.get(NODES, NODE)
+            return bool(node["spec"].get("unschedulable"))
+        return False
+
     async def _start(self, key: str, pod: Manifest) -> Hosted:
         """Raises :class:`CannotLaunch`; then nothing of it is left."""
         namespace = pod["metadata"]["namespace"]
         alone = await self._replicas(pod) <= 1
-        place = self._places.take(key, namespace, _application(pod))
+        address = self._places.take(key, namespace, _application(pod))
         name = self._reserve_name(pod, alone=alone)
         try:
-            one = await self._plan(pod, name, place)
+            one = await self._plan(pod, name, address)
         except BaseException:
             self._places.give_back(key)
             raise
@@ -242,21 +250,21 @@ class Machine:
             stop_after=one.stop_after,
         )
         child = self._supervisor.start(program)
-        hosted = self._hosted[key] = Hosted(pod, place, one, child, status.Before.of(pod))
+        hosted = self._hosted[key] = Hosted(pod, one, child, status.Before.of(pod))
         hosted.health = self._tasks.create_task(self._watch_health(key, hosted))
-        self._emit(pod, "Normal", "Started", f"{_HOW}. It listens on {place.address}")
-        annotations = {"metadata": {"annotations": {_ADDRESS: place.address}}}
+        self._emit(pod, "Normal", "Started", f"{_HOW}. It listens on {address}")
+        annotations = {"metadata": {"annotations": {_ADDRESS: address}}}
         await self._client.patch(PODS, pod["metadata"]["name"], annotations, namespace=namespace)
         return hosted
 
-    async def _plan(self, pod: Manifest, name: str, place: Place) -> Launch:
+    async def _plan(self, pod: Manifest, name: str, address: str) -> Launch:
         folder = self._options.folder / pod["metadata"]["uid"]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         around = await self._around(pod)
         kubeconfig = None
         if pod["spec"].get("automountServiceAccountToken") is not False:
             kubeconfig = await write_kubeconfig(self._client, pod, self._options.kubeconfig, folder)
-        return at_home(launch(pod, name, place.address, folder, around), kubeconfig, folder)
+        return at_home(launch(pod, name, address, folder, around), kubeconfig, folder)
 
     async def _around(self, pod: Manifest) -> Surroundings:
         addresses, ours = self._dns(pod["metadata"]["namespace"]), frozenset(self._options.ours)
@@ -315,7 +323,8 @@ class Machine:
     async def _delete(self, key: str, pod: Manifest, hosted: Hosted | None) -> None:
         if hosted is not None:
             hosted.ready = False
-            await self._tell(hosted)
+            with contextlib.suppress(KubeError):  # it ends all the same
+                await self._tell(hosted)
             self._emit(pod, "Normal", "Killing", f"Stopping process {hosted.name}")
             await self._end(key, hosted)
         meta = pod["metadata"]
@@ -330,7 +339,7 @@ class Machine:
             hosted.pod,
             hosted.child,
             hosted.before,
-            address=hosted.place.pod_address,
+            address=pod_address(hosted.uid),
             ready=hosted.ready,
             now=time.time(),
         )
@@ -408,7 +417,7 @@ class Machine:
     # --- who asks ------------------------------------------------------------------------------
     def _backends(self) -> Iterator[Backend]:
         for hosted in self._hosted.values():
-            yield Backend(hosted.pod, hosted.place.address, hosted.ready)
+            yield Backend(hosted.pod, hosted.launch.address, hosted.ready)
 
     def _find_child(self, key: str) -> Child | None:
         hosted = self._hosted.get(key)

@@ -50,12 +50,14 @@ async def serve_kubelet(socket: Path, folder: Path, find: Find) -> AsyncIterator
 
 
 async def _refuse(request: web.Request) -> web.Response:
-    key = f"{request.match_info['namespace']}/{request.match_info['pod']}"
-    text = (
-        f"pod {key} is a process of this machine and no container: there is nothing to "
-        f"{request.match_info['what']}; see `kai local status` for its process id and address"
-    )
-    return web.Response(status=501, text=f"{text}\n")
+    key, what = f"{request.match_info['namespace']}/{request.match_info['pod']}", request.match_info["what"]
+    problem = f"pod {key} is a process of this machine and no container"
+    remedy = "see `kai local status` for its process id and address"
+    if what == "portForward":  # this answer goes to kubectl as it is
+        message = f"{problem}: no port needs to be forwarded; {remedy}"
+        failure = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": 501}
+        return web.json_response(failure, status=501)
+    return web.Response(status=501, text=f"{problem}: there is nothing to {what}; {remedy}\n")
 
 
 async def _logs(request: web.Request, find: Find) -> web.StreamResponse:

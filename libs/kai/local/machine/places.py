@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from zlib import crc32
 
 _HIGHEST = 254
+_POD_NETWORK = int(IPv4Address("10.245.0.0"))
+_POD_ADDRESSES = 2**16 - 2
 
 
-@dataclass(slots=True)
-class Place:
-    """Where a pod listens: the process's address on loopback, and the pod's in the network of pods."""
+def pod_address(uid: str) -> str:
+    """The address of a pod in the network of pods: the same for as long as the pod lives, whoever runs it.
 
-    address: str
-    pod_address: str
+    The API server takes no other one for a pod that has one.
+    """
+    return str(IPv4Address(_POD_NETWORK + crc32(uid.encode()) % _POD_ADDRESSES + 1))
 
 
 @dataclass(slots=True)
@@ -31,14 +35,14 @@ class Places:
         """Where the only pod of an application listens, or will."""
         return f"{self.network}.{self._number(namespace, application, 1)}"
 
-    def take(self, key: str, namespace: str, application: str) -> Place:
+    def take(self, key: str, namespace: str, application: str) -> str:
         """The first free place of an application, for the pod ``key``."""
         slot = 1
         while (namespace, application, slot) in self._taken:
             slot += 1
         self._taken[namespace, application, slot] = key
         number = self._number(namespace, application, slot)
-        return Place(f"{self.network}.{number}", f"10.245.0.{number}")
+        return f"{self.network}.{number}"
 
     def give_back(self, key: str) -> None:
         """The pod has gone."""

@@ -32,6 +32,12 @@ class Before:
         return cls(int(told.get("restartCount", 0)) + 1, {"terminated": ended | running})
 
 
+def unplaced(message: str) -> Json:
+    """It has no node, and why."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return {"conditions": [condition]}
+
+
 def waiting(pod: Manifest, reason: str, message: str, now: float) -> Json:
     """Its process cannot be started."""
     state = {"waiting": {"reason": reason, "message": message}}

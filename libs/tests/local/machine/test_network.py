@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kai.local.machine.network import NoRoute, serve_proxy, socket_path
-from kai.local.machine.places import Places
+from kai.local.machine.places import Places, pod_address
 from kai.local.machine.routes import Backend, route
 
 SERVICE = {
@@ -66,18 +66,23 @@ def test_who_follows_a_pod_of_its_kind_gets_its_address() -> None:
     announced = places.first_address("ns", "kai-redis")
     first = places.take("ns/a", "ns", "kai-redis")
     second = places.take("ns/b", "ns", "kai-redis")
-    assert first.address == announced != second.address
+    assert first == announced != second
     places.give_back("ns/a")
     assert places.take("ns/c", "ns", "kai-redis") == first
+
+
+def test_a_pod_keeps_its_address_whoever_runs_it() -> None:
+    assert pod_address("uid-1") == pod_address("uid-1") != pod_address("uid-2")
+    assert pod_address("uid-1").startswith("10.245.")
 
 
 def test_addresses_of_those_that_are_gone_are_given_out_again() -> None:
     places = Places()
     for number in range(1000):
         place = places.take(f"pod-{number}", "ns", f"app-{number}")
-        assert place.address.startswith(f"{places.network}.")
+        assert place.startswith(f"{places.network}.")
         places.give_back(f"pod-{number}")
-    assert 1 <= int(place.address.rpartition(".")[2]) <= 254
+    assert 1 <= int(place.rpartition(".")[2]) <= 254
 
 
 def test_a_socket_has_a_path_that_the_kernel_takes(tmp_path: Path) -> None:
