@@ -1,5 +1,6 @@
 """Every remedy that is told, applied to the objects of a random world, places the pod group."""
 
+import dataclasses
 from typing import Any
 from unittest import mock
 
@@ -7,7 +8,7 @@ import msgspec
 from hypothesis import event, note
 
 from kai.bench.worlds import NOW, World
-from kai.engine import Engine
+from kai.engine import Engine, SchedulerConfig
 from kai.engine.explain import questions
 from kai.engine.explain.changes import (
     AddNodes,
@@ -53,6 +54,46 @@ def test_every_remedy_that_is_told_places_the_group_if_it_is_applied(world: Worl
             note(f"{key}: {remedy.text}\n{world}")
             waits = {each.pod.pod_group for each in (*result.binds, *result.nominations)}
             assert key in waits, remedy.text
+
+
+@fuzz
+def test_less_than_what_is_told_gives_the_group_no_free_room(world: World) -> None:
+    state, engine = decided(world)
+    for key in sorted(state.pending_jobs):
+        answer = engine.explain_pod_group(state, key, NOW + 1)
+        assert answer is not None
+        for remedy in answer.remedies:
+            if (less := lessened(remedy)) is None:
+                continue
+            after, _ = decided(world)
+            apply(less, after, world, key)
+            result = Engine(SchedulerConfig(actions=("allocate",))).run(after, NOW + 1)
+            note(f"{key}: {remedy.text}\n{world}")
+            assert key not in {each.pod.pod_group for each in (*result.binds, *result.nominations)}
+
+
+def lessened(remedy: Change) -> Change | None:
+    """A little less of the same; None for what has no size."""
+    match remedy:
+        case LowerMinimum():
+            return dataclasses.replace(remedy, minimum=remedy.minimum + 1)
+        case RaiseBounds() if remedy.limits or remedy.quotas:
+            limits, quotas = (
+                {queue: lower(bounds) for queue, bounds in found.items()}
+                for found in (remedy.limits, remedy.quotas)
+            )
+            return dataclasses.replace(remedy, limits=limits, quotas=quotas)
+    return None
+
+
+def lower(bounds: Bounds) -> Bounds:
+    """By a hundredth of a core and of a GPU, and by more memory than amounts are rounded up by."""
+    cpu, memory, gpus = bounds
+    return (
+        None if cpu is None else cpu - 10,
+        None if memory is None else memory - 2 * _MEGABYTE,
+        None if gpus is None else gpus - 0.01,
+    )
 
 
 @fuzz
