@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kai.engine.kernel.labels import selects
+from kai.engine.kernel.labels import selecting
 from kai.engine.order import JobKey
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
@@ -41,7 +41,7 @@ def _exceeds(budget: Budget, job: Job) -> bool:
     """Whether the budget does not allow to evict all pods of the job."""
     selector = (budget.get("spec") or {}).get("selector")
     allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
-    return sum(selects(selector, labels) for labels in _labels(job)) > allowed
+    return sum(map(selecting(selector), _labels(job))) > allowed
 
 
 def _labels(job: Job) -> Iterator[Mapping[str, str]]:

@@ -82,7 +82,8 @@ class NodeLabels:
 def requirement(expression: Mapping[str, Any]) -> Callable[[str | None], bool]:
     """Whether a label value satisfies a selector requirement; None is a missing label."""
     operator = expression.get("operator")
-    values = list(expression.get("values") or ())
+    listed = list(expression.get("values") or ())
+    values = frozenset(listed)
     match operator:
         case "In":
             return lambda value: value in values
@@ -93,7 +94,7 @@ def requirement(expression: Mapping[str, Any]) -> Callable[[str | None], bool]:
         case "DoesNotExist":
             return lambda value: value is None
         case "Gt" | "Lt":
-            return lambda value: _compares(value, str(operator), values)
+            return lambda value: _compares(value, str(operator), listed)
     return lambda value: False
 
 
@@ -105,14 +106,24 @@ def _compares(value: str | None, operator: str, values: list[str]) -> bool:
     return number > bound if operator == "Gt" else number < bound
 
 
-def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches; none matches nothing, an empty one everything."""
+def selecting(selector: Mapping[str, Any] | None) -> Callable[[Mapping[str, str]], bool]:
+    """Whether a label selector matches labels, to be asked often; none matches nothing, an empty one all."""
     if selector is None:
-        return False
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    return all(
-        requirement(expression)(labels.get(str(expression.get("key", ""))))
+        return lambda labels: False
+    exact = tuple((selector.get("matchLabels") or {}).items())
+    checks = tuple(
+        (str(expression.get("key", "")), requirement(expression))
         for expression in selector.get("matchExpressions") or ()
     )
+
+    def matches(labels: Mapping[str, str]) -> bool:
+        return all(labels.get(key) == value for key, value in exact) and all(
+            accepts(labels.get(key)) for key, accepts in checks
+        )
+
+    return matches
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector matches these labels; as :func:`selecting`."""
+    return selecting(selector)(labels)

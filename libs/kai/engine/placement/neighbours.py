@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import selects
+from kai.engine.kernel.labels import selecting
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
@@ -24,21 +24,22 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class Selection:
     """Which pods a term is about: a label selector within namespaces."""
 
-    __slots__ = ("_namespaces", "_of_labels", "selector")
+    __slots__ = ("_namespaces", "_of_labels", "_selects")
 
     def __init__(
         self, term: Mapping[str, Any], namespace: str, state: ClusterState, labels: Mapping[str, str]
     ) -> None:
-        self.selector = _with_label_keys(term, labels)
+        self._selects = selecting(_with_label_keys(term, labels))
         named = frozenset(term.get("namespaces") or ())
         by_labels = term.get("namespaceSelector")
         self._namespaces = named if named or by_labels is not None else frozenset((namespace,))
         self._of_labels: frozenset[str] | None = None
         if by_labels is not None:
+            of_labels = selecting(by_labels)
             self._of_labels = frozenset(
                 obj["metadata"]["name"]
                 for obj in state.objects[Kind.NAMESPACE].values()
-                if selects(by_labels, obj["metadata"].get("labels") or {})
+                if of_labels(obj["metadata"].get("labels") or {})
             )
             if not by_labels:
                 self._of_labels = None
@@ -60,7 +61,7 @@ class Selection:
             )
             if not inside:
                 return False
-        return selects(self.selector, labels)
+        return self._selects(labels)
 
 
 def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any] | None:

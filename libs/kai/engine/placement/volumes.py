@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kai.engine.kernel.labels import Mask, selects
+from kai.engine.kernel.labels import Mask, selecting, selects
 from kai.engine.plugins import Plugin
 from kai.model import quantity
 from kai.snapshot.classes import TaskClass
@@ -217,9 +217,8 @@ class Volumes(Plugin):
             room = capacity.get("maximumVolumeSize") or capacity.get("capacity") or "0"
             if quantity.whole(room) >= wanted:
                 topology = capacity.get("nodeTopology")
-                found |= np.fromiter(
-                    (selects(topology, n.object.labels) for n in nodes), dtype=bool, count=len(nodes)
-                )
+                inside = selecting(topology)
+                found |= np.fromiter((inside(n.object.labels) for n in nodes), dtype=bool, count=len(nodes))
         return found
 
     def _has_room(self, task: Task, node: Node) -> bool:
@@ -235,11 +234,11 @@ class Volumes(Plugin):
 
     def _promised(self, name: str, capacity: Object) -> int:
         """Bytes that pods already placed where the capacity is will take from it."""
-        topology = capacity.get("nodeTopology")
+        inside = selecting(capacity.get("nodeTopology"))
         return sum(
             self._to_make(other).get(name, 0)
             for node in self._session.nodes.nodes
-            if selects(topology, node.object.labels)
+            if inside(node.object.labels)
             for other in node.tasks.values()
             if other.cls.constraints.volume_claims
         )
