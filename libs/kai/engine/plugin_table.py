@@ -124,7 +124,9 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
     "priority": PluginSpec(priority=1700, meaning="jobs of higher priority first"),
     "nodeavailability": PluginSpec(priority=1600, meaning="nodes where the pod can begin at once"),
     "resourcetype": PluginSpec(priority=1500, meaning="pods without GPUs go to nodes without GPUs"),
-    "podaffinity": PluginSpec(priority=1400, meaning="preferred affinity and anti-affinity between pods"),
+    "podaffinity": PluginSpec(
+        priority=1400, meaning="what pods prefer: neighbours, nodes, spreading, and taints to avoid"
+    ),
     "elastic": PluginSpec(priority=1300, meaning="jobs below their minimum first, those above it last"),
     "kubeflow": PluginSpec(
         priority=1200, meaning="masters and launchers first among a job's pods", always=True
