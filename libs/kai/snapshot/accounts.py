@@ -70,6 +70,17 @@ class Accounts:
         self.max_gpu_memory = 100
         self._gpu_memory_dirty = False
 
+    def set_aside(self, job: Job, fault: Fault | None) -> None:
+        """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again."""
+        members = list(self._members.get(job.key, {}).values())
+        for task in members:
+            self._detach(task)
+        job.aside = fault
+        job.version += 1
+        for task in members:
+            self._attach(task)
+        self.touched_jobs[job.key] = job
+
     def _attach(self, task: Task) -> None:
         """Put a task into all sums, by its facts and what is known of the rest."""
         try:

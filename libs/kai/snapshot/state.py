@@ -14,7 +14,7 @@ from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
 from kai.snapshot import bounds, pods, refused
 from kai.snapshot.accounts import discard, facts_of
 from kai.snapshot.collector import paused
-from kai.snapshot.intake import Intake
+from kai.snapshot.exclusion import Exclusion
 from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
 from kai.snapshot.rows import Task
 from kai.snapshot.status import Status
@@ -27,7 +27,7 @@ _LAST = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
 _LOADING: Final = (*(kind for kind in Kind if kind not in _LAST), *_LAST)
 
 
-class ClusterState(Intake):
+class ClusterState(Exclusion):
     """All rows. Not thread-safe: one owner applies events and runs cycles in turn."""
 
     # --- objects -------------------------------------------------------------------------------
