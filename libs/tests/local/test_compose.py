@@ -142,6 +142,7 @@ async def test_an_embedded_cluster_is_made_ready_for_the_services(tmp_path):
     assert urls == {
         "https://admission:9443/mutate--v1-pod",
         "https://admission:9443/validate--v1-pod",
+        "https://admission:9443/warn",
         "https://admission:9443/validate-kai-scheduler-v1alpha1-topology",
         "https://queue-controller:9443/validate-scheduling-run-ai-v2-queue",
     }
