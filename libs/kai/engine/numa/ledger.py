@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -93,7 +94,8 @@ class NumaLedger:
     def recorded(self, pod: Pod, node: str, assumed: Sequence[Json] = ()) -> Placement:
         """The placement of a pod on its node: observed, else ``assumed`` (decided), else predicted.
 
-        A record that cannot be read or names an unknown zone is ignored: nothing is guessed.
+        A record that cannot be read, names an unknown zone or more than a zone has is ignored: nothing is
+        guessed.
         """
         zones = self._nodes.get(node)
         if zones is None:
@@ -103,13 +105,14 @@ class NumaLedger:
         records = observed or decided or _records(pod.annotations.get(names.NUMA_PREDICTED, "")) or []
         if any(each.zone not in zones.names for each in records):
             return ()
-        return tuple(
+        shares = tuple(
             ZoneShare(
                 zones.names.index(each.zone),
                 tuple(sorted((name, amount_of(name, text)) for name, text in each.amount.items())),
             )
             for each in records
         )
+        return shares if _can_be(shares, zones) else ()
 
     def describe(self, node: str, placement: Placement) -> tuple[dict[str, Any], ...]:
         """``[{zone: id, amount: {resource: quantity}}]``, as annotations and decisions carry it."""
@@ -151,6 +154,15 @@ class NumaLedger:
                 if name in available[zone]:
                     available[zone][name] += sign * amount
                     self._log.append((node, zone, name, sign * amount))
+
+
+def _can_be(shares: Placement, zones: NodeZones) -> bool:
+    """Whether zones have as much; users can write what an agent did not."""
+    total: Counter[tuple[int, str]] = Counter()
+    for zone, amounts in shares:
+        for name, amount in amounts:
+            total[zone, name] += amount
+    return all(amount <= zones.allocatable[zone].get(name, amount) for (zone, name), amount in total.items())
 
 
 def _records(text: str) -> list[_Record] | None:

@@ -210,6 +210,8 @@ def test_the_observed_placement_is_believed_before_the_decided_and_the_predicted
         a_record(("node-0", {"cpu": "lots"})),
         a_record(("node-0", {"cpu": "-64"})),
         a_record(("node-0", {"memory": "1e999"})),
+        a_record(("node-0", {"cpu": "65"})),
+        a_record(*[("node-0", {"cpu": "8"})] * 10),
     ],
 )
 def test_a_record_that_makes_no_sense_is_ignored(text):
