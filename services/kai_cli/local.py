@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -312,13 +312,33 @@ def _memory(process: psutil.Process) -> int:
 
 
 def _read_log(log: Path, *, lines: int, follow: bool) -> Iterator[str]:
-    """The text of a log, and what is added to it until its cluster is gone."""
-    with log.open(errors="replace") as file:
-        text = file.read()
-        yield text if lines < 0 else "".join(text.splitlines(keepends=True)[-lines or len(text) :])
-        while follow and log.exists():
-            more = file.read()
-            if more:
-                yield more
-            else:
-                time.sleep(0.2)
+    """The text of a log, and what is added to it until its cluster is gone.
+
+    Where another process takes the name, as when pods are replaced, its log is gone on with.
+    """
+    while True:
+        try:
+            file = log.open(errors="replace")
+        except FileNotFoundError:
+            return
+        with file:
+            text = file.read()
+            yield text if lines < 0 else "".join(text.splitlines(keepends=True)[-lines or len(text) :])
+            while follow and _is_at(log, file):
+                if more := file.read():
+                    yield more
+                else:
+                    time.sleep(0.2)
+            if follow and (rest := file.read()):
+                yield rest
+        if not follow:
+            return
+        lines = -1
+
+
+def _is_at(log: Path, file: IO[str]) -> bool:
+    """Whether it is this file that the path leads to."""
+    try:
+        return os.path.samestat(log.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

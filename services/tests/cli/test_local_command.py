@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from kai.local.state import ClusterFiles, ClusterRecord, ProcessRecord
 from kai_cli.__main__ import app
+from kai_cli.local import _read_log
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +54,18 @@ def test_a_process_between_two_runs_has_no_pid(state_home: Path) -> None:
     told = CliRunner().invoke(app, ["local", "status", "--name", "box", "-o", "json"])
     [_, process] = json.loads(told.output)["processes"]
     assert (process["name"], process["state"], process["pid"]) == ("binder", "crashed", None)
+
+
+def test_a_log_that_another_process_takes_over_is_gone_on_with(state_home: Path) -> None:
+    box = ClusterFiles.of("box")
+    box.make()
+    box.logs.mkdir()
+    log, next_log = box.logs / "scheduler.log", box.logs / "scheduler-2.log"
+    log.write_text("of the old one\n")
+    parts = _read_log(log, lines=1, follow=True)
+    assert next(parts) == "of the old one\n"
+    next_log.write_text("of the new one\n")
+    next_log.replace(log)
+    assert next(parts) == "of the new one\n"
+    box.clear()
+    assert list(parts) == []
