@@ -62,7 +62,7 @@ class NodeBook:
         offer = {resource: amount(text) for resource, text in (node.status.allocatable or {}).items()}
         seen.label_keys.update(node.labels)
         memory = node.labels.get(names.GPU_MEMORY_LABEL, "")
-        if memory.isdigit():
+        if memory.isdecimal():
             seen.gpu_memory_mib = max(seen.gpu_memory_mib, amount(memory))
         self._charge(known, sign=-1)
         self._offers[node.key] = offer

@@ -71,7 +71,7 @@ class Claim:
     def parse(cls, text: str) -> Claim:
         """The claim in an annotation's value."""
         until, _, pod = text.partition(" ")
-        return cls(float(until) if until.isdigit() else 0.0, pod)
+        return cls(float(until) if until.isdecimal() else 0.0, pod)
 
     def render(self) -> str:
         """The annotation's value."""

@@ -203,7 +203,7 @@ def _condition(status: str, reason: str, message: str) -> tuple[str, str, str]:
 
 def version(text: str) -> int:
     """A resource version as the number that it is; 0 for none."""
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 # --- amounts ------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def gpu_memory_mib(node: Node) -> Decimal | None:
 
 
 def _nvidia_memory(text: str) -> Decimal | None:
-    if not text.isdigit() or int(text) == 0:
+    if not text.isdecimal() or int(text) == 0:
         return None
     value = Decimal(text)
     # No GPU has a TiB; some exporters tell bytes.

@@ -46,4 +46,4 @@ class QueueBook:
 
 def _version(queue: Queue) -> int:
     text = queue.metadata.resource_version
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0

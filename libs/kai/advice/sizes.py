@@ -93,7 +93,7 @@ def _beyond_devices(pod: Pod, capacity: Capacity) -> Iterator[Finding]:
 
 
 def _number(text: str) -> float:
-    return float(text) if len(text) <= _PORTION_DIGITS and text.isascii() and text.isdigit() else 0.0
+    return float(text) if len(text) <= _PORTION_DIGITS and text.isascii() and text.isdecimal() else 0.0
 
 
 def _gang(workload: Workload, wanted: dict[str, float], capacity: Capacity) -> Iterator[Finding]:

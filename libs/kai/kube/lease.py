@@ -350,7 +350,7 @@ def _leader(lease: Lease | None) -> Leader | None:
     if lease is None or not lease.spec.holder_identity:
         return None
     epoch = lease.annotations.get(names.EPOCH_ANNOTATION, "")
-    if not epoch.isdigit():
+    if not epoch.isdecimal():
         return None
     endpoint = lease.annotations.get(names.ENDPOINT_ANNOTATION, "")
     return Leader(lease.spec.holder_identity, endpoint, int(epoch))

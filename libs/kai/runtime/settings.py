@@ -39,7 +39,7 @@ def _parse_level(value: object) -> object:
     text = str(value).strip().lower()
     if text in _LEVELS:
         return text
-    if text.lstrip("-").isdigit():
+    if text.lstrip("-").isdecimal():
         return "debug" if int(text) >= 4 else "info"
     raise ValueError("allowed are debug, info, warning, error or a verbosity number")
 
@@ -48,7 +48,7 @@ def _parse_listen(value: object) -> object:
     """``host:port``, ``:port`` or a bare port."""
     text = str(value).strip()
     host, _, port = text.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
+    if not port.isdecimal() or int(port) > 65535:
         raise ValueError("write host:port, :port or a port; port 0 takes any free one")
     return f"{host}:{port}"
 

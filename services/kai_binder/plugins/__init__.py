@@ -128,7 +128,7 @@ def build(configs: dict[str, PluginConfig], client: KubeClient) -> tuple[BindPlu
 
 def _seconds(plugin: str, arguments: Arguments) -> float:
     text = arguments.get("bindTimeoutSeconds", "")
-    if not text.isdigit() or int(text) == 0:
+    if not text.isdecimal() or int(text) == 0:
         raise PluginError(f"--plugins: {plugin}.bindTimeoutSeconds is {text!r}; give whole seconds above 0")
     return float(text)
 

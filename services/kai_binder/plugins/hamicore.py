@@ -26,7 +26,7 @@ class HamiCore:
         """Write the limit in MiB; nothing where the node does not say how much memory its devices have."""
         node = await self._client.get(NODES, work.decision.node, type=ApiObject)
         total = node.labels.get(names.GPU_MEMORY_LABEL, "")
-        if not total.isdigit() or work.decision.gpu_portion <= 0:
+        if not total.isdecimal() or work.decision.gpu_portion <= 0:
             return
         limit = f"{int(int(total) * work.decision.gpu_portion)}m"
         target = config_maps.SharingTarget(work.pod)

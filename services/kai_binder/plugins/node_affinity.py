@@ -43,4 +43,4 @@ def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
 
 
 def _number(value: str | None) -> int | None:
-    return int(value) if value is not None and value.lstrip("-").isdigit() else None
+    return int(value) if value is not None and value.lstrip("-").isdecimal() else None

@@ -192,4 +192,4 @@ def _is_of_another_pod(error: BaseException) -> bool:
 def _version(group: PodGroup) -> int:
     """Resource versions of one kind may be compared since they count writes (KEP-5504)."""
     text = group.metadata.resource_version
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0

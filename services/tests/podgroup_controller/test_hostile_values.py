@@ -8,7 +8,7 @@ from kai_podgroup_controller import accounting
 from kai_podgroup_controller.accounting import Surroundings
 from kai_podgroup_controller.facts import claimed_gpus
 
-HUGE = ("9" * 5000, "1e999", "1e999999999", "-1", "nan", "much", str(2**64), "0.5" * 100)
+HUGE = ("9" * 5000, "²", "٣", "1e999", "1e999999999", "-1", "nan", "much", str(2**64), "0.5" * 100)
 NOWHERE = Surroundings(lambda node: None, lambda claim: None)
 INT64 = 2**63 - 1
 

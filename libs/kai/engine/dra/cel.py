@@ -154,7 +154,7 @@ def _semver(text: str) -> tuple[tuple[int, ...], tuple[tuple[int, int, str], ...
     if match[4] is None:
         return numbers, ((2, 0, ""),)
     parts = match[4].split(".")
-    return numbers, tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    return numbers, tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
 
 
 _READERS: Final[dict[str, Callable[[str], Any]]] = {"Quantity": quantity.parse, "Semver": _semver}

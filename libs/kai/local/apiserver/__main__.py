@@ -84,7 +84,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Serve; the exit status is 0 after a signal, 2 for wrong flags, 1 when the address cannot be had."""
     arguments = _arguments(argv)
-    if not arguments.listen.rpartition(":")[2].isdigit():
+    if not arguments.listen.rpartition(":")[2].isdecimal():
         print(f"--listen: {arguments.listen!r} is not HOST:PORT", file=sys.stderr)  # noqa: T201
         return 2
     try:

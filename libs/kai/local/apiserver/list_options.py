@@ -13,7 +13,7 @@ _RULES: Final = ("Exact", "NotOlderThan")
 def check(query: Mapping[str, str], *, watch: bool) -> None:
     """Raises ApiFailure: (400) a version that is no number, (422) options that do not go together."""
     version = query.get("resourceVersion", "")
-    if version and not version.isdigit():
+    if version and not version.isdecimal():
         raise bad_request(f'invalid resource version: strconv.ParseUint: parsing "{version}": invalid syntax')
     rule = query.get("resourceVersionMatch", "")
     if not rule and "sendInitialEvents" not in query:

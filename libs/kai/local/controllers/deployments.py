@@ -219,4 +219,4 @@ def _available(replica_set: Workload) -> int:
 
 def _revision(replica_set: Workload) -> int:
     text = replica_set.annotations.get(_REVISION, "0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0

@@ -248,7 +248,7 @@ def _indexed(job: Workload) -> bool:
 
 def _index_of(pod: LocalPod) -> int | None:
     text = pod.annotations.get(_INDEX, "")
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def _parse_indexes(text: str) -> set[int]:

@@ -89,7 +89,7 @@ def by_worth(pods: Iterable[LocalPod]) -> list[LocalPod]:
             bool(pod.spec.node_name),
             phases.get(pod.status.phase, 0),
             pod.ready,
-            int(cost) if cost.lstrip("-").isdigit() else 0,
+            int(cost) if cost.lstrip("-").isdecimal() else 0,
             tuple(-ord(letter) for letter in pod.metadata.creation_timestamp or ""),
         )
 

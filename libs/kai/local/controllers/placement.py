@@ -101,9 +101,9 @@ def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt":
-            return value is not None and value.isdigit() and int(value) > int(values[0])
+            return value is not None and value.isdecimal() and int(value) > int(values[0])
         case "Lt":
-            return value is not None and value.isdigit() and int(value) < int(values[0])
+            return value is not None and value.isdecimal() and int(value) < int(values[0])
     return False
 
 

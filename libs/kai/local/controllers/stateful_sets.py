@@ -120,7 +120,7 @@ def _delete(pod: LocalPod) -> Action:
 
 def _ordinal(stateful_set: Workload, pod: LocalPod) -> int | None:
     name, _, number = pod.metadata.name.rpartition("-")
-    return int(number) if name == stateful_set.metadata.name and number.isdigit() else None
+    return int(number) if name == stateful_set.metadata.name and number.isdecimal() else None
 
 
 def _status(stateful_set: Workload, pods: dict[int, LocalPod], revision: str) -> Json:
