@@ -35,7 +35,8 @@ def _depth(parents: Mapping[str, str]) -> int:
     """Levels of a tree given by the parents of its nodes; what hangs nowhere has none."""
     children: dict[str, list[str]] = {}
     for name, parent in parents.items():
-        children.setdefault(parent, []).append(name)
+        if name:  # else it would stand below itself
+            children.setdefault(parent, []).append(name)
     levels, front = 0, children.get("", [])
     while front:
         levels += 1

@@ -83,7 +83,6 @@ class Findings(list):
         assert not self, f"{len(self)} of {OBJECTS}:\n" + "\n".join(self[:10])
 
 
-@pytest.mark.timeout(0)
 def test_the_scheduler_takes_in_all_but_what_is_out_of_bounds_and_stays_consistent():
     state, wrong = a_state(), Findings()
     for number, chance, kind, body in objects(tuple(OF_SCHEDULER)):
@@ -121,7 +120,6 @@ def a_state():
     return state
 
 
-@pytest.mark.timeout(0)
 def test_the_schedulers_watches_take_in_everything():
     intake, wrong = (
         Intake(scheduler_name="kai-scheduler", debounce=0.1, period=1, clock=lambda: 0.0),
@@ -146,7 +144,6 @@ def tell(sink, chance, obj):
         sink(Upserted(obj, False))
 
 
-@pytest.mark.timeout(0)
 async def test_the_pod_grouper_groups_or_says_why_not():
     wrong = Findings()
     owners = ("Job", "CronJob", "Deployment", "StatefulSet")
@@ -175,7 +172,6 @@ async def test_the_pod_grouper_groups_or_says_why_not():
     wrong.none()
 
 
-@pytest.mark.timeout(0)
 def test_the_podgroup_controller_takes_in_everything():
     cluster, wrong = (
         Cluster(node_pool_label_key="kai.scheduler/node-pool", concern=lambda key: None),
@@ -200,7 +196,6 @@ def test_the_podgroup_controller_takes_in_everything():
     wrong.none()
 
 
-@pytest.mark.timeout(0)
 def test_the_queue_controller_sums_up_everything():
     book, workloads, wrong = QueueBook(), Workloads(), Findings()
     for number, chance, kind, body in objects(("Queue", "PodGroup")):
@@ -219,7 +214,6 @@ def test_the_queue_controller_sums_up_everything():
     wrong.none()
 
 
-@pytest.mark.timeout(0)
 def test_admission_measures_every_node():
     book, wrong = NodeBook(), Findings()
     for number, chance, kind, body in objects(("Node",)):
@@ -232,7 +226,6 @@ def test_admission_measures_every_node():
     wrong.none()
 
 
-@pytest.mark.timeout(0)
 @pytest.mark.parametrize(
     ("kind", "structs"),
     [
