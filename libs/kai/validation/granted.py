@@ -14,6 +14,8 @@ ANNOTATIONS: Final = (
     names.GPU_FRACTION_NUM_DEVICES,
     names.RECEIVED_RESOURCE_TYPE,
 )
+#: Characters of a value that a message repeats.
+_SHOWN: Final = 64
 
 
 def check_update(old: Pod, new: Pod) -> Verdict:
@@ -41,7 +43,7 @@ def _groups(pod: Pod) -> Iterator[str]:
 
 
 def _refusal(what: str, key: str, granted: str | None, node: str) -> str:
-    held = f'is "{granted}"' if granted is not None else "is not there"
+    held = f'is "{granted[:_SHOWN]}"' if granted is not None else "is not there"
     return (
         f"{what} {key} {held}, by which the pod was given its place on node {node}; "
         "leave it as it is, and make another pod to ask for something else"
