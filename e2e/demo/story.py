@@ -86,8 +86,9 @@ def gang_waits_with_a_reason(world: World) -> Seen:
         return Seen(False, f"{len(pods)} pods, no reason yet")
     event = world.event_of(group.metadata.namespace, group.metadata.name, "Unschedulable")
     explained = world.explain(group.metadata.namespace, group.metadata.name)
-    done = bool(event) and message.splitlines()[0] in explained
-    return Seen(done, f"none bound: {message.splitlines()[0]}")
+    first = message.splitlines()[0].rstrip()
+    done = bool(event) and first in explained
+    return Seen(done, f"none bound: {first}")
 
 
 def training_fills_its_queue(world: World) -> Seen:
