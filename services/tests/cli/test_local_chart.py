@@ -86,7 +86,8 @@ class Installed:
         """What webhooks, scheduler and binder are needed for."""
         self.settled()
         self.kubectl("apply", "-f", "-", stdin=SOMETHING_OF_EACH.format(name=name))
-        self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={patience():.0f}s")
+        # A binder that was just replaced may have had the pod in hand: others take it over after a while.
+        self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={patience(2):.0f}s")
         said = self.kubectl("apply", "-f", "-", stdin=BAD.format(name=f"{name}-bad"), fails=True)
         assert "gpu-fraction" in said
 
