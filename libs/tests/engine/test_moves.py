@@ -12,12 +12,13 @@ from kai.engine.session import Session
 from kai.engine.statement import Statement
 from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import CycleResult
-from kai.model.objects import Topology, TopologyConstraint, TopologyLevel, TopologySpec
+from kai.model.objects import ObjectMeta, Topology, TopologyConstraint, TopologyLevel, TopologySpec
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
 CAP = 16
+WITHIN_A_RACK = TopologyConstraint(topology="tree", required_topology_level="rack")
 
 
 def _state(*objects: tuple[Kind, object]) -> ClusterState:
@@ -48,6 +49,11 @@ def _job(name, *, pods=1, nodes=(), created=0.0, priority="train", topology=None
 
 def _nodes(count, *, gpus=8, labels=lambda i: None):
     return [(Kind.NODE, a_node(f"n{i:02}", gpus=gpus, labels=labels(i))) for i in range(count)]
+
+
+def _racks() -> Topology:
+    levels = TopologySpec(levels=[TopologyLevel(node_label="rack")])
+    return Topology(metadata=ObjectMeta(name="tree"), spec=levels)
 
 
 def _scattered(nodes, *, each=3, **pod):
@@ -154,16 +160,11 @@ def test_one_node_is_cleared_for_several_pods_where_others_cannot_be() -> None:
 
 
 def test_pods_move_within_the_domain_that_a_gang_must_not_leave() -> None:
-    topology = Topology(
-        metadata=a_node("tree").metadata, spec=TopologySpec(levels=[TopologyLevel(node_label="rack")])
-    )
-    topology.metadata.name = "tree"
-    constraint = TopologyConstraint(topology="tree", required_topology_level="rack")
     state = _state(
-        (Kind.TOPOLOGY, topology),
+        (Kind.TOPOLOGY, _racks()),
         *_nodes(20, labels=lambda i: {"rack": f"r{i // 4}"}),
         *_scattered(20),
-        *_job("gang", pods=4, gpus=6, created=99, topology=constraint),
+        *_job("gang", pods=4, gpus=6, created=99, topology=WITHIN_A_RACK),
     )
     result = _consolidate(state)
     assert len(result.evictions) == 4
@@ -267,3 +268,19 @@ def test_what_is_known_of_nodes_after_other_jobs_is_what_one_would_find_anew(
     ]
     state = _state(*_crowded(rng, 12, 27), *waiting)
     _consolidate(state, most=rng.randint(2, 5))
+
+
+def test_nobody_moves_for_a_gang_of_which_too_few_wait_since_the_others_are_leaving():
+    group = a_group("gang", queue="team", min_member=4, started=NOW - 500, topology=WITHIN_A_RACK)
+    state = _state(
+        (Kind.TOPOLOGY, _racks()),
+        *_nodes(8, labels=lambda i: {"rack": f"r{i % 2}"}),
+        *_scattered(8),
+        (Kind.POD_GROUP, group),
+        *((Kind.POD, a_pod(f"waits-{i}", group="gang", gpus=6)) for i in range(2)),
+        *((Kind.POD, a_pod(f"leaves-{i}", group="gang", gpus=1, node="n00", deleted=NOW)) for i in range(2)),
+    )
+    assert not tasks_to_allocate(state.jobs["default/gang"], simulation=True)
+    result = Engine().run(state, NOW)
+    assert (result.evictions, result.binds, result.nominations) == ((), (), ())
+    state.check()

@@ -86,7 +86,7 @@ class _Action:
             self._tell_spared(job, representatives.spared(job))
             return ()
         tasks = tasks_to_allocate(job, simulation=True)
-        if _hopeless(session, job, tasks):
+        if not tasks or _hopeless(session, job, tasks):
             return ()
         session.decisions.count("podgroups_acted_on_by_action", strategy.action)
         if strategy.gate(job, tasks) is not None:
