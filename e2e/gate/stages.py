@@ -51,6 +51,8 @@ STAGES: Final = (
         ("make", "soak", "MINUTES=4"),
         minutes=6,
         concerns=("e2e/soak/", "services/kai_"),
+        # No life is lived twice alike: what it finds is told in any case, and fails the gate if found again.
+        again=("make", "soak", "MINUTES=4", "OUT=soak-report/again"),
     ),
     Stage(
         "random worlds",
