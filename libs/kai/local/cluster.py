@@ -316,18 +316,7 @@ class Cluster:
         if child.program.name not in self._supervisor.children:
             return  # one that only does its work and ends
         records = {record.name: record for record in self._record.processes}
-        identity = child.identity
-        records[child.program.name] = ProcessRecord(
-            name=child.program.name,
-            state=str(child.state),
-            pid=identity.pid if identity else 0,
-            started=identity.started if identity else "",
-            started_at=child.started_at,
-            restarts=child.restarts,
-            address=child.program.address,
-            debug_address=child.program.debug_address,
-            health=child.program.health,
-        )
+        records[child.program.name] = ProcessRecord.of(child)
         self._record.processes = list(records.values())
         self._write()
 

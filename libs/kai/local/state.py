@@ -15,10 +15,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kai.local.identity import ProcessIdentity
+
+if TYPE_CHECKING:
+    from kai.local.processes import Child
 
 DEFAULT_NAME = "local"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -40,6 +44,22 @@ class ProcessRecord(msgspec.Struct, omit_defaults=True):
     address: str = ""
     debug_address: str = ""
     health: str = ""
+
+    @classmethod
+    def of(cls, child: Child) -> ProcessRecord:
+        """What is to be known of a process that is kept running."""
+        identity = child.identity
+        return cls(
+            name=child.program.name,
+            state=str(child.state),
+            pid=identity.pid if identity else 0,
+            started=identity.started if identity else "",
+            started_at=child.started_at,
+            restarts=child.restarts,
+            address=child.program.address,
+            debug_address=child.program.debug_address,
+            health=child.program.health,
+        )
 
     @property
     def identity(self) -> ProcessIdentity | None:

@@ -374,7 +374,7 @@ class Machine:
 
     def _write_record(self) -> None:
         """For ``kai local status``."""
-        records = [_record(child) for _, child in sorted(self._supervisor.children.items())]
+        records = [ProcessRecord.of(child) for _, child in sorted(self._supervisor.children.items())]
         fresh = self._options.record.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(records))
         fresh.replace(self._options.record)
@@ -452,18 +452,3 @@ def _shown(one: Launch) -> str:
     if one.ready is None or not one.ready.url.startswith("http"):
         return one.address
     return one.ready.url.removesuffix("/readyz")
-
-
-def _record(child: Child) -> ProcessRecord:
-    identity = child.identity
-    return ProcessRecord(
-        name=child.program.name,
-        state=str(child.state),
-        pid=identity.pid if identity else 0,
-        started=identity.started if identity else "",
-        started_at=child.started_at,
-        restarts=child.restarts,
-        address=child.program.address,
-        debug_address=child.program.debug_address,
-        health=child.program.health,
-    )
