@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class Ending:
         self.say("waiting until nothing moves any more")
         if not await self._until(self.meter.ready, READY_SECONDS):
             return [Breach("not ready", called("process", "cluster"), "a process does not come back")]
+        await self._suspend_schedules()
         began = quiet_since = self.clock.now
         seen = self._bound()
         while self.clock.now - quiet_since < QUIET_SECONDS * Clock.load():
@@ -70,6 +72,14 @@ class Ending:
             if (now := self._bound()) != seen:
                 seen, quiet_since = now, self.clock.now
         return []
+
+    async def _suspend_schedules(self) -> None:
+        """What makes work each minute makes no more of it."""
+        for body in await self.client.list(resources.CRON_JOBS):
+            meta = body["metadata"]
+            patch = {"spec": {"suspend": True}}
+            with contextlib.suppress(NotFound):
+                await self.client.patch(resources.CRON_JOBS, meta["name"], patch, namespace=meta["namespace"])
 
     def _bound(self) -> set[tuple[str, str, str]]:
         pods: dict[str, LocalPod] = self.watcher.pods.objects

@@ -77,7 +77,7 @@ def test_every_form_of_work_comes_in_a_long_life():
         "shared claim",
         "gpu memory",
     } <= forms
-    assert len(forms) == 21
+    assert len(forms) == 23
 
 
 def test_only_what_was_put_before_is_changed_or_deleted():

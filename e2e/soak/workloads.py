@@ -302,6 +302,38 @@ def _suspended_job(draft: Draft) -> Work:
     return Work((job,), later=((job, {"spec": {"suspend": False}}), (job, {"spec": {"suspend": True}})))
 
 
+def _cron_job(draft: Draft) -> Work:
+    """A Job each minute, none beside the one before; suspended and resumed by hand, too."""
+    ends = {_RUN_SECONDS: str(draft.rng.randint(3, 30))}
+    job = draft.job(pods=draft.rng.randint(1, 2), gpus=draft.rng.choice([0, 1]), annotations=ends)
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": job["metadata"],
+        "spec": {
+            "schedule": "* * * * *",
+            "concurrencyPolicy": draft.rng.choice(["Forbid", "Replace"]),
+            "jobTemplate": {"metadata": {"labels": job["metadata"]["labels"]}, "spec": job["spec"]},
+        },
+    }
+    return Work((body,), later=((body, {"spec": {"suspend": True}}), (body, {"spec": {"suspend": False}})))
+
+
+def _disruption_budget(draft: Draft) -> Work:
+    """A Deployment of which most pods may not be evicted through the API."""
+    work = _deployment(draft)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": draft.name, "namespace": draft.namespace},
+        "spec": {
+            "selector": {"matchLabels": {"app": draft.name}},
+            **draft.rng.choice([{"minAvailable": 2}, {"maxUnavailable": 1}, {"minAvailable": "100%"}]),
+        },
+    }
+    return Work((*work.manifests, budget), scalable=work.scalable)
+
+
 def _copy(template: dict[str, Any]) -> dict[str, Any]:
     return {key: dict(value) if isinstance(value, dict) else value for key, value in template.items()}
 
@@ -328,4 +360,6 @@ _FORMS: tuple[tuple[Callable[[Draft], Work], float], ...] = (
     (_stateful_set, 3),
     (_job, 4),
     (_suspended_job, 2),
+    (_cron_job, 2),
+    (_disruption_budget, 2),
 )
