@@ -117,6 +117,8 @@ def resized(pod: AnyPod) -> tuple[object, ...] | None:
     """What of a pod's status its requests depend on; None if they are as specified."""
     status = pod.status
     granted = _granted(status)
+    if not granted and pod.spec.resources is None:
+        return None
     specs = [*pod.spec.containers, *(pod.spec.init_containers or ())]
     differing = [
         (each.name, granted[each.name])

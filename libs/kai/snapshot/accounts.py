@@ -118,7 +118,7 @@ class Accounts:
         if name:
             self._on_node.setdefault(name, {})[task.uid] = task
         node = self.nodes.by_name.get(name) if name and ACTIVE_USED[status] else None
-        if node is not None and not self.ledger.bears(task, node):
+        if node is not None and task.cls.vast and not self.ledger.bears(task, node):
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
             groups = (facts.group_ids or facts.assumed_groups) if task.cls.shared else ()

@@ -19,15 +19,12 @@ QUEUE_UNITS: Final = {"gpu": 1.0, "cpu": 1.0, "memory": 1e6}
 
 
 def check(kind: Kind, obj: Any) -> None:
-    """What an object says for itself; what a pod says together with its class is looked at with that.
+    """What an object says for itself; a pod is looked at together with its class.
 
     Raises:
         OutOfBounds: a field is beyond its bounds, or has not the type that it must have.
     """
     match kind:
-        case Kind.POD:
-            if claims := obj.spec.resource_claims:
-                limits.POD_CLAIMS.check_count(claims)
         case Kind.POD_GROUP:
             subgroups.check(obj.spec)
         case Kind.QUEUE:
@@ -132,7 +129,7 @@ _Spreads = Annotated[list[_Spread], _at_most(limits.SPREAD)]
 
 
 def check_scheduling(pod: Pod) -> None:
-    """What decides where a pod may run.
+    """What decides where a pod may run, but for its claims.
 
     Raises:
         OutOfBounds: there is too much of it, or a part of it has not the type that it must have.

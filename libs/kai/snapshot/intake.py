@@ -28,15 +28,24 @@ class Intake(Accounts):
     def _apply_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid or pod.key
         facts = pods.facts(pod, self.params)
-        claims = bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
-        gpu_claims = self._gpu_claims(pod) if claims else ()
+        if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
+            self._enter_pod(pod, uid, facts, self.classes.of(pod))
+            return
+        limits.POD_CLAIMS.check_count(pod.spec.resource_claims)
+        gpu_claims = self._gpu_claims(pod)
         cls = self.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
         self._enter_pod(pod, uid, facts, cls, gpu_claims)
 
     def _enter_pod(
-        self, pod: Pod, uid: str, facts: PodFacts, cls: TaskClass, gpu_claims: tuple[tuple[str, int], ...]
+        self,
+        pod: Pod,
+        uid: str,
+        facts: PodFacts,
+        cls: TaskClass,
+        gpu_claims: tuple[tuple[str, int], ...] = (),
     ) -> None:
-        order = pods.order(pod)
+        created = seconds(pod.metadata.creation_timestamp)
+        order = pods.order(pod, created)
         old = self._tasks_by_key.get(facts.key)
         if old is not None and old.uid != uid:
             self._forget(old)
@@ -51,7 +60,7 @@ class Intake(Accounts):
                 pod.metadata.namespace,
                 pod.metadata.name,
                 cls,
-                seconds(pod.metadata.creation_timestamp),
+                created,
                 order,
                 pod.metadata.labels,
                 facts=facts,
@@ -132,18 +141,20 @@ class Intake(Accounts):
         known = len(self.resources)
         slices = self.objects[Kind.RESOURCE_SLICE].values()
         dra_gpus = nodes.dra_gpu_devices(slices, name) if slices else 0
-        nodes.describe(Node(name, 0, obj), obj, self.resources, dra_gpus)  # raises before anything changes
+        newest = Node(name, 0, obj)
+        # Raises, if at all, before anything changes.
+        amounts = nodes.describe(newest, obj, self.resources, dra_gpus, self._backed)
         self._classify_again(known)
         affected = list(self._on_node.get(name, {}).values())
         for task in affected:
             self._detach(task)
         if node is None:
-            node = Node(name, 0, obj)
+            node = newest
             self.nodes.add(node)
         else:
+            nodes.describe(node, obj, self.resources, dra_gpus, self._backed)
             self.nodes.changed()
         try:
-            amounts = nodes.describe(node, obj, self.resources, dra_gpus, self._backed)
             self.nodes.set_allocatable(node, amounts)
         except Exception:
             self.nodes.remove(node)

@@ -273,8 +273,6 @@ class Ledger:
     # --- nodes ---------------------------------------------------------------------------------
     def bears(self, task: Task, node: Node) -> bool:
         """Whether a node's sums, which are 64 bits wide, can take another pod that asks for the absurd."""
-        if not task.cls.vast:
-            return True
         idle, row = self.nodes.cells_idle, node.row
         return all(idle[row, column] - amount > -_WIDEST for column, amount in task.cls.items)
 

@@ -29,7 +29,7 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
         key=pod.key,
         phase=status.phase or "Pending",
         node_name=pod.spec.node_name,
-        deleted_at=seconds(meta.deletion_timestamp),
+        deleted_at=seconds(meta.deletion_timestamp) if meta.deletion_timestamp else 0.0,
         gated=bool(pod.spec.scheduling_gates),
         group_key=f"{meta.namespace}/{group}" if group and ours else "",
         sub_group=labels.get(names.SUBGROUP_LABEL, ""),
@@ -62,14 +62,13 @@ def _several_group_ids(labels: dict[str, str]) -> tuple[str, ...]:
     return tuple(found[: limits.GPU_GROUPS.most])
 
 
-def order(pod: Pod) -> tuple[Any, ...]:
-    """The key by which tasks of a pod set are ordered, best first.
+def order(pod: Pod, created: float) -> tuple[Any, ...]:
+    """The key by which tasks of a pod set are ordered, best first; ``created`` in Unix seconds.
 
     Raises:
         OutOfBounds: the label of its priority says no number of 32 bits.
     """
     labels = pod.metadata.labels
-    created = seconds(pod.metadata.creation_timestamp)
     if not labels:
         return (True, True, 1, 0, created, pod.metadata.uid)
     leader = labels.get(names.KUBEFLOW_JOB_ROLE_LABEL) in _LEADERS

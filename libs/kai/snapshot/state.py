@@ -39,7 +39,6 @@ class ClusterState(Exclusion):
         """
         self.version += 1
         try:
-            bounds.check(kind, obj)
             self._take_in(kind, obj)
         finally:
             if self.unsound:
@@ -89,9 +88,11 @@ class ClusterState(Exclusion):
             )
 
     def _take_in(self, kind: Kind, obj: Any) -> None:
+        if kind is Kind.POD:
+            self._apply_pod(obj)
+            return
+        bounds.check(kind, obj)
         match kind:
-            case Kind.POD:
-                self._apply_pod(obj)
             case Kind.NODE:
                 self._apply_node(obj)
             case Kind.POD_GROUP:
