@@ -17,6 +17,8 @@ pytestmark = pytest.mark.integration
 CHART = Path(__file__).resolve().parents[1] / "kai-scheduler"
 SECRETS = Resource("", "v1", "secrets", "Secret", True)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
+SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True)
+POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True)
 HOOKS = [
     Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -108,6 +110,20 @@ async def test_an_upgrade_keeps_certificates_and_passwords(release):
     assert await release.bundles() == bundles
     binder = await release.client.get(DEPLOYMENTS, "binder", namespace=names.NAMESPACE)
     assert binder["spec"]["replicas"] == 3
+
+
+async def test_what_goes_out_is_closed_where_the_port_of_the_api_server_can_be_seen(release):
+    seen = {
+        "metadata": {"name": "kubernetes"},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["192.0.2.1"]}],
+        "ports": [{"name": "https", "port": 8443, "protocol": "TCP"}],
+    }
+    await release.client.create(SLICES, seen, namespace="default")
+    await release.install()
+    policy = await release.client.get(POLICIES, "binder", namespace=names.NAMESPACE)
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert {port["port"] for port in policy["spec"]["egress"][0]["ports"]} == {443, 8443}
 
 
 async def test_values_of_other_releases_are_taken_and_told_to_have_no_effect(release):

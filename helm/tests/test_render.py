@@ -364,7 +364,7 @@ def redis_variables(objects):
     return found
 
 
-REDIS_USERS = {"binder", "kai-scheduler-default", "podgroup-controller", "queue-controller"}
+REDIS_USERS = {"kai-scheduler-default", "queue-controller"}
 
 
 def test_a_redis_with_a_password_comes_with_the_chart(rendered):
@@ -385,7 +385,7 @@ def test_another_redis_can_be_used(rendered):
     assert redis_variables(objects).keys() == REDIS_USERS
     by_secret = rendered("external redis by secret")
     assert "kai-redis" not in by_secret.of("Deployment")
-    assert redis_variables(by_secret)["binder"] == {"name": "my-redis", "key": "url"}
+    assert redis_variables(by_secret)["queue-controller"] == {"name": "my-redis", "key": "url"}
 
 
 def test_no_redis_is_possible(rendered):

@@ -74,6 +74,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or .Values.redis.enabled .Values.redis.externalUrl .Values.redis.externalSecret.name -}}true{{- end -}}
 {{- end -}}
 
+{{/* Whether it is one of our own, beside the other components. */}}
+{{- define "kai.ownRedis" -}}
+{{- and .Values.redis.enabled (not .Values.redis.externalUrl) (not .Values.redis.externalSecret.name) -}}
+{{- end -}}
+
+{{/* The port of one that is not ours. */}}
+{{- define "kai.externalRedisPort" -}}
+{{- $redis := .Values.redis -}}
+{{- if $redis.externalSecret.name -}}
+{{- $redis.externalSecret.port -}}
+{{- else -}}
+{{- regexFind ":[0-9]+$" (urlParse $redis.externalUrl).host | trimPrefix ":" | default "6379" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Environment by which a component finds Redis. Passwords stay in secrets. */}}
 {{- define "kai.redisEnvironment" -}}
 {{- $redis := .Values.redis -}}

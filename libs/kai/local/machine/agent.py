@@ -52,7 +52,7 @@ _SHORT: Final = {"kai-scheduler-default": "scheduler", "kai-redis": "redis"}
 _ADDRESS: Final = "kai.local/address"
 _HOW = (
     "Runs as a process of this machine, from the programs that are installed here: image, resources, "
-    "security context, node selector and affinity have no effect"
+    "security context, node selector, affinity and network policies have no effect"
 )
 
 _log = structlog.get_logger(__name__)

@@ -1,0 +1,213 @@
+"""Who may connect to whom: what our pods listen on is open for those who need it, and for nobody else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kai.model import names
+
+WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
+VALUES = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
+ANYBODY = "anybody"
+#: Who needs which port of which pods, by the name of the port; everybody else has no business there. Probes
+#: come from the pod's node, which no policy keeps away.
+NEEDED = {
+    ("kai-scheduler-default", "grpc"): {"binder", "podgroup-controller", "queue-controller"},
+    ("kai-redis", "redis"): {"kai-scheduler-default", "queue-controller"},
+    ("admission", "webhook"): ANYBODY,
+    ("podgroup-controller", "webhook"): ANYBODY,
+    ("queue-controller", "webhook"): ANYBODY,
+}
+METRICS = ("http-metrics", "metrics")
+MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+API_SERVER = {"networkPolicy": {"egress": {"apiServerPorts": [6443]}}}
+
+
+def rendered(helm, *more):
+    values: dict = {}
+    for one in (WITHOUT_CERTIFICATES, *more):
+        values |= one
+    return helm.render(values=values)
+
+
+def listeners(objects) -> Iterator[tuple[str, str, int]]:
+    """What all pods listen on: app, name of the port, its number."""
+    for deployment in objects.of("Deployment").values():
+        template = deployment["spec"]["template"]
+        for container in template["spec"]["containers"]:
+            for port in container["ports"]:
+                yield template["metadata"]["labels"]["app"], port["name"], port["containerPort"]
+
+
+def policy_of(objects, app):
+    (policy,) = [
+        each
+        for each in objects.of("NetworkPolicy").values()
+        if each["spec"]["podSelector"] == {"matchLabels": {"app": app}}
+    ]
+    return policy["spec"]
+
+
+def opened(objects, app) -> dict[int, object]:
+    """Who may reach which port of an app's pods: names of apps, or anybody."""
+    found: dict[int, object] = {}
+    for rule in policy_of(objects, app)["ingress"]:
+        (port,) = rule["ports"]
+        assert port["protocol"] == "TCP"
+        peers = rule.get("from")
+        found[port["port"]] = (
+            {peer["podSelector"]["matchLabels"]["app"] for peer in peers} if peers else ANYBODY
+        )
+    return found
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_every_port_of_every_pod_is_open_for_those_who_need_it_and_for_nobody_else(helm, name):
+    objects = rendered(helm, VALUES[name])
+    needed: dict[str, dict[int, object]] = {}
+    for app, port, number in listeners(objects):
+        own = needed.setdefault(app, {})
+        if port in METRICS or (app, port) in NEEDED:
+            own[number] = NEEDED.get((app, port), ANYBODY)
+    assert needed
+    assert {app: opened(objects, app) for app in needed} == needed
+    # Everything that a Service offers is among it.
+    numbers = {(app, port): number for app, port, number in listeners(objects)}
+    for service in objects.of("Service").values():
+        app = service["spec"]["selector"]["app"]
+        for port in service["spec"]["ports"]:
+            assert numbers[app, port["targetPort"]] in needed[app]
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_every_pod_has_a_policy_and_no_policy_is_for_nobody(helm, name):
+    objects = rendered(helm, VALUES[name])
+    apps = {app for app, _, _ in listeners(objects)}
+    reservation = VALUES[name].get("global", {}).get("resourceReservation", {})
+    holders = reservation.get("appLabel", names.RESERVATION_APP)
+    assert objects.of("NetworkPolicy").keys() == apps | {holders}
+    assert all("Ingress" in policy_of(objects, app)["policyTypes"] for app in apps)
+
+
+def test_nobody_reaches_the_pods_that_hold_shared_gpus(helm):
+    objects = rendered(helm, VALUES["reservation elsewhere"], API_SERVER)
+    policy = objects.one("NetworkPolicy", "holder")
+    assert policy["metadata"]["namespace"] == "gpu-holders"
+    assert policy["spec"]["ingress"] == []
+    assert ports_of(policy["spec"]["egress"]) == {
+        ("TCP", 6443),
+        ("UDP", 53),
+        ("TCP", 53),
+        ("UDP", 5353),
+        ("TCP", 5353),
+    }
+
+
+def test_metrics_may_be_kept_for_a_namespace(helm):
+    objects = rendered(helm, {"networkPolicy": {"metricsFrom": [MONITORING]}})
+    for app, port, number in listeners(objects):
+        rules = [r for r in policy_of(objects, app)["ingress"] if r["ports"][0]["port"] == number]
+        if port in METRICS:
+            assert [rule["from"] for rule in rules] == [[MONITORING]], app
+
+
+def test_others_may_be_let_ask_the_scheduler(helm):
+    office = {"ipBlock": {"cidr": "10.1.0.0/16"}}
+    objects = rendered(helm, {"networkPolicy": {"grpcFrom": [office]}})
+    (rule,) = [
+        r for r in policy_of(objects, "kai-scheduler-default")["ingress"] if r["ports"][0]["port"] == 9090
+    ]
+    assert office in rule["from"]
+    assert len(rule["from"]) == 4
+
+
+# --- what goes out -----------------------------------------------------------------------------
+def ports_of(rules) -> set[tuple[str, int]]:
+    return {(port["protocol"], port["port"]) for rule in rules if "to" not in rule for port in rule["ports"]}
+
+
+def called(objects, app) -> set[tuple[str, int]]:
+    """Pods that an app may connect to, with the port."""
+    return {
+        (peer["podSelector"]["matchLabels"]["app"], port["port"])
+        for rule in policy_of(objects, app)["egress"]
+        for peer in rule.get("to", ())
+        for port in rule["ports"]
+    }
+
+
+def test_what_goes_out_is_open_where_nobody_knows_the_port_of_the_api_server(helm):
+    """Rendered without a cluster: a wrong guess would stop everything."""
+    for policy in rendered(helm).of("NetworkPolicy").values():
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+        assert "egress" not in policy["spec"]
+
+
+def test_where_it_is_known_pods_reach_it_and_those_whom_they_call_and_nobody_else(helm):
+    objects = rendered(helm, API_SERVER)
+    outside = {("TCP", 6443), ("UDP", 53), ("TCP", 53), ("UDP", 5353), ("TCP", 5353)}
+    for app in {app for app, _, _ in listeners(objects)} - {"kai-redis"}:
+        assert policy_of(objects, app)["policyTypes"] == ["Ingress", "Egress"]
+        assert ports_of(policy_of(objects, app)["egress"]) == outside, app
+    assert policy_of(objects, "kai-redis")["egress"] == []
+    calls = {app: called(objects, app) for app, _, _ in listeners(objects)}
+    assert {app: who for app, who in calls.items() if who} == {
+        "binder": {("kai-scheduler-default", 9090)},
+        "podgroup-controller": {("kai-scheduler-default", 9090)},
+        "queue-controller": {("kai-scheduler-default", 9090), ("kai-redis", 6379)},
+        "kai-scheduler-default": {("kai-redis", 6379)},
+    }
+
+
+def test_whoever_may_go_out_to_a_pod_is_let_in_there(helm):
+    objects = rendered(helm, API_SERVER)
+    for app in {app for app, _, _ in listeners(objects)}:
+        for other, port in called(objects, app):
+            assert app in opened(objects, other)[port]
+
+
+@pytest.mark.parametrize(
+    ("redis", "port"),
+    [
+        ({"externalUrl": "rediss://user:word@cache.example.com:6390/1"}, 6390),
+        ({"externalUrl": "redis://cache.example.com/1"}, 6379),
+        ({"externalSecret": {"name": "my-redis", "port": 6391}}, 6391),
+    ],
+    ids=["port in the url", "no port in the url", "secret"],
+)
+def test_a_redis_elsewhere_can_be_reached_by_those_who_use_it(helm, redis, port):
+    objects = rendered(helm, {"redis": redis}, API_SERVER)
+    users = {
+        app
+        for app in {app for app, _, _ in listeners(objects)}
+        if ("TCP", port) in ports_of(policy_of(objects, app)["egress"])
+    }
+    assert users == {"kai-scheduler-default", "queue-controller"}
+
+
+def test_rules_of_ones_own_come_on_top(helm):
+    proxy = {"ports": [{"protocol": "TCP", "port": 3128}], "to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}
+    objects = rendered(helm, {"networkPolicy": {"egress": {"apiServerPorts": [443], "more": [proxy]}}})
+    assert proxy in policy_of(objects, "admission")["egress"]
+    off = rendered(helm, {"networkPolicy": {"egress": {"enabled": False, "apiServerPorts": [443]}}})
+    assert policy_of(off, "admission")["policyTypes"] == ["Ingress"]
+
+
+def test_policies_can_be_left_out(helm):
+    assert not rendered(helm, {"networkPolicy": {"enabled": False}}).of("NetworkPolicy")
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ({"metricsFrom": [{"podSelektor": {}}]}, "networkPolicy.metricsFrom.0"),
+        ({"egress": {"apiServerPorts": ["https"]}}, "networkPolicy.egress.apiServerPorts.0"),
+        ({"enabld": True}, "enabld is not allowed"),
+    ],
+)
+def test_what_is_no_peer_and_no_port_is_refused_by_name(helm, policy, said):
+    result = helm.template(values={"networkPolicy": policy})
+    assert result.returncode != 0
+    assert said in result.stderr
