@@ -35,13 +35,13 @@ _log = structlog.get_logger(__name__)
 
 
 class Fence:
-    """The greatest epoch that we know of. Nothing is begun for a smaller one."""
+    """The greatest epoch that a Lease has told. Nothing is begun for a smaller one."""
 
     def __init__(self) -> None:
         self.epoch = 0
 
     def see(self, epoch: int) -> None:
-        """Somebody leads with this epoch."""
+        """Somebody leads with this epoch, as the Lease says; no other word counts."""
         self.epoch = max(self.epoch, epoch)
 
     def admits(self, epoch: int) -> bool:

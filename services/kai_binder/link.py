@@ -138,9 +138,9 @@ class Link:
         if first is grpc.aio.EOF or not first.HasField("welcome"):
             return
         epoch = first.welcome.epoch
-        self._fence.see(epoch)
-        if not self._fence.admits(epoch):
-            _log.info("scheduler's time is over", endpoint=leader.endpoint, epoch=epoch)
+        # The Lease says who leads: what the peer says of itself moves nothing, it can only be wrong.
+        if epoch != leader.epoch or not self._fence.admits(epoch):
+            _log.info("scheduler is not in the term of the Lease", endpoint=leader.endpoint, epoch=epoch)
             return
         self.connected_to = epoch
         backoff.reset()
@@ -148,11 +148,23 @@ class Link:
         while (message := await _next(call)) is not grpc.aio.EOF:
             match message.WhichOneof("message"):
                 case "decisions":
+                    _check_term(message.decisions.epoch, leader)
                     self._executor.start(decode_batch(message.decisions))
                 case "verdict":
+                    _check_term(message.verdict.epoch, leader)
                     self._executor.verdict(bind=message.verdict.bind, abandon=message.verdict.abandon)
                 case _:
                     pass
+
+
+def _check_term(epoch: int, leader: Leader) -> None:
+    """Decisions of another term would pass a fence that is there to stop those of this one.
+
+    Raises:
+        MalformedMessage: it is another.
+    """
+    if epoch != leader.epoch:
+        raise MalformedMessage(f"it leads with epoch {leader.epoch} and speaks of epoch {epoch}")
 
 
 async def _next(call: Any) -> Any:

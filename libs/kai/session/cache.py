@@ -134,6 +134,11 @@ class SessionCache:
         async with translated("publish", epoch=publication.epoch):
             return bool(await self._publish(keys=keys, args=arguments))
 
+    async def forget_head(self) -> None:
+        """Let the next publication be the first, whatever its epoch."""
+        async with translated("forget head"):
+            await self.connection.delete(self.keys.head)
+
     async def head(self) -> Head | None:
         """The newest session; None if nothing was published."""
         async with translated("head"):

@@ -4,11 +4,11 @@
 --       snapshot ('' for none), time to live in s, snapshots to keep, prefix of snapshot keys,
 --       id and JSON pairs of what is in flight...
 local epoch, version = tonumber(ARGV[1]), tonumber(ARGV[2])
-local head_epoch = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0')
+local head_epoch = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0') or 0
 if epoch < head_epoch then
   return redis.error_reply('FENCED ' .. string.format('%.0f', head_epoch))
 end
-local head_version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
+local head_version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0') or 0
 if epoch == head_epoch and version <= head_version then
   -- A repetition after an answer was lost.
   return 0

@@ -18,6 +18,8 @@ from kai.session.cache import Publication, SessionCache
 from kai.session.errors import CacheUnavailable, Fenced
 
 WAITING_AT_MOST: Final = 64
+#: By then a leader that was replaced knows it from its Lease, and offers nothing more.
+TERM_ENDS_SECONDS: Final = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -47,6 +49,8 @@ class SessionPublisher:
         self._metrics = metrics
         self._waiting: deque[Publication] = deque()
         self._offered = asyncio.Event()
+        #: Since when Redis says that a later leader has published, by the clock of the event loop.
+        self._fenced_since: float | None = None
 
     def offer(self, publication: Publication) -> None:
         """Publish this soon. If too many wait already, the oldest is dropped."""
@@ -57,7 +61,7 @@ class SessionPublisher:
         self._offered.set()
 
     async def run(self) -> None:
-        """Write what is offered, until cancelled or fenced."""
+        """Write what is offered, until cancelled."""
         backoff = Backoff(initial=0.5, maximum=10.0)
         while True:
             if not self._waiting:
@@ -65,11 +69,15 @@ class SessionPublisher:
                 await self._offered.wait()
             publication = self._waiting[0]
             try:
-                await self._cache.publish(publication)
+                await self._publish(publication)
             except Fenced as error:
-                # The election will end our term; until then nothing of ours may be published.
-                _log.warning("session cache is fenced", reason=str(error))
-                return
+                if self._fenced_since is None:
+                    _log.warning("session cache is fenced", reason=str(error))
+                    self._fenced_since = asyncio.get_running_loop().time()
+                self._metrics.up.set(0)
+                self._metrics.dropped.inc()
+                self._drop(publication)
+                continue
             except CacheUnavailable as error:
                 if backoff.failures == 0:
                     _log.warning("session cache is away; scheduling goes on", reason=str(error))
@@ -83,11 +91,20 @@ class SessionPublisher:
                 continue
             # An overflow during the write may have dropped it already.
             self._drop(publication)
+            self._fenced_since = None
             if backoff.failures:
                 _log.info("session cache is back")
                 backoff.reset()
             self._metrics.up.set(1)
             self._metrics.published.inc()
+
+    async def _publish(self, publication: Publication) -> None:
+        """Only the Lease ends a term: a fence that outlasts that has been made up, and is taken away."""
+        since = self._fenced_since
+        if since is not None and asyncio.get_running_loop().time() - since > TERM_ENDS_SECONDS:
+            _log.warning("session cache tells of a leader that the Lease does not know; it is begun anew")
+            await self._cache.forget_head()
+        await self._cache.publish(publication)
 
     def _drop(self, publication: Publication) -> None:
         if self._waiting and self._waiting[0] is publication:

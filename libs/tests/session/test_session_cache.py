@@ -6,7 +6,7 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
-from deadlines import eventually, within
+from deadlines import eventually
 from kai.session.cache import Head, InFlightDecision, Publication, SessionCache
 from kai.session.errors import CacheUnavailable, Fenced, RedisServerMissing
 from kai.session.publisher import WAITING_AT_MOST, PublisherMetrics, SessionPublisher
@@ -171,13 +171,35 @@ async def test_scheduling_goes_on_without_redis_and_everything_in_flight_is_ther
         await asyncio.wait([running])
 
 
-async def test_a_fenced_publisher_falls_silent(cache):
+async def test_while_a_later_leader_publishes_nothing_of_an_earlier_one_is_written(cache):
     await cache.publish(a_publication(1, epoch=9))
-    publisher = SessionPublisher(cache, metrics=PublisherMetrics(CollectorRegistry()))
-    publisher.offer(a_publication(50, epoch=8))
-    async with within("the publisher ends"):
-        await publisher.run()
+    registry = CollectorRegistry()
+    publisher = SessionPublisher(cache, metrics=PublisherMetrics(registry))
+    running = asyncio.create_task(publisher.run())
+    for version in (50, 51):
+        publisher.offer(a_publication(version, epoch=8))
+    await eventually(
+        lambda: registry.get_sample_value("kai_session_cache_dropped_total") == 2,
+        what="both are refused",
+    )
     assert (await cache.head()).version == 1
+    running.cancel()
+
+
+@pytest.mark.parametrize("lie", [{"epoch": 2**53, "version": 1}, {"epoch": "x", "version": "y"}])
+async def test_an_epoch_that_only_redis_tells_of_does_not_end_publishing(cache, monkeypatch, lie):
+    monkeypatch.setattr("kai.session.publisher.TERM_ENDS_SECONDS", 0.0)
+    await cache.connection.hset(cache.keys.head, mapping={**lie, "digest": "d"})
+    publisher = SessionPublisher(cache, metrics=PublisherMetrics(CollectorRegistry()))
+    running = asyncio.create_task(publisher.run())
+    for version in (1, 2):
+        publisher.offer(a_publication(version, epoch=8))
+
+    async def ours():
+        return await cache.connection.hget(cache.keys.head, "epoch") == b"8"
+
+    await eventually(ours, what="the leader of the Lease publishes")
+    running.cancel()
 
 
 # --- usage -------------------------------------------------------------------------------------

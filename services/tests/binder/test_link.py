@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from deadlines import within
+from deadlines import eventually, within
 from kai.kube.lease import Leader
 from kai.model.decisions import BindDecision, PodRef
 from kai.wire.channel import serve
@@ -77,22 +77,23 @@ class FakeExecutor:
 
 
 class Bench:
-    def __init__(self, scheduler, port):
+    def __init__(self, scheduler, port, epoch):
         self.scheduler = scheduler
         self.fence, self.outbox, self.executor = Fence(), Outbox(), FakeExecutor()
-        self.tracker = Tracker(Leader("s", f"127.0.0.1:{port}", scheduler.epoch))
+        self.tracker = Tracker(Leader("s", f"127.0.0.1:{port}", epoch))
         self.link = Link(self.executor, self.outbox, fence=self.fence, binder_id="b", capacity=7)
 
 
 @asynccontextmanager
-async def a_bench(epoch=5):
-    scheduler = Scheduler(epoch)
+async def a_bench(epoch=5, *, says=None):
+    """``epoch`` is that of the Lease, and of the scheduler unless it ``says`` another."""
+    scheduler = Scheduler(says or epoch)
 
     def register(server):
         add_DecisionServiceServicer_to_server(scheduler, server)
 
     async with serve("127.0.0.1:0", [register], grace_seconds=0) as port:
-        bench = Bench(scheduler, port)
+        bench = Bench(scheduler, port, epoch)
         running = asyncio.create_task(bench.link.run(bench.tracker))
         try:
             async with within("the test is over"):
@@ -159,6 +160,35 @@ async def test_a_scheduler_whose_time_is_over_gets_no_work_done():
         assert (await bench.scheduler.hellos.get()).epoch == 6
         assert bench.executor.started.empty()
         assert bench.link.connected_to == 0
+
+
+GREATEST = 2**63 - 1
+
+
+async def test_an_epoch_is_believed_only_from_the_lease():
+    async with a_bench(epoch=5, says=GREATEST) as bench:
+        for _ in range(2):  # called, not believed, and called again
+            assert (await bench.scheduler.hellos.get()).epoch == 5
+        assert (bench.fence.epoch, bench.link.connected_to) == (5, 0)
+        bench.scheduler.epoch = 5
+        await eventually(lambda: bench.link.connected_to == 5, what="it works for the leader")
+        bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(a_batch(5))))
+        assert (await bench.executor.started.get()).epoch == 5
+
+
+@pytest.mark.parametrize("epoch", [4, 6, GREATEST])
+async def test_decisions_and_verdicts_of_another_term_than_the_leases_are_not_carried_out(epoch):
+    for lie in (
+        pb.BindResponse(decisions=encode_batch(a_batch(epoch))),
+        pb.BindResponse(verdict=pb.GangVerdict(epoch=epoch, bind=["d"])),
+    ):
+        async with a_bench(epoch=5) as bench:
+            await bench.scheduler.hellos.get()
+            bench.scheduler.says.put_nowait(lie)
+            await bench.scheduler.hellos.get()  # the stream is given up
+            assert bench.executor.started.empty()
+            assert bench.executor.verdicts.empty()
+            assert bench.fence.epoch == 5
 
 
 async def test_between_two_streams_only_good_news_is_kept():

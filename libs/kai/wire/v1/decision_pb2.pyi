@@ -89,7 +89,7 @@ class Hello(_message.Message):
     capacity: _builtins.int
     """Decisions that it wants to work on at the same time."""
     epoch: _builtins.int
-    """Greatest epoch the binder has seen; a scheduler with a smaller one must step down."""
+    """Greatest epoch that the Lease has told the binder; a scheduler with a smaller one turns it away."""
     @_builtins.property
     def in_flight(self) -> _containers.RepeatedCompositeFieldContainer[Global___InFlight]: ...
     def __init__(
