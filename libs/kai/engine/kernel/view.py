@@ -300,7 +300,7 @@ class ClassView:
     def _static_score(self, nodes: list[Node]) -> Floats:
         if not self._options.resource_type or not self.cls.cpu_only:
             return np.zeros(len(nodes))
-        best = scores.RESOURCE_TYPE * (10.0 if self._options.gpu_sharing else 1.0)
+        best = scores.NO_GPUS if self._options.gpu_sharing else scores.RESOURCE_TYPE
         return np.fromiter(
             (best if node.cpu_only else 0.0 for node in nodes), dtype=np.float64, count=len(nodes)
         )
@@ -313,8 +313,8 @@ class ClassView:
             return 0.0
         free = table.cells_idle[row, GPU] + table.cells_releasing[row, GPU]
         if free <= 0:
-            return 5 * scores.RESOURCE_TYPE
-        return scores.RESOURCE_TYPE * float((offered - free) * 4 // offered)
+            return scores.GPUS_TAKEN
+        return scores.GPU_QUARTER_TAKEN * float((offered - free) * 4 // offered)
 
     def _devices(self, row: int) -> tuple[bool, bool] | None:
         """Whether shared devices of a node can take the class: (joins one in use, room now); None if not."""

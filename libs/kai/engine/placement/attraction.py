@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats
 from kai.engine.placement.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
 from kai.snapshot.classes import TaskClass
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-#: What a required term of a placed pod is worth, as a weight of a preferred one.
-_HARD_WEIGHT: Final = 1.0
 
 #: A weight, negative for anti-affinity, and its term.
 Wish: TypeAlias = tuple[float, Mapping[str, Any]]
@@ -35,7 +34,7 @@ def preferences(cls: TaskClass) -> Iterator[Wish]:
 def wishes(cls: TaskClass) -> list[Wish]:
     """What pods of a class, once placed, wish of others: preferred terms, and required ones to be near."""
     near = (cls.constraints.pod_affinity or {}).get(REQUIRED) or ()
-    return [*preferences(cls), *((_HARD_WEIGHT, term) for term in near)]
+    return [*preferences(cls), *((scores.REQUIRED_TERM, term) for term in near)]
 
 
 def companions(session: Session) -> list[Task]:

@@ -327,6 +327,6 @@ def _scores(tree: _Tree, ordered: Sequence[int], depth: int) -> Floats:
     by_domain = np.full(len(tree.paths[depth]) + 1, NEVER)
     count = len(ordered)
     for place, domain in enumerate(ordered):
-        by_domain[domain] = ((place + 1) * 10 // count) * scores.TOPOLOGY
+        by_domain[domain] = ((place + 1) * scores.TOPOLOGY_TENTHS // count) * scores.TOPOLOGY
     found: Floats = by_domain[tree.domains[depth]]
     return found
