@@ -47,8 +47,8 @@ def _line(task: Task) -> pb.PodLine:
 
 
 def _status(task: Task) -> str:
-    """What a pod of a group that is left out waits for is told by the group."""
-    aside = task.job is not None and task.job.aside is not None
+    """What a pod waits for that is left out, or kept out of its queue, is told beside it."""
+    aside = task.shut_out or (task.job is not None and task.job.aside is not None)
     return (Status.PENDING if aside and task.status is Status.GATED else task.status).label
 
 

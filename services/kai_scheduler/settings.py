@@ -85,6 +85,7 @@ class SchedulerSettings(TlsSettings):
             reservation_app=self.resource_reservation_app_label,
             reservation_namespace=self.resource_reservation_namespace,
             scaling_namespace=self.scale_adjust_namespace,
+            namespace=self.namespace,
             restrict_node_scheduling=self.restrict_node_scheduling,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold,

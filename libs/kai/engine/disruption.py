@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kai.engine.kernel.labels import selecting
 from kai.engine.order import JobKey
+from kai.model.selectors import selecting
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED

@@ -6,10 +6,11 @@ from kai.engine import phrases
 from kai.engine.reasons import JobErrors
 from kai.engine.session import Session
 from kai.engine.tree import tasks_to_allocate
-from kai.model import names
+from kai.model import access, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
-from kai.snapshot.rows import Job
+from kai.snapshot.rows import Job, Task
+from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 from kai.snapshot.times import rfc3339, seconds
 
@@ -140,6 +141,8 @@ def _found(
     if not job.queue.path:
         homeless = _without_queue(session, job)
         return Outcome.UNSCHEDULABLE, f"{homeless.reason}: {homeless.message}", (homeless,)
+    if job.gated and (shut_out := _shut_out(session, job)) is not None:
+        return Outcome.UNSCHEDULABLE, f"{shut_out.reason}: {shut_out.message}", (shut_out,)
     if not job.ready:
         text = phrases.not_ready(job)
         return Outcome.NOT_READY, text, (Explanation(reason=str(Reason.NOT_READY), message=text),)
@@ -158,6 +161,29 @@ def _found(
     if errors is None or not errors.entries:
         return Outcome.UNSCHEDULABLE, "not looked at in this cycle", ()
     return Outcome.UNSCHEDULABLE, errors.message(), errors.explanations()
+
+
+def _shut_out(session: Session, job: Job) -> Explanation | None:
+    """Why pods of a job that wait may not be given a place, whatever is free."""
+    waits = (task for pod_set in job.pod_sets.values() for task in pod_set.tasks.values() if task.shut_out)
+    task = min(
+        (task for task in waits if task.status is Status.GATED), key=lambda task: task.key, default=None
+    )
+    return denial(session.state, task) if task is not None else None
+
+
+def denial(state: ClusterState, task: Task) -> Explanation | None:
+    """Why a pod may not be given a place, whatever is free; None if it may."""
+    job, facts = task.job, task.facts
+    if job is None or facts is None or not task.shut_out:
+        return None
+    if job.usurps:
+        text = access.priority_refusal(
+            job.facts.priority_class, job.namespace, state.params.system_namespaces
+        )
+        return Explanation(reason=str(Reason.PRIORITY_CLASS_DENIED), message=text)
+    text = state.access.refusal(job.queue.name, job.namespace, facts.account)
+    return Explanation(reason=str(Reason.QUEUE_ACCESS_DENIED), message=text)
 
 
 def _without_queue(session: Session, job: Job) -> Explanation:

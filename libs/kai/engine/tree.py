@@ -25,8 +25,13 @@ def ordered_members(group: SubGroupSet) -> list[_Member]:
 
 
 def may_allocate(task: Task, *, simulation: bool) -> bool:
-    """Whether a task waits for a place; in simulations victims of the same statement do."""
-    return task.status is Status.PENDING or (simulation and task.status is Status.RELEASING and task.virtual)
+    """Whether a task waits for a place; in simulations victims of the same statement do.
+
+    A victim to which its queue is not open any more would not be given another place.
+    """
+    return task.status is Status.PENDING or (
+        simulation and task.status is Status.RELEASING and task.virtual and not task.shut_out
+    )
 
 
 def tasks_to_allocate(job: Job, *, simulation: bool = False) -> list[Task]:

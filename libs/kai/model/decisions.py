@@ -89,6 +89,8 @@ class Reason(StrEnum):
     INVALID_POD_GROUP = "InvalidPodGroup"
     NOT_READY = "NotReady"
     PRIORITY_CLASS_DOES_NOT_EXIST = "PriorityClassDoesNotExist"
+    QUEUE_ACCESS_DENIED = "QueueAccessDenied"
+    PRIORITY_CLASS_DENIED = "PriorityClassDenied"
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

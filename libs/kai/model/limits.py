@@ -207,6 +207,40 @@ QUEUE_WEIGHT: Final = Limit(
 QUEUE_PRIORITY: Final = Limit(
     kind="Queue", field="spec.priority", least=-(2**31), most=_INT32, enforced=("schema",)
 )
+ACCESS_NAMESPACES: Final = Limit(
+    kind="Queue", field="spec.access.namespaces", most=1024, unit="namespaces", enforced=("schema", "webhook")
+)
+ACCESS_ACCOUNTS: Final = Limit(
+    kind="Queue",
+    field="spec.access.serviceAccounts",
+    most=1024,
+    unit="service accounts",
+    enforced=("schema", "webhook"),
+)
+ACCESS_GROUPS: Final = Limit(
+    kind="Queue", field="spec.access.groups", most=1024, unit="groups", enforced=("schema", "webhook")
+)
+ACCESS_LABELS: Final = Limit(
+    kind="Queue",
+    field="spec.access.namespaceSelector.matchLabels",
+    most=64,
+    unit="labels",
+    enforced=("schema", "webhook"),
+)
+ACCESS_EXPRESSIONS: Final = Limit(
+    kind="Queue",
+    field="spec.access.namespaceSelector.matchExpressions",
+    most=64,
+    unit="expressions",
+    enforced=("schema", "webhook"),
+)
+ACCESS_VALUES: Final = Limit(
+    kind="Queue",
+    field="spec.access.namespaceSelector.matchExpressions[].values",
+    most=1024,
+    unit="values",
+    enforced=("schema", "webhook"),
+)
 LEVELS: Final = Limit(kind="Topology", field="spec.levels", most=16, unit="levels", enforced=("schema",))
 
 # --- nodes -------------------------------------------------------------------------------------

@@ -25,6 +25,12 @@ SCALING_POD_APP: Final = "scaling-pod"
 DEFAULT_PARENT_QUEUE: Final = "default-parent-queue"
 DEFAULT_QUEUE: Final = "default-queue"
 DEFAULT_SHARD: Final = "default"
+SYSTEM_NAMESPACE: Final = "kube-system"
+SYSTEM_PRIORITY_PREFIX: Final = "system-"
+"""Names of priority classes that Kubernetes keeps for itself begin so; nobody else can make one."""
+DEFAULT_SERVICE_ACCOUNT: Final = "default"
+ALL_SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+"""The group of all service accounts; with ``:<namespace>`` added, that of a namespace."""
 
 # --- labels and annotations on pods and workloads ----------------------------------------------
 QUEUE_LABEL: Final = "kai.scheduler/queue"

@@ -144,6 +144,7 @@ class PodSpec(ApiStruct):
     priority_class_name: str = ""
     priority: int | None = None
     preemption_policy: str | None = None
+    service_account_name: str = ""
     volumes: list[Json] | None = None
     resource_claims: list[PodResourceClaim] | None = None
     termination_grace_period_seconds: int | None = None
@@ -247,6 +248,30 @@ class QueueResources(ApiStruct):
     memory: QueueResource = msgspec.field(default_factory=QueueResource)
 
 
+class LabelRequirement(ApiStruct):
+    """One expression of a label selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(ApiStruct):
+    """Which labels are meant; an empty one means all."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelRequirement] | None = None
+
+
+class QueueAccess(ApiStruct):
+    """Who may use a queue: whoever any of these admits; an empty one admits nobody."""
+
+    namespace_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    service_accounts: list[str] | None = None
+    groups: list[str] | None = None
+
+
 class QueueSpec(ApiStruct):
     """``spec`` of a Queue."""
 
@@ -256,6 +281,7 @@ class QueueSpec(ApiStruct):
     preempt_min_runtime: str | None = None
     reclaim_min_runtime: str | None = None
     resources: QueueResources | None = None
+    access: QueueAccess | None = None
 
 
 class _Sums(ApiStruct):

@@ -47,6 +47,7 @@ def read(document: Mapping[str, Any] | None) -> tuple[StateParams, EngineParams,
         # Those of the original do not say where reservation pods are.
         reservation_namespace=fields.text("resourceReservationNamespace"),
         scaling_namespace=fields.text("scaleAdjustNamespace"),
+        namespace=fields.text("installationNamespace") or names.NAMESPACE,
         restrict_node_scheduling=fields.flag("restrictSchedulingNodes"),
         full_hierarchy_fairness=fields.flag("fullHierarchyFairness"),
         # Schedulers that are older than the flag do not write it.
@@ -77,6 +78,7 @@ def document(
         "schedulerName": state.scheduler_name,
         "resourceReservationNamespace": state.reservation_namespace,
         "scaleAdjustNamespace": state.scaling_namespace,
+        "installationNamespace": state.namespace,
         "restrictSchedulingNodes": state.restrict_node_scheduling,
         "partitionParams": {
             "NodePoolLabelKey": state.node_pool_label_key,

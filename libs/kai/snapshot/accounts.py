@@ -12,6 +12,7 @@ from kai.model.faults import Fault
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.snapshot import pods
+from kai.snapshot.access import AccessTable
 from kai.snapshot.classes import ClassTable
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
@@ -41,6 +42,7 @@ class Accounts:
         self.priority_classes: dict[str, PriorityClass] = {}
         #: Objects that only plugins read, by kind and key, and how often each kind changed.
         self.objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
+        self.access = AccessTable(self.queue_objects, self.objects[Kind.NAMESPACE])
         self.versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self.version = 0
         #: Jobs with pending tasks; jobs whose tasks changed since a cycle looked.
@@ -65,6 +67,7 @@ class Accounts:
         #: Columns of extended resources that device classes stand behind.
         self._backed: tuple[int, ...] = ()
         self._queues_dirty = False
+        self._system_namespaces = self.params.system_namespaces
         self._now = 0.0
         self.min_gpu_memory = 100
         self.max_gpu_memory = 100
@@ -101,8 +104,9 @@ class Accounts:
         facts = facts_of(task)
         status = pods.status(facts, self._now, self.params.stuck_in_releasing_seconds)
         job = self.jobs.get(facts.group_key) if facts.group_key else None
-        if job is not None and job.aside is not None and status is Status.PENDING:
-            status = Status.GATED  # it asks for nothing until its job takes part again
+        task.shut_out = job is not None and self._shuts_out(job, facts)
+        if job is not None and status is Status.PENDING and (job.aside is not None or task.shut_out):
+            status = Status.GATED  # it asks for nothing until it takes part again
         task.status = status
         if facts.deleted_at and status in (Status.RELEASING, Status.STUCK_IN_RELEASING):
             self._releasing[task.uid] = task
@@ -132,6 +136,13 @@ class Accounts:
             self.ledger.charge(task, node.gpu_memory if node is not None else self.min_gpu_memory)
         elif task.job is not None and status is Status.PENDING:
             self.ledger.ask(task, self.min_gpu_memory, 1)
+
+    def _shuts_out(self, job: Job, facts: PodFacts) -> bool:
+        """Whether a pod may not be given a place as a part of a job."""
+        access = self.access
+        return job.usurps or (
+            access.restricted and bool(access.barrier(job.queue.name, job.namespace, facts.account))
+        )
 
     def _withdraw(self, task: Task) -> None:
         facts = facts_of(task)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from kai.model import limits, names, subgroups
+from kai.model import access, limits, names, subgroups
 from kai.model.faults import OutOfBounds
 from kai.model.limits import Limit
 from kai.model.objects import ApiStruct, Node, Pod, Queue, QueueResource, Topology
@@ -170,6 +170,8 @@ def check_queue(queue: Queue) -> None:
     spec = queue.spec
     if spec.priority is not None:
         limits.QUEUE_PRIORITY.check(spec.priority)
+    if spec.access is not None:
+        access.check_size(spec.access)
     if spec.resources is None:
         return
     for kind, scale in QUEUE_UNITS.items():

@@ -48,6 +48,7 @@ class PodColumns(msgspec.Struct, frozen=True, gc=False):
     assumed_groups: bytes  # int32, position in ``strings``, newline-joined there
     phase: bytes  # int32, position in ``strings``
     scheduler: bytes  # int32, position in ``strings``
+    account: bytes  # int32, position in ``strings``
     flags: bytes  # uint8: 1 gated, 2 being evicted, 4 bound though the watch does not say so
     created: bytes  # float64, unix seconds
     deleted: bytes  # float64, unix seconds, 0 for none
@@ -91,6 +92,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             self.strings_of(columns.nominated),
             self.strings_of(columns.phase),
             self.strings_of(columns.scheduler),
+            self.strings_of(columns.account),
             columns.flags,
             np.frombuffer(columns.created, dtype="<f8").tolist(),
             np.frombuffer(columns.deleted, dtype="<f8").tolist(),
@@ -106,6 +108,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             nominated,
             phase,
             scheduler,
+            account,
             flags,
             born,
             gone,
@@ -133,6 +136,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
                     pattern.spec,
                     node_name="" if flags & _DONE else node,
                     scheduler_name=scheduler,
+                    service_account_name=account,
                     scheduling_gates=[{"name": "gated"}] if flags & _GATED else None,
                 ),
                 status=PodStatus(
@@ -153,6 +157,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             ("assumed_groups", "<i4", len(self.strings)),
             ("phase", "<i4", len(self.strings)),
             ("scheduler", "<i4", len(self.strings)),
+            ("account", "<i4", len(self.strings)),
             ("flags", "u1", 256),
             ("created", "<f8", None),
             ("deleted", "<f8", None),
@@ -238,6 +243,7 @@ def cut(state: ClusterState) -> ClusterSnapshot:
         assumed_groups=column([strings.of("\n".join(each.assumed_groups)) for each in facts]),
         phase=column([strings.of(each.phase) for each in facts]),
         scheduler=column([strings.of(state.params.scheduler_name if each.ours else "") for each in facts]),
+        account=column([strings.of(each.account) for each in facts]),
         flags=bytes(
             _GATED * each.gated
             + _EVICTING * each.evicting

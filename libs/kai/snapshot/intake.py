@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kai.model import limits, names
+from kai.model import access, limits, names
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
@@ -220,13 +220,14 @@ class Intake(Accounts):
 
     def _put_job(self, group: PodGroup) -> None:
         facts = jobs.facts(group, self.params.partition)
-        priority, preemptible = self._priority(facts)
+        usurps = self._usurps(facts, group.metadata.namespace)
+        priority, preemptible = self._priority(facts, usurps=usurps)
         job = self.jobs.get(group.key)
         if (
             job is not None
             and job.facts.shape == facts.shape
             and job.queue.name == facts.queue
-            and (job.priority, job.preemptible) == (priority, preemptible)
+            and (job.priority, job.preemptible, job.usurps) == (priority, preemptible, usurps)
         ):
             self._read_times(job, facts)
             self.touched_jobs[job.key] = job
@@ -247,6 +248,7 @@ class Intake(Accounts):
             pod_sets=leaves,
             facts=facts,
             error=error,
+            usurps=usurps,
         )
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
@@ -287,9 +289,12 @@ class Intake(Accounts):
         job.last_start = max(job.last_start, seconds(told.get(names.LAST_START_TIMESTAMP)))
         job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
 
-    def _priority(self, facts: JobFacts) -> tuple[int, bool]:
+    def _usurps(self, facts: JobFacts, namespace: str) -> bool:
+        return access.usurped(facts.priority_class, namespace, self._system_namespaces)
+
+    def _priority(self, facts: JobFacts, *, usurps: bool) -> tuple[int, bool]:
         cls = self.priority_classes.get(facts.priority_class)
-        if cls is None:
+        if cls is None or usurps:
             cls = min(
                 (each for each in self.priority_classes.values() if each.global_default),
                 key=lambda each: each.key,
@@ -314,7 +319,7 @@ class Intake(Accounts):
         ):
             return
         for job in list(self.jobs.values()):
-            if self._priority(job.facts) != (job.priority, job.preemptible):
+            if self._priority(job.facts, usurps=job.usurps) != (job.priority, job.preemptible):
                 self._put_job(self.group_objects[job.key])
 
     # --- queues --------------------------------------------------------------------------------
@@ -329,7 +334,9 @@ class Intake(Accounts):
             self._drop_queue(obj.metadata.name)
             return
         queues.describe(Queue(obj.metadata.name, 0), obj)  # raises before anything changes
+        old = self.queue_objects.get(obj.metadata.name)
         self.queue_objects[obj.metadata.name] = obj
+        self.access.queue_changed(obj.metadata.name, old, obj)
         row = self._queue_row(obj.metadata.name)
         before = (row.exists, row.parent_name)
         queues.describe(row, obj)
@@ -338,7 +345,7 @@ class Intake(Accounts):
         self.versions[Kind.QUEUE] += 1
 
     def _drop_queue(self, name: str) -> None:
-        self.queue_objects.pop(name, None)
+        self.access.queue_changed(name, self.queue_objects.pop(name, None), None)
         row = self.queues.get(name)
         if row is not None and row.exists:
             row.exists = False
@@ -367,11 +374,29 @@ class Intake(Accounts):
                     elif task.status is Status.PENDING:
                         self.ledger.ask(task, self.min_gpu_memory, 1)
 
+    def _reconsider(self) -> None:
+        """Let queues that were closed to pods be open to them now, and the reverse."""
+        stale, self.access.stale = self.access.stale, set()
+        for job in list(self.jobs.values()):
+            if stale is None or job.namespace in stale:
+                for task in list(self._members.get(job.key, {}).values()):
+                    self._reconsider_task(job, task)
+
+    def _reconsider_task(self, job: Job, task: Task) -> None:
+        shut = self._shuts_out(job, facts_of(task))
+        if shut != task.shut_out:
+            self._detach(task)
+            self._attach(task)
+        elif shut:
+            self.touched_jobs[job.key] = job  # it may be another queue that keeps it out
+
     # --- claims --------------------------------------------------------------------------------
     def _depends(self, kind: Kind, key: str, obj: Any) -> None:
         """Bring rows up to date that read an object of another kind."""
         self.versions[kind] += 1
-        if kind is Kind.RESOURCE_SLICE:
+        if kind is Kind.NAMESPACE:
+            self.access.namespace_changed(key)
+        elif kind is Kind.RESOURCE_SLICE:
             name = (obj.get("spec") or {}).get("nodeName", "")
             node = self.nodes.by_name.get(name)
             if node is not None:

@@ -74,9 +74,18 @@ class StateParams:
     #: Where reservation and scaling pods are; elsewhere their labels say nothing. Empty: not known.
     reservation_namespace: str = names.RESERVATION_NAMESPACE
     scaling_namespace: str = names.SCALE_ADJUST_NAMESPACE
+    #: Of the installation.
+    namespace: str = names.NAMESPACE
     restrict_node_scheduling: bool = False
     full_hierarchy_fairness: bool = True
     stuck_in_releasing_seconds: float = 120.0
+
+    @property
+    def system_namespaces(self) -> frozenset[str]:
+        """Where priorities of the system may be used."""
+        return frozenset(
+            (names.SYSTEM_NAMESPACE, self.namespace, self.reservation_namespace, self.scaling_namespace)
+        ) - {""}
 
 
 def object_key(obj: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any
 
 from kai.model import limits, names
@@ -38,6 +39,7 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
         reservation=reservation,
         group_ids=group_ids(labels),
         nominated=status.nominated_node_name,
+        account=intern(pod.spec.service_account_name or names.DEFAULT_SERVICE_ACCOUNT),
     )
 
 

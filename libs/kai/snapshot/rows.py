@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kai.model import names
 from kai.model.decisions import PodRef
 from kai.model.faults import Fault
 from kai.model.objects import Node as NodeObject
@@ -91,6 +92,8 @@ class Task(msgspec.Struct, eq=False):
     placement: dict[str, Any] | None = None
     #: Only what it holds is known of it.
     bare: bool = False
+    #: Its queue is not open to it: it is given no place, and keeps the one that it has.
+    shut_out: bool = False
 
     def __repr__(self) -> str:
         return f"<Task {self.key}>"
@@ -123,6 +126,8 @@ class PodFacts(msgspec.Struct, eq=False):
     reservation: bool
     group_ids: tuple[str, ...]
     nominated: str
+    #: The service account that it runs as.
+    account: str = names.DEFAULT_SERVICE_ACCOUNT
     #: Kept only where claims, volumes or NUMA need the object again.
     pod: Pod | None = None
     assumed_node: str = ""
@@ -247,6 +252,8 @@ class Job(msgspec.Struct, eq=False):
     error: str = ""
     #: Why nothing at all is decided about the group, for now: it is neither served nor anybody's victim.
     aside: Fault | None = None
+    #: It names a priority of the system from outside of the system's namespaces: none of it is given a place.
+    usurps: bool = False
     stale_since: float = 0.0
     last_start: float = 0.0
     last_eviction: float = 0.0

@@ -260,6 +260,8 @@ class ClusterState(Exclusion):
             self._refresh_gpu_memory()
         if self._queues_dirty:
             self._relink_queues()
+        if self.access.stale is None or self.access.stale:
+            self._reconsider()
 
     def next_stuck(self) -> float:
         """When the next pod that is being deleted counts as stuck; infinite if none does."""

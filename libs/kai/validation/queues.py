@@ -1,11 +1,18 @@
 """Rules of Queue objects: queues form a tree, and what they are promised is known."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from kai.model import duration
-from kai.model.objects import Queue
+from kai.model import access, duration, names
+from kai.model.faults import OutOfBounds
+from kai.model.objects import LabelRequirement, LabelSelector, Queue
 from kai.validation.verdict import Verdict
+
+_NAME: Final = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+_ACCOUNT: Final = re.compile(f"{_NAME}/{_NAME}")
+_GROUP: Final = re.compile(f"{names.ALL_SERVICE_ACCOUNTS}(:{_NAME})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +41,7 @@ def check(queue: Queue, queues: Mapping[str, Queue], rules: QueueRules | None = 
         )
         return Verdict((missing,), (missing,))
 
-    errors = [*_circle(queue, others), *_bad_durations(queue)]
+    errors = [*_circle(queue, others), *_bad_durations(queue), *_bad_access(queue)]
     if rules.quotas and not errors:
         errors += _unknown_parent_quota(queue, others.get(queue.spec.parent_queue))
     return Verdict.of(f"queue {name}: {error}" for error in errors)
@@ -72,6 +79,44 @@ def _bad_durations(queue: Queue) -> Iterator[str]:
             duration.parse(text, days=False)
         except duration.InvalidDuration as error:
             yield f"spec.{field}: {error}"
+
+
+def _bad_access(queue: Queue) -> Iterator[str]:
+    """Where the schema let through what nobody is admitted by: it would be taken for a rule that holds."""
+    rule = queue.spec.access
+    if rule is None:
+        return
+    try:
+        access.check_size(rule)
+    except OutOfBounds as error:
+        yield str(error)
+        return
+    where = "spec.access"
+    for account in rule.service_accounts or ():
+        if not _ACCOUNT.fullmatch(account):
+            yield f'{where}.serviceAccounts: "{account}" is no service account; write namespace/name'
+    for group in rule.groups or ():
+        if not _GROUP.fullmatch(group):
+            yield (
+                f'{where}.groups: "{group}" is no group of service accounts, and of others pods say nothing; '
+                f"write {names.ALL_SERVICE_ACCOUNTS}:<namespace>, or list namespaces where its members may "
+                "create pods"
+            )
+    selector = rule.namespace_selector or LabelSelector()
+    for each in selector.match_expressions or ():
+        if problem := _bad_requirement(each):
+            yield f"{where}.namespaceSelector.matchExpressions of {each.key!r}: {problem}"
+
+
+def _bad_requirement(each: LabelRequirement) -> str:
+    wants_values = each.operator in ("In", "NotIn")
+    if not wants_values and each.operator not in ("Exists", "DoesNotExist"):
+        return f'operator "{each.operator}" is not known; write In, NotIn, Exists or DoesNotExist'
+    if wants_values and not each.values:
+        return f"operator {each.operator} needs values"
+    if not wants_values and each.values:
+        return f"operator {each.operator} takes no values; leave them out"
+    return ""
 
 
 def _unknown_parent_quota(queue: Queue, parent: Queue | None) -> Iterator[str]:

@@ -1,6 +1,7 @@
+import msgspec
 import pytest
 
-from kai.model.objects import ObjectMeta, Queue, QueueResource, QueueResources, QueueSpec
+from kai.model.objects import ObjectMeta, Queue, QueueAccess, QueueResource, QueueResources, QueueSpec
 from kai.validation import queues
 from kai.validation.queues import QueueRules
 
@@ -63,6 +64,53 @@ def test_a_runtime_that_is_no_duration_is_refused(field):
     verdict = queues.check(a_queue("team", **{field: "10"}), {})
     assert "MinRuntime: '10' is not a duration" in verdict.message
     assert queues.check(a_queue("team", **{field: "10m"}), {}).allowed
+
+
+# --- access ------------------------------------------------------------------------------------
+def restricted(**access):
+    return queues.check(a_queue("team", access=msgspec.convert(access, QueueAccess)), {}).message
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        {},
+        {"namespaces": ["team-a"], "serviceAccounts": ["team-a/train.er-1"]},
+        {"groups": ["system:serviceaccounts", "system:serviceaccounts:team-a"]},
+        {"namespaceSelector": {}},
+        {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Exists"}]}},
+        {"namespaceSelector": {"matchExpressions": [{"key": "t", "operator": "In", "values": ["a"]}]}},
+    ],
+)
+def test_a_rule_of_access_that_can_be_kept_is_accepted(access):
+    assert restricted(**access) == ""
+
+
+@pytest.mark.parametrize(
+    ("access", "told"),
+    [
+        ({"serviceAccounts": ["trainer"]}, 'serviceAccounts: "trainer" is no service account'),
+        ({"serviceAccounts": ["system:serviceaccount:a:b"]}, "write namespace/name"),
+        ({"groups": ["team-a-people"]}, "list namespaces where its members may create pods"),
+        ({"groups": ["system:authenticated"]}, "no group of service accounts"),
+        ({"namespaces": ["x"] * 1025}, "must be at most 1024 namespaces"),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "t", "operator": "Gt", "values": ["1"]}]}},
+            'operator "Gt" is not known',
+        ),
+        ({"namespaceSelector": {"matchExpressions": [{"key": "t", "operator": "In"}]}}, "needs values"),
+        (
+            {
+                "namespaceSelector": {
+                    "matchExpressions": [{"key": "t", "operator": "Exists", "values": ["x"]}]
+                }
+            },
+            "takes no values",
+        ),
+    ],
+)
+def test_a_rule_of_access_that_would_admit_nobody_it_means_is_refused(access, told):
+    assert told in restricted(**access)
 
 
 # --- quotas ------------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ def explain_pod(engine: Engine, state: ClusterState, key: str, now: float) -> Po
     task = state.task(key)
     if task is None:
         return None
+    if (denied := outcomes.denial(state, task)) is not None and task.status is Status.GATED:
+        return PodAnswer(message=f"{denied.reason}: {denied.message}", nodes=())
     if task.status is not Status.PENDING or task.job is None:
         where = f" on {task.node.name}" if task.node is not None else ""
         return PodAnswer(message=f"the pod is {task.status.label}{where}", nodes=())

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import selecting
+from kai.model.selectors import selecting
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED

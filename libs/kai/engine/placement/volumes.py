@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kai.engine.kernel.labels import Mask, selecting, selects
+from kai.engine.kernel.labels import Mask
 from kai.engine.plugins import Plugin
 from kai.model import quantity
+from kai.model.selectors import selecting, selects
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind

@@ -1,0 +1,277 @@
+"""A pod to which its queue is not open is given no place and asks for nothing; others do not notice."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
+from kai.engine import Engine
+from kai.model.access import User, barrier
+from kai.model.decisions import Outcome
+from kai.model.objects import QueueAccess
+from kai.snapshot import codec
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+
+
+def admitting(queue, **access):
+    queue.spec.access = msgspec.convert(access, QueueAccess)
+    return queue
+
+
+def a_namespace(name, **labels):
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+def a_state(*queues, gpus=4):
+    state = ClusterState()
+    for each in (*usual_priorities(), a_priority_class("system-node-critical", 2_000_001_000)):
+        state.apply(Kind.PRIORITY_CLASS, each)
+    state.apply(Kind.NODE, a_node("n", gpus=gpus))
+    for queue in queues:
+        state.apply(Kind.QUEUE, queue)
+    return state
+
+
+def submit(state, name, namespace, *, queue="q-b", pods=1, account="", node="", **group):
+    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, namespace=namespace, **group))
+    for number in range(pods):
+        spec = {"service_account_name": account} if account else {}
+        pod = a_pod(f"{name}-{number}", group=name, namespace=namespace, gpus=1, node=node, spec=spec)
+        state.apply(Kind.POD, pod)
+
+
+def cycle(state):
+    result = Engine().run(state, NOW)
+    state.check()
+    return result
+
+
+def bound(result):
+    return sorted(f"{each.pod.namespace}/{each.pod.name}" for each in result.binds)
+
+
+def reasons(result):
+    return {outcome.pod_group: [each.reason for each in outcome.explanations] for outcome in result.outcomes}
+
+
+def test_a_foreign_group_is_told_why_and_charged_to_nobody():
+    state = a_state(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
+    submit(state, "mine", "team-b")
+    submit(state, "foreign", "team-a")
+    result = cycle(state)
+    assert bound(result) == ["team-b/mine-0"]
+    [outcome] = [each for each in result.outcomes if each.pod_group == "team-a/foreign"]
+    assert outcome.outcome is Outcome.UNSCHEDULABLE
+    assert [each.reason for each in outcome.explanations] == ["QueueAccessDenied"]
+    assert 'queue "q-b" is not open to namespace "team-a"' in outcome.message
+    queue = state.queues["q-b"]
+    assert (queue.allocated[2], queue.pending[2]) == (100, 0)
+
+
+def test_a_foreign_group_evicts_nobody_whatever_its_priority():
+    queues = admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1)
+    state = a_state(*queues, gpus=1)
+    submit(state, "mine", "team-b", node="n")
+    submit(state, "foreign", "team-a", priority="system-node-critical")
+    submit(state, "loud", "team-a", queue="q-a", priority="inference")
+    result = cycle(state)
+    assert (bound(result), result.evictions) == ([], ())
+
+
+def test_a_priority_of_the_system_is_refused_where_the_queue_is_open():
+    state = a_state(a_queue("q-b", gpu=1), gpus=1)
+    submit(state, "mine", "team-b", node="n")
+    submit(state, "grand", "team-a", priority="system-node-critical")
+    result = cycle(state)
+    assert (bound(result), result.evictions) == ([], ())
+    assert reasons(result)["team-a/grand"] == ["PriorityClassDenied"]
+    assert state.jobs["team-a/grand"].priority == 50
+
+
+def test_the_system_itself_uses_its_priorities():
+    state = a_state(a_queue("q-b", gpu=1), gpus=1)
+    submit(state, "mine", "team-b", node="n")
+    submit(state, "driver", "kube-system", priority="system-node-critical")
+    assert [each.pod.name for each in cycle(state).evictions] == ["mine-0"]
+
+
+def test_a_group_that_runs_gains_nothing_by_taking_a_priority_of_the_system():
+    state = a_state(a_queue("q-b", gpu=1), gpus=1)
+    submit(state, "sly", "team-a", node="n")
+    state.apply(
+        Kind.POD_GROUP, a_group("sly", queue="q-b", namespace="team-a", priority="system-node-critical")
+    )
+    submit(state, "mine", "team-b", priority="build")
+    assert [each.pod.name for each in cycle(state).evictions] == ["sly-0"]
+
+
+def test_putting_the_priority_right_lets_the_group_run():
+    state = a_state(a_queue("q-b", gpu=1))
+    submit(state, "g", "team-a", priority="system-node-critical")
+    assert not bound(cycle(state))
+    state.apply(Kind.POD_GROUP, a_group("g", queue="q-b", namespace="team-a"))
+    assert bound(cycle(state)) == ["team-a/g-0"]
+
+
+def test_what_runs_goes_on_when_its_access_is_taken_and_nothing_new_starts():
+    state = a_state(a_queue("q-b", gpu=4))
+    submit(state, "g", "team-a", node="n")
+    state.apply(Kind.QUEUE, admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
+    state.apply(Kind.POD, a_pod("g-1", group="g", namespace="team-a", gpus=1))
+    result = cycle(state)
+    assert (bound(result), result.evictions) == ([], ())
+    queue = state.queues["q-b"]
+    assert (queue.allocated[2], queue.pending[2]) == (100, 0)
+    assert reasons(result)["team-a/g"] == ["QueueAccessDenied"]
+
+
+def test_what_runs_without_access_is_a_victim_like_others():
+    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), gpus=1)
+    submit(state, "g", "team-a", node="n")
+    submit(state, "mine", "team-b", priority="inference")
+    assert [each.pod.name for each in cycle(state).evictions] == ["g-0"]
+
+
+def test_what_runs_without_access_is_not_moved_as_it_would_not_come_back():
+    def a_fragmented(*queues):
+        state = a_state(*queues, gpus=2)
+        state.apply(Kind.NODE, a_node("m", gpus=2))
+        submit(state, "left", "team-a", node="n")
+        submit(state, "right", "team-a", node="m")
+        state.apply(Kind.POD_GROUP, a_group("whole", queue="q-b", namespace="team-b"))
+        state.apply(Kind.POD, a_pod("whole-0", group="whole", namespace="team-b", gpus=2))
+        return cycle(state)
+
+    assert a_fragmented(a_queue("q-b", gpu=4)).evictions
+    assert not a_fragmented(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"])).evictions
+
+
+def test_labels_of_namespaces_are_followed():
+    state = a_state(admitting(a_queue("q-b", gpu=4), namespaceSelector={"matchLabels": {"team": "b"}}))
+    submit(state, "g", "team-b")
+    assert not bound(cycle(state))
+    state.apply(Kind.NAMESPACE, a_namespace("team-b", team="b"))
+    assert bound(cycle(state)) == ["team-b/g-0"]
+    submit(state, "h", "team-b")
+    state.apply(Kind.NAMESPACE, a_namespace("team-b", team="a"))
+    assert not bound(cycle(state))
+    state.apply(Kind.NAMESPACE, a_namespace("team-b", team="b"))
+    state.remove(Kind.NAMESPACE, "team-b")
+    assert not bound(cycle(state))
+
+
+def test_a_queue_that_opens_or_is_moved_out_of_a_closed_one_admits_at_once():
+    state = a_state(admitting(a_queue("org"), namespaces=["x"]), a_queue("q-b", parent="org", gpu=4))
+    submit(state, "g", "team-b")
+    assert reasons(cycle(state))["team-b/g"] == ["QueueAccessDenied"]
+    state.apply(Kind.QUEUE, a_queue("q-b", gpu=4))
+    assert bound(cycle(state)) == ["team-b/g-0"]
+
+
+def test_a_service_account_opens_a_queue_for_its_pods_alone():
+    state = a_state(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
+    submit(state, "good", "team-a", account="trainer")
+    submit(state, "bad", "team-a")
+    state.apply(Kind.POD, a_pod("stray", group="good", namespace="team-a", gpus=1))
+    assert bound(cycle(state)) == ["team-a/good-0"]
+
+
+def test_a_gang_does_not_start_with_pods_that_may_not():
+    state = a_state(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
+    submit(state, "g", "team-a", account="trainer", min_member=2)
+    state.apply(Kind.POD, a_pod("stray", group="g", namespace="team-a", gpus=1))
+    result = cycle(state)
+    assert not bound(result)
+    assert reasons(result)["team-a/g"] == ["QueueAccessDenied"]
+
+
+def test_who_asks_about_the_pod_or_the_group_is_told():
+    state = a_state(admitting(a_queue("q-b", gpu=4)))
+    submit(state, "g", "team-a")
+    engine = Engine()
+    engine.run(state, NOW)
+    assert "it admits nobody" in engine.explain_pod(state, "team-a/g-0", NOW).message
+    answer = engine.explain_pod_group(state, "team-a/g", NOW)
+    assert answer.outcome.message.startswith("QueueAccessDenied: ")
+    assert answer.remedies == ()
+
+
+def test_a_snapshot_decides_the_same():
+    state = a_state(
+        admitting(
+            a_queue("q-b", gpu=4),
+            namespaceSelector={"matchLabels": {"team": "b"}},
+            serviceAccounts=["team-a/trainer"],
+        )
+    )
+    state.apply(Kind.NAMESPACE, a_namespace("team-b", team="b"))
+    submit(state, "mine", "team-b")
+    submit(state, "foreign", "team-a")
+    submit(state, "guest", "team-a", account="trainer")
+    again = ClusterState.from_snapshot(codec.decode(codec.encode(state.cut())))
+    assert again.cut().digest == state.cut().digest
+    expected = ["team-a/guest-0", "team-b/mine-0"]
+    assert (bound(cycle(state)), bound(cycle(again))) == (expected, expected)
+
+
+# --- any order of events -----------------------------------------------------------------------
+_RULES = (
+    None,
+    {},
+    {"namespaces": ["team-a"]},
+    {"namespaceSelector": {"matchLabels": {"team": "b"}}},
+    {"serviceAccounts": ["team-c/trainer"]},
+)
+_STEP = st.one_of(
+    st.tuples(st.just("queue"), st.sampled_from(["top", "leaf"]), st.sampled_from(_RULES)),
+    st.tuples(st.just("label"), st.sampled_from(["team-a", "team-b", "team-c"]), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("unlabel"), st.sampled_from(["team-a", "team-b"]), st.none()),
+    st.tuples(st.just("drop"), st.sampled_from(["top"]), st.none()),
+    st.tuples(st.just("settle"), st.none(), st.none()),
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(_STEP, max_size=12))
+def test_whatever_changes_only_those_are_shut_out_whom_the_rule_shuts_out(steps):
+    state = a_state(a_queue("top"), a_queue("leaf", parent="top", gpu=4))
+    for namespace, account in (("team-a", ""), ("team-b", ""), ("team-c", "trainer"), ("team-c", "other")):
+        submit(state, f"g-{account}", namespace, queue="leaf", account=account)
+    labels = {}
+    for what, name, value in steps:
+        match what:
+            case "queue":
+                queue = a_queue(name, parent="top" if name == "leaf" else "")
+                state.apply(Kind.QUEUE, queue if value is None else admitting(queue, **value))
+            case "label":
+                labels[name] = {"team": value}
+                state.apply(Kind.NAMESPACE, a_namespace(name, team=value))
+            case "unlabel":
+                labels.pop(name, None)
+                state.remove(Kind.NAMESPACE, name)
+            case "drop":
+                state.remove(Kind.QUEUE, name)
+            case "settle":
+                state.settle(NOW)
+    state.settle(NOW)
+    state.check()
+    for task in state.tasks.values():
+        user = User(
+            namespace=task.namespace, labels=labels.get(task.namespace, {}), account=task.facts.account
+        )
+        assert task.shut_out == bool(barrier("leaf", state.queue_objects, user)), task
+        assert task.status.name == ("GATED" if task.shut_out else "PENDING")
+
+
+@pytest.mark.parametrize("field", ["namespaces", "serviceAccounts", "groups"])
+def test_a_queue_that_lists_more_than_can_be_read_stays_as_it_was(field):
+    state = a_state(a_queue("q-b", gpu=4))
+    fault = state.take(Kind.QUEUE, admitting(a_queue("q-b", gpu=4), **{field: ["x"] * 1025}))
+    assert fault.message == f"spec.access.{field} is '1025'; it must be at most 1024 " + (
+        "service accounts" if field == "serviceAccounts" else field
+    )
+    submit(state, "g", "team-a")
+    assert bound(cycle(state)) == ["team-a/g-0"]
