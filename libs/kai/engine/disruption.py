@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kai.engine.order import JobKey
-from kai.model.selectors import selecting
+from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
@@ -41,7 +41,7 @@ def _exceeds(budget: Budget, job: Job) -> bool:
     """Whether the budget does not allow to evict all pods of the job."""
     selector = (budget.get("spec") or {}).get("selector")
     allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
-    return sum(map(selecting(selector), _labels(job))) > allowed
+    return sum(map(label_selector(selector), _labels(job))) > allowed
 
 
 def _labels(job: Job) -> Iterator[Mapping[str, str]]:

@@ -15,7 +15,7 @@ import msgspec
 
 from kai.model import limits, names
 from kai.model.objects import LabelSelector, Queue, QueueAccess
-from kai.model.selectors import selects
+from kai.model.rules.selectors import selects
 
 _SHOWN: Final = 3
 

@@ -15,6 +15,7 @@ from kai.model import limits, names
 from kai.model.decisions import ResourceType
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, Toleration
 from kai.model.requests import pod_requests, resized
+from kai.model.rules.volumes import claim_name
 from kai.snapshot import bounds
 from kai.snapshot.essence import essence
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable, mig_gpus
@@ -428,10 +429,8 @@ def _volumes(pod: Pod) -> tuple[list[str], list[str]]:
     claims: list[str] = []
     config_maps: list[str] = []
     for volume in pod.spec.volumes or ():
-        if claim := volume.get("persistentVolumeClaim"):
-            claims.append(claim.get("claimName", ""))
-        elif "ephemeral" in volume:
-            claims.append(f"{pod.metadata.name}-{volume.get('name', '')}")
+        if (claim := claim_name(volume, pod.metadata.name)) is not None:
+            claims.append(claim)
         elif (source := volume.get("configMap")) and not source.get("optional"):
             name = source.get("name", "")
             if name and not _made_by_binder(name, pod):

@@ -60,3 +60,29 @@ def test_without_the_flag_each_claim_is_compared_with_the_capacity_alone(
     size: str, expected: list[str]
 ) -> None:
     assert placed(a_state(pods=3, size=size, capacity="10Gi"), reserves=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("volume", "claim", "placed_there"),
+    [
+        ({}, {}, True),
+        ({"volumeMode": "Block"}, {}, False),
+        ({}, {"selector": {"matchLabels": {"tier": "hot"}}}, True),
+        ({}, {"selector": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}, False),
+        ({"claimRef": {"namespace": "default", "name": "disk-0", "uid": "of one before"}}, {}, False),
+    ],
+)
+def test_a_pod_waits_where_no_volume_is_what_its_claim_asks_for(
+    volume: dict[str, object], claim: dict[str, object], placed_there: bool
+) -> None:
+    state = a_state(pods=1, size="4Gi", capacity="10Gi")
+    local = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **local})
+    asked = {"storageClassName": "fast", "resources": {"requests": {"storage": "4Gi"}}, **claim}
+    meta = {"name": "disk-0", "namespace": "default", "uid": "u"}
+    state.apply(Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": meta, "spec": asked})
+    offered = {"storageClassName": "fast", "capacity": {"storage": "5Gi"}, **volume}
+    state.apply(
+        Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v", "labels": {"tier": "hot"}}, "spec": offered}
+    )
+    assert placed(state, reserves=False) == (["job-0"] if placed_there else [])

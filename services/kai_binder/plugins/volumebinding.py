@@ -8,15 +8,15 @@ provisioner makes one.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, PVCS, PVS, STORAGE_CLASSES
-from kai.model import quantity
-from kai.model.objects import Pod
+from kai.model.objects import Json, Pod
+from kai.model.rules.selectors import node_selector
+from kai.model.rules.volumes import claim_names, is_to_be_had, storage_bytes, suits
 from kai_binder.errors import BindFailed
-from kai_binder.plugins.node_affinity import matches_node
 from kai_binder.work import Work
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -24,8 +24,6 @@ BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _LOOK_SECONDS: Final = 0.5
-
-Json = dict[str, Any]
 
 
 class VolumeBinding:
@@ -105,8 +103,8 @@ class VolumeBinding:
 
     async def _take_existing(self, claim: Json, node: Json) -> bool:
         """Bind the smallest volume that fits; false if there is none. If others are quicker, the next."""
-        volumes = [v for v in await self._client.list(PVS) if suits(v, claim) and reachable(v, node)]
-        for volume in sorted(volumes, key=lambda v: (_capacity(v), v["metadata"]["name"])):
+        volumes = [v for v in await self._client.list(PVS) if could_be(v, claim) and reachable(v, node)]
+        for volume in sorted(volumes, key=_size):
             meta = claim["metadata"]
             reference = {
                 "apiVersion": "v1",
@@ -160,66 +158,21 @@ class VolumeBinding:
             raise BindFailed(f"persistentvolumeclaim {_key(claim)} is meant for node {chosen} meanwhile")
 
 
-def claim_names(pod: Pod) -> list[str]:
-    """The claims that a pod's volumes name, in order; an ephemeral volume's claim is named after both."""
-    found = []
-    for volume in pod.spec.volumes or ():
-        if "persistentVolumeClaim" in volume:
-            found.append(str(volume["persistentVolumeClaim"]["claimName"]))
-        elif "ephemeral" in volume:
-            found.append(f"{pod.metadata.name}-{volume['name']}")
-    return list(dict.fromkeys(found))
+def _size(volume: Json) -> tuple[int, str]:
+    return storage_bytes(volume["spec"].get("capacity")), volume["metadata"]["name"]
 
 
-def suits(volume: Json, claim: Json) -> bool:
-    """Whether a volume that exists could be this claim's: free (or kept for it), and what it asks for."""
-    spec, wanted, meta = volume["spec"], claim["spec"], claim["metadata"]
-    reference = spec.get("claimRef")
-    if reference is not None:
-        kept = (reference.get("namespace"), reference.get("name")) == (meta["namespace"], meta["name"])
-        if not kept or reference.get("uid") not in (None, "", meta["uid"]):
-            return False
-    elif (volume.get("status") or {}).get("phase") not in ("Available", "", None):
-        return False
+def could_be(volume: Json, claim: Json) -> bool:
+    """Whether a volume that exists could be this claim's."""
     labels = volume["metadata"].get("labels") or {}
-    return (
-        not volume["metadata"].get("deletionTimestamp")
-        and (spec.get("storageClassName") or "") == (wanted.get("storageClassName") or "")
-        and (spec.get("volumeMode") or "Filesystem") == (wanted.get("volumeMode") or "Filesystem")
-        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
-        and _capacity(volume)
-        >= quantity.whole(((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0"))
-        and _selected(labels, wanted.get("selector") or {})
-    )
+    return is_to_be_had(volume, claim) and suits(volume["spec"], labels, claim["spec"])
 
 
 def reachable(volume: Json, node: Json) -> bool:
     """Whether the volume's own node affinity admits the node."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
-    return required is None or matches_node(required, node)
-
-
-def _selected(labels: dict[str, str], selector: Json) -> bool:
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_holds(labels, expression) for expression in selector.get("matchExpressions") or ())
-
-
-def _holds(labels: dict[str, str], expression: Json) -> bool:
-    key, values = expression["key"], expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
-
-
-def _capacity(volume: Json) -> int:
-    return quantity.whole((volume["spec"].get("capacity") or {}).get("storage", "0"))
+    meta = node["metadata"]
+    return required is None or node_selector(required, meta["name"], meta.get("labels") or {})
 
 
 def _is_bound(claim: Json) -> bool:

@@ -8,9 +8,10 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from kai.engine.dra.cel import SelectorFault, compile_selector, variables_of
-from kai.engine.dra.nodes import node_matches
 from kai.model import dra, quantity
 from kai.model.objects import Json
+from kai.model.rules.selectors import node_selector
+from kai.model.rules.taints import untolerated
 
 
 class DeviceId(NamedTuple):
@@ -262,7 +263,7 @@ def _reaches(spec: dra.ResourceSliceSpec, node: str, labels: Mapping[str, str]) 
     if spec.node_name:
         return spec.node_name == node
     if spec.node_selector is not None:
-        return node_matches(spec.node_selector, node, labels)
+        return node_selector(spec.node_selector, node, labels)
     return bool(spec.all_nodes or spec.per_device_node_selection)
 
 
@@ -270,7 +271,7 @@ def _device_reaches(device: dra.Device, node: str, labels: Mapping[str, str]) ->
     if device.node_name:
         return device.node_name == node
     if device.node_selector is not None:
-        return node_matches(device.node_selector, node, labels)
+        return node_selector(device.node_selector, node, labels)
     return bool(device.all_nodes)
 
 
@@ -309,22 +310,6 @@ def _select(
         verdict = device.selected(expressions)
         if isinstance(verdict, SelectorFault):
             return verdict
-        if verdict and _tolerated(device.spec.taints, tolerations):
+        if verdict and untolerated(device.spec.taints, tolerations) is None:
             chosen.append(device)
     return chosen
-
-
-def _tolerated(taints: list[dra.DeviceTaint], tolerations: list[dra.DeviceToleration]) -> bool:
-    return all(
-        taint.effect not in ("NoSchedule", "NoExecute")
-        or any(_tolerates(each, taint) for each in tolerations)
-        for taint in taints
-    )
-
-
-def _tolerates(toleration: dra.DeviceToleration, taint: dra.DeviceTaint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.operator == "Exists":
-        return not toleration.key or toleration.key == taint.key
-    return toleration.key == taint.key and toleration.value == taint.value

@@ -13,10 +13,10 @@ import msgspec
 from kai.engine.dra.allocator import Unfit, allocate
 from kai.engine.dra.extended import extended_requests, resources_of
 from kai.engine.dra.inventory import CounterId, DeviceId, Inventory
-from kai.engine.dra.nodes import node_matches
 from kai.engine.dra.pods import SYNTHETIC, PodClaim, PodDemand, claims_of, gpus_of_claim, is_gpu_claim
 from kai.model import dra, names
 from kai.model.objects import Json, ObjectMeta, Pod
+from kai.model.rules.selectors import node_selector
 
 _NOBODY: frozenset[str] = frozenset()
 
@@ -256,7 +256,7 @@ class ClaimLedger:
         """Whether an allocated claim can be used on the node as it is."""
         assert state.allocation is not None
         selector = state.allocation.node_selector
-        if selector is not None and not node_matches(selector, node, self.inventory.labels_of(node)):
+        if selector is not None and not node_selector(selector, node, self.inventory.labels_of(node)):
             return False
         return not state.is_releasing or all(
             self._used[each] <= self._releasing[each] for each in _devices(state.allocation)

@@ -6,13 +6,13 @@ each distinct value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.model.selectors import requirement
+from kai.model.rules.selectors import Accepts, NodeTerm, node_terms
 from kai.snapshot.rows import Node
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -44,7 +44,7 @@ class NodeLabels:
             known = self._columns[key] = (numbers, list(values))
         return known
 
-    def where(self, key: str, accepts: Callable[[str | None], bool]) -> Mask:
+    def where(self, key: str, accepts: Accepts) -> Mask:
         """Nodes whose value of a label (None if missing) is accepted."""
         numbers, values = self.column(key)
         table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
@@ -60,20 +60,15 @@ class NodeLabels:
     def terms(self, terms: Sequence[Mapping[str, Any]]) -> Mask:
         """Nodes that satisfy one of the node selector terms; an empty term satisfies nobody."""
         mask = np.zeros(len(self.nodes), dtype=bool)
-        for term in terms:
+        for term in node_terms(terms):
             mask |= self._term(term)
         return mask
 
-    def _term(self, term: Mapping[str, Any]) -> Mask:
-        expressions = term.get("matchExpressions") or ()
-        fields = term.get("matchFields") or ()
-        if not expressions and not fields:
-            return np.zeros(len(self.nodes), dtype=bool)
+    def _term(self, term: NodeTerm) -> Mask:
         mask = np.ones(len(self.nodes), dtype=bool)
-        for expression in expressions:
-            mask &= self.where(str(expression.get("key", "")), requirement(expression))
-        for expression in fields:
-            accepts = requirement(expression)
+        for key, accepts in term.labels:
+            mask &= self.where(key, accepts)
+        for accepts in term.name:
             mask &= np.fromiter(
                 (accepts(node.name) for node in self.nodes), dtype=bool, count=len(self.nodes)
             )

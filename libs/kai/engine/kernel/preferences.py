@@ -12,11 +12,11 @@ import numpy as np
 
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
-from kai.engine.kernel.static import StaticFilters, tolerates
+from kai.engine.kernel.static import StaticFilters
+from kai.model.rules.taints import tolerates
 from kai.snapshot.classes import TaskClass
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_AVOIDED: Final = "PreferNoSchedule"
 
 
 def preferences(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats | None:
@@ -46,8 +46,8 @@ def _untainted(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats |
     if not static.avoided:
         return None
     count = np.zeros(len(static.nodes))
-    for (key, value), tainted in static.avoided.items():
-        if not any(tolerates(each, key, value, _AVOIDED) for each in cls.constraints.tolerations):
+    for taint, tainted in static.avoided.items():
+        if not any(tolerates(each, taint) for each in cls.constraints.tolerations):
             count += tainted
     most = count.max(where=allowed, initial=0.0)
     return scores.MOST - count * (scores.MOST / most) if most else None

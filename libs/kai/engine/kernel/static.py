@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from kai.engine.kernel.labels import Mask, NodeLabels
-from kai.model.objects import Taint, Toleration
+from kai.model.rules import taints
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.nodes import unavailable
 from kai.snapshot.rows import Node
 
-_EFFECTS = ("NoSchedule", "NoExecute")
 _BY_CLAIMS_ONLY = "node offers its GPUs by resource claims only"
 Key = TypeVar("Key", bound=Hashable)
+
+
+class _Taint(NamedTuple):
+    """A taint as a key: nodes that have the same ones are looked at together."""
+
+    key: str
+    value: str
+    effect: str
 
 
 class StaticFilters:
@@ -28,17 +35,17 @@ class StaticFilters:
         self._restricted = restricted
         self.ready = self._each(lambda node: node.ready)
         self.gpu_memory = np.fromiter((node.gpu_memory for node in nodes), dtype=np.int64, count=len(nodes))
-        self._taints: dict[tuple[tuple[str, str, str], ...], Mask] = {}
-        #: Which nodes have a taint, by key and value, that pods had better avoid.
-        self.avoided: dict[tuple[str, str], Mask] = {}
+        self._taints: dict[tuple[_Taint, ...], Mask] = {}
+        #: Which nodes have a taint that pods had better avoid.
+        self.avoided: dict[_Taint, Mask] = {}
         for row, node in enumerate(nodes):
-            taints = node.object.spec.taints or ()
-            key = tuple((t.key, t.value, t.effect) for t in taints if t.effect in _EFFECTS)
-            if key:
-                self._mark(self._taints, key, row)
-            for taint in taints:
-                if taint.effect == "PreferNoSchedule":
-                    self._mark(self.avoided, (taint.key, taint.value), row)
+            told = [_Taint(each.key, each.value, each.effect) for each in node.object.spec.taints or ()]
+            repelling = tuple(taint for taint in told if taint.effect in taints.REPELLING)
+            if repelling:
+                self._mark(self._taints, repelling, row)
+            for taint in told:
+                if taint.effect == taints.AVOIDED:
+                    self._mark(self.avoided, taint, row)
 
     def _mark(self, masks: dict[Key, Mask], key: Key, row: int) -> None:
         if key not in masks:
@@ -63,8 +70,8 @@ class StaticFilters:
         for reason, passed in self._resource_type(cls):
             yield reason, passed
         constraints = cls.constraints
-        for taints, tainted in self._taints.items():
-            refused = _untolerated(taints, constraints.tolerations)
+        for found, tainted in self._taints.items():
+            refused = taints.untolerated(found, constraints.tolerations)
             if refused is not None:
                 yield f"node had untolerated taint {{{refused.key}: {refused.value}}}", ~tainted
         if constraints.node_selector:
@@ -89,8 +96,8 @@ class StaticFilters:
     def tolerated(self, cls: TaskClass) -> Mask:
         """Nodes whose taints the class tolerates."""
         mask = np.ones(len(self.nodes), dtype=bool)
-        for taints, tainted in self._taints.items():
-            if _untolerated(taints, cls.constraints.tolerations) is not None:
+        for found, tainted in self._taints.items():
+            if taints.untolerated(found, cls.constraints.tolerations) is not None:
                 mask &= ~tainted
         return mask
 
@@ -133,21 +140,3 @@ class StaticFilters:
     def _each(self, passes: object) -> Mask:
         assert callable(passes)
         return np.fromiter((passes(node) for node in self.nodes), dtype=bool, count=len(self.nodes))
-
-
-def _untolerated(taints: Sequence[tuple[str, str, str]], tolerations: Sequence[Toleration]) -> Taint | None:
-    for key, value, effect in taints:
-        if not any(tolerates(toleration, key, value, effect) for toleration in tolerations):
-            return Taint(key=key, value=value, effect=effect)
-    return None
-
-
-def tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool:
-    """Whether a toleration covers a taint."""
-    if toleration.effect and toleration.effect != effect:
-        return False
-    if toleration.key and toleration.key != key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and toleration.value == value

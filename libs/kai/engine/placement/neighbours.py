@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.model.selectors import selecting
+from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
@@ -29,13 +29,13 @@ class Selection:
     def __init__(
         self, term: Mapping[str, Any], namespace: str, state: ClusterState, labels: Mapping[str, str]
     ) -> None:
-        self._selects = selecting(_with_label_keys(term, labels))
+        self._selects = label_selector(_with_label_keys(term, labels))
         named = frozenset(term.get("namespaces") or ())
         by_labels = term.get("namespaceSelector")
         self._namespaces = named if named or by_labels is not None else frozenset((namespace,))
         self._of_labels: frozenset[str] | None = None
         if by_labels is not None:
-            of_labels = selecting(by_labels)
+            of_labels = label_selector(by_labels)
             self._of_labels = frozenset(
                 obj["metadata"]["name"]
                 for obj in state.objects[Kind.NAMESPACE].values()

@@ -10,7 +10,8 @@ import numpy as np
 from kai.engine.kernel.labels import Mask
 from kai.engine.plugins import Plugin
 from kai.model import quantity
-from kai.model.selectors import selecting, selects
+from kai.model.rules.selectors import label_selector, selects
+from kai.model.rules.volumes import is_to_be_had, storage_bytes, suits
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
@@ -171,19 +172,12 @@ class Volumes(Plugin):
 
     def _of_free_volumes(self, claim: Object) -> Mask:
         """Nodes that reach some volume that the claim could get."""
-        spec, meta = claim.get("spec") or {}, claim.get("metadata") or {}
         found = np.zeros(len(self._session.nodes), dtype=bool)
         for volume in self._objects[Kind.PERSISTENT_VOLUME].values():
-            offered = volume.get("spec") or {}
-            owner = offered.get("claimRef") or {}
-            mine = owner.get("name") == meta.get("name") and owner.get("namespace") == meta.get("namespace")
-            if (owner and not mine) or offered.get("storageClassName", "") != spec.get(
-                "storageClassName", ""
+            labels = volume["metadata"].get("labels") or {}
+            if not is_to_be_had(volume, claim) or not suits(
+                volume.get("spec") or {}, labels, claim.get("spec") or {}
             ):
-                continue
-            if _storage(offered.get("capacity")) < _storage((spec.get("resources") or {}).get("requests")):
-                continue
-            if not set(spec.get("accessModes") or ()) <= set(offered.get("accessModes") or ()):
                 continue
             mask = self._of_volume(volume)
             found |= True if mask is None else mask
@@ -208,7 +202,7 @@ class Volumes(Plugin):
         return found
 
     def _with_capacity(self, storage: Object, claim: Object) -> Mask:
-        wanted = _storage(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
+        wanted = storage_bytes(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
         name = (storage.get("metadata") or {}).get("name")
         nodes = self._session.nodes.nodes
         found = np.zeros(len(nodes), dtype=bool)
@@ -218,7 +212,7 @@ class Volumes(Plugin):
             room = capacity.get("maximumVolumeSize") or capacity.get("capacity") or "0"
             if quantity.whole(room) >= wanted:
                 topology = capacity.get("nodeTopology")
-                inside = selecting(topology)
+                inside = label_selector(topology)
                 found |= np.fromiter((inside(n.object.labels) for n in nodes), dtype=bool, count=len(nodes))
         return found
 
@@ -235,7 +229,7 @@ class Volumes(Plugin):
 
     def _promised(self, name: str, capacity: Object) -> int:
         """Bytes that pods already placed where the capacity is will take from it."""
-        inside = selecting(capacity.get("nodeTopology"))
+        inside = label_selector(capacity.get("nodeTopology"))
         return sum(
             self._to_make(other).get(name, 0)
             for node in self._session.nodes.nodes
@@ -254,7 +248,7 @@ class Volumes(Plugin):
             driver = self._objects[Kind.CSI_DRIVER].get(str(storage.get("provisioner"))) or {}
             if (driver.get("spec") or {}).get("storageCapacity"):
                 name = str((storage.get("metadata") or {}).get("name"))
-                wanted = _storage(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
+                wanted = storage_bytes(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
                 found[name] = found.get(name, 0) + wanted
         return found
 
@@ -282,8 +276,3 @@ class Volumes(Plugin):
             if driver:
                 found.setdefault(driver, set()).add(bound or f"{task.namespace}/{name}")
         return found
-
-
-def _storage(amounts: Mapping[str, str] | None) -> int:
-    text = (amounts or {}).get("storage")
-    return quantity.whole(text) if text else 0

@@ -10,12 +10,13 @@ from kai.local.apiserver.catalogue import Resource, dig
 from kai.local.apiserver.errors import Obj, bad_request
 from kai.local.apiserver.events import GROUP as EVENTS_GROUP
 from kai.local.apiserver.storage import Record
+from kai.model.rules.selectors import Selects, label_selector, node_requirement, number
 
 _SET_TERM: Final = re.compile(r"(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^)]*)\)\Z")
 _EQUAL_TERM: Final = re.compile(r"(?P<key>[^\s!=<>]+)\s*(?P<op>==|=|!=|<|>)\s*(?P<value>[^\s=!<>,()]*)\Z")
 _KEY: Final = re.compile(r"!?\s*[A-Za-z0-9][-A-Za-z0-9_./]*\Z")
 
-Test = Callable[[dict[str, str]], bool]
+Test = Selects
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,54 +44,31 @@ def _split(text: str) -> list[str]:
 def _label_test(term: str, text: str) -> Test:
     match = _SET_TERM.match(term)
     if match:
-        key, values = match["key"], frozenset(value.strip() for value in match["values"].split(","))
-        if match["op"] == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
+        values = [value.strip() for value in match["values"].split(",")]
+        return _requirement(match["key"], _SET_OPERATORS[match["op"]], values)
     match = _EQUAL_TERM.match(term)
     if match:
-        return _equality(match["key"], match["op"], match["value"])
+        if match["op"] in ("<", ">") and number(match["value"]) is None:
+            raise bad_request(f'"{match["value"]}" in the label selector "{text}" is no whole number')
+        return _requirement(match["key"], _OPERATORS[match["op"]], [match["value"]])
     if _KEY.match(term):
-        if term.startswith("!"):
-            absent = term[1:].strip()
-            return lambda labels: absent not in labels
-        return lambda labels: term in labels
+        absent = term.startswith("!")
+        return _requirement(term.lstrip("!").strip(), "DoesNotExist" if absent else "Exists", [])
     raise bad_request(f'unable to parse requirement: found "{term}" in the label selector "{text}"')
 
 
-def _equality(key: str, operator: str, value: str) -> Test:
-    if operator == "!=":
-        return lambda labels: labels.get(key) != value
-    if operator in ("<", ">"):
-        sign = 1 if operator == ">" else -1
-        return lambda labels: (
-            _integer(labels.get(key)) is not None
-            and (sign * (_integer(labels.get(key)) or 0) > sign * int(value))
-        )
-    return lambda labels: labels.get(key) == value
+_SET_OPERATORS: Final = {"in": "In", "notin": "NotIn"}
+_OPERATORS: Final = {"=": "In", "==": "In", "!=": "NotIn", "<": "Lt", ">": "Gt"}
 
 
-def _integer(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"[+-]?\d+", text) else None
+def _requirement(key: str, operator: str, values: list[str]) -> Test:
+    accepts = node_requirement({"operator": operator, "values": values})
+    return lambda labels: accepts(labels.get(key))
 
 
 def from_object(selector: Obj | None) -> LabelSelector:
     """A ``metav1.LabelSelector``; an empty one matches everything, None nothing."""
-    if selector is None:
-        return LabelSelector((lambda _labels: False,))
-    tests = [_equality(key, "=", value) for key, value in (selector.get("matchLabels") or {}).items()]
-    for expression in selector.get("matchExpressions") or ():
-        key, values = expression["key"], frozenset(expression.get("values") or ())
-        tests.append(_OPERATORS[expression["operator"]](key, values))
-    return LabelSelector(tuple(tests))
-
-
-_OPERATORS: Final[dict[str, Callable[[str, frozenset[str]], Test]]] = {
-    "In": lambda key, values: lambda labels: labels.get(key) in values,
-    "NotIn": lambda key, values: lambda labels: labels.get(key) not in values,
-    "Exists": lambda key, _values: lambda labels: key in labels,
-    "DoesNotExist": lambda key, _values: lambda labels: key not in labels,
-}
+    return LabelSelector((label_selector(selector),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from kai.local.objects import LocalPod
 from kai.local.requests import Amounts, amounts, pod_requests
-from kai.model.objects import Json, Node, Taint, Toleration
+from kai.model.objects import Node, Taint
+from kai.model.rules.selectors import node_selector
+from kai.model.rules.taints import REPELLING, untolerated
 
 DEFAULT_SCHEDULER = "default-scheduler"
 #: What a cordoned node is taken to have.
@@ -49,62 +51,26 @@ def mismatch(pod: LocalPod, node: Node, *, there: bool = False) -> str:
 
     A pod that is ``there`` already may stay whatever only keeps new ones away.
     """
-    effects = ("NoExecute",) if there else ("NoSchedule", "NoExecute")
     taints = list(node.spec.taints or ())
     if node.spec.unschedulable:
         taints.insert(0, _UNSCHEDULABLE)
-    for taint in taints:
-        if taint.effect in effects and not _tolerated(taint, pod.spec.tolerations or ()):
-            if taint is _UNSCHEDULABLE:
-                return "node(s) were unschedulable"
-            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    effects = ("NoExecute",) if there else REPELLING
+    taint = untolerated(taints, pod.spec.tolerations or (), effects=effects)
+    if taint is _UNSCHEDULABLE:
+        return "node(s) were unschedulable"
+    if taint is not None:
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     selector = pod.spec.node_selector or {}
     if any(node.labels.get(key) != value for key, value in selector.items()) or not _affine(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
     return ""
 
 
-def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    return any(
-        (not toleration.effect or toleration.effect == taint.effect)
-        and (toleration.key == taint.key or (not toleration.key and toleration.operator == "Exists"))
-        and (toleration.operator == "Exists" or toleration.value == taint.value)
-        for toleration in tolerations
-    )
-
-
 def _affine(pod: LocalPod, node: Node) -> bool:
     required = ((pod.spec.affinity or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
-    if not required:
-        return True
-    fields = {"metadata.name": node.metadata.name}
-    return any(
-        (term.get("matchExpressions") or term.get("matchFields"))
-        and all(_holds(e, node.labels) for e in term.get("matchExpressions") or ())
-        and all(_holds(e, fields) for e in term.get("matchFields") or ())
-        for term in required.get("nodeSelectorTerms") or ()
-    )
-
-
-def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
-    key, values = expression.get("key", ""), expression.get("values") or []
-    value = labels.get(key)
-    match expression.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt":
-            return value is not None and value.isdecimal() and int(value) > int(values[0])
-        case "Lt":
-            return value is not None and value.isdecimal() and int(value) < int(values[0])
-    return False
+    return not required or node_selector(required, node.metadata.name, node.labels)
 
 
 def _shortage(wanted: Amounts, node: Node, used: Amounts) -> str:

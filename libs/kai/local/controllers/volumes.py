@@ -11,8 +11,8 @@ from kai.kube import resources
 from kai.local.controllers.actions import Action, Create, Delete, Patch
 from kai.local.controllers.objects import Workload
 from kai.local.objects import LocalPod
-from kai.model import quantity
 from kai.model.objects import ApiObject, Json
+from kai.model.rules.volumes import is_kept_for, storage_bytes, suits
 
 PROVISIONER = "kai.local/volumes"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -49,9 +49,10 @@ def reconcile_claim(
     if storage_class is not None and storage_class.waits and _SELECTED_NODE not in claim.annotations:
         return []
     if storage_class is None or not storage_class.waits:
-        suiting = [v for v in there if not v.spec.get("claimRef") and _suits(v, claim)]
+        free = [v for v in there if not v.spec.get("claimRef") and not v.terminating]
+        suiting = [v for v in free if suits(v.spec, v.labels, claim.spec)]
         if suiting:
-            return _bind(claim, min(suiting, key=lambda v: (_capacity(v.spec), v.metadata.name)))
+            return _bind(claim, min(suiting, key=_size))
     if storage_class is None or storage_class.provisioner != PROVISIONER:
         return []
     return [Create(resources.PVS, "", _new_volume(claim, storage_class))]
@@ -121,6 +122,10 @@ def _bind(claim: Workload, volume: Workload) -> list[Action]:
     return actions
 
 
+def _size(volume: Workload) -> tuple[int, str]:
+    return storage_bytes(volume.spec.get("capacity")), volume.metadata.name
+
+
 def _phase(volume: Workload, phase: str) -> list[Action]:
     if volume.status.get("phase") == phase:
         return []
@@ -158,23 +163,5 @@ def _reference(claim: Workload) -> Json:
 
 
 def _refers_to(volume: Workload, claim: Workload) -> bool:
-    reference = volume.spec.get("claimRef") or {}
     meta = claim.metadata
-    same = (reference.get("namespace"), reference.get("name")) == (meta.namespace, meta.name)
-    return same and reference.get("uid") in (None, "", meta.uid)
-
-
-def _suits(volume: Workload, claim: Workload) -> bool:
-    wanted = ((claim.spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
-    labels = ((claim.spec.get("selector") or {}).get("matchLabels")) or {}
-    return (
-        not volume.terminating
-        and (volume.spec.get("storageClassName") or "") == (claim.spec.get("storageClassName") or "")
-        and set(claim.spec.get("accessModes") or ()) <= set(volume.spec.get("accessModes") or ())
-        and _capacity(volume.spec) >= quantity.whole(wanted)
-        and labels.items() <= volume.labels.items()
-    )
-
-
-def _capacity(spec: Json) -> int:
-    return quantity.whole((spec.get("capacity") or {}).get("storage", "0"))
+    return is_kept_for(volume.spec, namespace=meta.namespace, name=meta.name, uid=meta.uid)

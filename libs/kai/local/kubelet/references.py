@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kai.local.objects import DataObject, DeviceClaim, LocalContainer, LocalPod, VolumeClaim
 from kai.model.objects import Json
+from kai.model.rules.volumes import claim_name
 
 CONFIG_ERROR = "CreateContainerConfigError"
 CREATING = "ContainerCreating"
@@ -51,10 +52,7 @@ def _missing_volumes(pod: LocalPod, cluster: Cluster) -> Iterator[Missing]:
         name = str(volume.get("name", ""))
         for source in [volume, *((volume.get("projected") or {}).get("sources") or ())]:
             yield from _missing_data(pod, name, source, cluster)
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if volume.get("ephemeral"):
-            claim = f"{pod.metadata.name}-{name}"
-        if claim:
+        if claim := claim_name(volume, pod.metadata.name):
             key = f"{pod.metadata.namespace}/{claim}"
             bound = cluster.volume_claim(key)
             if bound is None or bound.status.phase != "Bound":

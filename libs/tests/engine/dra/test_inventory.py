@@ -1,11 +1,9 @@
 """What an inventory says after its facts change."""
 
 import msgspec
-import pytest
 
 from kai.engine.dra import cel
 from kai.engine.dra.inventory import Inventory
-from kai.engine.dra.nodes import node_matches
 from kai.model import dra
 
 
@@ -84,29 +82,3 @@ def test_without_the_library_a_selector_is_a_fault_that_names_the_remedy(monkeyp
         cel.compile_selector.cache_clear()
     assert isinstance(found, cel.SelectorFault)
     assert "cel-expr-python is not installed" in found.reason
-
-
-@pytest.mark.parametrize(
-    ("operator", "values", "matches"),
-    [
-        ("In", ["a", "b"], True),
-        ("NotIn", ["a"], False),
-        ("Exists", [], True),
-        ("DoesNotExist", [], False),
-        ("Gt", ["1"], False),
-        ("Matches", ["a"], False),
-    ],
-)
-def test_node_selectors(operator, values, matches):
-    term = {"matchExpressions": [{"key": "zone", "operator": operator, "values": values}]}
-    assert node_matches({"nodeSelectorTerms": [term]}, "n1", {"zone": "a"}) is matches
-
-
-def test_node_selectors_compare_numbers_and_names_and_empty_terms_never_match():
-    def matches(*terms):
-        return node_matches({"nodeSelectorTerms": list(terms)}, "n1", {"gpus": "8"})
-
-    assert matches({"matchExpressions": [{"key": "gpus", "operator": "Gt", "values": ["4"]}]})
-    assert not matches({"matchExpressions": [{"key": "gpus", "operator": "Lt", "values": ["4"]}]})
-    assert matches({}, {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})
-    assert not matches({})

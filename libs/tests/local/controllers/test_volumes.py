@@ -87,6 +87,13 @@ def test_a_claim_without_a_class_takes_the_smallest_volume_that_is_large_enough(
     assert reconcile_claim(a_claim("20Gi", storageClassName=""), volumes, CLASSES) == []
 
 
+def test_a_claim_takes_no_volume_of_other_labels_or_another_mode() -> None:
+    unlabelled = {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}
+    asked = a_claim(storageClassName="", selector=unlabelled)
+    assert reconcile_claim(asked, [a_volume("v")], CLASSES) == []
+    assert reconcile_claim(a_claim(storageClassName=""), [a_volume("v", volumeMode="Block")], CLASSES) == []
+
+
 def test_a_volume_that_a_binder_has_chosen_is_taken() -> None:
     reference = {"namespace": "ns", "name": "c", "uid": "claim-uid"}
     actions = reconcile_claim(a_claim(), [a_volume("chosen", claimRef=reference)], CLASSES)

@@ -1,0 +1,67 @@
+"""Which taints are tolerated: Kubernetes' rule, for nodes and for devices.
+
+A toleration that no API server takes (an unknown operator; no key but a value) tolerates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol, TypeVar
+
+#: Effects that keep new pods away.
+REPELLING: Final = ("NoSchedule", "NoExecute")
+#: The effect that only asks to look elsewhere first.
+AVOIDED: Final = "PreferNoSchedule"
+
+
+class AnyTaint(Protocol):
+    """A taint of a node or of a device."""
+
+    @property
+    def key(self) -> str:
+        """What it is about."""
+        ...
+
+    @property
+    def value(self) -> str:
+        """May be empty."""
+        ...
+
+    @property
+    def effect(self) -> str:
+        """``NoSchedule``, ``NoExecute`` or ``PreferNoSchedule``."""
+        ...
+
+
+class AnyToleration(AnyTaint, Protocol):
+    """A toleration of a pod or of a request; without effect or key it is of all of them."""
+
+    @property
+    def operator(self) -> str:
+        """``Exists``, or ``Equal``, which is meant where nothing is said."""
+        ...
+
+
+T = TypeVar("T", bound=AnyTaint)
+
+
+def tolerates(toleration: AnyToleration, taint: AnyTaint) -> bool:
+    """Whether a toleration covers a taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value
+
+
+def untolerated(
+    taints: Iterable[T], tolerations: Iterable[AnyToleration], *, effects: tuple[str, ...] = REPELLING
+) -> T | None:
+    """The first taint of these effects that no toleration covers; None if there is none."""
+    tolerations = tuple(tolerations)
+    for taint in taints:
+        if taint.effect in effects and not any(tolerates(each, taint) for each in tolerations):
+            return taint
+    return None

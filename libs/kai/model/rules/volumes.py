@@ -1,0 +1,67 @@
+"""Which volume claims a pod has, and which volume that exists may be a claim's: Kubernetes' rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kai.model import quantity
+from kai.model.objects import Pod
+from kai.model.rules.selectors import label_selector
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """The claims that a pod's volumes name, in order; an ephemeral volume's is named after pod and volume."""
+    found = (claim_name(volume, pod.metadata.name) for volume in pod.spec.volumes or ())
+    return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def claim_name(volume: Mapping[str, Any], pod: str) -> str | None:
+    """The claim behind one volume of a pod of this name; None if there is none behind it."""
+    if claim := volume.get("persistentVolumeClaim"):
+        return str(claim.get("claimName", ""))
+    return f"{pod}-{volume.get('name', '')}" if "ephemeral" in volume else None
+
+
+def is_to_be_had(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Whether a claim that has no volume may take this one: it is free, or kept for the claim, and stays."""
+    if volume["metadata"].get("deletionTimestamp"):
+        return False
+    spec, meta = volume.get("spec") or {}, claim["metadata"]
+    if spec.get("claimRef"):
+        namespace, uid = meta.get("namespace", ""), meta.get("uid", "")
+        return is_kept_for(spec, namespace=namespace, name=meta["name"], uid=uid)
+    return (volume.get("status") or {}).get("phase") in ("Available", "", None)
+
+
+def is_kept_for(spec: Mapping[str, Any], *, namespace: str, name: str, uid: str) -> bool:
+    """Whether a volume's ``spec`` refers to this claim; without uid it is to whatever claim has the name."""
+    reference = spec.get("claimRef") or {}
+    if (reference.get("namespace"), reference.get("name")) != (namespace, name):
+        return False
+    return reference.get("uid") in (None, "", uid)
+
+
+def suits(volume: Mapping[str, Any], labels: Mapping[str, str], claim: Mapping[str, Any]) -> bool:
+    """Whether a volume has what a claim asks for: class, mode, ways of access, size, and labels.
+
+    Of both it reads ``spec``.
+
+    Raises:
+        InvalidQuantity: a size is none.
+    """
+    selector = claim.get("selector")
+    wanted = (claim.get("resources") or {}).get("requests")
+    return (
+        (volume.get("storageClassName") or "") == (claim.get("storageClassName") or "")
+        and (volume.get("volumeMode") or "Filesystem") == (claim.get("volumeMode") or "Filesystem")
+        and set(claim.get("accessModes") or ()) <= set(volume.get("accessModes") or ())
+        and storage_bytes(volume.get("capacity")) >= storage_bytes(wanted)
+        and (not selector or label_selector(selector)(labels))
+    )
+
+
+def storage_bytes(amounts: Mapping[str, str] | None) -> int:
+    """Bytes of a claim's requests or of a volume's capacity; 0 if they do not say."""
+    text = (amounts or {}).get("storage")
+    return quantity.whole(text) if text else 0
