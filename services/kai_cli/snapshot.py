@@ -42,7 +42,8 @@ def snapshot(
     try:
         data = asyncio.run(_get(f"http://{where}/get-snapshot"))
     except aiohttp.ClientResponseError as error:
-        raise fail(f"{where} answers {error.status} to /get-snapshot; is it a scheduler?") from error
+        what = "is it a scheduler, with the plugin snapshot on?"
+        raise fail(f"{where} answers {error.status} to /get-snapshot; {what}") from error
     except (aiohttp.ClientError, ValueError, TimeoutError) as error:
         raise fail(f"no scheduler answers at {where}: {error}; {_FORWARD}") from error
     try:

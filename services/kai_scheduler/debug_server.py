@@ -11,11 +11,13 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from kai.engine.config import SchedulerConfig
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.kube.resources import Resource
 from kai.replay import archive, bind_requests
+from kai.replay import config as replay_config
 from kai.replay.content import without_content
 from kai.runtime.health import listen_on
 from kai_scheduler.core import Core
@@ -52,7 +54,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DebugServer:
-    """Serves on 127.0.0.1 while it is open; ``port`` 0 takes any."""
+    """Serves on 127.0.0.1 while it is open, what the configuration has a plugin for; ``port`` 0 takes any."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class DebugServer:
         core: Core,
         troubles: Troubles,
         *,
-        config: dict[str, Any],
+        config: SchedulerConfig,
         params: dict[str, Any],
         port: int,
     ) -> None:
@@ -71,7 +73,11 @@ class DebugServer:
         self._config = config
         self._params = params
         app = web.Application(middlewares=[self._contained])
-        app.add_routes([web.get("/get-snapshot", self._snapshot), web.get("/get-job-order", self._job_order)])
+        for path, (plugin, handler) in {
+            "/get-snapshot": ("snapshot", self._snapshot),
+            "/get-job-order": ("reflectjoborder", self._job_order),
+        }.items():
+            app.router.add_get(path, handler if config.plugin(plugin) is not None else _off(plugin))
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
 
     async def start(self) -> None:
@@ -110,7 +116,7 @@ class DebugServer:
         raw["bindRequests"] = await self._core.question(lambda state: list(bind_requests.under_way(state)))
         packed = archive.write(
             archive.Archive(
-                config=self._config,
+                config=replay_config.document(self._config),
                 params=self._params,
                 raw_objects=raw,
                 discovery=await self._discover(),
@@ -152,3 +158,11 @@ class DebugServer:
         if order is None:
             raise web.HTTPServiceUnavailable(text="no cycle has run yet")
         return web.Response(body=msgspec.json.encode(order), content_type="application/json")
+
+
+def _off(plugin: str) -> Handler:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        told = f"plugin {plugin!r} is off; name it in the scheduler's configuration\n"
+        raise web.HTTPNotFound(text=told)
+
+    return answer

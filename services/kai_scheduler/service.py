@@ -16,7 +16,6 @@ import structlog
 from kai.engine import Engine
 from kai.kube.client import KubeClient
 from kai.model.faults import Fault
-from kai.replay import config as replay_config
 from kai.replay import params as replay_params
 from kai.runtime import Host, freeze_garbage
 from kai.runtime.health import split_address
@@ -178,7 +177,7 @@ class SchedulerService:
             client,
             core,
             troubles,
-            config=replay_config.document(self._config),
+            config=self._config,
             params=replay_params.document(
                 settings.state_params,
                 self._config.params,

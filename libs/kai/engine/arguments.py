@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, Final, Generic, Self, TypeVar
 
 from kai.model import duration, spelling
@@ -20,6 +21,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 T = TypeVar("T")
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class ConfigError(ValueError):
@@ -94,15 +96,9 @@ def _read(declared: Argument, text: str, where: str) -> Any:
 
 
 # --- kinds -------------------------------------------------------------------------------------------
-def one_of(*values: str) -> Kind[str]:
-    """One of some words."""
-
-    def read(text: str) -> str:
-        if text not in values:
-            raise ValueError(text)
-        return text
-
-    return Kind(f"one of: {', '.join(values)}", read)
+def one_of(choices: type[Choice]) -> Kind[Choice]:
+    """One of the words of an enumeration."""
+    return Kind(f"one of: {', '.join(choices)}", choices)
 
 
 def number(*, least: float) -> Kind[float]:

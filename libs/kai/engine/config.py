@@ -132,7 +132,6 @@ class SchedulerConfig:
         notes: list[str] = []
         if plugins := _plugins(data.get("tiers"), notes):
             config = replace(config, plugins=plugins)
-            notes += _always_on(plugins)
         if depth := data.get("queueDepthPerAction"):
             config = replace(config, queue_depth=_depths(depth, "queueDepthPerAction"))
         if (usage := data.get("usageDBConfig")) is not None:
@@ -239,15 +238,6 @@ def _text(value: Any, where: str) -> str:
     if isinstance(value, Mapping | list | tuple):
         raise ConfigError(f"{where} is {value!r}; it must be a text, a number, true or false")
     return "" if value is None else str(value)
-
-
-def _always_on(plugins: Sequence[PluginOption]) -> list[str]:
-    named = {plugin.name for plugin in plugins}
-    return [
-        f"plugin {name!r} is not named and works all the same: {spec.meaning}"
-        for name, spec in PLUGINS.items()
-        if spec.always and spec.priority is not None and name not in named
-    ]
 
 
 def _budgets(data: Mapping[str, Any]) -> SearchBudgets:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from kai.engine.config import SchedulerConfig
-from kai.engine.plugin_table import MinRuntimeArguments
+from kai.engine.plugin_table import MinRuntimeArguments, Resolve
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.victims import Batch
 from kai.model.decisions import Reason
@@ -30,7 +30,7 @@ class MinRuntime:
         self._now = now
         told = config.arguments(MinRuntimeArguments)
         self._preempt, self._reclaim = told.preempt, told.reclaim
-        self._by_queue = told.resolve_method == "queue"
+        self._by_queue = told.resolve_method is Resolve.QUEUE
         self._known: dict[tuple[str, str], float] = {}
         #: The earliest moment at which a protection that mattered ends.
         self.next_end = float("inf")

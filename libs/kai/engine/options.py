@@ -1,16 +1,34 @@
-"""Which parts of the order of nodes and devices a configuration turns on."""
+"""Which parts of the orders of nodes, devices, pods and subgroups a configuration turns on."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from kai.engine.config import SchedulerConfig
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
-from kai.engine.plugin_table import HEADROOM, SPREAD, NodePlacementArguments
+from kai.engine.plugin_table import NodePlacementArguments, Placement
+from kai.snapshot.group_order import BY_TASK_PRIORITY, HEADS_FIRST, LEADERS_FIRST, GroupOrder, LabelRank
 from kai.snapshot.state import ClusterState
+
+#: Plugins that rank the pods of a group, in the order in which the configuration names them.
+_RANKS: Final[Mapping[str, LabelRank]] = {
+    "kubeflow": LEADERS_FIRST,
+    "ray": HEADS_FIRST,
+    "taskorder": BY_TASK_PRIORITY,
+}
+
+
+def group_order(config: SchedulerConfig) -> GroupOrder:
+    """The order of a group's pods and subgroups."""
+    return GroupOrder(
+        ranks=tuple(_RANKS[plugin.name] for plugin in config.plugins if plugin.name in _RANKS),
+        needy_first=config.plugin("subgrouporder") is not None,
+    )
 
 
 def score_options(config: SchedulerConfig, state: ClusterState) -> ScoreOptions:
@@ -22,13 +40,13 @@ def _of(config: SchedulerConfig) -> ScoreOptions:
     on = {plugin.name for plugin in config.plugins}
     strategy = config.arguments(NodePlacementArguments)
     placement = "nodeplacement" in on
-    gpu_headroom = placement and strategy.gpu == HEADROOM
+    gpu_headroom = placement and strategy.gpu is Placement.HEADROOM
     return ScoreOptions(
         placement=placement,
-        gpu_spread=strategy.gpu == SPREAD,
-        cpu_spread=strategy.cpu == SPREAD,
+        gpu_spread=strategy.gpu is Placement.SPREAD,
+        cpu_spread=strategy.cpu is Placement.SPREAD,
         gpu_headroom=gpu_headroom,
-        cpu_headroom=placement and strategy.cpu == HEADROOM,
+        cpu_headroom=placement and strategy.cpu is Placement.HEADROOM,
         resource_type="resourcetype" in on,
         availability="nodeavailability" in on,
         gpu_sharing="gpusharingorder" in on and not gpu_headroom,

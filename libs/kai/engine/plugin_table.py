@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from kai.engine.arguments import Arguments, argument, names, number, one_of, seconds, switch
 
-BINPACK: Final = "binpack"
-SPREAD: Final = "spread"
-HEADROOM: Final = "headroom"
-PLACEMENTS: Final = (BINPACK, SPREAD, HEADROOM)
+
+class Placement(StrEnum):
+    """Which nodes come first: the fullest, the emptiest, or those that leave most room for the workload."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+    HEADROOM = "headroom"
+
+
+class Resolve(StrEnum):
+    """From which queue the way up begins that finds a victim's minimum runtime."""
+
+    LOWEST_COMMON = "lca"
+    QUEUE = "queue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +64,9 @@ class MinRuntimeArguments(Arguments):
         kind=seconds(),
         meaning="how long a job that started is safe from jobs of other queues",
     )
-    resolve_method: str = argument(
+    resolve_method: Resolve = argument(
         "reclaimResolveMethod",
-        kind=one_of("lca", "queue"),
+        kind=one_of(Resolve),
         default="lca",
         meaning="whose minimum runtime counts in a reclaim: that of the victim's queue or one above it "
         "(`queue`), or that below the lowest queue which both have in common (`lca`)",
@@ -66,16 +77,16 @@ class MinRuntimeArguments(Arguments):
 class NodePlacementArguments(Arguments):
     """Among the nodes that can take a pod, which come first."""
 
-    gpu: str = argument(
+    gpu: Placement = argument(
         "gpu",
-        kind=one_of(*PLACEMENTS),
-        default=BINPACK,
+        kind=one_of(Placement),
+        default="binpack",
         meaning="strategy for pods with GPUs, see [placement](placement.md)",
     )
-    cpu: str = argument(
+    cpu: Placement = argument(
         "cpu",
-        kind=one_of(*PLACEMENTS),
-        default=BINPACK,
+        kind=one_of(Placement),
+        default="binpack",
         meaning="strategy for pods without GPUs",
     )
 
@@ -101,15 +112,13 @@ class NumaArguments(Arguments):
 class PluginSpec:
     """A plugin: in which order it comes by default (higher first; None: off by default), and what for.
 
-    ``without_effect`` are arguments that the original has and that change nothing here, with the reason;
-    ``always`` is a plugin that works whether it is named or not.
+    ``without_effect`` are arguments that the original has and that change nothing here, with the reason.
     """
 
     priority: int | None
     meaning: str
     arguments: type[Arguments] = Arguments
     without_effect: Mapping[str, str] = field(default_factory=dict)
-    always: bool = False
 
 
 PLUGINS: Final[Mapping[str, PluginSpec]] = {
@@ -128,13 +137,14 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
         priority=1400, meaning="what pods prefer: neighbours, nodes, spreading, and taints to avoid"
     ),
     "elastic": PluginSpec(priority=1300, meaning="jobs below their minimum first, those above it last"),
-    "kubeflow": PluginSpec(
-        priority=1200, meaning="masters and launchers first among a job's pods", always=True
+    "kubeflow": PluginSpec(priority=1200, meaning="masters and launchers first among a job's pods"),
+    "ray": PluginSpec(priority=1100, meaning="heads first among a job's pods"),
+    "subgrouporder": PluginSpec(
+        priority=1000, meaning="subgroups below their minimum first; else a job's subgroups go by name"
     ),
-    "ray": PluginSpec(priority=1100, meaning="heads first among a job's pods", always=True),
-    "subgrouporder": PluginSpec(priority=1000, meaning="order of a job's subgroups", always=True),
     "taskorder": PluginSpec(
-        priority=900, meaning="order of pods by the label `kai.scheduler/task-priority`", always=True
+        priority=900,
+        meaning="a job's pods by the label `kai.scheduler/task-priority`, the highest first; else by age",
     ),
     "nominatednode": PluginSpec(priority=800, meaning="the node that was promised to the pod"),
     "dynamicresources": PluginSpec(
@@ -149,10 +159,10 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
     ),
     "topology": PluginSpec(priority=500, meaning="required and preferred topology of gangs"),
     "snapshot": PluginSpec(
-        priority=400, meaning="serves snapshots of the cluster, for `kai snapshot`", always=True
+        priority=400, meaning="serves `/get-snapshot`, for `kai snapshot`, on the scheduler's own machine"
     ),
-    "sg-nodelocalgreedy": PluginSpec(priority=360, meaning="searches victims node by node", always=True),
-    "sg-multinodegang": PluginSpec(priority=350, meaning="searches victims over several nodes", always=True),
+    "sg-nodelocalgreedy": PluginSpec(priority=360, meaning="searches victims node by node"),
+    "sg-multinodegang": PluginSpec(priority=350, meaning="searches victims over several nodes"),
     "gpupack": PluginSpec(priority=300, meaning="shared GPUs: the fullest first"),
     "gpuspread": PluginSpec(priority=None, meaning="shared GPUs: the emptiest first"),
     "nodeplacement": PluginSpec(
@@ -160,7 +170,10 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
     ),
     "gpusharingorder": PluginSpec(priority=100, meaning="nodes with a shared GPU that the pod can join"),
     "numa": PluginSpec(priority=None, meaning="keeps pods within NUMA zones", arguments=NumaArguments),
-    "reflectjoborder": PluginSpec(priority=None, meaning="serves the order of jobs that wait", always=True),
+    "reflectjoborder": PluginSpec(
+        priority=None,
+        meaning="serves `/get-job-order`, the order of jobs that wait, on the scheduler's own machine",
+    ),
 }
 
 #: The plugins that are on unless a configuration names its own, in order.

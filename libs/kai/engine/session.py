@@ -16,7 +16,7 @@ from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
 from kai.engine.minruntime import MinRuntime
-from kai.engine.options import score_options
+from kai.engine.options import group_order, score_options
 from kai.engine.order import JobKey, job_key, request_of
 from kai.engine.pending import ForeseenJobs, PendingJobs, TwoJobs
 from kai.engine.placement.registry import build_plugins, build_topology
@@ -48,6 +48,7 @@ class Session:
         usage: Usage | None = None,
     ) -> None:
         state.settle(now)
+        state.order_groups(group_order(config))
         self.state = state
         self.config = config
         self.now = now
@@ -128,8 +129,9 @@ class Session:
             return Pools(self.victim_key)
         memory = self.state.memory
         known: Any = memory.get("pools")
-        if known is None or known[0] != self._keys:
-            known = memory["pools"] = (self._keys, Pools(self.job_key))
+        stamp = (self._keys, self.state.group_order)
+        if known is None or known[0] != stamp:
+            known = memory["pools"] = (stamp, Pools(self.job_key))
         pools: Pools = known[1]
         pools.reopen(self.job_key, self.state.queues)
         return pools

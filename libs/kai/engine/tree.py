@@ -9,7 +9,7 @@ _Member = PodSet | SubGroupSet
 
 
 def member_key(member: _Member) -> tuple[int, int, float, str]:
-    """Subgroup order: unsatisfied first; then required before optional, the emptier first; then by name."""
+    """Subgroups in need first, then required before optional ones, the emptier first; then by name."""
     count, threshold = member.count, member.threshold
     if count < threshold:
         return (0, 0, 0.0, member.name)
@@ -21,7 +21,13 @@ def member_key(member: _Member) -> tuple[int, int, float, str]:
 def ordered_members(group: SubGroupSet) -> list[_Member]:
     """Members in subgroup order."""
     members = group.members
-    return members if len(members) == 1 else sorted(members, key=member_key)
+    if len(members) == 1:
+        return members
+    return sorted(members, key=member_key if group.needy_first else _name)
+
+
+def _name(member: _Member) -> str:
+    return member.name
 
 
 def may_allocate(task: Task, *, simulation: bool) -> bool:
@@ -146,7 +152,11 @@ def _active(pod_set: PodSet, without: frozenset[str] | set[str]) -> list[Task]:
 
 def _surplus(group: SubGroupSet, without: frozenset[str] | set[str]) -> list[Task]:
     """Surplus below a set: deep first, then a whole member that is not required."""
-    members = sorted(group.members, key=lambda member: _left_key(member, without), reverse=True)
+
+    def key(member: _Member) -> tuple[int, int, float, str]:
+        return _left_key(member, without) if group.needy_first else (0, 0, 0.0, member.name)
+
+    members = sorted(group.members, key=key, reverse=True)
     for member in members:
         if isinstance(member, PodSet):
             tasks = _active(member, without)

@@ -11,9 +11,10 @@ from typing import Any
 from kai.model.faults import Fault
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
-from kai.snapshot import pods
+from kai.snapshot import jobs, pods
 from kai.snapshot.access import AccessTable
 from kai.snapshot.classes import ClassTable
+from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.refusals import Refusals
@@ -55,6 +56,7 @@ class Accounts:
         #: Objects whose newest version could not be taken in, by kind and key.
         self.faults: dict[tuple[Kind, str], Fault] = {}
         self.refusals = Refusals()
+        self.group_order = GroupOrder()
         #: What the engine keeps from cycle to cycle; nothing in it is needed to decide right.
         self.memory: dict[str, Any] = {}
         #: A change failed half-way: no sum can be trusted until all are found anew.
@@ -72,6 +74,17 @@ class Accounts:
         self.min_gpu_memory = 100
         self.max_gpu_memory = 100
         self._gpu_memory_dirty = False
+
+    def order_groups(self, order: GroupOrder) -> None:
+        """Go by this order from now on: no more than a comparison where it is the one that held before."""
+        if order == self.group_order:
+            return
+        self.group_order = order
+        for task in self.tasks.values():
+            task.order = order.key(task.labels, task.created, str(task.order[-1]))
+        for job in self.jobs.values():
+            jobs.arrange(job, order)
+            job.version += 1
 
     def set_aside(self, job: Job, fault: Fault | None) -> None:
         """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again."""

@@ -45,7 +45,7 @@ class Intake(Accounts):
         gpu_claims: tuple[tuple[str, int], ...] = (),
     ) -> None:
         created = seconds(pod.metadata.creation_timestamp)
-        order = pods.order(pod, created)
+        order = pods.key(pod, created, self.group_order)
         old = self._tasks_by_key.get(facts.key)
         if old is not None and old.uid != uid:
             self._forget(old)
@@ -255,6 +255,8 @@ class Intake(Accounts):
         subs = group.spec.sub_groups
         told = (group.spec.topology_constraint, *(sub.topology_constraint for sub in subs or ()))
         job.has_constraint = any(map(jobs.constraint, told))
+        if not self.group_order.needy_first:
+            jobs.arrange(job, self.group_order)
         self._read_times(job, facts)
         self.jobs[job.key] = self.touched_jobs[job.key] = job
         job.queue.jobs[job.key] = job

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kai.model import names
 from kai.model.objects import PodGroup, SubGroup, TopologyConstraint
-from kai.snapshot.rows import DEFAULT_POD_SET, JobFacts, PodSet, SubGroupSet
+from kai.snapshot.group_order import GroupOrder
+from kai.snapshot.rows import DEFAULT_POD_SET, Job, JobFacts, PodSet, SubGroupSet
 from kai.snapshot.times import lasting
 
 _ANNOTATIONS = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
@@ -71,6 +72,18 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
             parent.members.append(leaf)
             leaves[sub.name] = leaf
     return root, leaves, ""
+
+
+def arrange(job: Job, order: GroupOrder) -> None:
+    """Let the pods and subgroups of a job go by an order."""
+    for pod_set in job.pod_sets.values():
+        pod_set.ordered = None
+    job.next_tasks.clear()
+    sets = [job.root]
+    while sets:
+        each = sets.pop()
+        each.needy_first = order.needy_first
+        sets += [member for member in each.members if isinstance(member, SubGroupSet)]
 
 
 def constraint(told: TopologyConstraint | None) -> TopologyConstraint | None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from sys import intern
-from typing import Any
 
 from kai.model import limits, names
 from kai.model.objects import Pod
+from kai.snapshot.group_order import GroupOrder, Key
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import PodFacts
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
-
-_LEADERS = ("master", "launcher")
 
 
 def facts(pod: Pod, params: StateParams) -> PodFacts:
@@ -64,20 +62,16 @@ def _several_group_ids(labels: dict[str, str]) -> tuple[str, ...]:
     return tuple(found[: limits.GPU_GROUPS.most])
 
 
-def order(pod: Pod, created: float) -> tuple[Any, ...]:
+def key(pod: Pod, created: float, order: GroupOrder) -> Key:
     """The key by which tasks of a pod set are ordered, best first; ``created`` in Unix seconds.
 
     Raises:
-        OutOfBounds: the label of its priority says no number of 32 bits.
+        OutOfBounds: the label of its priority says no number of 32 bits, whether or not that counts.
     """
     labels = pod.metadata.labels
-    if not labels:
-        return (True, True, 1, 0, created, pod.metadata.uid)
-    leader = labels.get(names.KUBEFLOW_JOB_ROLE_LABEL) in _LEADERS
-    head = labels.get(names.RAY_NODE_TYPE_LABEL) == "head"
-    told = labels.get(names.TASK_PRIORITY_LABEL)
-    unlabelled, priority = (1, 0) if told is None else (0, limits.TASK_PRIORITY.integer(told))
-    return (not leader, not head, unlabelled, -priority, created, pod.metadata.uid)
+    if labels and names.TASK_PRIORITY_LABEL in labels:
+        limits.TASK_PRIORITY.integer(labels[names.TASK_PRIORITY_LABEL])
+    return order.key(labels, created, pod.metadata.uid)
 
 
 def status(facts: PodFacts, now: float, stuck_after: float) -> Status:

@@ -16,6 +16,7 @@ from kai.model.faults import Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.group_order import Key
 from kai.snapshot.status import Status
 
 DEFAULT_POD_SET: Final = "default"
@@ -67,8 +68,8 @@ class Task(msgspec.Struct, eq=False):
     name: str
     cls: TaskClass
     created: float
-    #: Best first: leading role, head, task priority, age, uid.
-    order: tuple[Any, ...]
+    #: Its place in its pod set, best first (:class:`~kai.snapshot.group_order.GroupOrder`).
+    order: Key
     labels: dict[str, str] | None
     #: GPU claims by key, with the GPUs of each.
     claims: tuple[tuple[str, int], ...] = ()
@@ -202,6 +203,8 @@ class SubGroupSet(msgspec.Struct, eq=False):
     #: None means all members.
     min_sub_group: int | None = None
     members: list[PodSet | SubGroupSet] = []
+    #: Members below their minimum go first; off, they go by name alone.
+    needy_first: bool = True
 
     def __repr__(self) -> str:
         return f"<SubGroupSet {self.name}>"

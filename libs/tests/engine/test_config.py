@@ -175,7 +175,7 @@ def test_the_arguments_of_a_plugin_that_is_off_are_the_defaults() -> None:
 
 
 def test_what_the_original_reads_without_effect_is_taken_and_told() -> None:
-    on = ", ".join(f"{{name: {name}}}" for name in DEFAULT_PLUGINS if name not in ("dynamicresources", "ray"))
+    on = ", ".join(f"{{name: {name}}}" for name in DEFAULT_PLUGINS if name != "dynamicresources")
     config = SchedulerConfig.parse(
         f"""
         tiers:
@@ -184,12 +184,11 @@ def test_what_the_original_reads_without_effect_is_taken_and_told() -> None:
         usageDBConfig: {{clientType: prometheus, usageParams: {{windowSize: 1w}}}}
         """
     )
-    switch, cache, ray, database = config.notes
+    switch, cache, database = config.notes
     assert switch == (
         "tiers[1].plugins[0].disableNodeOrder has no effect: a plugin is on as a whole, or left out"
     )
     assert cache.startswith("argument 'maxCelCacheEntries' of plugin 'dynamicresources' has no effect: ")
-    assert ray.startswith("plugin 'ray' is not named and works all the same: ")
     assert database.startswith("usageDBConfig.clientType has no effect: usage is kept in Redis")
 
 

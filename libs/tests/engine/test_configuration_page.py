@@ -21,7 +21,7 @@ def test_every_plugin_is_told_with_its_place_in_the_default_configuration() -> N
     expected = []
     for name in in_order():
         spec = PLUGINS[name]
-        place = str(spec.priority) if spec.priority is not None else "on" if spec.always else "off"
+        place = str(spec.priority) if spec.priority is not None else "off"
         expected.append([f"`{name}`", place, spec.meaning])
     assert rows("| plugin | default | what it does |") == expected
 

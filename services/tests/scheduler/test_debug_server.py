@@ -4,10 +4,15 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from kai.engine.config import PluginOption, SchedulerConfig
 from kai_scheduler.debug_server import DebugServer
 from kai_scheduler.troubles import Troubles
 
 pytestmark = pytest.mark.integration
+
+
+def config(*plugins):
+    return SchedulerConfig(plugins=tuple(map(PluginOption, plugins)))
 
 
 class FailingCore:
@@ -24,7 +29,7 @@ class FailingCore:
 
 async def test_a_question_that_fails_is_answered_with_why():
     troubles = Troubles(Counter("cut_off_total", "", ("what",), registry=CollectorRegistry()))
-    server = DebugServer(None, FailingCore(), troubles, config={}, params={}, port=0)
+    server = DebugServer(None, FailingCore(), troubles, config=config("reflectjoborder"), params={}, port=0)
     await server.start()
     try:
         url = f"http://127.0.0.1:{server.port}/get-job-order"
@@ -34,3 +39,20 @@ async def test_a_question_that_fails_is_answered_with_why():
     finally:
         await server.close()
     assert "/get-job-order failed 1 times" in troubles.told()
+
+
+@pytest.mark.parametrize(
+    ("path", "plugin"), [("/get-snapshot", "snapshot"), ("/get-job-order", "reflectjoborder")]
+)
+async def test_a_question_whose_plugin_is_off_is_not_answered(path, plugin):
+    troubles = Troubles(Counter("cut_off_total", "", ("what",), registry=CollectorRegistry()))
+    others = config(*({"snapshot", "reflectjoborder"} - {plugin}))
+    server = DebugServer(None, FailingCore(), troubles, config=others, params={}, port=0)
+    await server.start()
+    try:
+        url = f"http://127.0.0.1:{server.port}{path}"
+        async with aiohttp.ClientSession() as http, http.get(url) as answer:
+            assert answer.status == 404
+            assert f"plugin '{plugin}' is off; name it in" in await answer.text()
+    finally:
+        await server.close()

@@ -1,0 +1,133 @@
+"""Which pods and subgroups of a group go first, with each plugin that has a say on and off."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, SchedulerConfig
+from kai.engine.config import PluginOption
+from kai.model import names
+from kai.model.objects import SubGroup
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+#: The pod with the label is the youngest and the last by name, so that only the label can make it the first.
+LABELLED = {
+    "kubeflow": {names.KUBEFLOW_JOB_ROLE_LABEL: "launcher"},
+    "ray": {names.RAY_NODE_TYPE_LABEL: "head"},
+    "taskorder": {names.TASK_PRIORITY_LABEL: "-5"},
+}
+
+
+def cluster(*, gpus: int) -> ClusterState:
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    state.apply(Kind.QUEUE, a_queue("team"))
+    state.apply(Kind.NODE, a_node("n", gpus=gpus))
+    return state
+
+
+def without(*off: str) -> SchedulerConfig:
+    config = SchedulerConfig()
+    return replace(config, plugins=tuple(each for each in config.plugins if each.name not in off))
+
+
+def bound(state: ClusterState, config: SchedulerConfig) -> list[str]:
+    result = Engine(config).run(state, NOW)
+    state.check()
+    return [each.pod.name for each in result.binds]
+
+
+def an_elastic_group(labels: dict[str, dict[str, str]], pods: Iterable[str]) -> ClusterState:
+    """Room for one of its pods, whichever goes first."""
+    state = cluster(gpus=1)
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", min_member=1))
+    for age, name in enumerate(pods):
+        state.apply(Kind.POD, a_pod(name, group="job", gpus=1, created=age, labels=labels.get(name)))
+    return state
+
+
+@pytest.mark.parametrize("plugin", list(LABELLED))
+def test_a_pod_goes_first_by_its_label_only_while_the_plugin_is_on(plugin: str) -> None:
+    labels = {"z": LABELLED[plugin]}
+    assert bound(an_elastic_group(labels, "az"), SchedulerConfig()) == ["z"]
+    assert bound(an_elastic_group(labels, "az"), without(plugin)) == ["a"]
+
+
+@pytest.mark.parametrize("plugin", list(LABELLED))
+def test_a_pod_that_goes_first_is_the_last_to_be_evicted_only_while_the_plugin_is_on(plugin: str) -> None:
+    def evicted(config: SchedulerConfig) -> list[str]:
+        state = cluster(gpus=2)
+        state.apply(Kind.POD_GROUP, a_group("low", queue="team", min_member=1, started=NOW - 500))
+        for age, name in enumerate("az"):
+            told = LABELLED[plugin] if name == "z" else None
+            state.apply(Kind.POD, a_pod(name, group="low", gpus=1, created=age, labels=told, node="n"))
+        state.apply(Kind.POD_GROUP, a_group("high", queue="team", priority="inference"))
+        state.apply(Kind.POD, a_pod("high", group="high", gpus=1))
+        return [each.pod.name for each in Engine(config).run(state, NOW).evictions]
+
+    assert evicted(SchedulerConfig()) == ["a"]
+    assert evicted(without(plugin)) == ["z"]
+
+
+def test_plugins_count_in_the_order_in_which_they_are_named() -> None:
+    labels = {"leader": LABELLED["kubeflow"], "wanted": LABELLED["taskorder"]}
+    plain = without("kubeflow", "taskorder")
+    for first, second, expected in (("kubeflow", "taskorder", "leader"), ("taskorder", "kubeflow", "wanted")):
+        named = (*plain.plugins, PluginOption(first), PluginOption(second))
+        state = an_elastic_group(labels, ("wanted", "leader"))
+        assert bound(state, replace(plain, plugins=named)) == [expected]
+
+
+def test_another_configuration_reorders_what_was_read_before() -> None:
+    state = an_elastic_group({"z": LABELLED["ray"]}, "az")
+    state.apply(Kind.NODE, a_node("n", gpus=0))
+    assert bound(state, SchedulerConfig()) == []
+    state.apply(Kind.NODE, a_node("n", gpus=1))
+    assert bound(state, without("ray")) == ["a"]
+
+
+@pytest.mark.parametrize("config", [SchedulerConfig(), without("taskorder")], ids=["on", "off"])
+def test_a_priority_that_is_no_number_is_refused_whether_or_not_it_counts(config: SchedulerConfig) -> None:
+    state = cluster(gpus=1)
+    Engine(config).run(state, NOW)
+    pod = a_pod("p", group="job", labels={names.TASK_PRIORITY_LABEL: "high"})
+    fault = state.take(Kind.POD, pod)
+    assert fault is not None
+    assert names.TASK_PRIORITY_LABEL in fault.message
+
+
+def two_subgroups(state: ClusterState) -> ClusterState:
+    """`a` has its one pod and may grow, `b` lacks its one; there is room for one pod more."""
+    parts = [SubGroup(name=name, min_member=1) for name in "ab"]
+    group = a_group("job", queue="team", started=NOW - 500, sub_groups=parts, min_sub_group=1)
+    state.apply(Kind.POD_GROUP, group)
+    for name, node in (("a-0", "n"), ("a-1", ""), ("b-0", "")):
+        state.apply(Kind.POD, a_pod(name, group="job", gpus=1, sub_group=name[0], node=node))
+    return state
+
+
+def test_a_subgroup_below_its_minimum_goes_first_only_while_subgrouporder_is_on() -> None:
+    assert bound(two_subgroups(cluster(gpus=2)), SchedulerConfig()) == ["b-0"]
+    assert bound(two_subgroups(cluster(gpus=2)), without("subgrouporder")) == ["a-1"]
+
+
+def test_a_group_that_comes_later_goes_by_the_order_in_force() -> None:
+    state, config = cluster(gpus=2), without("subgrouporder")
+    Engine(config).run(state, NOW)
+    assert bound(two_subgroups(state), config) == ["a-1"]
+
+
+@pytest.mark.parametrize("generators", [("sg-nodelocalgreedy",), ("sg-multinodegang",), ()])
+def test_victims_are_searched_by_the_generators_that_are_on(generators: tuple[str, ...]) -> None:
+    off = {"sg-nodelocalgreedy", "sg-multinodegang"} - set(generators)
+    state = cluster(gpus=1)
+    state.apply(Kind.POD_GROUP, a_group("low", queue="team", started=NOW - 500))
+    state.apply(Kind.POD, a_pod("low", group="low", gpus=1, node="n"))
+    state.apply(Kind.POD_GROUP, a_group("high", queue="team", priority="inference"))
+    state.apply(Kind.POD, a_pod("high", group="high", gpus=1))
+    result = Engine(without(*off)).run(state, NOW)
+    assert [each.pod.name for each in result.evictions] == (["low"] if generators else [])
