@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane lint proto bench scale fuzz soak clean
+.PHONY: install demo test e2e controlplane lint proto bench scale fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -60,6 +60,11 @@ fuzz: install
 # Random life and trouble on a cluster, judged from outside: make soak MINUTES=30 SEED=7
 soak: install
 	@$(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --out $(or $(OUT),soak-report) $(ARGS)
+
+# A tenant who does his worst beside another team: make hostile MINUTES=20 SEED=1 OBJECTS=5000; needs helm
+hostile: install
+	@$(BIN)/python -m e2e.hostile --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1) \
+		--objects $(or $(OBJECTS),5000) --out $(or $(OUT),hostile-report) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

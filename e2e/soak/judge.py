@@ -23,7 +23,9 @@ _LOGGED_SECONDS = 5.0
 
 #: What must hold at every moment, and for how long it may not, since changes of several objects are not seen
 #: at once; on an idle machine.
-STATES: tuple[tuple[Callable[[Frame], Iterable[Breach]], float], ...] = (
+States = Sequence[tuple[Callable[[Frame], Iterable[Breach]], float]]
+Changes = Sequence[Callable[[Frame, Frame], Iterable[Breach]]]
+STATES: States = (
     (placement.devices_have_one_owner, 3.0),
     (placement.devices_are_reserved_once, 3.0),
     (placement.nodes_have_room, 3.0),
@@ -39,7 +41,7 @@ STATES: tuple[tuple[Callable[[Frame], Iterable[Breach]], float], ...] = (
     (accounts.groups_are_charged_what_their_pods_hold, 60.0),
     (accounts.queues_are_charged_what_is_in_them, 60.0),
 )
-CHANGES: tuple[Callable[[Frame, Frame], Iterable[Breach]], ...] = (
+CHANGES: Changes = (
     placement.nobody_moves,
     constraints.closed_nodes_get_nothing,
     queues.limits_are_kept,
@@ -70,19 +72,22 @@ class Judge:
         excerpts: Callable[[str], list[str]],
         load: Callable[[], float] = Clock.load,
         tell: Callable[[str], None] = lambda text: None,
+        states: States = STATES,
+        changes: Changes = CHANGES,
     ) -> None:
         self.findings: list[Finding] = []
         self._journal = journal
         self._excerpts = excerpts
         self._load = load
         self._tell = tell
+        self._states, self._changes = states, changes
         self._known: set[tuple[str, str]] = set()
         self._since: dict[tuple[str, str], float] = {}
 
     def look(self, before: Frame, now: Frame, restarts: Mapping[str, int] | None = None) -> None:
         """Judge a moment, and what happened since the last one. ``restarts`` are counted by process."""
         self._note(now.at, list(self._lasting(now, restarts or {})))
-        for change in CHANGES:
+        for change in self._changes:
             self._note(now.at, change(before, now))
 
     def read(self, at: float, before: Frame, lines: Sequence[LogLine]) -> None:
@@ -128,7 +133,7 @@ class Judge:
     def _lasting(self, now: Frame, restarts: Mapping[str, int]) -> Iterator[Breach]:
         """Breaches of states that have lasted for long enough."""
         standing: set[tuple[str, str]] = set()
-        states = [(rule(now), patience) for rule, patience in STATES]
+        states = [(rule(now), patience) for rule, patience in self._states]
         ended = processes.nothing_restarts_by_itself(restarts, self._journal.killed)
         for breaches, patience in (*states, (ended, _LOGGED_SECONDS)):
             for breach in breaches:

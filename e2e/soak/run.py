@@ -16,13 +16,14 @@ import yaml
 
 from e2e.harness import ROOT, kai
 from e2e.soak import site
-from e2e.soak.actions import Action, Put, Remove
+from e2e.soak.actions import Action, Put
 from e2e.soak.ending import Ending
 from e2e.soak.frame import Frame
 from e2e.soak.journal import Clock, Journal
 from e2e.soak.judge import GRACE_SECONDS, Judge
 from e2e.soak.performer import Performer
 from e2e.soak.plan import plan
+from e2e.soak.probes import Probes
 from e2e.soak.report import Report
 from e2e.soak.rules import processes
 from e2e.soak.watcher import Logs, Meter, Watcher
@@ -103,7 +104,6 @@ class _Soak:
         self._performer = Performer(
             client, options.kubeconfig, files, journal=self._journal, clock=self._clock
         )
-        self._probes_ended: set[str] = set()
 
     async def run(self) -> Report:
         """1. furnish  2. live and judge  3. come to rest  4. conclude."""
@@ -143,6 +143,7 @@ class _Soak:
     # --- every second --------------------------------------------------------------------------
     async def _judge_on(self, tasks: asyncio.TaskGroup) -> None:
         before, counted_at, said_at = self._watcher.frame(), 0.0, 0.0
+        probes = Probes(self._performer, tasks)
         async with aiohttp.ClientSession() as session:
             while True:
                 now = self._watcher.frame()
@@ -150,7 +151,7 @@ class _Soak:
                 self._judge.look(before, now, self._meter.restarts)
                 self._judge.read(now.at, before, self._logs.fresh())
                 self._judge.listen(now, self._watcher.warned)
-                self._end_probes(now, tasks)
+                probes.look(now)
                 if now.at - counted_at >= COUNT_SECONDS:
                     counted_at = now.at
                     await self._count(session)
@@ -164,21 +165,6 @@ class _Soak:
         counters = await self._meter.count(session)
         self._judge.note(self._clock.now, processes.counters_stand_still(self._meter.counters, counters))
         self._meter.counters = counters
-
-    def _end_probes(self, now: Frame, tasks: asyncio.TaskGroup) -> None:
-        """A probe that runs has told what it was for."""
-        for key, pod in now.pods.items():
-            namespace, _, name = key.partition("/")
-            uid = pod.metadata.uid
-            if (
-                namespace != site.PROBE_NAMESPACE
-                or pod.status.phase != "Running"
-                or uid in self._probes_ended
-            ):
-                continue
-            self._probes_ended.add(uid)
-            manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name}}
-            tasks.create_task(self._performer.perform(Action(now.at, "probe ended", Remove((manifest,)))))
 
     def _tell(self, now: Frame) -> None:
         running = sum(pod.status.phase == "Running" for pod in now.pods.values())
@@ -201,7 +187,7 @@ class _Soak:
         return Report(
             seed=self._options.seed,
             minutes=self._options.minutes,
-            commit=_commit(),
+            commit=commit(),
             journal=self._journal,
             findings=self._judge.findings,
             placed=placed,
@@ -215,7 +201,8 @@ def _nodes() -> list[site.NodePlan]:
     return [site.probe_node(), *site.lasting_nodes()]
 
 
-def _commit() -> str:
+def commit() -> str:
+    """What is checked out, by its short name."""
     found = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
