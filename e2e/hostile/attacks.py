@@ -400,7 +400,7 @@ def selectors_that_are_all_unlike(tenant: Tenant, name: str, namespace: str) -> 
 
 def claims_without_a_way_out(tenant: Tenant, name: str, namespace: str) -> Attack:
     """Requests that can each be had, and together only after all choices were tried, in vain."""
-    requests = [{"name": f"r{n}", "exactly": {"deviceClassName": site.DEVICE_CLASS}} for n in range(9)]
+    requests = [{"name": f"r{n}", "exactly": {"deviceClassName": site.DEVICE_CLASS}} for n in range(8)]
     constraint = {tenant.rng.choice(("matchAttribute", "distinctAttribute")): f"{site.DRIVER}/index"}
     return Attack(_claimed(tenant, name, namespace, {"requests": requests, "constraints": [constraint]}))
 

@@ -39,7 +39,7 @@ def nodes() -> list[Json]:
     found.append(node_manifest(_CLAIMS_NODE, NodeShape(gpus=0, cpus=64, memory="512Gi")))
     devices = slice_manifest(_CLAIMS_NODE, DRIVER, 16)
     for number, device in enumerate(devices["spec"]["devices"]):
-        device["attributes"] = {"index": {"int": number % 8}, "half": {"int": number % 2}}
+        device["attributes"] = {"index": {"int": number % 6}}
     return [*found, devices]
 
 
