@@ -101,9 +101,7 @@ def _remainders(entries: Entries, usable: Floats, share: Floats, left: Floats, f
     rows = rows[np.lexsort((entries.rank[rows], by_fraction, entries.band[rows], entries.division[rows]))]
     division = entries.division[rows]
     cap = np.minimum(1.0, usable[rows] - share[rows])
-    before = np.cumsum(cap) - cap
-    first = np.flatnonzero(np.r_[True, division[1:] != division[:-1]])
-    before -= np.repeat(before[first], np.diff(np.r_[first, division.size]))
+    before = _running(division, cap) - cap
     give = np.clip(left[division] - before, 0.0, cap)
     share[rows] += give
     left[:] = _take(left, division, give)
@@ -111,6 +109,21 @@ def _remainders(entries: Entries, usable: Floats, share: Floats, left: Floats, f
 
 def _sum(division: Ints, amount: Floats, divisions: int) -> Floats:
     return np.bincount(division, weights=amount, minlength=divisions).astype(np.float64, copy=False)
+
+
+def _running(division: Ints, amount: Floats) -> Floats:
+    """Sums up to and with each entry; entries of a division stand together.
+
+    Each division is summed by itself: what is given in one must not depend on the rounding of another.
+    """
+    first = np.flatnonzero(np.r_[True, division[1:] != division[:-1]])
+    sizes = np.diff(np.r_[first, division.size])
+    row = np.repeat(np.arange(first.size), sizes)
+    place = np.arange(division.size) - first[row]
+    table = np.zeros((first.size, int(sizes.max())))
+    table[row, place] = amount
+    sums: Floats = np.cumsum(table, axis=1)[row, place]
+    return sums
 
 
 def _take(left: Floats, division: Ints, amount: Floats) -> Floats:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kai.engine.fairness import QueueColumns, QueueForest, divide_forest
@@ -180,8 +180,21 @@ def test_the_order_of_the_rows_does_not_matter(queues, total, random):
     assert [columns.fair_share[order.index(source), GPU] for source in range(len(queues))] == shares
 
 
+#: Whose remainders add up to what no float is: 0.7 with others before them was 0.7000000000000002.
+ROUNDED = [
+    *(
+        {"deserved": -1.0, "weight": 0, "request": 0, "limit": -1.0, "usage": 0, "priority": 1}
+        for _ in range(4)
+    ),
+    {"deserved": -1.0, "weight": 0, "request": 1, "limit": -1.0, "usage": 0, "priority": 1},
+    {"deserved": 0.5, "weight": 5, "request": 1.3, "limit": -1.0, "usage": 0, "priority": 2},
+    {"deserved": 0, "weight": 5, "request": 1, "limit": -1.0, "usage": 0, "priority": 2},
+]
+
+
 @settings(max_examples=150, deadline=None)
 @given(queues_strategy, st.sampled_from([1, 3, 10, 17.25]), st.sampled_from([0, 1, 4]))
+@example(ROUNDED, 3, 0)
 def test_many_divisions_at_once_equal_each_alone(queues, total, k):
     """Three parents of one queue set each, as a level, give what the same queues give at the top."""
     alone = shares_of(queues, total, k=k)
