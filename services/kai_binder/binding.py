@@ -18,6 +18,7 @@ from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.model import names
+from kai.model.claims import Grant
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Pod
 from kai_binder.errors import BindError, BindFailed, Refused, Rejected
@@ -110,10 +111,13 @@ class PodBinder:
         decision = work.decision
         if not decision.gpu_groups:
             raise BindFailed(f"the decision for pod {work.pod.key} names no GPU group")
+        groups = sorted(set(decision.gpu_groups))
         devices = []
-        for group in sorted(set(decision.gpu_groups)):
+        for group in groups:
             async with self._lock(decision.node, group):
-                device = await self._reservations.reserve(work.pod, node=decision.node, group=group)
+                device = await self._reservations.reserve(
+                    work.pod, node=decision.node, group=group, grant=_grant(decision, len(groups))
+                )
             devices.append((group, device))
         by_group = dict(devices)
         work.devices = tuple(by_group[group] for group in decision.gpu_groups)
@@ -290,6 +294,13 @@ def _annotations(decision: BindDecision) -> dict[str, str]:
     if decision.numa_zones:
         found[names.NUMA_PREDICTED] = msgspec.json.encode(decision.numa_zones).decode()
     return found
+
+
+def _grant(decision: BindDecision, devices: int) -> Grant:
+    """What the scheduler decided to give, which the pod's annotations may not say any more."""
+    if decision.gpu_memory:
+        return Grant(devices, memory=decision.gpu_memory)
+    return Grant(devices, portion_centi=round(decision.gpu_portion * 100))
 
 
 def _group_keys(pod: Pod) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.model import names
+from kai.model.claims import Claim, claims_of
 from kai.model.objects import ApiObject, ApiStruct, Toleration
 
 CONTAINER: Final = "resource-reservation"
@@ -52,30 +53,7 @@ class ReservationPod(ApiObject):
     @property
     def claims(self) -> dict[str, Claim]:
         """The claims on it by pod uid; malformed ones count as expired."""
-        prefix = names.RESERVATION_CLAIM_PREFIX
-        return {
-            key.removeprefix(prefix): Claim.parse(value)
-            for key, value in self.annotations.items()
-            if key.startswith(prefix)
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A pod (``namespace/name``) counts on a reservation until a Unix time, bound or not."""
-
-    until: float
-    pod: str
-
-    @classmethod
-    def parse(cls, text: str) -> Claim:
-        """The claim in an annotation's value."""
-        until, _, pod = text.partition(" ")
-        return cls(float(until) if until.isdecimal() else 0.0, pod)
-
-    def render(self) -> str:
-        """The annotation's value."""
-        return f"{self.until:.0f} {self.pod}"
+        return claims_of(self.annotations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,10 @@
 
 * A reservation that nobody counts on is freed, so that its device can be had as a whole.
 * A consumer that runs on a device which nobody holds any more is deleted: somebody else may get it.
+* A consumer of which nothing is recorded, as it was bound by another binder than ours, is recorded by what
+  its labels and annotations say at that moment.
+
+Which devices a pod consumes is what its claims record, not what its labels say by now: these are its owner's.
 
 Every binder watches all nodes, and any of them may act (see :mod:`kai_binder.reservations` for why they
 cannot do harm). So that they do not all do the same, who made a reservation looks after it at once, and
@@ -12,7 +16,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -24,8 +28,9 @@ from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
+from kai.model.claims import Claim, Grant, granted
 from kai_binder.objects import WatchedPod, gpu_groups
-from kai_binder.reservation_pods import Claim, ReservationPod
+from kai_binder.reservation_pods import ReservationPod
 from kai_binder.reservations import Reservations
 
 #: Seconds before a binder looks after what another one made.
@@ -59,6 +64,8 @@ class ReservationSync:
         self._binder_id = binder_id
         self._clock = clock
         self._pods = pods
+        #: Reservations that ended, by node and group, until nobody runs there who was granted a part of them.
+        self._ended: dict[str, dict[str, ReservationPod]] = {}
         pods.listen(self._pod_changed)
         reservation_store.listen(self._reservation_changed)
 
@@ -76,27 +83,38 @@ class ReservationSync:
         """Bring one node in order; seconds after which to look again, None if it is in order."""
         # Read the reservations before the consumers: a claim written in between makes the delete fail.
         reservations = await self._live_reservations(node)
-        consumers = await self._live_consumers(node)
-        used = {group for pod in consumers for group in gpu_groups(pod.metadata)}
+        pods = await self._live_pods(node)
+        claims = _by_pod((self._ended.get(node, {}) | reservations).values())
+        held = {pod.metadata.uid: _held(pod, claims.get(pod.metadata.uid, {})) for pod in pods}
+        used = set().union(*held.values())
         again: list[float] = []
         for reservation in reservations.values():
             if reservation.group not in used or reservation.lost:
-                again += await self._free(reservation)
-        for pod in consumers:
-            if lost := gpu_groups(pod.metadata) - reservations.keys():
+                again += await self._free(reservation, held)
+        for pod in pods:
+            if lost := held[pod.metadata.uid] - reservations.keys():
                 await self._evict(pod, lost)
+        unrecorded = [pod for pod in pods if granted(claims.get(pod.metadata.uid, {})) is None]
+        again += await self._record(unrecorded, reservations)
+        self._forget_ended(node, used - reservations.keys())
         return min(again, default=None)
 
     # --- triggers ------------------------------------------------------------------------------
     def _pod_changed(self, old: WatchedPod | None, new: WatchedPod | None) -> None:
         if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
             self._bound(new)
-        if old is None or not (groups := gpu_groups(old.metadata)):
+        if old is None or not (groups := self._groups_of(old)):
             return
         ended = new is None or (new.finished and not old.finished)
-        if ended or (new is not None and groups - gpu_groups(new.metadata)):
+        if ended or (new is not None and groups - self._groups_of(new)):
             for node in {old.spec.node_name} if old.spec.node_name else self._nodes_of(groups):
                 self._look_after(node, groups)
+
+    def _groups_of(self, pod: WatchedPod) -> set[str]:
+        """The groups that its labels name, and those that it claims."""
+        return gpu_groups(pod.metadata) | {
+            each.group for each in self._store.by_index("claimant", pod.metadata.uid)
+        }
 
     def _bound(self, pod: WatchedPod) -> None:
         """Look after what the pod claimed and does without: it was decided anew after a bind began."""
@@ -110,9 +128,20 @@ class ReservationSync:
             # Whoever made it may not live to use it, and then nothing else would tell.
             self._queue.add_after(new.spec.node_name, random.uniform(*NEW_ONES_WAIT))  # noqa: S311
         lost = old is not None and (new is None or (new.lost and not old.lost))
-        # Our own delete of an unused one ends here too: then no pod names its group.
-        if old is not None and lost and self._pods.by_index("group", old.group):
+        # Our own delete of an unused one ends here too: then no pod names its group, and none is recorded.
+        if old is not None and lost and (self._pods.by_index("group", old.group) or self._is_granted(old)):
+            self._ended.setdefault(old.spec.node_name, {})[old.group] = old
             self._queue.add_after(old.spec.node_name, random.uniform(0.0, CHANGED_MEANWHILE))  # noqa: S311
+
+    def _is_granted(self, reservation: ReservationPod) -> bool:
+        """Whether a pod that is known to run on its node was granted a part of it."""
+        for uid, claim in reservation.claims.items():
+            pod = self._pods.get(claim.pod)
+            if pod is None or pod.metadata.uid != uid or pod.finished:
+                continue
+            if pod.spec.node_name == reservation.spec.node_name:
+                return True
+        return False
 
     def _look_after(self, node: str, groups: set[str]) -> None:
         ours = any(
@@ -144,28 +173,35 @@ class ReservationSync:
                 found[pod.group] = pod
         return found
 
-    async def _live_consumers(self, node: str) -> list[WatchedPod]:
+    async def _live_pods(self, node: str) -> list[WatchedPod]:
         pods = await self._client.list(PODS, field_selector=f"spec.nodeName={node}", type=WatchedPod)
         return [
-            pod
-            for pod in pods
-            if not pod.finished
-            and gpu_groups(pod.metadata)
-            and pod.metadata.namespace != self._reservations.namespace
+            pod for pod in pods if not pod.finished and pod.metadata.namespace != self._reservations.namespace
         ]
 
+    def _forget_ended(self, node: str, needed: set[str]) -> None:
+        """Keep of the reservations that ended on a node those that somebody still runs on."""
+        ended = self._ended.get(node, {})
+        for group in ended.keys() - needed:
+            del ended[group]
+        if not ended:
+            self._ended.pop(node, None)
+
     # --- repairs -------------------------------------------------------------------------------
-    async def _free(self, reservation: ReservationPod) -> list[float]:
-        """Delete a reservation that nobody counts on; when to look again, if somebody does or it changed."""
+    async def _free(self, reservation: ReservationPod, held: dict[str, set[str]]) -> list[float]:
+        """Delete a reservation that nobody counts on; when to look again, if somebody does or it changed.
+
+        ``held`` are the groups of each pod (uid) on the node.
+        """
         now = self._clock()
         claims = {} if reservation.lost else reservation.claims
         for uid, claim in claims.items():
-            if now < claim.until and await self._holds(uid, claim, reservation):
+            if now < claim.until and uid not in held and await self._may_come(uid, claim, reservation):
                 return [min(claim.until - now + 1.0, 60.0)]
         return [] if await self._reservations.delete(reservation) else [CHANGED_MEANWHILE]
 
-    async def _holds(self, uid: str, claim: Claim, reservation: ReservationPod) -> bool:
-        """Whether the pod of a claim may still use the device: it is there, and not bound to do without."""
+    async def _may_come(self, uid: str, claim: Claim, reservation: ReservationPod) -> bool:
+        """Whether the pod of a claim may still use the device: it is there, and not bound elsewhere."""
         namespace, _, name = claim.pod.partition("/")
         try:
             pod = await self._client.get(PODS, name, namespace=namespace, type=WatchedPod)
@@ -173,8 +209,19 @@ class ReservationSync:
             return False
         if pod.metadata.uid != uid or pod.finished:
             return False
-        here = pod.spec.node_name == reservation.spec.node_name
-        return not pod.spec.node_name or (here and reservation.group in gpu_groups(pod.metadata))
+        return pod.spec.node_name in ("", reservation.spec.node_name)
+
+    async def _record(self, pods: list[WatchedPod], reservations: dict[str, ReservationPod]) -> list[float]:
+        """Record consumers that were bound without; when to look again, if something changed meanwhile."""
+        missing: dict[str, dict[str, tuple[str, Grant]]] = {}
+        for pod in pods:
+            groups = gpu_groups(pod.metadata)
+            grant = Grant.asked(pod.annotations, devices=len(groups)) if groups else None
+            if grant is not None:
+                for group in groups & reservations.keys():
+                    missing.setdefault(group, {})[pod.metadata.uid] = (pod.key, grant)
+        done = [await self._reservations.record(reservations[group], told) for group, told in missing.items()]
+        return [] if all(done) else [CHANGED_MEANWHILE]
 
     async def _evict(self, pod: WatchedPod, groups: set[str]) -> None:
         """Delete a running pod whose device nobody holds. A pod that has not started gets it yet."""
@@ -187,3 +234,21 @@ class ReservationSync:
             with suppress(errors.NotFound, errors.Conflict):
                 await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
             return
+
+
+def _by_pod(reservations: Iterable[ReservationPod]) -> dict[str, dict[str, Claim]]:
+    """The claims of each pod (uid) by group."""
+    found: dict[str, dict[str, Claim]] = {}
+    for reservation in reservations:
+        for uid, claim in reservation.claims.items():
+            found.setdefault(uid, {})[reservation.group] = claim
+    return found
+
+
+def _held(pod: WatchedPod, claims: dict[str, Claim]) -> set[str]:
+    """The GPU groups that a pod consumes: those it was granted; its own word where none is recorded."""
+    known = granted(claims)
+    if known is None:
+        return gpu_groups(pod.metadata)
+    grant, groups = known
+    return {*groups} if len(groups) >= grant.devices else {*groups, *gpu_groups(pod.metadata)}

@@ -12,6 +12,10 @@ Both go through the one version of one object. Either the delete comes first, th
 "not found" and the pod is made anew; or the claim comes first, then the delete answers "conflict" and
 the sync looks again. It takes neither a leader nor Redis, and any step may be the last of a process:
 a claim runs out, and whoever syncs next finishes the work.
+
+A claim also says what the pod is granted, by the decision and not by the pod. Once the pod is bound it does
+not run out any more: it is the record of what the pod holds (:mod:`kai.model.claims`), until the pod ends.
+The next claim on the same device clears it away then, or it goes with the reservation pod.
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ from kai.kube.client import KubeClient
 from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.model import names
+from kai.model.claims import Claim, Grant
 from kai.model.objects import Pod
 from kai_binder.errors import BindFailed
-from kai_binder.reservation_pods import Claim, ReservationPod, ReservationTemplate, reservation_name
+from kai_binder.objects import WatchedPod
+from kai_binder.reservation_pods import ReservationPod, ReservationTemplate, reservation_name
 
 #: How long a claim lasts: longer than a bind can take, all its time limits together.
 CLAIM_SECONDS: Final = 420.0
@@ -53,7 +59,7 @@ def reservation_store() -> Store[ReservationPod]:
 
 
 class Reservations:
-    """Reservation pods of all nodes. ``store`` follows them (:func:`reservation_store`)."""
+    """Reservation pods of all nodes; ``store`` (:func:`reservation_store`) follows them, ``pods`` ours."""
 
     def __init__(
         self,
@@ -61,6 +67,7 @@ class Reservations:
         store: Store[ReservationPod],
         template: ReservationTemplate,
         *,
+        pods: Store[WatchedPod],
         binder_id: str,
         allocation_timeout: float,
         scale_adjust_namespace: str = names.SCALE_ADJUST_NAMESPACE,
@@ -69,6 +76,7 @@ class Reservations:
         self._client = client
         self._store = store
         self._template = template
+        self._pods = pods
         self._binder_id = binder_id
         self._allocation_timeout = allocation_timeout
         self._scale_adjust_namespace = scale_adjust_namespace
@@ -85,14 +93,16 @@ class Reservations:
         """The reservation pods of a node, as far as the watch has told."""
         return self._store.by_index("node", node)
 
-    async def reserve(self, pod: Pod, *, node: str, group: str) -> str:
-        """The device of a group on a node, claimed for ``pod``; a reservation pod is made if there is none.
+    async def reserve(self, pod: Pod, *, node: str, group: str, grant: Grant) -> str:
+        """The device of a group on a node, claimed for ``pod``, with what it gets there recorded.
+
+        A reservation pod is made if there is none.
 
         Raises:
             BindFailed: none is to be had now.
         """
         for _ in range(_ATTEMPTS):
-            reservation = await self._claim_or_create(pod, node, group)
+            reservation = await self._claim_or_create(pod, node, group, grant)
             if reservation is None:
                 continue
             if reservation.device:
@@ -111,6 +121,27 @@ class Reservations:
             await self._patch(reservation_name(node, group), patch)
         except errors.NotFound:
             return
+
+    async def record(self, reservation: ReservationPod, grants: dict[str, tuple[str, Grant]]) -> bool:
+        """Write down what pods hold that were bound without a record; false if it changed meanwhile.
+
+        ``grants`` are ``namespace/name`` and grant by pod uid.
+        """
+        now = self._clock()
+        claims = {
+            f"{names.RESERVATION_CLAIM_PREFIX}{uid}": Claim(now, pod, grant).render()
+            for uid, (pod, grant) in grants.items()
+        }
+        meta = reservation.metadata
+        patch = {"metadata": {"resourceVersion": meta.resource_version, "annotations": claims}}
+        try:
+            await self._patch(meta.name, patch)
+        except (errors.NotFound, errors.Conflict):
+            return False
+        _log.info(
+            "consumers recorded", reservation=reservation.key, pods=sorted(pod for pod, _ in grants.values())
+        )
+        return True
 
     async def delete(self, reservation: ReservationPod) -> bool:
         """Delete it if it is as it was read; false if it changed meanwhile."""
@@ -143,26 +174,34 @@ class Reservations:
             return None
 
     # --- getting one ---------------------------------------------------------------------------
-    async def _claim_or_create(self, pod: Pod, node: str, group: str) -> ReservationPod | None:
+    async def _claim_or_create(self, pod: Pod, node: str, group: str, grant: Grant) -> ReservationPod | None:
         """The reservation with our claim in it; None if others were quicker twice."""
         name = reservation_name(node, group)
         known = self._store.get(f"{self._template.namespace}/{name}")
-        claim = {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key).render()}
+        claim = {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key, grant).render()}
         if known is None:
             if (created := await self._create(pod, node, group, claim)) is not None:
                 return created
             known_claims: dict[str, Claim] = {}
         else:
             known_claims = known.claims
-        expired = {
+        over = {
             f"{names.RESERVATION_CLAIM_PREFIX}{uid}": None
             for uid, old in known_claims.items()
-            if old.until < self._clock()
+            if self._is_over(uid, old, node)
         }
         try:
-            return await self._patch(name, {"metadata": {"annotations": expired | claim}})
+            return await self._patch(name, {"metadata": {"annotations": over | claim}})
         except errors.NotFound:
             return await self._create(pod, node, group, claim)
+
+    def _is_over(self, uid: str, claim: Claim, node: str) -> bool:
+        """Whether it has run out, and its pod does not run on the node: nothing is held by it."""
+        pod = self._pods.get(claim.pod)
+        holds = (
+            pod is not None and pod.metadata.uid == uid and not pod.finished and pod.spec.node_name == node
+        )
+        return claim.until < self._clock() and not holds
 
     async def _create(self, pod: Pod, node: str, group: str, claim: dict[str, str]) -> ReservationPod | None:
         await self._refuse_while_scaling()

@@ -62,6 +62,7 @@ class BinderService:
             client,
             held,
             settings.template,
+            pods=pods,
             binder_id=host.identity,
             allocation_timeout=settings.resource_reservation_allocation_timeout,
             scale_adjust_namespace=settings.scale_adjust_namespace,

@@ -43,7 +43,7 @@ class FaultBook:
             fault.key: fault
             for faults in self._faults.values()
             for fault in faults.values()
-            if fault.kind == PODS.kind
+            if fault.kind == PODS.kind and fault.reason in FAULT_REASONS
         }
         self._cluster.faults_known = True
         keys = {key for kind, key in changed if kind == PODS.kind}

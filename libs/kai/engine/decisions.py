@@ -134,6 +134,7 @@ class Decisions:
             gpu_count=cls.devices,
             gpu_portion=portion,
             gpu_groups=task.groups,
+            gpu_memory=cls.gpu_memory_mib,
             claim_allocations=placement.get("claims", ()),
             extended_claim=placement.get("extended_claim"),
             numa_zones=placement.get("numa", ()),

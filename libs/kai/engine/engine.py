@@ -71,7 +71,7 @@ class Engine:
             result = self._containment.run(state, now, lambda: _Cycle(self, state, now, usage))
         return replace(
             result,
-            faults=tuple(state.faults.values()),
+            faults=(*state.faults.values(), *state.overruled.values()),
             setbacks=tuple(self._containment.setbacks),
             next_due=min(result.next_due, self._containment.next_due) if result.next_due else 0.0,
         )
@@ -120,7 +120,7 @@ class _Cycle:
             nominations=tuple(decided.nominations),
             outcomes=found,
             shares=shares,
-            faults=tuple(state.faults.values()),
+            faults=(*state.faults.values(), *state.overruled.values()),
             timings=timings,
             plugin_timings=session.plugin_timings,
             searches=decided.searches,

@@ -13,6 +13,8 @@ from typing import Any, Final
 INVALID_OBJECT: Final = "InvalidObject"
 #: The object was taken in, and what was decided about it failed.
 SET_ASIDE: Final = "SetAside"
+#: The pod says that it holds something else of a GPU than it was granted; the grant counts.
+NOT_AS_GRANTED: Final = "NotAsGranted"
 _SHOWN: Final = 80
 
 

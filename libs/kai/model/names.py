@@ -101,7 +101,7 @@ ENDPOINT_ANNOTATION: Final = "kai.scheduler/endpoint"
 EPOCH_ANNOTATION: Final = "kai.scheduler/epoch"
 """On the same Lease: the resource version of the write that won it; greater for every later leader."""
 RESERVATION_CLAIM_PREFIX: Final = "claim.kai.scheduler/"
-"""On reservation pods, with a pod's uid added: ``<Unix seconds> <namespace>/<name>``, until when."""
+"""On reservation pods, with a pod's uid added: ``<Unix seconds> <namespace>/<name> <what it holds>``."""
 RESERVED_BY: Final = "kai.scheduler/reserved-by"
 """On reservation pods: the binder that made it, which is the first to look after it."""
 

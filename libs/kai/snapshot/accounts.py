@@ -14,6 +14,7 @@ from kai.model.objects import Queue as QueueObject
 from kai.snapshot import jobs, pods
 from kai.snapshot.access import AccessTable
 from kai.snapshot.classes import ClassTable
+from kai.snapshot.grants import Grants
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
@@ -55,6 +56,9 @@ class Accounts:
         self.foreign = [0, 0, 0]
         #: Objects whose newest version could not be taken in, by kind and key.
         self.faults: dict[tuple[Kind, str], Fault] = {}
+        #: Pods that say something else than what they were granted, by key.
+        self.overruled: dict[str, Fault] = {}
+        self.grants = Grants()
         self.refusals = Refusals()
         self.group_order = GroupOrder()
         #: What the engine keeps from cycle to cycle; nothing in it is needed to decide right.
@@ -138,7 +142,8 @@ class Accounts:
         if node is not None and task.cls.vast and not self.ledger.bears(task, node):
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
-            groups = (facts.group_ids or facts.assumed_groups) if task.cls.shared else ()
+            shares = facts.granted_ids or facts.group_ids or facts.assumed_groups
+            groups = shares if task.cls.shared else ()
             task.placement = facts.assumed_placement
             self.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:

@@ -12,13 +12,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from kai.model import limits, names
+from kai.model.claims import Grant
 from kai.model.decisions import ResourceType
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, Toleration
 from kai.model.requests import pod_requests, resized
 from kai.model.rules.volumes import claim_name
 from kai.snapshot import bounds
 from kai.snapshot.essence import essence
-from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable, mig_gpus
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable, is_gpu, mig_gpus
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_quickly = msgspec.msgpack.Encoder().encode
@@ -122,7 +123,8 @@ class TaskClass:
     def received(self, gpu_memory: int) -> tuple[ResourceType, float]:
         """The kind of devices that a pod gets where a GPU has ``gpu_memory`` MiB, and which part of each."""
         if self.shared:
-            return ResourceType.FRACTION, self.quota_centi(gpu_memory) / self.devices / 100
+            parts = self.quota_centi(gpu_memory) - self.dra_gpus * 100
+            return ResourceType.FRACTION, parts / self.devices / 100
         return ResourceType.MIG_INSTANCE if self.kind is GpuKind.MIG else ResourceType.REGULAR, 1.0
 
     def quota_centi(self, gpu_memory: int) -> int:
@@ -191,6 +193,18 @@ class ClassTable:
             dra_gpus=cls.dra_gpus,
         )
 
+    def granted(self, cls: TaskClass, grant: Grant) -> TaskClass:
+        """The class of the same pods where they hold this of shared devices, whatever they ask for."""
+        told = (cls.devices, cls.portion_centi, cls.gpu_memory_mib)
+        if cls.shared and told == (grant.devices, grant.portion_centi, grant.memory):
+            return cls
+        meta = cls.pod.metadata
+        kept = {
+            key: text for key, text in cls.pod.annotations.items() if not key.startswith(_GPU_ANNOTATIONS)
+        }
+        meta = msgspec.structs.replace(meta, annotations=kept | grant.annotations)
+        return self._derive(msgspec.structs.replace(cls.pod, metadata=meta), cls.dra_gpus)
+
     def again(self, cls: TaskClass) -> TaskClass:
         """The class of the same pods now that nodes offer other resources."""
         return self._derive(cls.pod, cls.dra_gpus)
@@ -250,6 +264,10 @@ class ClassTable:
         bounds.check_scheduling(pod)
         asked = pod_requests(pod, self._resources.wanted)
         need = _annotated(pod)
+        if any(
+            amount and (is_gpu(name) or name.startswith(names.MIG_PREFIX)) for name, amount in asked.items()
+        ):
+            need = _NOT_ANNOTATED  # what the specification asks for is the pod's, and nobody can change it
         if need.mig:
             asked |= need.mig
         limits.RESOURCES.check_count(asked)
@@ -361,7 +379,6 @@ def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int
         "centi_gpus": whole * 100,
     }
     if told.portion or told.memory:
-        amounts.pop(GPU, None)
         need = {
             "devices": told.devices,
             "portion_centi": told.portion,
@@ -370,7 +387,6 @@ def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int
             "centi_gpus": told.devices * told.portion,
         }
     if told.mig:
-        amounts.pop(GPU, None)
         need = {"devices": 0, "centi_gpus": 0, "kind": GpuKind.MIG, "legacy_mig": True}
     if mig:
         need["kind"] = GpuKind.MIG

@@ -70,7 +70,11 @@ def _stand_in(state: ClusterState, pod: Pod) -> Pod:
     """As much of a pod as says what it holds, readable in every part: all its requests in one container."""
     meta, spec = pod.metadata, pod.spec
     annotations = pod.annotations
-    told = {key: annotations[key] for key in (names.POD_GROUP_ANNOTATION,) if key in annotations}
+    told = {
+        key: text
+        for key, text in annotations.items()
+        if key == names.POD_GROUP_ANNOTATION or key.startswith(names.RESERVATION_CLAIM_PREFIX)
+    }
     devices = sum(
         key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX) for key in pod.labels
     )

@@ -95,6 +95,8 @@ class Task(msgspec.Struct, eq=False):
     bare: bool = False
     #: Its queue is not open to it: it is given no place, and keeps the one that it has.
     shut_out: bool = False
+    #: The class that it says it is of, where it was granted something else.
+    told_cls: TaskClass | None = None
 
     def __repr__(self) -> str:
         return f"<Task {self.key}>"
@@ -129,6 +131,8 @@ class PodFacts(msgspec.Struct, eq=False):
     nominated: str
     #: The service account that it runs as.
     account: str = names.DEFAULT_SERVICE_ACCOUNT
+    #: The shared devices that it holds by what is recorded of it, whatever its labels say.
+    granted_ids: tuple[str, ...] = ()
     #: Kept only where claims, volumes or NUMA need the object again.
     pod: Pod | None = None
     assumed_node: str = ""

@@ -9,6 +9,7 @@ from kai.kube.reflector import Reflector
 from kai.kube.resources import PODS
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
+from kai.model.claims import Grant
 from kai.model.objects import Pod
 from kai_binder.objects import WatchedPod, pod_store
 from kai_binder.reservation_pods import ReservationPod, ReservationTemplate
@@ -17,6 +18,7 @@ from kai_binder.reservations import CLAIM_SECONDS, Reservations, group_labels, r
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("devices")]
 NODE, GROUP = "n1", "group-1"
+HALF = Grant(1, portion_centi=50)
 
 
 class Clock:
@@ -35,6 +37,7 @@ class Binder:
             cluster.client,
             self.held,
             ReservationTemplate(image="x"),
+            pods=self.pods,
             binder_id=name,
             allocation_timeout=10,
             clock=clock,
@@ -78,7 +81,7 @@ async def test_two_binders_that_reserve_at_once_get_one_device(cluster):
     async with a_binder(cluster, "b1") as one, a_binder(cluster, "b2") as two:
         found = await asyncio.gather(
             *(
-                binder.reservations.reserve(pod, node=NODE, group=GROUP)
+                binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
                 for pod, binder in zip(pods, [one, two, one, two], strict=True)
             )
         )
@@ -91,9 +94,9 @@ async def test_two_binders_that_reserve_at_once_get_one_device(cluster):
 async def test_a_claim_that_comes_first_makes_the_delete_fail(cluster):
     first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")
     async with a_binder(cluster, "b1") as one, a_binder(cluster, "b2") as two:
-        await one.reservations.reserve(first, node=NODE, group=GROUP)
+        await one.reservations.reserve(first, node=NODE, group=GROUP, grant=HALF)
         as_it_was = await one.reservations.read(NODE, GROUP)
-        await two.reservations.reserve(second, node=NODE, group=GROUP)
+        await two.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF)
         assert await one.reservations.delete(as_it_was) is False
     assert len(await cluster.reservations()) == 1
 
@@ -101,12 +104,12 @@ async def test_a_claim_that_comes_first_makes_the_delete_fail(cluster):
 async def test_a_delete_that_comes_first_makes_the_claim_start_anew(cluster):
     first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")
     async with a_binder(cluster, "b1") as one, a_binder(cluster, "b2") as two:
-        await one.reservations.reserve(first, node=NODE, group=GROUP)
+        await one.reservations.reserve(first, node=NODE, group=GROUP, grant=HALF)
         as_it_was = await one.reservations.read(NODE, GROUP)
         assert await one.reservations.delete(as_it_was) is True
         # The other binder's watch may still show what is gone.
         two.held._put(as_it_was.key, as_it_was)
-        assert await two.reservations.reserve(second, node=NODE, group=GROUP) == "GPU-n1-2"
+        assert await two.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF) == "GPU-n1-2"
     (reservation,) = await cluster.reservations()
     assert reservation["metadata"]["uid"] != as_it_was.metadata.uid
 
@@ -115,7 +118,7 @@ async def test_a_claim_holds_the_device_until_it_runs_out(cluster):
     clock = Clock()
     pod = await a_pod(cluster, "p")
     async with a_binder(cluster, clock=clock) as binder:
-        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
         assert await binder.sync.sync_node(NODE) is not None
         assert len(await cluster.reservations()) == 1
         clock.now += CLAIM_SECONDS + 1
@@ -126,7 +129,7 @@ async def test_a_claim_holds_the_device_until_it_runs_out(cluster):
 async def test_the_claim_of_a_pod_that_is_gone_holds_nothing(cluster):
     pod = await a_pod(cluster, "p")
     async with a_binder(cluster) as binder:
-        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
         await cluster.client.delete(PODS, "p", namespace="default", grace_seconds=0)
         await binder.sync.sync_node(NODE)
     assert await cluster.reservations() == []
@@ -135,7 +138,7 @@ async def test_the_claim_of_a_pod_that_is_gone_holds_nothing(cluster):
 async def test_a_claim_that_is_given_back_holds_nothing(cluster):
     pod = await a_pod(cluster, "p")
     async with a_binder(cluster) as binder:
-        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
         await binder.reservations.release_claim(pod, node=NODE, group=GROUP)
         await binder.sync.sync_node(NODE)
     assert await cluster.reservations() == []
@@ -146,7 +149,7 @@ async def test_a_consumer_holds_the_device_when_its_claim_has_long_run_out(clust
     pod = await a_pod(cluster, "p")
     await cluster.node(NODE)
     async with a_binder(cluster, clock=clock) as binder:
-        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
         labels = {"metadata": {"labels": {names.GPU_GROUP_LABEL: GROUP}}}
         await cluster.client.patch(PODS, "p", labels, namespace="default")
         target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": NODE}}
@@ -162,8 +165,8 @@ async def test_a_pod_that_is_bound_to_do_without_lets_go_of_what_it_claimed_befo
     await cluster.node("n2")
     async with a_binder(cluster) as binder, asyncio.TaskGroup() as tasks:
         syncing = tasks.create_task(binder.sync.run())
-        await binder.reservations.reserve(pod, node=NODE, group=GROUP)
-        await binder.reservations.reserve(pod, node="n2", group="group-2")
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
+        await binder.reservations.reserve(pod, node="n2", group="group-2", grant=HALF)
 
         async def both_claimed():
             return {each.group for each in binder.held.by_index("claimant", pod.metadata.uid)} == {
@@ -188,9 +191,9 @@ async def test_expired_claims_are_cleared_away_by_the_next_one(cluster):
     clock = Clock()
     first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")
     async with a_binder(cluster, clock=clock) as binder:
-        await binder.reservations.reserve(first, node=NODE, group=GROUP)
+        await binder.reservations.reserve(first, node=NODE, group=GROUP, grant=HALF)
         clock.now += CLAIM_SECONDS + 1
-        await binder.reservations.reserve(second, node=NODE, group=GROUP)
+        await binder.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF)
         reservation = await binder.reservations.read(NODE, GROUP)
     assert set(reservation.claims) == {second.metadata.uid}
 

@@ -243,11 +243,14 @@ class DecisionDetail(_message.Message):
     CLAIM_ALLOCATIONS_FIELD_NUMBER: _builtins.int
     EXTENDED_CLAIM_FIELD_NUMBER: _builtins.int
     NUMA_ZONES_FIELD_NUMBER: _builtins.int
+    GPU_MEMORY_FIELD_NUMBER: _builtins.int
     row: _builtins.int
     claim_allocations: _builtins.bytes
     """JSON of claim allocations, extended resource claim and predicted NUMA zones; empty if there are none."""
     extended_claim: _builtins.bytes
     numa_zones: _builtins.bytes
+    gpu_memory: _builtins.int
+    """MiB of each shared device, where the pod asked for memory; 0 where it asked for a portion."""
     @_builtins.property
     def gpu_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -258,10 +261,11 @@ class DecisionDetail(_message.Message):
         claim_allocations: _builtins.bytes = ...,
         extended_claim: _builtins.bytes = ...,
         numa_zones: _builtins.bytes = ...,
+        gpu_memory: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim_allocations", b"claim_allocations", "extended_claim", b"extended_claim", "gpu_groups", b"gpu_groups", "numa_zones", b"numa_zones", "row", b"row"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim_allocations", b"claim_allocations", "extended_claim", b"extended_claim", "gpu_groups", b"gpu_groups", "gpu_memory", b"gpu_memory", "numa_zones", b"numa_zones", "row", b"row"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

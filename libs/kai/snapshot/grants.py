@@ -1,0 +1,49 @@
+"""What pods hold of shared devices, as reservation pods record it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kai.model.claims import Claim, Grant, granted
+
+
+class Grants:
+    """Claims by the uid of the pod that has them, and by the reservation pod on which they stand."""
+
+    def __init__(self) -> None:
+        self._of_pod: dict[str, dict[str, tuple[str, str, Claim]]] = {}
+        self._on: dict[str, tuple[str, str, dict[str, Claim]]] = {}
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._of_pod
+
+    def put(self, reservation: str, node: str, group: str, claims: Mapping[str, Claim]) -> set[str]:
+        """The claims on a reservation pod as they are now; the pods (uids) whose record changed."""
+        told = {uid: claim for uid, claim in claims.items() if claim.grant is not None}
+        known = self._on.get(reservation)
+        if known == (node, group, told) or (known is None and not told):
+            return set()
+        changed = set(told) if known is None else self._take_off(reservation) | set(told)
+        if told:
+            self._on[reservation] = (node, group, told)
+        for uid, claim in told.items():
+            self._of_pod.setdefault(uid, {})[reservation] = (node, group, claim)
+        return changed
+
+    def drop(self, reservation: str) -> set[str]:
+        """A reservation pod is gone; the pods (uids) of which something was recorded there."""
+        return self._take_off(reservation) if reservation in self._on else set()
+
+    def of(self, uid: str, node: str) -> tuple[Grant, frozenset[str]] | None:
+        """What a pod was granted on a node, and on which devices (GPU groups); None: nothing recorded."""
+        there = self._of_pod.get(uid, {}).values()
+        return granted({group: claim for where, group, claim in there if where == node})
+
+    def _take_off(self, reservation: str) -> set[str]:
+        _, _, claims = self._on.pop(reservation)
+        for uid in claims:
+            of_pod = self._of_pod[uid]
+            del of_pod[reservation]
+            if not of_pod:
+                del self._of_pod[uid]
+        return set(claims)
