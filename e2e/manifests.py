@@ -101,6 +101,19 @@ def a_job(
     }
 
 
+def a_deployment(name: str, namespace: str, queue: str, **template: Any) -> dict[str, Any]:
+    """A Deployment of one replica."""
+    body = a_template(queue, **template)
+    body["metadata"]["labels"]["app"] = name
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": body}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
 def sized(gpus: float) -> dict[str, Any]:
     """How a pod or job asks for so many GPUs, or for a part of one."""
     return {"annotations": {"gpu-fraction": str(gpus)}} if 0 < gpus < 1 else {"gpus": int(gpus)}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.harness import REAL, local_cluster
-from e2e.manifests import a_job, a_pod, a_template, as_yaml
+from e2e.manifests import a_deployment, a_job, a_pod, as_yaml
 from kai.kube.resources import Resource
 from kai.model import names
 
@@ -69,17 +69,6 @@ def with_claim(pod: dict, claim: str) -> dict:
     pod["spec"]["resourceClaims"] = [{"name": "device", "resourceClaimName": claim}]
     pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "device"}]
     return pod
-
-
-def a_deployment(name: str, namespace: str, queue: str, **template) -> dict:
-    body = a_template(queue, labels={"app": name}, **template)
-    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": body}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
 
 
 async def add_devices(cluster, namespace: str) -> None:

@@ -45,6 +45,8 @@ VALUES = {
     }
 }
 
+SWITCHES = {"scheduler": {"args": {"eviction-api": True, "update-pod-eviction-condition": "true"}}}
+
 
 @dataclass(frozen=True, order=True)
 class Request:
@@ -156,10 +158,16 @@ def objects(helm):
     return helm.render(values={**VALUES, **WITHOUT_CERTIFICATES})
 
 
+@pytest.fixture(scope="module")
+def with_switches(helm):
+    """As far as code asks for something only where a switch is on."""
+    return helm.render(values={**SWITCHES, **WITHOUT_CERTIFICATES})
+
+
 # --- tests -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("service", "account"), ACCOUNTS.items())
-def test_every_request_in_the_code_is_allowed(objects, service, account):
-    missing = requested(service) - granted(objects, account)
+def test_every_request_in_the_code_is_allowed(objects, with_switches, service, account):
+    missing = requested(service) - granted(objects, account) - granted(with_switches, account)
     assert not missing, f"the role of {account} lacks: {', '.join(map(str, sorted(missing)))}"
 
 
@@ -224,6 +232,16 @@ def test_only_what_is_everywhere_is_granted_everywhere(objects):
             assert "*" not in rule["resources"] + rule["verbs"] + rule["apiGroups"]
             if "pods" in rule["resources"]:
                 assert not {"create", "update", "deletecollection"} & set(rule["verbs"])
+
+
+def test_the_scheduler_may_evict_in_the_one_way_that_it_is_told_to(objects, with_switches):
+    ways = {Request("delete", "", "pods"), Request("create", "", "pods/eviction")}
+    told = Request("patch", "", "pods/status")
+    assert granted(objects, "scheduler") & (ways | {told}) == {Request("delete", "", "pods")}
+    assert granted(with_switches, "scheduler") & (ways | {told}) == {
+        Request("create", "", "pods/eviction"),
+        told,
+    }
 
 
 def test_a_disabled_component_has_no_role(helm):

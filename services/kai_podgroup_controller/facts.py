@@ -40,7 +40,6 @@ POD_SCHEDULED: Final = "PodScheduled"
 NON_PREEMPTIBLE_PRIORITY: Final = 100
 DEFAULT_PRIORITY: Final = 50
 DEFAULT_NODE_POOL: Final = "default"
-TIMESTAMPS: Final = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
 
 _NO_CONDITION: Final = ("", "", "")
 
@@ -185,7 +184,9 @@ def group_facts(group: PodGroup, *, node_pool_label_key: str) -> GroupFacts:
         preemptibility=spec.preemptibility,
         mark_unschedulable=spec.mark_unschedulable is not False,
         single_attempt=spec.scheduling_backoff == 1,
-        timestamps={key: group.annotations[key] for key in TIMESTAMPS if key in group.annotations},
+        timestamps={
+            key: group.annotations[key] for key in names.GROUP_TIMESTAMPS if key in group.annotations
+        },
         conditions=tuple(status.scheduling_conditions or ()) if status else (),
         resources=status.resources_status if status else None,
     )

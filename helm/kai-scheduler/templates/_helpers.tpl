@@ -69,6 +69,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end -}}
 
+{{/* Whether a component's args set this switch: values, flag. */}}
+{{- define "kai.flagIsOn" -}}
+{{- if has (get (.values.args | default dict) .flag | toString | lower) (list "true" "t" "yes" "y" "on" "1") -}}true{{- end -}}
+{{- end -}}
+
 {{/* Whether there is a Redis at all. */}}
 {{- define "kai.redisUsed" -}}
 {{- if or .Values.redis.enabled .Values.redis.externalUrl .Values.redis.externalSecret.name -}}true{{- end -}}

@@ -73,6 +73,8 @@ TOP_OWNER_METADATA: Final = "kai.scheduler/top-owner-metadata"
 STALE_TIMESTAMP: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_TIMESTAMP: Final = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION_TIMESTAMP: Final = "kai.scheduler/last-eviction-timestamp"
+GROUP_TIMESTAMPS: Final = (STALE_TIMESTAMP, LAST_START_TIMESTAMP, LAST_EVICTION_TIMESTAMP)
+"""What became of a group so far. Decisions go by it, so only podgroup-controller writes it."""
 
 # --- on nodes ----------------------------------------------------------------------------------
 GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"

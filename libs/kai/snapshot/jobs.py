@@ -8,8 +8,6 @@ from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, JobFacts, PodSet, SubGroupSet
 from kai.snapshot.times import lasting
 
-_ANNOTATIONS = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
-
 
 def facts(group: PodGroup, node_pool: str) -> JobFacts:
     """What rows depend on."""
@@ -25,7 +23,7 @@ def facts(group: PodGroup, node_pool: str) -> JobFacts:
         staleness_grace=lasting(spec.staleness_grace_period),
         failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
         conditions=bool(conditions),
-        annotations={key: told[key] for key in _ANNOTATIONS if key in told} if told else {},
+        annotations={key: told[key] for key in names.GROUP_TIMESTAMPS if key in told} if told else {},
         shape=(
             spec.min_member,
             spec.min_sub_group,

@@ -79,12 +79,13 @@ def group_labels(top: Document, pod: Pod) -> dict[str, str]:
 
 
 def group_annotations(top: Document, pod: Pod) -> dict[str, str]:
-    """Who the user and the owner are, and the owner's annotations."""
+    """Who the user and the owner are, and the owner's annotations, but for what is not his to say."""
     annotations = {}
     if names.USER_KEY in pod.annotations:
         annotations[names.USER_KEY] = pod.annotations[names.USER_KEY]
     annotations[names.TOP_OWNER_METADATA] = top_owner_metadata(top)
-    return annotations | dict(top.annotations)
+    said = {key: value for key, value in top.annotations.items() if key not in names.GROUP_TIMESTAMPS}
+    return annotations | said
 
 
 def top_owner_metadata(top: Document) -> str:

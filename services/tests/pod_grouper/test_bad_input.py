@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kai.model import names
 from kai.runtime import SettingsError
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import group_pod
@@ -62,6 +63,23 @@ async def test_a_manifest_whose_aliases_write_out_to_a_bomb_is_refused_unexpande
 async def test_ordinary_aliases_are_read():
     found = read_manifest("kind: Pod\nmetadata: {name: p, labels: &l {a: b}, annotations: *l}\n")
     assert found.objects[0]["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("key", names.GROUP_TIMESTAMPS)
+async def test_an_owner_does_not_say_what_became_of_its_group(key):
+    """A start that was just now, again and again, would protect it from eviction for ever."""
+    pod = f"""
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  labels: {{kai.scheduler/queue: q}}
+  annotations: {{{key}: "2030-01-01T00:00:00Z", its-own: x}}
+spec: {{schedulerName: kai-scheduler, containers: [{{name: main, image: x}}]}}
+"""
+    [group] = (await preview(pod, OPTIONS)).pod_groups
+    assert group["metadata"]["annotations"]["its-own"] == "x"
+    assert key not in group["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize("listen", [":9090", "0.0.0.0:9090", "10.0.0.1:9090", "[::]:9090"])

@@ -1,0 +1,103 @@
+"""Clients with the token of a service account, to see what whoever holds it can do."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness import Cluster
+from kai.kube.client import KubeClient, PatchKind
+from kai.kube.resources import SERVICE_ACCOUNTS, Resource
+from kai.model import names
+
+Json = dict[str, Any]
+#: Our accounts by name, with their namespaces.
+OURS = {
+    **dict.fromkeys(
+        ("admission", "binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"),
+        names.NAMESPACE,
+    ),
+    names.RESERVATION_SERVICE_ACCOUNT: names.RESERVATION_NAMESPACE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of the API server: ``body`` is the object, or the patch."""
+
+    verb: str
+    resource: Resource
+    name: str = ""
+    namespace: str = ""
+    subresource: str = ""
+    body: Json | None = None
+    kind: PatchKind = PatchKind.MERGE
+
+    async def send(self, client: KubeClient) -> Any:
+        """Ask; what is refused raises."""
+        where = {"namespace": self.namespace}
+        match self.verb:
+            case "get":
+                return await client.get(self.resource, self.name, **where)
+            case "list":
+                return await client.list(self.resource, **where)
+            case "create" if self.subresource:
+                return await client.create_subresource(
+                    self.resource, self.name, self.subresource, self.body, **where
+                )
+            case "create":
+                return await client.create(self.resource, self.body, **where)
+            case "delete":
+                return await client.delete(self.resource, self.name, **where)
+            case "patch":
+                return await client.patch(
+                    self.resource,
+                    self.name,
+                    self.body,
+                    subresource=self.subresource,
+                    kind=self.kind,
+                    **where,
+                )
+        raise ValueError(f"no request of the verb {self.verb}")
+
+
+@contextlib.asynccontextmanager
+async def acting_as(
+    cluster: Cluster, folder: Path, account: str, *, namespace: str = "", pod: Json | None = None
+) -> AsyncIterator[KubeClient]:
+    """A client with a token of this account; ``pod`` is the one that the token is mounted into."""
+    namespace = namespace or OURS[account]
+    spec: Json = {"expirationSeconds": 600}
+    if pod is not None:
+        meta = pod["metadata"]
+        spec["boundObjectRef"] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": meta["name"],
+            "uid": meta["uid"],
+        }
+    made = await cluster.client.create_subresource(
+        SERVICE_ACCOUNTS,
+        account,
+        "token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec},
+        namespace=namespace,
+    )
+    path = folder / f"{account}-{uuid.uuid4().hex[:8]}"
+    path.write_text(_kubeconfig(cluster.kubeconfig, made["status"]["token"]))
+    async with KubeClient.connect(str(path), user_agent="e2e-attack") as client:
+        yield client
+
+
+def _kubeconfig(admin: Path, token: str) -> str:
+    """The administrator's, with other credentials."""
+    config = yaml.safe_load(admin.read_text())
+    context = next(c for c in config["contexts"] if c["name"] == config["current-context"])
+    config["users"] = [{"name": context["context"]["user"], "user": {"token": token}}]
+    return yaml.safe_dump(config)
