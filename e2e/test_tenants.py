@@ -1,10 +1,15 @@
 """What tenants try who want more than they were given."""
 
+import uuid
+
 import pytest
 
-from e2e.manifests import a_pod, as_yaml
+from e2e.harness import kai
+from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
+from kai.kube.client import PatchKind
 from kai.kube.errors import ApiError
-from kai.kube.resources import PODS
+from kai.kube.resources import EVENTS, NAMESPACES, PODS, Resource
+from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
 
 
@@ -27,3 +32,171 @@ async def test_a_pod_that_runs_on_a_part_of_a_gpu_cannot_be_told_to_hold_somethi
         await cluster.client.patch(PODS, "p", {"metadata": change}, namespace=namespace)
     assert pod.spec.node_name in str(refused.value)
     await cluster.client.patch(PODS, "p", {"metadata": {"labels": {"app": "mine"}}}, namespace=namespace)
+
+
+# --- queues and priorities of others -----------------------------------------------------------
+CRITICAL = "system-node-critical"
+_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+
+
+@pytest.fixture
+async def foreign(cluster):
+    """Another team's namespace."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    await cluster.apply(f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}")
+    yield name
+    await cluster.end_namespace(name)
+
+
+@pytest.fixture
+async def nobody_warns(cluster):
+    """The API server does not ask who tells users at once."""
+    body = await cluster.client.get(_WEBHOOKS, "kai-warnings")
+    await cluster.client.delete(_WEBHOOKS, "kai-warnings")
+    yield
+    for field in ("resourceVersion", "uid", "managedFields"):
+        body["metadata"].pop(field, None)
+    await cluster.client.create(_WEBHOOKS, body)
+
+
+async def refused(cluster, body) -> str:
+    """What a user is told who applies this; admission may not have seen yet what was made a moment ago."""
+
+    async def look() -> str:
+        try:
+            await cluster.apply(as_yaml(body))
+        except ApiError as error:
+            return str(error)
+        await cluster.delete(
+            body["apiVersion"],
+            body["kind"],
+            body["metadata"]["name"],
+            namespace=body["metadata"]["namespace"],
+        )
+        return ""
+
+    told: str = await cluster.eventually(look, bool, what=f"{body['kind']} is refused")
+    return told
+
+
+async def its_pod_runs(cluster, namespace, name, node) -> str:
+    """The uid of a team's pod that has the only GPU of a node."""
+    await cluster.apply(as_yaml(a_pod("mine", namespace, name, gpus=1, spec=on(node))))
+    [pod] = await cluster.running(namespace, "mine", count=1)
+    return pod.metadata.uid
+
+
+async def attack(cluster, foreign, name, node, **spec) -> None:
+    """A pod group of another namespace wants the place."""
+    group = a_group("grab", foreign, name, minMember=1, **spec)
+    await cluster.apply(as_yaml(group, *members("grab", foreign, name, "", 1, gpus=1, spec=on(node))))
+
+
+async def test_who_names_a_foreign_queue_is_told_whom_to_ask(cluster, queue, namespace, foreign):
+    name = await queue(access={"namespaces": [namespace]})
+    for body in (
+        a_group("grab", foreign, name, minMember=1),
+        a_pod("grab", foreign, name),
+        a_job("grab", foreign, name, pods=1),
+    ):
+        told = await refused(cluster, body)
+        assert f'queue "{name}" is not open to namespace "{foreign}"' in told
+        assert f"it admits namespaces {namespace}" in told
+        assert f'ask who administers queue "{name}"' in told
+    await cluster.apply(as_yaml(a_pod("mine", namespace, name)))
+    await cluster.running(namespace, "mine", count=1)
+
+
+async def test_who_names_a_priority_of_the_system_is_refused(cluster, queue, foreign):
+    name = await queue()
+    for body in (
+        a_group("grab", foreign, name, priorityClassName=CRITICAL),
+        a_job("grab", foreign, name, pods=1, priority=CRITICAL),
+    ):
+        assert f'"{CRITICAL}" is of the system' in await refused(cluster, body)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [({"priorityClassName": CRITICAL}, "PriorityClassDenied"), ({}, "QueueAccessDenied")],
+    ids=["with a priority of the system", "with none"],
+)
+async def test_a_foreign_queue_is_of_no_use_while_nobody_warns(
+    cluster, queue, node, namespace, foreign, nobody_warns, spec, reason
+):
+    name, where = await queue(access={"namespaces": [namespace]}), await node(NodeShape(gpus=1))
+    mine = await its_pod_runs(cluster, namespace, name, where)
+    await attack(cluster, foreign, name, where, **spec)
+    told = await cluster.waits(foreign, "grab", reason=reason)
+    assert told.startswith(f"{reason}: ")
+    assert f'namespace "{foreign}"' in told
+
+    async def events() -> list[str]:
+        found = await cluster.client.list(EVENTS, namespace=foreign)
+        return [each["note"] for each in found if each["regarding"]["kind"] == "PodGroup"]
+
+    await cluster.eventually(
+        events, lambda notes: any(told in note for note in notes), what="an event says why"
+    )
+    said = " ".join(kai("explain", "pod", "grab-0", "-n", foreign, kubeconfig=cluster.kubeconfig).split())
+    assert told in said
+    [pod] = await cluster.running(namespace, "mine", count=1)
+    assert pod.metadata.uid == mine
+
+
+async def test_a_priority_of_the_system_evicts_nobody_where_the_queue_is_open(
+    cluster, queue, node, namespace, foreign, nobody_warns
+):
+    name, where = await queue(), await node(NodeShape(gpus=1))
+    mine = await its_pod_runs(cluster, namespace, name, where)
+    await attack(cluster, foreign, name, where, priorityClassName=CRITICAL)
+    await cluster.waits(foreign, "grab", reason="PriorityClassDenied")
+    [pod] = await cluster.running(namespace, "mine", count=1)
+    assert pod.metadata.uid == mine
+
+
+async def test_a_pod_group_that_claims_an_owner_is_not_looked_at_and_gets_no_place(
+    cluster, queue, namespace, foreign
+):
+    name = await queue(access={"namespaces": [namespace]})
+    [owner] = await cluster.apply(
+        f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: owner, namespace: {foreign}}}}}"
+    )
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    bodies = [a_group("grab", foreign, name, minMember=1), *members("grab", foreign, name, "", 1)]
+    for body in bodies:
+        body["metadata"]["ownerReferences"] = [reference]
+    await cluster.apply(as_yaml(*bodies))
+    await cluster.waits(foreign, "grab", reason="QueueAccessDenied")
+
+
+async def test_labels_of_a_namespace_open_a_queue_and_close_it_again(cluster, queue, namespace, nobody_warns):
+    async def label(team):
+        body = {"metadata": {"labels": {"team": team}}}
+        await cluster.client.patch(NAMESPACES, namespace, body, kind=PatchKind.MERGE)
+
+    name = await queue(access={"namespaceSelector": {"matchLabels": {"team": namespace}}})
+    await cluster.apply(as_yaml(a_pod("first", namespace, name)))
+    await cluster.waits(namespace, "first", reason="QueueAccessDenied", saying=f"labels team={namespace}")
+    await label(namespace)
+    await cluster.running(namespace, "first", count=1)
+    await label(None)
+    await cluster.apply(as_yaml(a_pod("second", namespace, name)))
+    await cluster.waits(namespace, "second", reason="QueueAccessDenied")
+    await cluster.running(namespace, "first", count=1)
+
+
+async def test_a_service_account_may_use_what_its_namespace_may_not(cluster, queue, namespace):
+    name = await queue(access={"serviceAccounts": [f"{namespace}/trainer"]})
+    account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    await cluster.apply(as_yaml(account | {"metadata": {"name": "trainer", "namespace": namespace}}))
+    pod = a_pod("guest", namespace, name, spec={"serviceAccountName": "trainer"})
+    await cluster.apply(as_yaml(pod))
+    await cluster.running(namespace, "guest", count=1)
+    assert 'service account "default"' in await refused(cluster, a_pod("other", namespace, name))

@@ -1,7 +1,7 @@
-"""What warnings go by, from watches that hold little and hold up nobody.
+"""What warnings and refusals go by, from watches that hold little and hold up nobody.
 
-Admission works without any of it: what is not known gives no warning, and an API server that cannot be
-reached is tried again in the background.
+Admission works without any of it: what is not known is neither warned of nor refused, and an API server that
+cannot be reached is tried again in the background.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
-from kai.kube.resources import NODES, PRIORITY_CLASSES, QUEUES
+from kai.kube.resources import NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
 from kai.model import names
 from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
 
@@ -79,7 +79,7 @@ class NodeBook:
 
 
 class ClusterWatch:
-    """Follows queues, priority classes and nodes while :meth:`run` runs; facts begin with ``known``."""
+    """Follows what facts are about while :meth:`run` runs; they begin with ``known``."""
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class ClusterWatch:
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._queues: dict[str, Queue] = {}
         self._priority_classes: set[str] = set()
+        self._namespaces: dict[str, dict[str, str]] = {}
         self._nodes = NodeBook()
 
     def facts(self) -> Facts:
@@ -107,6 +108,7 @@ class ClusterWatch:
             queues=self._queues if self._has("queues") else None,
             priority_classes=self._priority_classes if self._has("priorityclasses") else None,
             capacity=self._nodes.capacity if self._has("nodes") else None,
+            namespaces=self._namespaces if self._has("namespaces") else None,
         )
 
     def _has(self, plural: str) -> bool:
@@ -128,6 +130,28 @@ class ClusterWatch:
         except (KubeError, ValueError):
             return False
         return False
+
+    async def renewed(self, namespace: str, queue: str) -> Facts:
+        """What is known now, with this namespace and queue as the API server has them.
+
+        Of a cluster that cannot be asked nothing is known of them.
+        """
+        client, soon = self._client, LIVE_READ_SECONDS
+        if client is None:
+            return self._known
+        try:
+            found, live = await asyncio.gather(
+                client.get(NAMESPACES, namespace, type=ApiObject, deadline=soon),
+                client.get(QUEUES, queue, type=Queue, deadline=soon),
+            )
+        except (KubeError, ValueError):
+            return self._known
+        facts = self.facts()
+        return replace(
+            facts,
+            queues={**(facts.queues or {}), queue: live},
+            namespaces={namespace: found.labels},
+        )
 
     async def run(self) -> None:
         """Follow the cluster until cancelled, whatever happens to it."""
@@ -154,13 +178,16 @@ class ClusterWatch:
         async with client, asyncio.TaskGroup() as tasks:
             self._client = client
             self._queues, self._nodes, self._priority_classes = {}, NodeBook(), set()
+            self._namespaces = {}
             queues = Reflector(client, QUEUES, Queue)
             nodes = Reflector(client, NODES, NodeRecord)
             classes = Reflector(client, PRIORITY_CLASSES, ApiObject, metadata_only=True)
-            self._reflectors = {each.resource.plural: each for each in (queues, nodes, classes)}
+            namespaces = Reflector(client, NAMESPACES, ApiObject, metadata_only=True)
+            self._reflectors = {each.resource.plural: each for each in (queues, nodes, classes, namespaces)}
             tasks.create_task(queues.run(self._take_queue), name="watch queues")
             tasks.create_task(nodes.run(self._nodes), name="watch nodes")
             tasks.create_task(classes.run(self._take_class), name="watch priorityclasses")
+            tasks.create_task(namespaces.run(self._take_namespace), name="watch namespaces")
 
     def _take_queue(self, change: Change[Queue]) -> None:
         if isinstance(change, Upserted):
@@ -173,3 +200,9 @@ class ClusterWatch:
             self._priority_classes.add(change.obj.metadata.name)
         elif isinstance(change, Removed):
             self._priority_classes.discard(change.obj_key)
+
+    def _take_namespace(self, change: Change[ApiObject]) -> None:
+        if isinstance(change, Upserted):
+            self._namespaces[change.obj.metadata.name] = change.obj.labels
+        elif isinstance(change, Removed):
+            self._namespaces.pop(change.obj_key, None)

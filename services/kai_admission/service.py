@@ -28,7 +28,7 @@ class AdmissionService:
             registry=host.metrics,
         )
         server = WebhookServer(
-            {**handlers(self.settings), WARN: advisor(watch.facts, watch.is_missing)},
+            {**handlers(self.settings), WARN: advisor(watch.facts, watch.is_missing, watch.renewed)},
             listen=self.settings.webhook_addr,
             certificates=CertificateFiles.in_directory(self.settings.cert_dir),
             registry=host.metrics,

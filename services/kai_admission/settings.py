@@ -36,7 +36,8 @@ class AdmissionSettings(ServiceSettings):
     )
 
     watch_cluster: bool = Field(
-        True, description="follow queues, priority classes and nodes, so that warnings can go by them"
+        True,
+        description="follow queues, namespaces, priority classes and nodes, for warnings and refusals",
     )
     queue_label_key: str = Field(
         names.QUEUE_LABEL, description="label that names the queue, as the pod-grouper knows it"
@@ -50,6 +51,12 @@ class AdmissionSettings(ServiceSettings):
             scheduler_name=self.scheduler_name,
             queue_label_key=self.queue_label_key,
             node_pool_label_key=self.nodepool_label_key,
+            system_namespaces=(
+                names.SYSTEM_NAMESPACE,
+                self.namespace,
+                names.RESERVATION_NAMESPACE,
+                names.SCALE_ADJUST_NAMESPACE,
+            ),
         )
 
     @property

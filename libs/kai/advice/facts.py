@@ -32,6 +32,10 @@ class Facts:
     queues: Mapping[str, Queue] | None = None
     priority_classes: Collection[str] | None = None
     capacity: Capacity | None = None
+    #: Labels of namespaces, by name.
+    namespaces: Mapping[str, Mapping[str, str]] | None = None
+    #: Those that may use priorities of the system.
+    system_namespaces: Collection[str] = (names.SYSTEM_NAMESPACE, names.NAMESPACE)
     scheduler_name: str = names.SCHEDULER_NAME
     queue_label_key: str = names.QUEUE_LABEL
     node_pool_label_key: str = names.NODE_POOL_LABEL

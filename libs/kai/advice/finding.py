@@ -41,6 +41,7 @@ class Code(StrEnum):
     CHILDREN_ABOVE_QUOTA = "ChildrenAboveQuota"
     PARENT_DELETED = "ParentDeleted"
     WORK_ABANDONED = "WorkAbandoned"
+    NOBODY_ADMITTED = "NobodyAdmitted"
     # --- topologies
     UNKNOWN_NODE_LABEL = "UnknownNodeLabel"
 

@@ -9,7 +9,8 @@ from typing import Final
 from kai.advice.facts import Capacity, Facts
 from kai.advice.finding import Code, Finding, Reference
 from kai.advice.spelling import nearest
-from kai.model import resource_lists
+from kai.model import access, resource_lists
+from kai.model.access import User
 from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
 
 _UNLIMITED: Final = -1
@@ -24,6 +25,7 @@ _LARGE_NODE_CORES: Final = 8
 
 def findings(queue: Queue, facts: Facts) -> Iterator[Finding]:
     """All that surely is a mistake."""
+    yield from _without_users(queue, facts)
     resources = queue.spec.resources
     if resources is None:
         return
@@ -32,6 +34,27 @@ def findings(queue: Queue, facts: Facts) -> Iterator[Finding]:
     yield from _units(resources, facts.capacity)
     if facts.queues is not None:
         yield from _in_the_tree(queue, facts.queues, facts.node_pool_label_key)
+
+
+def _without_users(queue: Queue, facts: Facts) -> Iterator[Finding]:
+    """A rule of access that lets nobody in, by itself or with those of the queues above."""
+    rule = queue.spec.access
+    if rule is None:
+        return
+    if access.told(rule) == "nobody":
+        text = "spec.access is empty, so nobody may use it; list namespaces, or remove it to admit everybody"
+        yield Finding(Code.NOBODY_ADMITTED, text)
+        return
+    if facts.namespaces is None or facts.queues is None:
+        return
+    name, others = queue.metadata.name, {**facts.queues, queue.metadata.name: queue}
+    users = [User(namespace=each, labels=labels) for each, labels in facts.namespaces.items()]
+    if not any(access.admits(rule, user) for user in users):
+        text = f"spec.access admits {access.told(rule)}, and there is no such namespace"
+        yield Finding(Code.NOBODY_ADMITTED, f"{text}; nothing is scheduled in it until there is one")
+    elif all(access.barrier(name, others, user) for user in users):
+        text = "no namespace is admitted by its spec.access and by those of the queues above it alike"
+        yield Finding(Code.NOBODY_ADMITTED, f"{text}; admit it everywhere")
 
 
 def children(name: str, queues: Iterable[Queue]) -> list[str]:

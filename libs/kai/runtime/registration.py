@@ -29,10 +29,16 @@ _POD_GROUP_SAYS: Final = (
     " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod))"
 )
 
-#: How a webhook that never refuses is asked.
-_MADE_BY_HAND: Final[Json] = {
-    "name": "made-by-hand",
-    "expression": "!has(object.metadata.ownerReferences) || size(object.metadata.ownerReferences) == 0",
+#: How a webhook is asked whose word nobody waits for.
+_WITHOUT_OWNER: Final = "!has(object.metadata.ownerReferences) || size(object.metadata.ownerReferences) == 0"
+_MADE_BY_HAND: Final[Json] = {"name": "made-by-hand", "expression": _WITHOUT_OWNER}
+#: A pod group that a controller made may be given another queue or priority by hand.
+_WRITTEN_BY_HAND: Final[Json] = {
+    "name": "written-by-hand",
+    "expression": (
+        f"{_WITHOUT_OWNER} || (request.kind.kind == 'PodGroup' && oldObject != null && has(object.spec)"
+        " && has(oldObject.spec) && object.spec != oldObject.spec)"
+    ),
 }
 _ADVISORY: Final[Json] = {"failurePolicy": "Ignore", "timeoutSeconds": 2}
 
@@ -150,7 +156,10 @@ def _says_something() -> str:
 
 
 def _warnings(client_config: ClientConfig, scope: PodScope) -> Json:
-    """Who tells users of slips: asked about what they make themselves, never missed while it is away."""
+    """Who tells users of slips, and that they may not use a queue: asked about what they make themselves.
+
+    It is not missed while it is away: what it refuses gets no place from the scheduler either.
+    """
     here = client_config(ADMISSION, WARN)
     workloads = [
         {**_rule("", "v1", "pods", "Namespaced"), "operations": ["CREATE"]},
@@ -170,10 +179,10 @@ def _warnings(client_config: ClientConfig, scope: PodScope) -> Json:
     return _configuration(
         "Validating",
         "kai-warnings",
-        {**_webhook("workloads.warnings.kai.scheduler", here, *workloads, **_ADVISORY), **selectors},
+        {**_webhook("workloads.kai.scheduler", here, *workloads, **_ADVISORY), **selectors},
         {
-            **_webhook("objects.warnings.kai.scheduler", here, *ours, **_ADVISORY),
-            "matchConditions": [_MADE_BY_HAND],
+            **_webhook("objects.kai.scheduler", here, *ours, **_ADVISORY),
+            "matchConditions": [_WRITTEN_BY_HAND],
         },
     )
 

@@ -30,6 +30,13 @@ def a_queue(name="team", parent="", *, labels=None, **resources):
     return {"kind": "Queue", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
 
 
+def opened(name, access, parent=""):
+    """A queue that says who may use it."""
+    body = a_queue(name, parent)
+    body["spec"]["access"] = access
+    return body
+
+
 def typed(queue):
     return msgspec.convert(queue, Queue)
 
@@ -41,9 +48,15 @@ QUEUES = {
         a_queue("team-a", "org", gpu={"quota": 5}),
         a_queue("default-parent-queue"),
         a_queue("default-queue", "default-parent-queue"),
+        opened("closed", {"namespaces": ["ns-b"]}),
     )
 }
-FACTS = Facts(queues=QUEUES, priority_classes={"train", "build", "inference"}, capacity=NODES)
+FACTS = Facts(
+    queues=QUEUES,
+    priority_classes={"train", "build", "inference"},
+    capacity=NODES,
+    namespaces={"ns": {}, "ns-a": {"team": "a"}, "ns-b": {"team": "b"}},
+)
 
 
 def a_template(*, labels=None, annotations=None, limits=None, scheduler="kai-scheduler", **spec):
@@ -380,6 +393,21 @@ CASES = {
         a_queue("team-b", "org", gpu={"quota": 4}),
         "gpu quotas of the children of org sum up to 9, over its 8",
     ),
+    "a queue that is open to no namespace": (
+        Code.NOBODY_ADMITTED,
+        opened("team-b", {"namespaceSelector": {"matchLabels": {"team": "bb"}}}),
+        "spec.access admits namespaces with labels team=bb, and there is no such namespace",
+    ),
+    "a queue that is open to nobody": (
+        Code.NOBODY_ADMITTED,
+        opened("team-b", {}),
+        "spec.access is empty, so nobody may use it; list namespaces, or remove it",
+    ),
+    "a queue that is open to those whom its parent keeps out": (
+        Code.NOBODY_ADMITTED,
+        opened("team-b", {"namespaces": ["ns-a"]}, "closed"),
+        "no namespace is admitted by its spec.access and by those of the queues above it alike",
+    ),
     "a level of no node": (
         Code.UNKNOWN_NODE_LABEL,
         a_topology("topology.example.com/rak", "kubernetes.io/hostname"),
@@ -400,6 +428,8 @@ def test_a_mistake_is_told_with_its_code_and_nothing_else_is(code, body, words):
 
 
 QUIET = {
+    "a queue that is open to a namespace": opened("team-b", {"namespaces": ["ns-b", "not-yet"]}),
+    "a queue that is open to a service account": opened("team-b", {"serviceAccounts": ["ns-b/trainer"]}),
     "a pod": a_pod(limits={"nvidia.com/gpu": "8", "memory": "512Gi", "cpu": "64"}),
     "a part of a GPU": a_pod(annotations={**HALF, "gpu-fraction-num-devices": "8", "mps": "true"}),
     "GPU memory": a_pod(annotations={"gpu-memory": "81559"}),

@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import random
+import re
 import ssl
 import time
 
@@ -40,18 +41,25 @@ LATEST = 0.1
 _ATTEMPTS = 8
 
 PARENTS = {"org": "", "team-a": "org", "team-b": "org"}
+ACCESS = {"team-b": {"access": {"namespaceSelector": {"matchLabels": {"team": "b"}}}}}
 QUEUES = {
     name: msgspec.convert(
-        {"metadata": {"name": name}, "spec": {"parentQueue": parent, "resources": {"gpu": {"quota": 8}}}},
+        {
+            "metadata": {"name": name},
+            "spec": {"parentQueue": parent, "resources": {"gpu": {"quota": 8}}} | ACCESS.get(name, {}),
+        },
         Queue,
     )
     for name, parent in PARENTS.items()
 }
 FACTS = Facts(
     queues=QUEUES,
+    namespaces={"default": {}, "ns": {"team": "b"}, "team-a": {"team": "a"}},
     priority_classes={"train", "build"},
     capacity=Capacity(nodes=2, largest={"cpu": 64, "nvidia.com/gpu": 8}, total={"cpu": 128, "pods": 220}),
 )
+#: What those who also warn refuse for.
+MAY_NOT = re.compile("is not open to|is of the system")
 KIND_OF = {
     VALIDATE_POD: "Pod",
     VALIDATE_POD_GROUP: "PodGroup",
@@ -68,6 +76,10 @@ async def missing(reference):
     return True
 
 
+async def renewed(namespace, queue):
+    return FACTS
+
+
 def all_handlers():
     """Of all three services, as they would be set up where parts of GPUs may be asked for."""
     settings = AdmissionSettings.parse(
@@ -75,7 +87,7 @@ def all_handlers():
     )
     return {
         **handlers(settings),
-        WARN: advisor(lambda: FACTS, missing),
+        WARN: advisor(lambda: FACTS, missing, renewed),
         VALIDATE_QUEUE: queue_reviewer(QUEUES, QueueRules(refuse_deletion=True), out_of_reach),
         VALIDATE_POD_GROUP: review_pod_group,
     }
@@ -115,7 +127,7 @@ def check(one, answer):
         return "neither allowed nor refused"
     if not response["allowed"] and not response["status"]["message"]:
         return "refused without a reason"
-    if one.path == WARN and not response["allowed"]:
+    if one.path == WARN and not response["allowed"] and not MAY_NOT.search(response["status"]["message"]):
         return "advice refused"
     if "patch" in response and one.review is not None:
         patched = jsonpatch.apply_patch(one.object, json.loads(base64.b64decode(response["patch"])))
