@@ -115,9 +115,9 @@ async def state_of_scheduler(cluster: Cluster, folder) -> bytes:
 
 
 async def tls_files(cluster: Cluster, folder) -> TlsFiles | None:
-    """What an installation by the chart protects its own processes with; None without."""
+    """What an installation by the chart keeps for the command line; None without."""
     try:
-        secret = await cluster.client.get(SECRETS, "kai-grpc-tls-secret", namespace=names.NAMESPACE)
+        secret = await cluster.client.get(SECRETS, "kai-cli-grpc-tls-secret", namespace=names.NAMESPACE)
     except NotFound:
         return None
     for name, data in secret["data"].items():
@@ -126,7 +126,7 @@ async def tls_files(cluster: Cluster, folder) -> TlsFiles | None:
         ca=folder / "ca.crt",
         cert=folder / "tls.crt",
         key=folder / "tls.key",
-        server_name=f"scheduler.{names.NAMESPACE}.svc",
+        namespace=names.NAMESPACE,
     )
 
 

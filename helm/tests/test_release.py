@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cryptography import x509
 
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, NAMESPACES, QUEUES, Resource
@@ -23,11 +24,16 @@ HOOKS = [
     Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 ]
-TLS_SECRETS = (
+WEBHOOK_SECRETS = (
     "kai-admission-webhook-tls-secret",
     "podgroup-webhook-tls-secret",
     "queue-webhook-tls-secret",
 )
+GRPC_SECRETS = tuple(
+    f"{role}-grpc-tls-secret"
+    for role in ("scheduler", "binder", "podgroup-controller", "queue-controller", "kai-cli")
+)
+TLS_SECRETS = WEBHOOK_SECRETS + GRPC_SECRETS
 OLD = {"kai.scheduler/issued": "1000000000"}
 
 
@@ -151,6 +157,35 @@ async def test_certificates_that_are_due_are_renewed_and_the_old_authority_stays
         assert after[name]["tls.crt"] != before[name]["tls.crt"]
         assert before[name]["ca.crt"].strip() in after[name]["ca.crt"]
     assert await release.bundles() == {after[TLS_SECRETS[0]]["ca.crt"]}
+
+
+async def test_an_upgrade_makes_the_certificates_of_roles_that_an_earlier_release_did_not_have(release):
+    await release.install()
+    before = await release.certificates()
+    shared = await release.client.get(SECRETS, TLS_SECRETS[0], namespace=names.NAMESPACE)
+    shared["metadata"] = {"name": "kai-grpc-tls-secret"}  # one for all, of the webhooks' authority
+    await release.client.create(SECRETS, shared, namespace=names.NAMESPACE)
+    for name in GRPC_SECRETS:
+        await release.client.delete(SECRETS, name, namespace=names.NAMESPACE)
+    await release.upgrade()
+    after = await release.certificates()
+    assert {name: after[name] for name in WEBHOOK_SECRETS} == {name: before[name] for name in WEBHOOK_SECRETS}
+    (authority,) = {after[name]["ca.crt"] for name in GRPC_SECRETS}
+    assert before[TLS_SECRETS[0]]["ca.crt"].strip() not in authority
+    for name in GRPC_SECRETS:
+        certificate = x509.load_pem_x509_certificate(after[name]["tls.crt"])
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+
+
+async def test_a_role_without_certificate_gets_one_and_all_go_on_to_trust_the_others(release):
+    await release.install()
+    before = await release.certificates()
+    await release.client.delete(SECRETS, GRPC_SECRETS[-1], namespace=names.NAMESPACE)
+    await release.upgrade()
+    after = await release.certificates()
+    for name in GRPC_SECRETS:
+        assert before[name]["ca.crt"].strip() in after[name]["ca.crt"]
+    assert len({after[name]["ca.crt"] for name in GRPC_SECRETS}) == 1
 
 
 async def test_what_users_have_made_of_the_default_queues_survives_an_upgrade(release):

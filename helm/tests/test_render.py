@@ -115,7 +115,8 @@ def test_what_is_mounted_and_referred_to_exists(rendered, name):
     objects = rendered(name)
     provided = objects.of("Secret").keys() | objects.of("ConfigMap").keys()
     if name != "defaults":
-        ours = ("kai-admission-webhook", "podgroup-webhook", "queue-webhook", "kai-grpc")
+        ours = ("kai-admission-webhook", "podgroup-webhook", "queue-webhook", "scheduler-grpc", "binder-grpc")
+        ours += ("podgroup-controller-grpc", "queue-controller-grpc")
         provided |= {f"{secret}-tls-secret" for secret in ours}
     provided |= {VALUES[name].get("redis", {}).get("externalSecret", {}).get("name")}
     for deployment, pod, container in containers(objects):

@@ -5,8 +5,10 @@ import ssl
 
 import pytest
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from kai.runtime.registration import PodScope, webhook_configurations
+from kai.wire.permissions import Role, identity, role_of
 
 
 def unlabelled(configuration):
@@ -110,20 +112,61 @@ def handshake(data, name, directory):
     return client.getpeercert() is not None
 
 
-def test_one_certificate_serves_and_identifies_our_own_processes(helm, tmp_path):
-    data = helm.render().one("Secret", "kai-grpc-tls-secret")["data"]
-    data = {key: base64.b64decode(value) for key, value in data.items()}
-    assert handshake(data, "scheduler.kai-scheduler.svc", tmp_path)
+def decoded(secret):
+    return {key: base64.b64decode(value) for key, value in secret["data"].items()}
+
+
+def tls_secrets(objects):
+    found = {name: s for name, s in objects.of("Secret").items() if s.get("type") == "kubernetes.io/tls"}
+    return {name: decoded(secret) for name, secret in found.items()}
+
+
+GRPC_ROLES = (Role.SCHEDULER, Role.BINDER, Role.PODGROUP_CONTROLLER, Role.QUEUE_CONTROLLER, Role.KAI_CLI)
+
+
+@pytest.mark.parametrize("role", GRPC_ROLES)
+def test_each_process_that_talks_over_grpc_has_a_certificate_of_its_role(helm, tmp_path, role):
+    objects = helm.render(namespace="kai")
+    data = decoded(objects.one("Secret", f"{role}-grpc-tls-secret"))
+    assert handshake(data, identity(role, "kai"), tmp_path)
     certificate = x509.load_pem_x509_certificate(data["tls.crt"])
-    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH in usage
+    alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert role_of(alternatives.get_values_for_type(x509.DNSName), "kai") is role
+    deployments = {"kai-scheduler-default" if role is Role.SCHEDULER else str(role)} - {Role.KAI_CLI}
+    assert {
+        name
+        for name, deployment in objects.of("Deployment").items()
+        for volume in deployment["spec"]["template"]["spec"]["volumes"]
+        if volume.get("secret", {}).get("secretName") == f"{role}-grpc-tls-secret"
+    } == deployments
 
 
-def test_all_secrets_are_of_one_authority(helm):
-    secrets = [s for s in helm.render().of("Secret").values() if s.get("type") == "kubernetes.io/tls"]
-    assert len(secrets) == 4
-    assert len({s["data"]["ca.crt"] for s in secrets}) == 1
-    assert len({s["data"]["tls.key"] for s in secrets}) == 4
+def test_what_the_api_server_is_shown_is_of_another_authority_than_what_callers_show(helm):
+    secrets = tls_secrets(helm.render())
+    grpc = {f"{role}-grpc-tls-secret" for role in GRPC_ROLES}
+    authorities = (
+        {secrets[name]["ca.crt"] for name in grpc},
+        {data["ca.crt"] for name, data in secrets.items() if name not in grpc},
+    )
+    assert [len(each) for each in authorities] == [1, 1]
+    ((of_grpc,), (of_webhooks,)) = authorities
+    for name, data in secrets.items():
+        certificate = x509.load_pem_x509_certificate(data["tls.crt"])
+        signs = of_grpc if name in grpc else of_webhooks
+        other = of_webhooks if name in grpc else of_grpc
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(signs))
+        with pytest.raises((ValueError, InvalidSignature)):
+            certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(other))
+    assert len({data["tls.key"] for data in secrets.values()}) == len(secrets) == 8
+
+
+def test_without_tls_between_processes_only_the_webhooks_have_certificates(helm):
+    objects = helm.render(values={"global": {"tls": {"enabled": False}}})
+    assert tls_secrets(objects).keys() == {
+        "kai-admission-webhook-tls-secret",
+        "podgroup-webhook-tls-secret",
+        "queue-webhook-tls-secret",
+    }
 
 
 def test_ones_own_certificates_are_used_as_they_are(helm):

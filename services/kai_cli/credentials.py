@@ -14,10 +14,11 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import ApiError
 from kai.kube.resources import SECRETS
 from kai.wire.channel import TlsFiles
+from kai.wire.permissions import Role
 from kai_cli.output import fail
 
-#: Where the chart keeps what its processes show each other.
-SECRET: Final = "kai-grpc-tls-secret"  # noqa: S105 (a name)
+#: Where the chart keeps the command line's certificate, for those who may read it.
+SECRET: Final = f"{Role.KAI_CLI}-grpc-tls-secret"
 _AUTHORITY, _CERTIFICATE, _KEY = "ca.crt", "tls.crt", "tls.key"
 
 
@@ -32,13 +33,13 @@ def in_folder(folder: Path, *, namespace: str) -> TlsFiles:
         ca=folder / _AUTHORITY,
         cert=folder / _CERTIFICATE,
         key=folder / _KEY,
-        server_name=f"scheduler.{namespace}.svc",
+        namespace=namespace,
     )
 
 
 @asynccontextmanager
 async def of_installation(client: KubeClient, *, namespace: str) -> AsyncIterator[TlsFiles | None]:
-    """Those of the processes themselves, while the block runs; None if there are none for us to read."""
+    """Those that are kept for the command line, while the block runs; None if we may read none."""
     try:
         secret = await client.get(SECRETS, SECRET, namespace=namespace)
     except ApiError:

@@ -72,12 +72,12 @@ class PodGrouperService:
 
         try:
             async with AsyncExitStack() as stack:
-                await self._serve_previews(stack)
+                await self._serve_previews(stack, host)
                 await host.until_stopping(watches.run(), lead())
         except CannotListen as error:
             raise FatalError(str(error)) from error
 
-    async def _serve_previews(self, stack: AsyncExitStack) -> None:
+    async def _serve_previews(self, stack: AsyncExitStack, host: Host) -> None:
         settings = self.settings
         if settings.grpc_listen:
             server = serve(
@@ -85,5 +85,6 @@ class PodGrouperService:
                 [preview_server.registration(settings.options)],
                 tls=settings.tls,
                 services=[preview_server.SERVICE],
+                metrics=host.metrics,
             )
             log.info("serving previews", port=await stack.enter_async_context(server))

@@ -88,7 +88,13 @@ class SchedulerService:
         snapshots = Snapshots(core)
         door = _Door(core, snapshots, troubles)
         port = await stack.enter_async_context(
-            serve(settings.grpc_listen, [door.register], tls=settings.tls, services=_SERVICES)
+            serve(
+                settings.grpc_listen,
+                [door.register],
+                tls=settings.tls,
+                services=_SERVICES,
+                metrics=host.metrics,
+            )
         )
         await self._start_debug_server(host.client, core, troubles, stack)
         cache = await self._open_cache(stack)

@@ -9,6 +9,7 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +47,7 @@ class Served:
 
 
 def new_authority(name: str, *, now: datetime, lifetime: timedelta = _AUTHORITY_LIFETIME) -> KeyPair:
-    """A self-signed authority that can sign serving and client certificates, but no other authorities."""
+    """A self-signed authority that can sign certificates of servers and clients, but no other authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     certificate = (
@@ -58,10 +59,22 @@ def new_authority(name: str, *, now: datetime, lifetime: timedelta = _AUTHORITY_
     return _pem(certificate, key)
 
 
+class Usage(Enum):
+    """What a certificate is good for."""
+
+    SERVER = ExtendedKeyUsageOID.SERVER_AUTH
+    CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
+
+
 def issue(
-    authority: KeyPair, host_names: Sequence[str], *, now: datetime, lifetime: timedelta = _SERVING_LIFETIME
+    authority: KeyPair,
+    host_names: Sequence[str],
+    *,
+    now: datetime,
+    lifetime: timedelta = _SERVING_LIFETIME,
+    usage: Usage = Usage.SERVER,
 ) -> KeyPair:
-    """A certificate for these DNS names and IP addresses, good for servers and for clients."""
+    """A certificate for these DNS names and IP addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
@@ -71,10 +84,7 @@ def issue(
         _unsigned(subject, issuer.subject, key.public_key(), now, lifetime)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
-            critical=False,
-        )
+        .add_extension(x509.ExtendedKeyUsage([usage.value]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in host_names]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False

@@ -15,7 +15,7 @@ class TlsSettings(ServiceSettings):
     """Where the certificates between our processes are: all three files, or none for plain text."""
 
     tls_ca: str = Field("", description="authority of the certificates between our processes")
-    tls_cert: str = Field("", description="our certificate")
+    tls_cert: str = Field("", description="our certificate, which names our role")
     tls_key: str = Field("", description="its key")
 
     @model_validator(mode="after")
@@ -34,5 +34,5 @@ class TlsSettings(ServiceSettings):
             ca=Path(self.tls_ca),
             cert=Path(self.tls_cert),
             key=Path(self.tls_key),
-            server_name=f"scheduler.{self.namespace}.svc",
+            namespace=self.namespace,
         )

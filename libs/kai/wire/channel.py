@@ -14,6 +14,10 @@ from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from prometheus_client import CollectorRegistry
+
+from kai.wire.authorization import Authorization
+from kai.wire.permissions import Role, identity
 
 MAX_MESSAGE_BYTES: Final = 64 << 20
 KEEPALIVE_SECONDS: Final = 5
@@ -50,14 +54,14 @@ Registration = Callable[[grpc.aio.Server], None]
 class TlsFiles:
     """Mutual TLS by files: our certificate and key, and the authority that signs everybody's.
 
-    ``server_name`` is the name in the server's certificate where peers are called by their address.
-    Files are read when a channel or server is opened, so a reconnect picks up renewed ones.
+    Certificates name the roles of an installation, which is that in ``namespace``. Files that were renewed
+    are taken into use with the next channel that is opened, and the next client that a server greets.
     """
 
     ca: Path
     cert: Path
     key: Path
-    server_name: str = ""
+    namespace: str
 
 
 class CannotListen(OSError):
@@ -65,13 +69,18 @@ class CannotListen(OSError):
 
 
 @asynccontextmanager
-async def open_channel(endpoint: str, *, tls: TlsFiles | None = None) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel to ``host:port``, closed on leaving. Calls on it still need their own deadlines."""
-    async with _channel(endpoint, tls) as channel:
+async def open_channel(
+    endpoint: str, *, tls: TlsFiles | None = None, server: Role = Role.SCHEDULER
+) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel to ``host:port``, closed on leaving. Calls on it still need their own deadlines.
+
+    With TLS only who shows the certificate of the role ``server`` is talked to.
+    """
+    async with _channel(endpoint, tls, server) as channel:
         yield channel
 
 
-def _channel(endpoint: str, tls: TlsFiles | None) -> grpc.aio.Channel:
+def _channel(endpoint: str, tls: TlsFiles | None, server: Role) -> grpc.aio.Channel:
     if tls is None:
         return grpc.aio.insecure_channel(endpoint, options=_CLIENT_OPTIONS)
     credentials = grpc.ssl_channel_credentials(
@@ -79,9 +88,8 @@ def _channel(endpoint: str, tls: TlsFiles | None) -> grpc.aio.Channel:
         private_key=tls.key.read_bytes(),
         certificate_chain=tls.cert.read_bytes(),
     )
-    options = list(_CLIENT_OPTIONS)
-    if tls.server_name:
-        options.append(("grpc.ssl_target_name_override", tls.server_name))
+    # Peers are called by their address; their certificates have names.
+    options = [*_CLIENT_OPTIONS, ("grpc.ssl_target_name_override", identity(server, tls.namespace))]
     return grpc.aio.secure_channel(endpoint, credentials, options=options)
 
 
@@ -93,15 +101,18 @@ async def serve(
     tls: TlsFiles | None = None,
     services: Sequence[str] = (),
     grace_seconds: float = 1.0,
+    metrics: CollectorRegistry | None = None,
 ) -> AsyncIterator[int]:
     """Serve on ``host:port`` (port 0: any) while the block runs; gives the port.
 
-    The standard health service answers for ``services`` and for the server as a whole.
+    Only what :data:`kai.wire.permissions.PERMISSIONS` allows the caller is answered. The standard health
+    service answers for ``services`` and for the server as a whole.
 
     Raises:
         CannotListen: the address is taken.
     """
-    server = grpc.aio.server(options=_SERVER_OPTIONS)
+    authorization = Authorization(namespace=tls.namespace if tls else None, metrics=metrics)
+    server = grpc.aio.server(options=_SERVER_OPTIONS, interceptors=[authorization])
     for register in registrations:
         register(server)
     checks = health.aio.HealthServicer()
@@ -124,14 +135,39 @@ def _bind(server: grpc.aio.Server, listen: str, tls: TlsFiles | None) -> int:
         if tls is None:
             port = server.add_insecure_port(address)
         else:
-            credentials = grpc.ssl_server_credentials(
-                [(tls.key.read_bytes(), tls.cert.read_bytes())],
-                root_certificates=tls.ca.read_bytes(),
-                require_client_auth=True,
-            )
-            port = server.add_secure_port(address, credentials)
+            port = server.add_secure_port(address, _credentials(tls))
     except RuntimeError as error:
         raise CannotListen(f"grpc-listen {listen}: cannot listen there; is the port in use?") from error
     if port == 0:
         raise CannotListen(f"grpc-listen {listen}: cannot listen there; is the port in use?")
     return port
+
+
+def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
+    """What a server shows and asks for, read again whenever one of the files has changed."""
+    seen = _stamp(tls)
+
+    def renewed() -> Any:  # None, which its annotation does not have, stands for no news
+        nonlocal seen
+        try:
+            if (stamp := _stamp(tls)) == seen:
+                return None
+            configuration = _configuration(tls)
+        except OSError:
+            return None  # they are just being replaced: the next client is greeted with the new ones
+        seen = stamp
+        return configuration
+
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(tls), renewed, require_client_authentication=True
+    )
+
+
+def _configuration(tls: TlsFiles) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
+        [(tls.key.read_bytes(), tls.cert.read_bytes())], root_certificates=tls.ca.read_bytes()
+    )
+
+
+def _stamp(tls: TlsFiles) -> tuple[int, ...]:
+    return tuple(path.stat().st_mtime_ns for path in (tls.ca, tls.cert, tls.key))

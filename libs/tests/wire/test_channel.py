@@ -1,17 +1,10 @@
-"""Servers and channels on loopback: large messages, health, mutual TLS, a port in use."""
+"""Servers and channels on loopback: large messages, health, a port in use."""
 
-from datetime import UTC, datetime, timedelta
-
-import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from deadlines import patience
-from kai.wire.channel import CannotListen, TlsFiles, open_channel, serve
+from kai.wire.channel import CannotListen, open_channel, serve
 from kai.wire.chunks import CHUNK_BYTES, join_snapshot, split_snapshot
 from kai.wire.errors import MalformedMessage
 from kai.wire.v1.session_pb2 import GetSnapshotRequest, GetSnapshotResponse
@@ -96,56 +89,6 @@ async def test_a_port_in_use_is_told_with_the_address():
         with pytest.raises(CannotListen, match=f"127.0.0.1:{port}"):
             async with serve(f"127.0.0.1:{port}", []):
                 pass
-
-
-def certificate(folder, name, authority=None):
-    """Files of a new key and certificate for ``name``, signed by ``authority`` or by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    signer_key, issuer = authority or (key, subject)
-    cert = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
-        .not_valid_after(datetime.now(UTC) + timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(signer_key, hashes.SHA256())
-    )
-    (folder / f"{name}.crt").write_bytes(cert.public_bytes(serialization.Encoding.PEM))
-    (folder / f"{name}.key").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return key, subject
-
-
-async def test_with_mutual_tls_only_peers_of_our_authority_get_in(tmp_path):
-    authority = certificate(tmp_path, "ca")
-    for name in ("scheduler", "binder"):
-        certificate(tmp_path, name, authority)
-    certificate(tmp_path, "stranger")
-
-    def files(name):
-        return TlsFiles(
-            ca=tmp_path / "ca.crt",
-            cert=tmp_path / f"{name}.crt",
-            key=tmp_path / f"{name}.key",
-            server_name="scheduler",
-        )
-
-    async with serve("127.0.0.1:0", [registering(Snapshots(b"x"))], tls=files("scheduler")) as port:
-        async with open_channel(f"127.0.0.1:{port}", tls=files("binder")) as channel:
-            call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
-            assert await join_snapshot(call) == (7, b"x")
-        async with open_channel(f"127.0.0.1:{port}", tls=files("stranger")) as channel:
-            call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
-            with pytest.raises(grpc.aio.AioRpcError):
-                await join_snapshot(call)
 
 
 async def test_no_host_means_all_interfaces():

@@ -33,7 +33,7 @@ async def test_those_of_the_installation_are_there_while_they_are_needed():
         found = {"ca.crt": files.ca, "tls.crt": files.cert, "tls.key": files.key}
         assert {name: path.read_bytes() for name, path in found.items()} == DATA
         assert files.key.parent.stat().st_mode & 0o077 == 0
-        assert files.server_name == "scheduler.kai.svc"
+        assert files.namespace == "kai"
     assert not files.key.exists()
 
 
@@ -49,4 +49,4 @@ async def test_broken_ones_are_told(broken, capsys):
     with pytest.raises(typer.Exit):
         async with credentials.of_installation(FakeClient(data), namespace="kai"):
             pytest.fail("they cannot be used")
-    assert "secret kai/kai-grpc-tls-secret has no usable tls.key" in capsys.readouterr().err
+    assert "secret kai/kai-cli-grpc-tls-secret has no usable tls.key" in capsys.readouterr().err
