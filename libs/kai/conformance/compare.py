@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kai.engine.placement.zones import NumaZones
+from kai.engine.plugins.numa import NumaZones
 from kai.engine.session import Session
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.resources import GPU
@@ -145,14 +145,14 @@ def _compare_node(session: Session, name: str, wanted: Mapping[str, Any], found:
         )
     for zone, amounts in (wanted.get("numa_zones_available") or {}).items():
         for resource, amount in amounts.items():
-            numa = session.plugin(NumaZones)
+            numa = session.plugins.of(NumaZones)
             actual = numa.available(name, int(zone), resource) if numa is not None else None
             found.expect(f"node {name}: zone {zone}: {resource}", amount, actual)
 
 
 def zones_of(session: Session, task: Task) -> list[int]:
     """Zones in which a pod was placed."""
-    numa = session.plugin(NumaZones)
+    numa = session.plugins.of(NumaZones)
     return sorted(numa.zones_of(task)) if numa is not None else []
 
 

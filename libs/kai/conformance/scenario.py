@@ -13,7 +13,7 @@ from kai.conformance.compare import Differences, compare, compare_calls
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.config import PluginOption
-from kai.engine.placement.claims import ResourceClaims
+from kai.engine.plugins.dynamicresources import ResourceClaims
 from kai.engine.session import Session
 from kai.model import names
 from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topology
@@ -188,7 +188,7 @@ class ScenarioRun:
             if self.pods[pod["metadata"]["name"]].status not in ("Running", "Bound", "Releasing")
         }
         if self.objects.get("resourceclaims"):
-            plugin = session.plugin(ResourceClaims) or ResourceClaims(session)
+            plugin = session.plugins.of(ResourceClaims) or ResourceClaims(session.handle)
             self.objects["resourceclaims"] = plugin.objects_after(gone)
 
 

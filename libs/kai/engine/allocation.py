@@ -8,10 +8,10 @@ import numpy as np
 
 from kai.engine import capacity, devices
 from kai.engine.explain.fit import fit_counts
+from kai.engine.framework.resolved import Concerned
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.view import NEVER
-from kai.engine.plugins import Plugin
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.session import Session
 from kai.engine.statement import Statement
@@ -98,32 +98,41 @@ class _Attempt:
     def _subsets(
         self, member: PodSet | SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
     ) -> Sequence[tuple[Mask | None, Floats | None]]:
-        topology = self.session.topology
-        if member.constraint is None or topology is None:
+        sets = self.session.plugins.node_sets
+        if member.constraint is None or sets is None:
             return [(nodes, extra)]
-        return topology.subsets(self.job, member, tasks, nodes, extra, record=not self.session.quiet)
+        found = sets.subsets(self.job, member, tasks, nodes, extra)
+        if not isinstance(found, Unschedulable):
+            return found
+        if not self.session.quiet:
+            self.session.error(self.job, found)
+        return ()
 
     def _task(self, task: Task, nodes: Mask | None, extra: Floats | None) -> bool:
         session = self.session
         concerned = session.concerned(task.cls)
-        for plugin in concerned:
-            if why := plugin.refuse(task, self.job):
-                return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, why))
+        if concerned is not None:
+            for pre_filter in concerned.pre_filters:
+                if why := pre_filter.refuse(task, self.job):
+                    return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, why))
         view = session.view(task.cls)
         row = view.best()
         score = view.score
         masks: list[tuple[Mask, str]] = []
-        if nodes is not None or extra is not None or concerned or task.nominated:
+        #: Nodes that passed all masks, by the reason for which they were turned down one by one.
+        rejected: dict[str, Mask] = {}
+        if nodes is not None or extra is not None or concerned is not None or task.nominated:
             score, masks = self._narrow(task, score, nodes, extra, concerned)
             row = int(score.argmax()) if len(score) else -1
         while row >= 0 and score[row] != NEVER:
-            if self._try(task, row, concerned, masks):
+            if self._try(task, row, concerned, rejected):
                 return True
-            if not masks or score is view.score:
+            if score is view.score:
                 score = score.copy()
             score[row] = NEVER
             row = int(score.argmax())
         if self.records:
+            masks += [(mask, why) for why, mask in rejected.items()]
             counts = fit_counts(session, task, nodes, masks)
             return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM, counts))
         return False
@@ -134,7 +143,7 @@ class _Attempt:
         score: Floats,
         nodes: Mask | None,
         extra: Floats | None,
-        concerned: tuple[Plugin, ...],
+        concerned: Concerned | None,
     ) -> tuple[Floats, list[tuple[Mask, str]]]:
         """Apply everything that is not a matter of the class alone."""
         session = self.session
@@ -148,32 +157,34 @@ class _Attempt:
             node = session.nodes.by_name.get(task.nominated)
             if node is not None:
                 total[node.row] += scores.NOMINATED_NODE
-        for plugin in concerned:
-            mask, why = plugin.mask(task)
-            if mask is not None:
-                total[~mask] = NEVER
-                masks.append((mask, why))
-        able = total != NEVER
-        for plugin in concerned:
-            bonus = plugin.score(task, able)
-            if bonus is not None:
-                total += bonus
+        if concerned is None:
+            return total, masks
+        for each in concerned.filters:
+            found = each.mask(task)
+            if found is not None:
+                total[~found[0]] = NEVER
+                masks.append(found)
+        if concerned.scorers:
+            able = total != NEVER
+            for scorer in concerned.scorers:
+                bonus = scorer.score(task, able)
+                if bonus is not None:
+                    total += bonus
         return total, masks
 
-    def _try(
-        self, task: Task, row: int, concerned: tuple[Plugin, ...], masks: list[tuple[Mask, str]]
-    ) -> bool:
+    def _try(self, task: Task, row: int, concerned: Concerned | None, rejected: dict[str, Mask]) -> bool:
         session, cls = self.session, task.cls
         node = session.nodes.nodes[row]
         if cls.kind is GpuKind.MEMORY and session.proportion:
             over = capacity.task_over_capacity(self.job, task, node.gpu_memory)
             if over is not None:
-                self._reject(row, over.message, masks)
+                self._reject(row, over.message, rejected)
                 return False
-        for plugin in concerned:
-            if why := plugin.check(task, node):
-                self._reject(row, why, masks)
-                return False
+        if concerned is not None:
+            for each in concerned.node_filters:
+                if why := each.check(task, node):
+                    self._reject(row, why, rejected)
+                    return False
         groups: tuple[str, ...] = ()
         if cls.shared:
             choice = devices.choose(session.nodes, node, task, session.options, wait=self.simulation)
@@ -182,20 +193,17 @@ class _Attempt:
             groups, now = choice
         else:
             now = not self.simulation and session.fits_now(cls, row)
-        if now and not any(plugin.waits(task, node) for plugin in concerned):
+        if now and (concerned is None or not any(each.waits(task, node) for each in concerned.readiness)):
             self.statement.allocate(task, node, groups)
         else:
             self.statement.pipeline(task, node, groups)
         return True
 
-    def _reject(self, row: int, why: str, masks: list[tuple[Mask, str]]) -> None:
-        for mask, reason in masks:
-            if reason == why:
-                mask[row] = False
-                return
-        mask = np.ones(len(self.session.nodes), dtype=bool)
+    def _reject(self, row: int, why: str, rejected: dict[str, Mask]) -> None:
+        mask = rejected.get(why)
+        if mask is None:
+            mask = rejected[why] = np.ones(len(self.session.nodes), dtype=bool)
         mask[row] = False
-        masks.append((mask, why))
 
     def _failed(self, task: Task, error: Unschedulable) -> bool:
         if not self.records:

@@ -15,6 +15,7 @@ from kai.engine.containment import Containment
 from kai.engine.explain import detail, job_order, questions
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
+from kai.engine.plugins import OPENERS
 from kai.engine.session import Session
 from kai.engine.transaction import Transaction, undone_if_failed
 from kai.model.decisions import CycleResult
@@ -38,7 +39,7 @@ class Engine:
 
     def open(self, state: ClusterState, now: float) -> Session:
         """Begin a cycle, or a question in between; :meth:`Session.close` ends it."""
-        return Session(state, self.config, now, dict(self.last_usage))
+        return Session(state, self.config, now, dict(self.last_usage), plugins=OPENERS)
 
     def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
         """Why a pod group waits, and what would let it run; the state stays as it is."""

@@ -122,7 +122,7 @@ def _may_begin(session: Session, job: Job, waiting: list[tuple[Task, Node]]) -> 
         cls = task.cls
         if cls.shared or task.claims or task.node is not None or job.has_constraint:
             return False
-        if session.tracked or session.concerned(cls):
+        if session.tracked or session.concerned(cls) is not None:
             return False
         for column, amount in cls.items:
             needed[node.row, column] += amount

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final
 
 from kai.engine import capacity
 from kai.engine.config import SchedulerConfig
 from kai.engine.decisions import Decisions
 from kai.engine.disruption import victim_key
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Opener, Plugin
+from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.kernel.preferences import preferences
+from kai.engine.kernel.room import Room
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
 from kai.engine.minruntime import MinRuntime
 from kai.engine.options import group_order, score_options
 from kai.engine.order import JobKey, job_key, request_of
 from kai.engine.pending import ForeseenJobs, PendingJobs, TwoJobs
-from kai.engine.placement.registry import build_plugins, build_topology
-from kai.engine.plugins import Plugin, Topologies
 from kai.engine.reasons import JobErrors, Unschedulable
-from kai.engine.search.bounds import Room
 from kai.engine.search.pools import Pool, Pools
 from kai.engine.search.victims import VictimSource
 from kai.engine.shares import Usage, divide_cluster
@@ -33,8 +34,8 @@ from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
 
 _MANY_VIEWS = 512
+_NO_PLUGINS: Final[Mapping[str, Opener]] = {}
 _UNKNOWN: Any = object()
-P = TypeVar("P", bound=Plugin)
 
 
 class Session:
@@ -46,7 +47,10 @@ class Session:
         config: SchedulerConfig,
         now: float,
         usage: Usage | None = None,
+        *,
+        plugins: Mapping[str, Opener] = _NO_PLUGINS,
     ) -> None:
+        """``plugins`` are those that there are, by the names of the configuration."""
         state.settle(now)
         state.order_groups(group_order(config))
         self.state = state
@@ -72,14 +76,13 @@ class Session:
             self._open_fair_share(usage or {})
         with self.timed("predicates"):
             self._open_filters()
-        self._concerned: dict[int, tuple[Plugin, ...]] = {}
         self._ordinary: dict[int, ClassView | None] = {}
-        self.plugins: tuple[Plugin, ...] = build_plugins(self)
-        with self.timed("topology"):
-            self.topology: Topologies | None = build_topology(self)
+        self.handle = self._handle()
+        self.plugins = Plugins(self._opened(plugins))
+        #: Those that have something to say about pods of a class; None where nobody has.
+        self.concerned: Callable[[TaskClass], Concerned | None] = self.plugins.concerned
         self.min_runtime = MinRuntime(config, now)
         self.nominate = config.plugin("nominatednode") is not None
-        self._trackers = tuple(plugin for plugin in self.plugins if plugin.tracks)
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
         #: The order of jobs inside a queue.
         self.job_key: Callable[[Job], JobKey] = partial(
@@ -123,6 +126,37 @@ class Session:
         if len(self._views) > _MANY_VIEWS:
             self._views.clear()
 
+    def _handle(self) -> Handle:
+        state = self.state
+        return Handle(
+            nodes=self.nodes,
+            filters=self.static,
+            tasks=state.tasks,
+            affine=state.affine,
+            jobs=state.jobs,
+            pending_jobs=state.pending_jobs,
+            classes=state.classes,
+            resources=state.resources,
+            objects=state.objects,
+            versions=state.versions,
+            faults=state.faults,
+            refusals=state.refusals,
+            params=state.params,
+            flags=self.config.params,
+            now=self.now,
+            due=self.due,
+            memory=state.memory,
+            config=self.config,
+        )
+
+    def _opened(self, openers: Mapping[str, Opener]) -> Iterator[Plugin]:
+        for option in self.config.plugins:
+            opener = openers.get(option.name)
+            if opener is not None:
+                with self.timed(option.name):
+                    found = tuple(opener(self.handle))
+                yield from found
+
     def _open_pools(self) -> Pools:
         """Those of the cycle before, where the order of victims is that of jobs alone."""
         if self.victim_key is not self.job_key:
@@ -139,7 +173,7 @@ class Session:
     @property
     def tracked(self) -> bool:
         """Whether some plugin wants to hear of every placement."""
-        return bool(self._trackers)
+        return bool(self.plugins.trackers)
 
     # --- reading -------------------------------------------------------------------------------
     def view(self, cls: TaskClass) -> ClassView:
@@ -155,7 +189,7 @@ class Session:
         """The view of a class of which nothing but amounts and static filters matters; None for others."""
         known = self._ordinary.get(cls.id, _UNKNOWN)
         if known is _UNKNOWN:
-            special = cls.shared or self.tracked or self.concerned(cls)
+            special = cls.shared or self.tracked or self.concerned(cls) is not None
             known = self._ordinary[cls.id] = None if special else self.view(cls)
         found: ClassView | None = known
         return found
@@ -164,23 +198,10 @@ class Session:
         """Forget what was found about classes that were made up for a question."""
         for number in classes:
             self._views.pop(number, None)
-            self._concerned.pop(number, None)
+            self.plugins.forget(number)
             self._ordinary.pop(number, None)
             self.fit_counts.pop(number, None)
             self.rooms.pop(number, None)
-
-    def concerned(self, cls: TaskClass) -> tuple[Plugin, ...]:
-        """Plugins that have something to say about pods of a class."""
-        if not self.plugins:
-            return ()
-        known = self._concerned.get(cls.id)
-        if known is None:
-            known = self._concerned[cls.id] = tuple(each for each in self.plugins if each.concerns(cls))
-        return known
-
-    def plugin(self, kind: type[P]) -> P | None:
-        """The plugin of a type, if this cycle needs it."""
-        return next((each for each in self.plugins if isinstance(each, kind)), None)
 
     def fits_now(self, cls: TaskClass, row: int) -> bool:
         """Whether a class that asks for no shared devices fits on what is idle."""
@@ -291,7 +312,7 @@ class Session:
 
     def statement(self) -> Statement:
         """A new transaction."""
-        return Statement(self.ledger, self._trackers)
+        return Statement(self.ledger, self.plugins.trackers)
 
     def triples(self, tasks: Sequence[Task]) -> tuple[float, float, float]:
         """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kai.engine.plugins import Plugin
+from kai.engine.framework.protocols import Tracker
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
@@ -45,7 +45,7 @@ class Statement:
 
     __slots__ = ("_ledger", "_trackers", "log")
 
-    def __init__(self, ledger: Ledger, trackers: tuple[Plugin, ...] = ()) -> None:
+    def __init__(self, ledger: Ledger, trackers: tuple[Tracker, ...] = ()) -> None:
         self._ledger = ledger
         self._trackers = trackers
         self.log: list[Operation] = []

@@ -4,7 +4,7 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.placement.affinity import PodAffinity
+from kai.engine.plugins.predicates.affinity import PodAffinity
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -103,7 +103,7 @@ def test_a_placement_taken_back_leaves_no_neighbour_behind():
     waiting = [("db", "", "db", None), ("web", "", "web", requiring("podAffinity", "db"))]
     state = a_state(waiting=waiting)
     session = Engine(SchedulerConfig.parse(CONFIG)).open(state, NOW)
-    plugin = session.plugin(PodAffinity)
+    plugin = session.plugins.of(PodAffinity)
     web = state.task("default/web")
     statement = session.statement()
     statement.allocate(state.task("default/db"), session.nodes.by_name["b"], ())

@@ -14,11 +14,12 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine
 from kai.engine import allocation as placing
+from kai.engine import engine as engines
 from kai.engine import outcomes as found
 from kai.engine import session as sessions
 from kai.engine.actions import stalegangeviction
 from kai.engine.config import PluginOption
-from kai.engine.placement import registry
+from kai.engine.plugins import OPENERS
 from kai.engine.session import Session
 from kai.engine.statement import Statement
 from kai.model.decisions import Outcome
@@ -277,14 +278,14 @@ def test_where_nothing_is_known_of_whom_it_failed_over_jobs_are_tried_by_halves(
     for number in range(7):
         submit(state, f"job-{number}")
     submit(state, "poison")
-    build = registry.build_plugins
+    predicates = OPENERS["predicates"]
 
-    def blind(session):
-        if POISON in session.state.pending_jobs:
+    def blind(handle):
+        if POISON in handle.pending_jobs:
             raise Boom
-        return build(session)
+        return predicates(handle)
 
-    with mock.patch.object(sessions, "build_plugins", blind):
+    with mock.patch.object(engines, "OPENERS", {**OPENERS, "predicates": blind}):
         result = contained().run(state, NOW)
     state.check()
     assert len(result.binds) == 7
@@ -295,10 +296,10 @@ def test_a_failure_that_nothing_cures_is_raised() -> None:
     state = a_state()
     submit(state, "other")
 
-    def broken(session):
+    def broken(handle):
         raise Boom
 
-    with mock.patch.object(sessions, "build_plugins", broken), pytest.raises(Boom):
+    with mock.patch.object(engines, "OPENERS", {"predicates": broken}), pytest.raises(Boom):
         contained().run(state, NOW)
     state.check()
     assert not state.faults

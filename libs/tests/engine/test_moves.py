@@ -8,7 +8,6 @@ import pytest
 from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.search.moves import Moves
-from kai.engine.session import Session
 from kai.engine.statement import Statement
 from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import CycleResult
@@ -190,7 +189,7 @@ def test_a_job_for_which_nobody_could_move_can_itself_be_moved_for_the_next() ->
     first = (*_job("first", gpus=1, nodes=("n00",)), (Kind.POD, a_pod("first-1", group="first", gpus=2)))
     fixed = _job("fixed", gpus=1, nodes=("n01",), priority="build")
     state = _state(*_nodes(2, gpus=2), *first, *fixed, *_job("second", gpus=2))
-    moves = Moves(Session(state, SchedulerConfig(), NOW), 1)
+    moves = Moves(Engine().open(state, NOW), 1)
     first, second = state.jobs["default/first"], state.jobs["default/second"]
     assert moves.fewest(first, tasks_to_allocate(first, simulation=True)) == []
     assert moves.fewest(second, tasks_to_allocate(second, simulation=True)) == [first]
@@ -227,7 +226,7 @@ def test_a_choice_leaves_no_trace_and_keeps_to_the_cap(number: int) -> None:
     rng = random.Random(number)
     new = _job("new", pods=rng.randint(1, 4), gpus=rng.randint(1, 8), created=99)
     state = _state(*_crowded(rng, rng.randint(2, 8), rng.randint(5, 30)), *new)
-    session = Session(state, SchedulerConfig(), NOW)
+    session = Engine().open(state, NOW)
     job = state.jobs["default/new"]
     tasks = tasks_to_allocate(job, simulation=True)
     idle, releasing = state.nodes.idle.copy(), state.nodes.releasing.copy()

@@ -179,8 +179,9 @@ def delayed(session: Session, job: Job) -> bool:
 def _hopeless(session: Session, job: Job, tasks: list[Task]) -> bool:
     """Whether something that no eviction changes keeps the job from running."""
     for task in tasks:
-        for plugin in session.concerned(task.cls):
-            if why := plugin.refuse(task, job):
+        concerned = session.concerned(task.cls)
+        for each in concerned.pre_filters if concerned is not None else ():
+            if why := each.refuse(task, job):
                 session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, f"pod {task.key}: {why}"))
                 return True
     return False

@@ -116,22 +116,23 @@ def node_answers(session: Session, task: Task, job: Job) -> Iterator[NodeAnswer]
     """What each node says to a pod that waits, in the order of nodes."""
     masks: list[tuple[Mask, str]] = []
     checks: dict[str, str] = {}
-    for plugin in session.concerned(task.cls):
-        name = type(plugin).__name__
-        if why := plugin.refuse(task, job):
-            masks.append((np.zeros(len(session.nodes), dtype=bool), why))
-            checks[why] = name
-        mask, why = plugin.mask(task)
-        if mask is not None:
-            masks.append((mask, why))
-            checks[why] = name
+    concerned = session.concerned(task.cls)
+    if concerned is not None:
+        for pre_filter in concerned.pre_filters:
+            if why := pre_filter.refuse(task, job):
+                masks.append((np.zeros(len(session.nodes), dtype=bool), why))
+                checks[why] = type(pre_filter).__name__
+        for each in concerned.filters:
+            if (found := each.mask(task)) is not None:
+                masks.append(found)
+                checks[found[1]] = type(each).__name__
     verdicts = node_verdicts(session, task, None, masks)
     for node, reasons in zip(session.nodes.nodes, verdicts, strict=True):
-        if not reasons:
-            for plugin in session.concerned(task.cls):
-                if why := plugin.check(task, node):
+        if not reasons and concerned is not None:
+            for node_filter in concerned.node_filters:
+                if why := node_filter.check(task, node):
                     reasons = (why,)
-                    checks[why] = type(plugin).__name__
+                    checks[why] = type(node_filter).__name__
                     break
         if not reasons:
             yield NodeAnswer(node=node.name, fits=True)

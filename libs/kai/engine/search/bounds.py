@@ -7,14 +7,15 @@ upper bound on what a simulation can place, so a simulation is worth its cost on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import Mask
-from kai.engine.placement.neighbours import Selection
+from kai.engine.kernel.neighbours import Selection
+from kai.engine.kernel.room import PLENTY, Numbers, Room
+from kai.engine.kernel.room import free_centi as of_node
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 
@@ -22,80 +23,10 @@ if TYPE_CHECKING:
     from kai.engine.search.victims import TaskColumns
     from kai.engine.session import Session
 
-_PLENTY: Final = 1 << 40
-Numbers: TypeAlias = NDArray[Any]
-
-
-class Room:
-    """What is free for a class on every node, kept for a cycle; bounds taken before a refresh end with it."""
-
-    def __init__(self, session: Session, cls: TaskClass, allowed: Mask) -> None:
-        self._session = session
-        self._cls = cls
-        self._allowed = allowed
-        self._columns = [column for column, _ in cls.items]
-        self._amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
-        self._position = -1
-        #: ``[nodes, columns]`` idle and being released; hundredths of GPUs in one more where they are shared.
-        self.free: Numbers = np.zeros((0, 0), dtype=np.int64)
-        #: ``[nodes]`` pods that fit, and their sum.
-        self.slots: Numbers = np.zeros(0, dtype=np.int64)
-        self.total = 0
-
-    def refresh(self) -> None:
-        """Take in what changed since the last call."""
-        table = self._session.nodes
-        if self._position == table.log_end:
-            return
-        if self._position < table.log_start or self._cls.shared:
-            self._measure_all()
-        else:
-            for row in set(table.touched[self._position - table.log_start :]):
-                self._measure(row)
-        self._position = table.log_end
-
-    def _measure(self, row: int) -> None:
-        if not self._allowed[row]:
-            return
-        table = self._session.nodes
-        idle, releasing = table.cells_idle, table.cells_releasing
-        slots = _PLENTY
-        for position, (column, amount) in enumerate(self._cls.items):
-            have = idle[row, column] + releasing[row, column]
-            self.free[row, position] = have
-            slots = min(slots, have // amount)
-        slots = max(slots, 0)
-        self.total += slots - int(self.slots[row])
-        self.slots[row] = slots
-
-    def _measure_all(self) -> None:
-        table, cls = self._session.nodes, self._cls
-        free = table.idle[:, self._columns] + table.releasing[:, self._columns]
-        slots = (free // self._amounts).min(axis=1, initial=_PLENTY)
-        if cls.shared:
-            gpus = np.fromiter(
-                (_free_centi(self._session, node) for node in table.nodes), dtype=np.int64, count=len(table)
-            )
-            needs = np.fromiter(
-                (max(cls.quota_centi(n.gpu_memory), 1) for n in table.nodes), dtype=np.int64, count=len(table)
-            )
-            slots = np.minimum(slots, gpus // needs)
-            free = np.column_stack((free, gpus))
-        self.free = free
-        self.slots = np.where(self._allowed, np.maximum(slots, 0), 0)
-        self.total = int(self.slots.sum())
-
-
-def free_slots(session: Session, cls: TaskClass, inside: Mask) -> Numbers:
-    """``[nodes]`` pods of a class that fit on what is free or being released, 0 outside."""
-    room = Room(session, cls, inside)
-    room.refresh()
-    return room.slots
-
 
 def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]:
     """``[nodes, columns]`` what is free or being released, and ``[columns]`` what a pod of a class takes."""
-    room = Room(session, cls, session.view(cls).allowed)
+    room = Room(session.nodes, cls, session.view(cls).allowed)
     room.refresh()
     needed = [amount for _, amount in cls.items]
     if cls.shared:
@@ -115,7 +46,7 @@ class SlotBound:
         self._shared = cls if cls.shared else None
         room = session.rooms.get(cls.id)
         if room is None:
-            room = session.rooms[cls.id] = Room(session, cls, allowed)
+            room = session.rooms[cls.id] = Room(table, cls, allowed)
         room.refresh()
         self._free = room.free
         #: ``[nodes]`` pods that fit with nobody gone.
@@ -208,7 +139,7 @@ class SlotBound:
 
     def _slots_of(self, free: Sequence[int], node: Node) -> int:
         slots = min(
-            (have // amount for have, amount in zip(free, self._amounts, strict=False)), default=_PLENTY
+            (have // amount for have, amount in zip(free, self._amounts, strict=False)), default=PLENTY
         )
         if self._shared is not None:
             slots = min(slots, free[-1] // max(self._shared.quota_centi(node.gpu_memory), 1))
@@ -223,17 +154,6 @@ def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
     for row, value in changed.items():
         found[row] = value
     return found
-
-
-def _free_centi(session: Session, node: Node) -> int:
-    """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously."""
-    cells = session.nodes
-    whole = cells.cells_idle[node.row, GPU] + cells.cells_releasing[node.row, GPU]
-    total = 100 * max(int(whole), 0)
-    for held, releasing, pipelined, _ in node.groups.values():
-        free = node.gpu_memory - held + releasing - pipelined
-        total += -(-max(free, 0) * 100 // max(node.gpu_memory, 1))
-    return total
 
 
 def free_centi(session: Session) -> int:
@@ -252,7 +172,7 @@ def _all_free_centi(session: Session) -> int:
         total += 100 * worth * int(np.maximum(table.idle[:, column] + table.releasing[:, column], 0).sum())
     for node in table.sharing.values():
         whole = 100 * max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
-        total += _free_centi(session, node) - whole
+        total += of_node(table, node) - whole
     return total
 
 
@@ -277,7 +197,7 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
     for cls, members in by_class.items():
         columns = [column for column, _ in cls.items]
         amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
-        slots = (table.allocatable[:, columns] // amounts).min(axis=1, initial=_PLENTY)
+        slots = (table.allocatable[:, columns] // amounts).min(axis=1, initial=PLENTY)
         slots = np.where(session.view(cls).allowed, slots, 0)
         if cls.shared:
             portion = np.fromiter(
@@ -305,7 +225,7 @@ def _by_class(tasks: Sequence[Task]) -> dict[TaskClass, list[Task]]:
 
 def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbers | None:
     """Domain numbers at the level within which all of these tasks must be."""
-    if session.topology is None or not job.has_constraint:
+    if session.plugins.node_sets is None or not job.has_constraint:
         return None
     constraint = job.root.constraint
     if constraint is None:
@@ -313,14 +233,15 @@ def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbe
         constraint = next(iter(sets.values())).constraint if len(sets) == 1 else None
     if constraint is None or not constraint.required_topology_level:
         return None
-    return session.topology.required(constraint)
+    return session.plugins.node_sets.required(constraint)
 
 
 def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[Numbers]:
     """Domain numbers of every key on which the tasks repel each other."""
     required = (cls.constraints.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    namespaces = session.state.objects[Kind.NAMESPACE]
     for term in required or ():
-        selection = Selection(term, tasks[0].namespace, session.state, tasks[0].labels or {})
+        selection = Selection(term, tasks[0].namespace, namespaces, tasks[0].labels or {})
         if all(selection.matches(task.namespace, task.labels or {}) for task in tasks):
             yield session.static.labels.column(str(term.get("topologyKey", "")))[0]
 
@@ -345,9 +266,9 @@ def local_reach(session: Session, tasks: Sequence[Task]) -> int:
     for cls in _by_class(tasks):
         columns = [column for column, _ in cls.items]
         amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
-        empty = (table.allocatable[:, columns] // amounts).min(axis=1, initial=_PLENTY)
-        now = ((table.idle[:, columns] + table.releasing[:, columns]) // amounts).min(axis=1, initial=_PLENTY)
-        gains.append(int((empty - np.maximum(now, 0)).max(initial=0)) if not cls.shared else _PLENTY)
+        empty = (table.allocatable[:, columns] // amounts).min(axis=1, initial=PLENTY)
+        now = ((table.idle[:, columns] + table.releasing[:, columns]) // amounts).min(axis=1, initial=PLENTY)
+        gains.append(int((empty - np.maximum(now, 0)).max(initial=0)) if not cls.shared else PLENTY)
     return min(gains, default=0)
 
 

@@ -109,10 +109,10 @@ class _Attempt:
 
     def _mask(self, task: Task) -> Mask | None:
         mask = self._inside
-        for plugin in self._session.concerned(task.cls):
-            allowed, _ = plugin.mask(task)
-            if allowed is not None:
-                mask = allowed if mask is None else mask & allowed
+        concerned = self._session.concerned(task.cls)
+        for each in concerned.filters if concerned is not None else ():
+            if (found := each.mask(task)) is not None:
+                mask = found[0] if mask is None else mask & found[0]
         return mask
 
     def _put(self, task: Task, mask: Mask | None) -> bool:

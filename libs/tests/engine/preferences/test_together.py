@@ -6,8 +6,8 @@ import pytest
 
 from kai.bench.objects import a_group
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.placement.affinity import PodAffinity
 from kai.engine.plugin_table import DEFAULT_PLUGINS
+from kai.engine.plugins.predicates.affinity import PodAffinity
 from kai.snapshot.state import Kind
 
 from .cluster import (
@@ -163,7 +163,7 @@ def test_pods_of_others_that_speak_of_their_own_namespace_cost_nothing(spec):
     submit(state, "new", "a GPU", {}, group="new", labels={"app": "dns"})
     state.remove(Kind.POD_GROUP, "other/run-0")
     session = Engine().open(state, NOW)
-    assert session.plugin(PodAffinity) is None
+    assert session.plugins.of(PodAffinity) is None
     assert session.ordinary(state.task("default/new").cls) is not None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -13,37 +13,33 @@ from kai.engine.dra.extended import resources_of
 from kai.engine.dra.inventory import Inventory
 from kai.engine.dra.ledger import ClaimLedger, Plan
 from kai.engine.dra.pods import PodDemand
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.kept import Kept
+from kai.engine.framework.protocols import Filter, NodeFilter, Plugin, PreFilter, Readiness, Tracker
 from kai.engine.kernel.labels import Mask
-from kai.engine.plugins import Plugin
 from kai.model import dra, quantity
 from kai.model.objects import ObjectMeta, Pod
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.nodes import CLAIMED
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
 from kai.snapshot.status import ACTIVE_USED
 
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
-
-class ResourceClaims(Plugin):
+class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
     """The ``dynamicresources`` plugin in one cycle."""
 
-    tracks = True
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        objects = session.state.objects
-        self.ledger = ClaimLedger(_inventory(session))
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        objects = handle.objects
+        self.ledger = ClaimLedger(_inventory(handle))
         for obj in objects[Kind.RESOURCE_CLAIM].values():
             self.ledger.put_claim(_typed(obj, dra.ResourceClaim))
         self._demands: dict[str, PodDemand] = {}
         self._concerned: dict[int, bool] = {}
         self._offered: dict[str, frozenset[str]] = {}
-        self._on = claims_are_on(session)
-        for task in session.state.tasks.values():
+        self._on = handle.flags.dynamic_resources and handle.on("dynamicresources")
+        for task in handle.tasks.values():
             if task.node is not None and ACTIVE_USED[task.status] and self.concerns(task.cls):
                 self._adopt(task)
         self._log: list[tuple[int, Task, dict[str, Any] | None]] = []
@@ -81,7 +77,7 @@ class ResourceClaims(Plugin):
             known = self._concerned[cls.id] = cls.claims or not backed.isdisjoint(resources_of(cls.pod))
         return known
 
-    def refuse(self, task: Task, job: Job) -> str:
+    def refuse(self, task: Task, job: Job) -> str | None:
         """Claims that cannot be served anywhere."""
         if not self._on:
             return "the pod has resource claims, but dynamic resource allocation is off"
@@ -89,28 +85,28 @@ class ResourceClaims(Plugin):
         if demand is None:
             return "the pod's resource claims are not known"
         for claim in demand.claims:
-            fault = self._session.state.faults.get((Kind.RESOURCE_CLAIM, claim.key))
+            fault = self._handle.faults.get((Kind.RESOURCE_CLAIM, claim.key))
             if fault is not None:
                 return f"claim {claim.key} cannot be taken in: {fault.message}"
-        label = self._session.state.params.queue_label_key
-        return self.ledger.obstacle(demand, queue=job.queue.name, queue_label=label) or ""
+        label = self._handle.params.queue_label_key
+        return self.ledger.obstacle(demand, queue=job.queue.name, queue_label=label) or None
 
-    def mask(self, task: Task) -> tuple[Mask | None, str]:
+    def mask(self, task: Task) -> tuple[Mask, str] | None:
         """Nodes whose free GPUs could suffice, as far as nobody else has the claims already."""
         demand = self._demand(task)
         if demand is None or not demand.gpus:
-            return None, ""
+            return None
         wanted = sum(demand.gpus.values()) - self.ledger.counted_gpus(demand)
         if wanted <= 0:
-            return None, ""
-        table = self._session.nodes
+            return None
+        table = self._handle.nodes
         enough = table.idle[:, GPU] + table.releasing[:, GPU] >= wanted
         return np.asarray(enough, dtype=bool), "Insufficient GPUs"
 
-    def check(self, task: Task, node: Node) -> str:
+    def check(self, task: Task, node: Node) -> str | None:
         """Find devices for all claims."""
         plan = self._fit(task, node)
-        return f"resource claims: {plan.reason}" if isinstance(plan, Unfit) else ""
+        return f"resource claims: {plan.reason}" if isinstance(plan, Unfit) else None
 
     def waits(self, task: Task, node: Node) -> bool:
         """Whether devices must first be given up."""
@@ -192,58 +188,51 @@ class ResourceClaims(Plugin):
         return found
 
 
-class OfferedOnly(Plugin):
-    """Without resource claims an extended resource comes from a node's device plugin, or not at all."""
-
-    def __init__(self, session: Session) -> None:
-        self._allocatable = session.nodes.allocatable
-
-    def concerns(self, cls: TaskClass) -> bool:
-        """Classes that ask for something that some node leaves to claims."""
-        return any((self._allocatable[:, column] == CLAIMED).any() for column, _ in cls.items)
-
-    def mask(self, task: Task) -> tuple[Mask | None, str]:
-        """Nodes that offer everything themselves."""
-        columns = [column for column, _ in task.cls.items]
-        offered = (self._allocatable[:, columns] != CLAIMED).all(axis=1)
-        return np.asarray(offered, dtype=bool), "node has no device plugin for the pod's extended resources"
+#: The devices of the cluster, while slices, classes and nodes stay as they are.
+_INVENTORY: Final = Kept[Inventory]("devices")
+#: Whether any class has claims, while there is no new class.
+_CLAIMED: Final = Kept[bool]("claimed")
 
 
-def claims_are_on(session: Session) -> bool:
-    """Whether devices are allocated to resource claims."""
-    return session.config.params.dynamic_resources and session.config.plugin("dynamicresources") is not None
+def opened(handle: Handle) -> Iterator[Plugin]:
+    """It is needed where somebody who waits, or may be moved, has claims or what claims serve."""
+    if handle.waiting and _needed(handle):
+        yield ResourceClaims(handle)
 
 
-def _inventory(session: Session) -> Inventory:
-    """The devices of the cluster, kept over cycles while slices, classes and nodes stay as they are."""
-    state, table = session.state, session.nodes
-    stamp = (state.versions[Kind.RESOURCE_SLICE], state.versions[Kind.DEVICE_CLASS], table.epoch)
-    known = state.memory.get("devices")
-    if known is None or known[0] != stamp:
-
-        def labels_of(name: str) -> dict[str, str] | None:
-            node = table.by_name.get(name)
-            return node.object.labels if node is not None else None
-
-        inventory = Inventory(labels_of)
-        for obj in state.objects[Kind.RESOURCE_SLICE].values():
-            inventory.put_slice(_typed(obj, dra.ResourceSlice))
-        for obj in state.objects[Kind.DEVICE_CLASS].values():
-            inventory.put_class(_typed(obj, dra.DeviceClass))
-        known = state.memory["devices"] = (stamp, inventory)
-    found: Inventory = known[1]
-    return found
-
-
-def needs_claims(session: Session, waiting: Iterable[TaskClass]) -> bool:
-    """Whether any of these classes has claims or extended resources that are backed by a device class."""
-    classes = list(waiting)
-    if any(cls.claims for cls in classes):
+def _needed(handle: Handle) -> bool:
+    if handle.moves and _CLAIMED.get(
+        handle.memory, handle.classes.made, lambda: any(cls.claims for cls in handle.classes)
+    ):
         return True
-    if not session.state.objects[Kind.DEVICE_CLASS]:
+    if any(cls.claims for cls in handle.waiting):
+        return True
+    if not handle.objects[Kind.DEVICE_CLASS]:
         return False
-    backed = _inventory(session).backed_resources
-    return any(not backed.isdisjoint(resources_of(cls.pod)) for cls in classes)
+    backed = _inventory(handle).backed_resources
+    return any(not backed.isdisjoint(resources_of(cls.pod)) for cls in handle.waiting)
+
+
+def _inventory(handle: Handle) -> Inventory:
+    stamp = (
+        handle.versions[Kind.RESOURCE_SLICE], handle.versions[Kind.DEVICE_CLASS], handle.nodes.epoch
+    )  # fmt: skip
+    return _INVENTORY.get(handle.memory, stamp, lambda: _read(handle))
+
+
+def _read(handle: Handle) -> Inventory:
+    table = handle.nodes
+
+    def labels_of(name: str) -> dict[str, str] | None:
+        node = table.by_name.get(name)
+        return node.object.labels if node is not None else None
+
+    inventory = Inventory(labels_of)
+    for obj in handle.objects[Kind.RESOURCE_SLICE].values():
+        inventory.put_slice(_typed(obj, dra.ResourceSlice))
+    for obj in handle.objects[Kind.DEVICE_CLASS].values():
+        inventory.put_class(_typed(obj, dra.DeviceClass))
+    return inventory
 
 
 def _pod_of(task: Task) -> Pod:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from kai.engine.framework.handle import Handle
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats
-from kai.engine.placement.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
+from kai.engine.kernel.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -37,23 +36,23 @@ def wishes(cls: TaskClass) -> list[Wish]:
     return [*preferences(cls), *((scores.REQUIRED_TERM, term) for term in near)]
 
 
-def companions(session: Session) -> list[Task]:
+def companions(handle: Handle) -> list[Task]:
     """Pods whose terms may matter to pods of ours: all of ours, and others that speak of our namespaces.
 
     Most clusters run pods that speak of their own kind in a namespace of their own, such as DNS servers.
     """
-    state = session.state
+    namespaces = handle.objects[Kind.NAMESPACE]
     ours: set[str] | None = None
     reaching: dict[int, bool] = {}
     found: list[Task] = []
-    for task in state.affine.values():
+    for task in handle.affine.values():
         if task.job is None:
             known = reaching.get(task.cls.id)
             if known is None:
                 if ours is None:
-                    ours = {job.namespace for job in state.jobs.values()}
+                    ours = {job.namespace for job in handle.jobs.values()}
                 known = reaching[task.cls.id] = any(
-                    Selection(term, task.namespace, state, task.labels or {}).reaches(ours)
+                    Selection(term, task.namespace, namespaces, task.labels or {}).reaches(ours)
                     for term in spoken(task.cls)
                 )
             if not known:
@@ -72,8 +71,8 @@ def spoken(cls: TaskClass) -> Iterator[Mapping[str, Any]]:
 class Attraction:
     """Pods with wishes, counted by class and node: pods of a class agree in terms, namespace and labels."""
 
-    def __init__(self, session: Session, neighbours: Neighbours, companions: Iterable[Task]) -> None:
-        self._session = session
+    def __init__(self, handle: Handle, neighbours: Neighbours, companions: Iterable[Task]) -> None:
+        self._handle = handle
         self._neighbours = neighbours
         self._placed: dict[int, Counts] = {}
         self._wishes: list[tuple[float, Mapping[str, Any], Selection, Counts]] = []
@@ -81,15 +80,16 @@ class Attraction:
         self._about: dict[
             tuple[str, frozenset[tuple[str, str]]], list[tuple[float, Mapping[str, Any], Counts]]
         ] = {}
+        namespaces = handle.objects[Kind.NAMESPACE]
         for task in companions:
             found = wishes(task.cls)
             if not found:
                 continue
             counts = self._placed.get(task.cls.id)
             if counts is None:
-                counts = self._placed[task.cls.id] = np.zeros(len(session.nodes), dtype=np.int64)
+                counts = self._placed[task.cls.id] = np.zeros(len(handle.nodes), dtype=np.int64)
                 for weight, term in found:
-                    selection = Selection(term, task.namespace, session.state, task.labels or {})
+                    selection = Selection(term, task.namespace, namespaces, task.labels or {})
                     self._wishes.append((weight, term, selection, counts))
             where = task.pipelined_node or task.node
             if where is not None and ACTIVE_ALLOCATED[task.status]:
@@ -117,13 +117,13 @@ class Attraction:
         total: Floats | None = None
         for weight, term, counts in about:
             if counts.any():
-                part = in_domains(self._session, term, counts, weight)
+                part = in_domains(self._handle, term, counts, weight)
                 total = part if total is None else total + part
         return total
 
 
-def in_domains(session: Session, term: Mapping[str, Any], counts: Counts, weight: float) -> Floats:
+def in_domains(handle: Handle, term: Mapping[str, Any], counts: Counts, weight: float) -> Floats:
     """For each node the pods of its domain, times a weight; 0 for nodes outside all domains."""
-    numbers, values = session.static.labels.column(str(term.get("topologyKey", "")))
+    numbers, values = handle.filters.labels.column(str(term.get("topologyKey", "")))
     of_domain = by_domain(counts, numbers, len(values)) * weight
     return np.asarray(spread_back(of_domain, numbers, outside=0.0), dtype=np.float64)

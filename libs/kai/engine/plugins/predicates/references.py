@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
 from kai.engine.amounts import told
-from kai.engine.plugins import Plugin
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.kept import Kept
+from kai.engine.framework.protocols import NodeFilter, PreFilter, Readiness
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
 
-if TYPE_CHECKING:
-    from kai.engine.session import Session
+#: ``[resources]`` the most that any node has.
+_LARGEST: Final = Kept[list[int]]("largest")
 
 
-class LargestNode(Plugin):
+class LargestNode(PreFilter):
     """A request above the pool's largest node in some resource cannot ever fit."""
 
-    def __init__(self, session: Session) -> None:
-        table = session.nodes
-        self._pool = session.state.params.partition or "default"
-        self._resources = session.state.resources
-        known = session.state.memory.get("largest")
-        if known is None or known[0] != (table.epoch, table.allocatable.shape[1]):
-            most = table.allocatable.max(axis=0, initial=0).tolist()
-            known = session.state.memory["largest"] = ((table.epoch, table.allocatable.shape[1]), most)
-        self._most: list[int] = known[1]
+    def __init__(self, handle: Handle) -> None:
+        table = handle.nodes
+        self._pool = handle.params.partition or "default"
+        self._resources = handle.resources
+        stamp = (table.epoch, table.allocatable.shape[1])
+        self._most = _LARGEST.get(
+            handle.memory, stamp, lambda: table.allocatable.max(axis=0, initial=0).tolist()
+        )
 
     def concerns(self, cls: TaskClass) -> bool:
         """Only classes that exceed something, and not for what claims may serve."""
         return any(amount > self._most[column] for column, amount in cls.items)
 
-    def refuse(self, task: Task, job: Job) -> str:
+    def refuse(self, task: Task, job: Job) -> str | None:
         """Name the first resource in excess: GPU, CPU, memory, others."""
         del job
         amounts = dict(task.cls.items)
@@ -46,20 +47,20 @@ class LargestNode(Plugin):
                 has = f"the largest node has {told(column, most, name, unit)}" if most else "no node has any"
                 asked = told(column, amount, name, unit)
                 return f"the pod asks for {asked}, but {has} in node pool {self._pool!r}"
-        return ""
+        return None
 
 
-class ConfigMaps(Plugin):
+class ConfigMaps(PreFilter):
     """Config maps that the pod cannot start without."""
 
-    def __init__(self, session: Session) -> None:
-        self._known = session.state.objects[Kind.CONFIG_MAP]
+    def __init__(self, handle: Handle) -> None:
+        self._known = handle.objects[Kind.CONFIG_MAP]
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes that refer to config maps."""
         return bool(cls.constraints.config_maps)
 
-    def refuse(self, task: Task, job: Job) -> str:
+    def refuse(self, task: Task, job: Job) -> str | None:
         """Name those that do not exist."""
         del job
         missing = [
@@ -68,18 +69,18 @@ class ConfigMaps(Plugin):
         return (
             f"config map {', '.join(missing)} does not exist in namespace {task.namespace!r}"
             if missing
-            else ""
+            else None
         )
 
 
-class HostPorts(Plugin):
+class HostPorts(NodeFilter, Readiness):
     """Two pods of a node cannot listen on the same port of it."""
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with host ports."""
         return bool(cls.constraints.host_ports)
 
-    def check(self, task: Task, node: Node) -> str:
+    def check(self, task: Task, node: Node) -> str | None:
         """Pods that are being released still count only where nothing else can be waited for."""
         wanted = task.cls.constraints.host_ports
         for other in node.tasks.values():
@@ -89,7 +90,7 @@ class HostPorts(Plugin):
                 and _collide(wanted, other.cls.constraints.host_ports)
             ):
                 return "node has no free host port for the pod"
-        return ""
+        return None
 
     def waits(self, task: Task, node: Node) -> bool:
         """Whether a pod that is leaving still listens."""

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
-from kai.engine.placement.attraction import REQUIRED, Attraction, companions, in_domains, preferences
-from kai.engine.placement.neighbours import Neighbours, Selection, by_domain, spread_back
-from kai.engine.plugins import Plugin
+from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
+from kai.engine.plugins.predicates.attraction import REQUIRED, Attraction, companions, in_domains, preferences
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
-
-class PodAffinity(Plugin):
+class PodAffinity(Filter, Readiness, Scorer, Tracker):
     """Required terms filter, in both directions; preferred ones score if the ``podaffinity`` plugin is on."""
 
-    tracks = True
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._neighbours = Neighbours(session)
-        scored = session.config.plugin("podaffinity") is not None
-        others = companions(session)
-        self._attraction = Attraction(session, self._neighbours, others) if scored else None
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._namespaces = handle.objects[Kind.NAMESPACE]
+        self._neighbours = Neighbours(handle.nodes, self._namespaces)
+        scored = handle.on("podaffinity")
+        others = companions(handle)
+        self._attraction = Attraction(handle, self._neighbours, others) if scored else None
         #: Tasks placed or not whose anti-affinity others must respect.
         self._repelling = [task for task in others if terms(task.cls, "pod_anti_affinity")]
 
@@ -41,7 +39,7 @@ class PodAffinity(Plugin):
             self._repelling or self._attraction or constraints.pod_affinity or constraints.pod_anti_affinity
         )
 
-    def mask(self, task: Task) -> tuple[Mask | None, str]:
+    def mask(self, task: Task) -> tuple[Mask, str] | None:
         """Nodes whose domains satisfy all required terms."""
         masks = [self._near(term, task) for term in terms(task.cls, "pod_affinity")]
         masks += [self._away(term, task) for term in terms(task.cls, "pod_anti_affinity")]
@@ -49,14 +47,14 @@ class PodAffinity(Plugin):
         if repelled is not None:
             masks.append(~repelled)
         if not masks:
-            return None, ""
+            return None
         return np.logical_and.reduce(masks), "node didn't match pod affinity or anti-affinity"
 
     def _near(self, term: Mapping[str, Any], task: Task) -> Mask:
-        numbers, values = self._session.static.labels.column(str(term.get("topologyKey", "")))
+        numbers, values = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
         counts = self._neighbours.counts(term, task)
         if not counts.any():
-            selection = Selection(term, task.namespace, self._session.state, task.labels or {})
+            selection = Selection(term, task.namespace, self._namespaces, task.labels or {})
             if selection.matches(task.namespace, task.labels or {}):
                 return numbers >= 0
         return np.asarray(
@@ -64,7 +62,7 @@ class PodAffinity(Plugin):
         )
 
     def _away(self, term: Mapping[str, Any], task: Task) -> Mask:
-        numbers, values = self._session.static.labels.column(str(term.get("topologyKey", "")))
+        numbers, values = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
         counts = by_domain(self._neighbours.counts(term, task), numbers, len(values))
         return np.asarray(spread_back(counts == 0, numbers, outside=True), dtype=bool)
 
@@ -76,10 +74,10 @@ class PodAffinity(Plugin):
             if where is None or other is task or not ACTIVE_ALLOCATED[other.status]:
                 continue
             for term in terms(other.cls, "pod_anti_affinity"):
-                selection = Selection(term, other.namespace, self._session.state, other.labels or {})
+                selection = Selection(term, other.namespace, self._namespaces, other.labels or {})
                 if not selection.matches(task.namespace, task.labels or {}):
                     continue
-                numbers, _ = self._session.static.labels.column(str(term.get("topologyKey", "")))
+                numbers, _ = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
                 if numbers[where.row] < 0:
                     continue
                 inside = numbers == numbers[where.row]
@@ -91,12 +89,12 @@ class PodAffinity(Plugin):
         away = terms(task.cls, "pod_anti_affinity")
         if not away:
             return False
-        static = self._session.static.labels
+        static = self._handle.filters.labels
         for term in away:
-            selection = Selection(term, task.namespace, self._session.state, task.labels or {})
+            selection = Selection(term, task.namespace, self._namespaces, task.labels or {})
             numbers, _ = static.column(str(term.get("topologyKey", "")))
             for row in np.flatnonzero(numbers == numbers[node.row]).tolist():
-                for other in self._session.nodes.nodes[row].tasks.values():
+                for other in self._handle.nodes.nodes[row].tasks.values():
                     if (
                         other.releasing
                         and other is not task
@@ -111,7 +109,7 @@ class PodAffinity(Plugin):
             return None
         total = self._attraction.score(task)
         for weight, term in preferences(task.cls):
-            part = in_domains(self._session, term, self._neighbours.counts(term, task), weight)
+            part = in_domains(self._handle, term, self._neighbours.counts(term, task), weight)
             total = part if total is None else total + part
         if total is None or not able.any():
             return None

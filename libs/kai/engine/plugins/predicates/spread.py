@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Filter, Scorer, Tracker
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
-from kai.engine.placement.neighbours import Neighbours, Selection, by_domain, spread_back
-from kai.engine.plugins import Plugin
+from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _WHY: Final = "node didn't match pod topology spread constraints"
@@ -47,15 +46,14 @@ class _Rules:
     ordered: Mask
 
 
-class TopologySpread(Plugin):
+class TopologySpread(Filter, Scorer, Tracker):
     """Filters by the constraints that must hold; scores by the others if ``podaffinity`` is on."""
 
-    tracks = True
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._neighbours = Neighbours(session)
-        self._scored = session.config.plugin("podaffinity") is not None
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._namespaces = handle.objects[Kind.NAMESPACE]
+        self._neighbours = Neighbours(handle.nodes, self._namespaces)
+        self._scored = handle.on("podaffinity")
         self._rules: dict[int, _Rules] = {}
 
     def concerns(self, cls: TaskClass) -> bool:
@@ -77,13 +75,13 @@ class TopologySpread(Plugin):
 
     def _labelled(self, constraints: list[dict[str, Any]]) -> Mask:
         """Nodes with the keys of all of them."""
-        mask = np.ones(len(self._session.nodes), dtype=bool)
+        mask = np.ones(len(self._handle.nodes), dtype=bool)
         for each in constraints:
-            mask &= self._session.static.labels.column(str(each.get("topologyKey", "")))[0] >= 0
+            mask &= self._handle.filters.labels.column(str(each.get("topologyKey", "")))[0] >= 0
         return mask
 
     def _read(self, constraint: Mapping[str, Any], cls: TaskClass, labelled: Mask) -> _Constraint:
-        static, counted = self._session.static, labelled
+        static, counted = self._handle.filters, labelled
         if constraint.get("nodeAffinityPolicy", "Honor") == "Honor":
             counted = counted & static.affinity(cls)
         if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor":
@@ -100,15 +98,15 @@ class TopologySpread(Plugin):
         )
 
     # --- those that must hold ----------------------------------------------------------------------
-    def mask(self, task: Task) -> tuple[Mask | None, str]:
+    def mask(self, task: Task) -> tuple[Mask, str] | None:
         """Nodes whose domains may take one more."""
         rules = self._of(task.cls)
         if not rules.hard:
-            return None, ""
+            return None
         return np.logical_and.reduce([self._balanced(each, task) for each in rules.hard]), _WHY
 
     def _balanced(self, constraint: _Constraint, task: Task) -> Mask:
-        numbers, values = self._session.static.labels.column(constraint.key)
+        numbers, values = self._handle.filters.labels.column(constraint.key)
         counts = by_domain(
             self._neighbours.counts(constraint.term, task) * constraint.counted, numbers, len(values)
         )
@@ -116,7 +114,7 @@ class TopologySpread(Plugin):
         if not len(domains):
             return np.zeros(len(numbers), dtype=bool)
         lowest = int(counts[domains].min()) if len(domains) >= constraint.min_domains else 0
-        own = Selection(constraint.term, task.namespace, self._session.state, task.labels or {})
+        own = Selection(constraint.term, task.namespace, self._namespaces, task.labels or {})
         more = int(own.matches(task.namespace, task.labels or {}))
         allowed = counts + more - lowest <= constraint.max_skew
         return np.asarray(spread_back(allowed, numbers, outside=False), dtype=bool)
@@ -140,7 +138,7 @@ class TopologySpread(Plugin):
         if constraint.key == _HOSTNAME:
             here, domains = counts, int(usable.sum())
         else:
-            numbers, values = self._session.static.labels.column(constraint.key)
+            numbers, values = self._handle.filters.labels.column(constraint.key)
             of_domain = by_domain(counts * constraint.counted, numbers, len(values))
             here, domains = spread_back(of_domain, numbers, outside=0), len(np.unique(numbers[usable]))
         found: Floats = here * np.log(domains + 2) + (constraint.max_skew - 1)

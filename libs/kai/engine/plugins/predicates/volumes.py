@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readiness
 from kai.engine.kernel.labels import Mask
-from kai.engine.plugins import Plugin
 from kai.model import quantity
 from kai.model.rules.selectors import label_selector, selects
 from kai.model.rules.volumes import is_to_be_had, storage_bytes, suits
@@ -16,9 +17,6 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 Object = Mapping[str, Any]
 _ZONES: Final = (
@@ -30,14 +28,14 @@ _ONE_POD: Final = "ReadWriteOncePod"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
-class Volumes(Plugin):
+class Volumes(PreFilter, Filter, NodeFilter, Readiness):
     """What upstream calls volume binding, volume zone, node volume limits and volume restrictions."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._objects = session.state.objects
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._objects = handle.objects
         self._masks: dict[str, Mask | None] = {}
-        self._reserves = session.config.params.schedule_csi_storage
+        self._reserves = handle.flags.schedule_csi_storage
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with persistent volume claims."""
@@ -48,7 +46,7 @@ class Volumes(Plugin):
         for name in task.cls.constraints.volume_claims:
             yield name, claims.get(f"{task.namespace}/{name}")
 
-    def refuse(self, task: Task, job: Job) -> str:
+    def refuse(self, task: Task, job: Job) -> str | None:
         """Claims that do not exist, are lost, or are never bound while a pod waits."""
         del job
         for name, claim in self._claims(task):
@@ -66,12 +64,12 @@ class Volumes(Plugin):
                 return f"storage class {storage_class!r} of persistent volume claim {name!r} does not exist"
             if not bound and not self._waits_for_consumer(claim):
                 return f"persistent volume claim {name!r} is not bound, and its class binds at once"
-        return ""
+        return None
 
-    def mask(self, task: Task) -> tuple[Mask | None, str]:
+    def mask(self, task: Task) -> tuple[Mask, str] | None:
         """Nodes that reach all volumes; none while another pod has one that only one may have."""
         if self._taken(task):
-            nowhere = np.zeros(len(self._session.nodes), dtype=bool)
+            nowhere = np.zeros(len(self._handle.nodes), dtype=bool)
             return nowhere, "another pod has the pod's volume for itself"
         found: Mask | None = None
         for name, claim in self._claims(task):
@@ -81,15 +79,15 @@ class Volumes(Plugin):
             mask = self._masks.get(key)
             if mask is not None:
                 found = mask if found is None else found & mask
-        return found, "node cannot reach the pod's volumes"
+        return None if found is None else (found, "node cannot reach the pod's volumes")
 
-    def check(self, task: Task, node: Node) -> str:
+    def check(self, task: Task, node: Node) -> str | None:
         """Slots for volumes of each driver, and room for those to be made beside those of others."""
         if self._reserves and not self._has_room(task, node):
             return "node has no room for the pod's volumes beside those that are about to be made"
         limits = self._limits(node)
         if not limits:
-            return ""
+            return None
         wanted = self._volumes(task)
         used: dict[str, set[str]] = {}
         for other in node.tasks.values():
@@ -99,7 +97,7 @@ class Volumes(Plugin):
         for driver, volumes in wanted.items():
             if driver in limits and len(used.get(driver, set()) | volumes) > limits[driver]:
                 return "node has no slot left for the pod's volumes"
-        return ""
+        return None
 
     def waits(self, task: Task, node: Node) -> bool:
         """Whether a pod that is on its way out still has a volume that only one pod may have."""
@@ -130,7 +128,7 @@ class Volumes(Plugin):
 
     def _in_namespace(self, task: Task) -> Iterator[Task]:
         """Pods on nodes, of the task's namespace."""
-        for node in self._session.nodes.nodes:
+        for node in self._handle.nodes.nodes:
             for other in node.tasks.values():
                 if other.namespace == task.namespace:
                     yield other
@@ -158,7 +156,7 @@ class Volumes(Plugin):
         return possible
 
     def _of_volume(self, volume: Object) -> Mask | None:
-        labels = self._session.static.labels
+        labels = self._handle.filters.labels
         masks: list[Mask] = []
         required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
         if required:
@@ -172,7 +170,7 @@ class Volumes(Plugin):
 
     def _of_free_volumes(self, claim: Object) -> Mask:
         """Nodes that reach some volume that the claim could get."""
-        found = np.zeros(len(self._session.nodes), dtype=bool)
+        found = np.zeros(len(self._handle.nodes), dtype=bool)
         for volume in self._objects[Kind.PERSISTENT_VOLUME].values():
             labels = volume["metadata"].get("labels") or {}
             if not is_to_be_had(volume, claim) or not suits(
@@ -185,7 +183,7 @@ class Volumes(Plugin):
 
     def _of_provisioner(self, storage: Object, claim: Object) -> Mask:
         """Nodes on which the class may make a volume."""
-        labels, count = self._session.static.labels, len(self._session.nodes)
+        labels, count = self._handle.filters.labels, len(self._handle.nodes)
         found = np.ones(count, dtype=bool)
         allowed = storage.get("allowedTopologies") or ()
         if allowed:
@@ -204,7 +202,7 @@ class Volumes(Plugin):
     def _with_capacity(self, storage: Object, claim: Object) -> Mask:
         wanted = storage_bytes(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
         name = (storage.get("metadata") or {}).get("name")
-        nodes = self._session.nodes.nodes
+        nodes = self._handle.nodes.nodes
         found = np.zeros(len(nodes), dtype=bool)
         for capacity in self._objects[Kind.CSI_STORAGE_CAPACITY].values():
             if capacity.get("storageClassName") != name:
@@ -232,7 +230,7 @@ class Volumes(Plugin):
         inside = label_selector(capacity.get("nodeTopology"))
         return sum(
             self._to_make(other).get(name, 0)
-            for node in self._session.nodes.nodes
+            for node in self._handle.nodes.nodes
             if inside(node.object.labels)
             for other in node.tasks.values()
             if other.cls.constraints.volume_claims

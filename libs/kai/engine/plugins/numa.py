@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import NodeFilter, Plugin, Scorer, Tracker
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import Placement
 from kai.engine.plugin_table import NumaArguments
-from kai.engine.plugins import Plugin
 from kai.model import quantity
 from kai.model.numa import NodeResourceTopology
 from kai.snapshot.classes import TaskClass
@@ -20,28 +22,29 @@ from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
-if TYPE_CHECKING:
-    from kai.engine.session import Session
+
+def opened(handle: Handle) -> Iterator[Plugin]:
+    """It is needed where pods wait and nodes report zones."""
+    if handle.waiting and handle.objects[Kind.NODE_RESOURCE_TOPOLOGY]:
+        yield NumaZones(handle)
 
 
-class NumaZones(Plugin):
+class NumaZones(NodeFilter, Scorer, Tracker):
     """The ``numa`` plugin in one cycle."""
 
-    tracks = True
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        told = session.config.arguments(NumaArguments)
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        told = handle.arguments(NumaArguments)
         trust = not told.reconstruct
         self._ledger = NumaLedger(ignore=list(told.ignore), trust_reported=trust)
         self._requests: dict[int, NumaRequest | None] = {}
         self._held: dict[str, tuple[str, Placement]] = {}
         self._log: list[tuple[int, str, tuple[str, Placement] | None, dict[str, Any] | None]] = []
-        for obj in session.state.objects[Kind.NODE_RESOURCE_TOPOLOGY].values():
+        for obj in handle.objects[Kind.NODE_RESOURCE_TOPOLOGY].values():
             self._ledger.put(
                 obj if isinstance(obj, NodeResourceTopology) else msgspec.convert(obj, NodeResourceTopology)
             )
-        for node in session.nodes.nodes:
+        for node in handle.nodes.nodes:
             for task in node.tasks.values():
                 self._recall(task, node, charge=not trust)
 
@@ -67,17 +70,17 @@ class NumaZones(Plugin):
         """Classes that ask for anything that is ever aligned."""
         return self._request(cls) is not None
 
-    def check(self, task: Task, node: Node) -> str:
+    def check(self, task: Task, node: Node) -> str | None:
         """What the topology manager would say."""
         if self._ledger.fit(self._request(task.cls), node.name) is None:
             return "node's NUMA zones cannot hold the pod as its policy demands"
-        return ""
+        return None
 
     def score(self, task: Task, able: Mask) -> Floats | None:
         """The fewer zones the better."""
         del able
         request = self._request(task.cls)
-        nodes = self._session.nodes.nodes
+        nodes = self._handle.nodes.nodes
         return np.fromiter(
             (self._ledger.score(request, node.name) for node in nodes), dtype=np.float64, count=len(nodes)
         )
@@ -124,7 +127,7 @@ class NumaZones(Plugin):
                 self._held.pop(uid, None)
             else:
                 self._held[uid] = held
-            task = self._session.state.tasks.get(uid)
+            task = self._handle.tasks.get(uid)
             if task is not None:
                 task.placement = placement
 

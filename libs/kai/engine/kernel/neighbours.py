@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 
 from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Node, Task
-from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
+from kai.snapshot.table import NodeTable
 
 Counts = NDArray[np.int64]
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -27,8 +24,13 @@ class Selection:
     __slots__ = ("_namespaces", "_of_labels", "_selects")
 
     def __init__(
-        self, term: Mapping[str, Any], namespace: str, state: ClusterState, labels: Mapping[str, str]
+        self,
+        term: Mapping[str, Any],
+        namespace: str,
+        namespaces: Mapping[str, Any],
+        labels: Mapping[str, str],
     ) -> None:
+        """Of a pod with these labels in ``namespace``; ``namespaces`` are the objects by name."""
         self._selects = label_selector(_with_label_keys(term, labels))
         named = frozenset(term.get("namespaces") or ())
         by_labels = term.get("namespaceSelector")
@@ -38,7 +40,7 @@ class Selection:
             of_labels = label_selector(by_labels)
             self._of_labels = frozenset(
                 obj["metadata"]["name"]
-                for obj in state.objects[Kind.NAMESPACE].values()
+                for obj in namespaces.values()
                 if of_labels(obj["metadata"].get("labels") or {})
             )
             if not by_labels:
@@ -84,8 +86,9 @@ def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict
 class Neighbours:
     """Counts by node for every term that was asked about in this cycle."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, nodes: NodeTable, namespaces: Mapping[str, Any]) -> None:
+        self._nodes = nodes
+        self._namespaces = namespaces
         #: By term: the selection, the counts, and the position of the log at which they were taken.
         self._counts: dict[bytes, tuple[Selection, Counts, int]] = {}
         #: Changes; a move that concerns no term known is one too, of nothing.
@@ -102,9 +105,9 @@ class Neighbours:
                        task.namespace, relevant))  # fmt: skip
         known = self._counts.get(key)
         if known is None:
-            selection = Selection(term, task.namespace, self._session.state, labels)
-            counts = np.zeros(len(self._session.nodes), dtype=np.int64)
-            for node in self._session.nodes.nodes:
+            selection = Selection(term, task.namespace, self._namespaces, labels)
+            counts = np.zeros(len(self._nodes), dtype=np.int64)
+            for node in self._nodes.nodes:
                 for other in node.tasks.values():
                     here = (other.pipelined_node or other.node) is node and ACTIVE_ALLOCATED[other.status]
                     if here and selection.matches(other.namespace, other.labels or {}):

@@ -7,25 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.kept import Kept
+from kai.engine.framework.protocols import NodeSets, Plugin
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask, NodeLabels
+from kai.engine.kernel.room import free_slots
 from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
-from kai.engine.search.bounds import free_slots
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 from kai.snapshot.state import Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
+from kai.snapshot.table import NodeTable
 
 _NOTHING_FREE: Final = 1000.0
 _ROOT: Final = -1
@@ -72,23 +73,27 @@ class _Tree:
         return cls(keys, aliases, members, domains, tuple(paths), tuple(parents))
 
 
-class TopologyPlugin:
+#: By the name of a topology; None where there is none.
+_TREES: Final = Kept[dict[str, _Tree | None]]("topologies")
+
+
+def opened(handle: Handle) -> tuple[Plugin, ...]:
+    """It is needed even where nobody waits: bounds of searches go by it."""
+    return (TopologyPlugin(handle),)
+
+
+class TopologyPlugin(NodeSets):
     """The ``topology`` plugin in one cycle."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._trees: dict[str, _Tree | None] = {}
-        memory = session.state.memory
-        stamp = (session.nodes.epoch, session.state.versions[Kind.TOPOLOGY])
-        known = memory.get("topologies")
-        if known is None or known[0] != stamp:
-            known = memory["topologies"] = (stamp, {})
-        self._trees = known[1]
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        stamp = (handle.nodes.epoch, handle.versions[Kind.TOPOLOGY])
+        self._trees = _TREES.get(handle.memory, stamp, dict)
 
     def _tree(self, name: str) -> _Tree | None:
         if name not in self._trees:
-            topology = self._session.state.objects[Kind.TOPOLOGY].get(name)
-            self._trees[name] = None if topology is None else _Tree.of(topology, self._session.static.labels)
+            topology = self._handle.objects[Kind.TOPOLOGY].get(name)
+            self._trees[name] = None if topology is None else _Tree.of(topology, self._handle.filters.labels)
         return self._trees[name]
 
     def subsets(
@@ -98,20 +103,13 @@ class TopologyPlugin:
         tasks: Sequence[Task],
         nodes: Mask | None,
         extra: Floats | None,
-        *,
-        record: bool,
-    ) -> Sequence[tuple[Mask | None, Floats | None]]:
+    ) -> Sequence[tuple[Mask | None, Floats | None]] | Unschedulable:
         """Node sets to try, tightest first, each with an addition to the node order."""
         constraint = member.constraint
         assert constraint is not None
         if not tasks or not (constraint.required_topology_level or constraint.preferred_topology_level):
             return [(nodes, extra)]
-        choice = self._choose(job, member, constraint, tasks, nodes, extra)
-        if isinstance(choice, Unschedulable):
-            if record:
-                self._session.error(job, choice)
-            return []
-        return choice
+        return self._choose(job, member, constraint, tasks, nodes, extra)
 
     def required(self, constraint: TopologyConstraint) -> NDArray[np.int64] | None:
         """Domain numbers of nodes at the required level; None if there is none, or it is unknown."""
@@ -142,7 +140,7 @@ class TopologyPlugin:
         liked = tree.aliases[preferred] if preferred else None
         valid = tree.members if nodes is None else tree.members & nodes
         start, start_depth = _start(tree, valid, liked)
-        sums = _Sums(self._session, tree, tasks, valid & start)
+        sums = _Sums(self._handle.nodes, tree, tasks, valid & start)
         if not sums.fits(_ROOT, 0):
             return _refuse(
                 f"topology {constraint.topology!r} has no room for {len(tasks)} pods",
@@ -214,22 +212,21 @@ def _start(tree: _Tree, valid: Mask, liked: int | None) -> tuple[Mask, int]:
 class _Sums:
     """What each domain has free, for one group of pods."""
 
-    def __init__(self, session: Session, tree: _Tree, tasks: Sequence[Task], inside: Mask) -> None:
+    def __init__(self, table: NodeTable, tree: _Tree, tasks: Sequence[Task], inside: Mask) -> None:
         self._tree = tree
         self._tasks = tasks
-        table = session.nodes
         self._free = (table.idle + table.releasing) * inside[:, None]
         self._inside = inside
-        self._slots = self._count_slots(session, tasks, inside)
+        self._slots = self._count_slots(table, tasks, inside)
         self._request = _request(tasks)
         self._by_level: dict[int, tuple[NDArray[np.int64] | None, Floats]] = {}
 
     @staticmethod
-    def _count_slots(session: Session, tasks: Sequence[Task], inside: Mask) -> NDArray[np.int64] | None:
+    def _count_slots(table: NodeTable, tasks: Sequence[Task], inside: Mask) -> NDArray[np.int64] | None:
         classes = {task.cls.id: task.cls for task in tasks}
         if len(classes) == 1:
             (cls,) = classes.values()
-            return free_slots(session, cls, inside)
+            return free_slots(table, cls, inside)
         gpus = {cls.cpu_only for cls in classes.values()}
         other = {frozenset(column for column, _ in cls.items if column > PODS) for cls in classes.values()}
         if len(gpus) != 1 or len(other) != 1 or any(cls.shared for cls in classes.values()):
@@ -239,7 +236,7 @@ class _Sums:
             for column, amount in cls.items:
                 largest[column] = max(largest.get(column, 0), amount)
         columns = list(largest)
-        free = session.nodes.idle[:, columns] + session.nodes.releasing[:, columns]
+        free = table.idle[:, columns] + table.releasing[:, columns]
         slots = (free // np.array([largest[column] for column in columns])).min(axis=1)
         return np.where(inside, np.maximum(slots, 0), 0)
 

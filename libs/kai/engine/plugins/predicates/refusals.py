@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Filter
 from kai.engine.kernel.labels import Mask
-from kai.engine.plugins import Plugin
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Task
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 REASON: Final = "node refused the last pods that it was given, and is left alone for a while"
 
 
-class RefusingNodes(Plugin):
+class RefusingNodes(Filter):
     """Keeps pods away from nodes that are closed to their namespace, or to all."""
 
-    def __init__(self, session: Session) -> None:
-        self._closed = session.state.refusals.closed(session.now)
-        self._nodes = session.nodes
+    def __init__(self, handle: Handle) -> None:
+        self._closed = handle.refusals.closed(handle.now)
+        self._nodes = handle.nodes
         self._masks: dict[str, Mask] = {}
         self._concerned = {
             task.cls.id
-            for job in session.state.pending_jobs.values()
+            for job in handle.pending_jobs.values()
             if "" in self._closed or job.namespace in self._closed
             for pod_set in job.pod_sets.values()
             for task in pod_set.tasks.values()
         }
         for nodes in self._closed.values():
             for until in nodes.values():
-                session.due(until)
+                handle.due(until)
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes of pods that wait in a namespace to which some node is closed."""
         return cls.id in self._concerned
 
-    def mask(self, task: Task) -> tuple[Mask | None, str]:
+    def mask(self, task: Task) -> tuple[Mask, str] | None:
         """All nodes but those that are closed."""
         known = self._masks.get(task.namespace)
         if known is None:

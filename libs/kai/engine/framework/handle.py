@@ -1,0 +1,83 @@
+"""What a plugin may see of a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+from kai.engine.arguments import Arguments
+from kai.engine.config import EngineParams, SchedulerConfig
+from kai.engine.kernel.static import StaticFilters
+from kai.model.faults import Fault
+from kai.snapshot.classes import ClassTable, TaskClass
+from kai.snapshot.kinds import Kind, StateParams
+from kai.snapshot.refusals import Refusals
+from kai.snapshot.resources import ResourceTable
+from kai.snapshot.rows import Job, Task
+from kai.snapshot.table import NodeTable
+
+A = TypeVar("A", bound=Arguments)
+#: Actions that place pods which run elsewhere, if only to see whether they could be.
+_MOVING: Final = frozenset({"consolidation", "reclaim", "preempt"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handle:
+    """The cluster as of now, virtual placements included; to be read, never to be changed.
+
+    Rows and tables are those of the state itself, so what a plugin reads later is newer.
+    """
+
+    #: Nodes, and ``[nodes, resources]`` what they have, what is idle and what is being released.
+    nodes: NodeTable
+    #: Labels of nodes as columns, and what a class demands of nodes apart from room.
+    filters: StaticFilters
+    #: All pods by uid, and those of them that want to be near or away from others.
+    tasks: Mapping[str, Task]
+    affine: Mapping[str, Task]
+    #: Pod groups by ``namespace/name``, and those of them that have pods which wait.
+    jobs: Mapping[str, Job]
+    pending_jobs: Mapping[str, Job]
+    classes: ClassTable
+    resources: ResourceTable
+    #: Other objects by kind and key, and a number for each kind that changes with every change.
+    objects: Mapping[Kind, Mapping[str, Any]]
+    versions: Mapping[Kind, int]
+    #: Objects that could not be taken in.
+    faults: Mapping[tuple[Kind, str], Fault]
+    #: Nodes that refused pods of late.
+    refusals: Refusals
+    params: StateParams
+    flags: EngineParams
+    #: Unix seconds.
+    now: float
+    #: Time alone changes what the plugin says at a moment: let there be a cycle then.
+    due: Callable[[float], None]
+    #: For :class:`~kai.engine.framework.kept.Kept`.
+    memory: dict[str, Any]
+    config: SchedulerConfig
+
+    @cached_property
+    def waiting(self) -> frozenset[TaskClass]:
+        """The classes of all pods of the groups that have something waiting."""
+        return frozenset(
+            task.cls
+            for job in self.pending_jobs.values()
+            for pod_set in job.pod_sets.values()
+            for task in pod_set.tasks.values()
+        )
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether pods that run may be placed anew, so that what they demand matters, too."""
+        return not _MOVING.isdisjoint(self.config.actions)
+
+    def on(self, plugin: str) -> bool:
+        """Whether the configuration names a plugin."""
+        return self.config.plugin(plugin) is not None
+
+    def arguments(self, kind: type[A]) -> A:
+        """What a plugin was told, as the type of arguments that it declares."""
+        return self.config.arguments(kind)

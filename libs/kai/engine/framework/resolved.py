@@ -1,0 +1,78 @@
+"""The plugins of a cycle by what they can do, found out once, so that loops ask nobody in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kai.engine.framework.protocols import (
+    Filter,
+    NodeFilter,
+    NodeSets,
+    OfClasses,
+    Plugin,
+    PreFilter,
+    Readiness,
+    Scorer,
+    Tracker,
+)
+from kai.snapshot.classes import TaskClass
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concerned:
+    """Those that have something to say about pods of one class, each in the order of the configuration."""
+
+    pre_filters: tuple[PreFilter, ...]
+    filters: tuple[Filter, ...]
+    node_filters: tuple[NodeFilter, ...]
+    readiness: tuple[Readiness, ...]
+    scorers: tuple[Scorer, ...]
+
+
+class Plugins:
+    """All plugins of a cycle."""
+
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        self._all = tuple(plugins)
+        self._of_classes: tuple[Any, ...] = tuple(each for each in self._all if isinstance(each, OfClasses))
+        self._concerned: dict[int, Concerned | None] = {}
+        self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
+        self.node_sets: NodeSets | None = next(iter(_those(self._all, NodeSets)), None)
+
+    def concerned(self, cls: TaskClass) -> Concerned | None:
+        """Those that have something to say about pods of a class; None where nobody has."""
+        if not self._of_classes:
+            return None
+        try:
+            return self._concerned[cls.id]
+        except KeyError:
+            found = self._concerned[cls.id] = self._ask(cls)
+            return found
+
+    def _ask(self, cls: TaskClass) -> Concerned | None:
+        some = tuple(each for each in self._of_classes if each.concerns(cls))
+        if not some:
+            return None
+        return Concerned(
+            pre_filters=_those(some, PreFilter),
+            filters=_those(some, Filter),
+            node_filters=_those(some, NodeFilter),
+            readiness=_those(some, Readiness),
+            scorers=_those(some, Scorer),
+        )
+
+    def forget(self, cls: int) -> None:
+        """Forget a class that was made up for a question."""
+        self._concerned.pop(cls, None)
+
+    def of(self, kind: type[P]) -> P | None:
+        """The plugin of a type, if this cycle needs it."""
+        return next((each for each in self._all if isinstance(each, kind)), None)
+
+
+def _those(plugins: tuple[Any, ...], kind: Any) -> tuple[Any, ...]:
+    return tuple(each for each in plugins if isinstance(each, kind))

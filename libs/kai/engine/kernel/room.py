@@ -1,0 +1,94 @@
+"""How many pods of a class fit on each node, kept up to date node by node."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.engine.kernel.labels import Mask
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Node
+from kai.snapshot.table import NodeTable
+
+PLENTY: Final = 1 << 40
+Numbers: TypeAlias = NDArray[Any]
+
+
+class Room:
+    """What is free for a class on every node, kept for a cycle; bounds taken before a refresh end with it."""
+
+    def __init__(self, table: NodeTable, cls: TaskClass, allowed: Mask) -> None:
+        self._table = table
+        self._cls = cls
+        self._allowed = allowed
+        self._columns = [column for column, _ in cls.items]
+        self._amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
+        self._position = -1
+        #: ``[nodes, columns]`` idle and being released; hundredths of GPUs in one more where they are shared.
+        self.free: Numbers = np.zeros((0, 0), dtype=np.int64)
+        #: ``[nodes]`` pods that fit, and their sum.
+        self.slots: Numbers = np.zeros(0, dtype=np.int64)
+        self.total = 0
+
+    def refresh(self) -> None:
+        """Take in what changed since the last call."""
+        table = self._table
+        if self._position == table.log_end:
+            return
+        if self._position < table.log_start or self._cls.shared:
+            self._measure_all()
+        else:
+            for row in set(table.touched[self._position - table.log_start :]):
+                self._measure(row)
+        self._position = table.log_end
+
+    def _measure(self, row: int) -> None:
+        if not self._allowed[row]:
+            return
+        table = self._table
+        idle, releasing = table.cells_idle, table.cells_releasing
+        slots = PLENTY
+        for position, (column, amount) in enumerate(self._cls.items):
+            have = idle[row, column] + releasing[row, column]
+            self.free[row, position] = have
+            slots = min(slots, have // amount)
+        slots = max(slots, 0)
+        self.total += slots - int(self.slots[row])
+        self.slots[row] = slots
+
+    def _measure_all(self) -> None:
+        table, cls = self._table, self._cls
+        free = table.idle[:, self._columns] + table.releasing[:, self._columns]
+        slots = (free // self._amounts).min(axis=1, initial=PLENTY)
+        if cls.shared:
+            gpus = np.fromiter(
+                (free_centi(table, node) for node in table.nodes), dtype=np.int64, count=len(table)
+            )
+            needs = np.fromiter(
+                (max(cls.quota_centi(n.gpu_memory), 1) for n in table.nodes), dtype=np.int64, count=len(table)
+            )
+            slots = np.minimum(slots, gpus // needs)
+            free = np.column_stack((free, gpus))
+        self.free = free
+        self.slots = np.where(self._allowed, np.maximum(slots, 0), 0)
+        self.total = int(self.slots.sum())
+
+
+def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Numbers:
+    """``[nodes]`` pods of a class that fit on what is free or being released, 0 outside."""
+    room = Room(table, cls, inside)
+    room.refresh()
+    return room.slots
+
+
+def free_centi(table: NodeTable, node: Node) -> int:
+    """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously."""
+    whole = table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]
+    total = 100 * max(int(whole), 0)
+    for held, releasing, pipelined, _ in node.groups.values():
+        free = node.gpu_memory - held + releasing - pipelined
+        total += -(-max(free, 0) * 100 // max(node.gpu_memory, 1))
+    return total

@@ -1,1 +1,0 @@
-"""Plugins that look at single tasks: topology, affinity, ports, volumes, claims, NUMA zones."""
