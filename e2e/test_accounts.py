@@ -478,6 +478,63 @@ def reservation(name):
     }
 
 
+async def test_networks_and_device_plugins_may_write_on_reservation_pods_what_is_theirs(
+    cluster, world, namespace, tmp_path
+):
+    await cluster.apply(
+        as_yaml(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": {"name": namespace, "namespace": RESERVATION},
+                "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}],
+            },
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": namespace, "namespace": RESERVATION},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": namespace},
+                "subjects": [{"kind": "ServiceAccount", "name": TENANT, "namespace": namespace}],
+            },
+        )
+    )
+    at, ours = {"namespace": RESERVATION}, "only the binder may make them"
+    unlabelled, named = reservation(f"{namespace}-other"), world.reservation
+    tried = [
+        (world.marked(PODS, named, annotations={"network.example.com/address": "10.0.0.1"}, **at), "done"),
+        (world.create(PODS, unlabelled, **at), "done"),
+        (
+            world.marked(PODS, unlabelled["metadata"]["name"], annotations={names.RESERVED_GPU: "1"}, **at),
+            "done",
+        ),
+        (
+            world.marked(PODS, unlabelled["metadata"]["name"], annotations={names.RESERVED_GPU: "2"}, **at),
+            "told once",
+        ),
+        (
+            world.marked(PODS, unlabelled["metadata"]["name"], labels={"app": names.RESERVATION_APP}, **at),
+            ours,
+        ),
+        (
+            world.marked(
+                PODS, named, annotations={f"{names.RESERVATION_CLAIM_PREFIX}me": "9 a/b 1x0.01"}, **at
+            ),
+            ours,
+        ),
+        (world.reserving(), ours),
+    ]
+    try:
+        async with acting_as(cluster, tmp_path, TENANT, namespace=namespace) as client:
+            answers = [await refusal(client, request) for request, _ in tried]
+        assert [words in answer for (_, words), answer in zip(tried, answers, strict=True)] == [True] * len(
+            tried
+        ), answers
+    finally:
+        await cluster.client.delete(PODS, unlabelled["metadata"]["name"], grace_seconds=0, **at)
+        await cluster.client.delete(ROLE_BINDINGS, namespace, **at)
+        await cluster.client.delete(ROLES, namespace, **at)
+
+
 async def test_an_administrator_can_repair_everything(cluster, world):
     repairs = [
         world.marked(PODS, "waits", labels={"runai-gpu-group": "repaired"}),
