@@ -4,9 +4,10 @@ import uuid
 
 import pytest
 
-from e2e.harness import kai
+from e2e.harness import Cluster, kai, local_cluster
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
-from kai.kube.client import PatchKind
+from e2e.troubles import restart
+from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import ApiError
 from kai.kube.resources import EVENTS, NAMESPACES, PODS, Resource
 from kai.local.kubelet.nodes import NodeShape
@@ -200,3 +201,61 @@ async def test_a_service_account_may_use_what_its_namespace_may_not(cluster, que
     await cluster.apply(as_yaml(pod))
     await cluster.running(namespace, "guest", count=1)
     assert 'service account "default"' in await refused(cluster, a_pod("other", namespace, name))
+
+
+# --- what is held, where nobody refuses anything ------------------------------------------------
+#: Pods that each hold most of a device, and what their owner makes them say afterwards.
+REWRITTEN = {
+    "less": {"annotations": {names.GPU_FRACTION: "0.01"}},
+    "nothing": {"annotations": {names.GPU_FRACTION: None}, "labels": {names.GPU_GROUP_LABEL: None}},
+    "elsewhere": {"labels": {names.GPU_GROUP_LABEL: "somewhere-else"}},
+}
+
+
+@pytest.fixture
+async def unguarded(tmp_path):
+    """A cluster of its own, with just the devices that these pods hold."""
+    name, kubeconfig = f"tenants-{uuid.uuid4().hex[:8]}", tmp_path / "kubeconfig"
+    with local_cluster(name, kubeconfig, "--nodes=1", f"--gpus-per-node={len(REWRITTEN)}"):
+        async with KubeClient.connect(str(kubeconfig), user_agent="e2e") as client:
+            yield Cluster(kubeconfig=kubeconfig, client=client, name=name)
+
+
+async def test_what_pods_say_later_frees_no_device_where_no_webhook_is_asked(unguarded):
+    cluster, size = unguarded, {names.GPU_FRACTION: "0.9"}
+
+    async def restarts() -> int:
+        [scheduler] = [each for each in cluster.status()["processes"] if each["name"] == "scheduler"]
+        return int(scheduler["restarts"])
+
+    async def ask_for_more(name: str) -> None:
+        await cluster.apply(as_yaml(a_pod(name, "default", "default-queue", annotations=size)))
+        await cluster.waits("default", name)
+
+    await cluster.apply(as_yaml(*(a_pod(n, "default", "default-queue", annotations=size) for n in REWRITTEN)))
+    before = await cluster.running("default", count=len(REWRITTEN))
+    for each in await cluster.client.list(_WEBHOOKS):
+        await cluster.client.delete(_WEBHOOKS, each["metadata"]["name"])
+    for name, change in REWRITTEN.items():
+        await cluster.client.patch(PODS, name, {"metadata": change}, namespace="default")
+    await ask_for_more("greedy")
+    await restart(cluster, "scheduler")
+    await cluster.eventually(restarts, lambda count: count == 1, what="the scheduler was started anew")
+    await ask_for_more("later")
+
+    async def told() -> set[str]:
+        """Whose owners were told."""
+        events = await cluster.client.list(EVENTS)
+        return {each["regarding"]["name"] for each in events if each["reason"] == "NotAsGranted"}
+
+    await cluster.eventually(told, lambda found: found == {*REWRITTEN}, what="the owner is told")
+    pods = await cluster.running("default", count=len(REWRITTEN))
+    assert {pod.metadata.uid for pod in pods} == {pod.metadata.uid for pod in before}
+    assert len(await cluster.pods(names.RESERVATION_NAMESPACE)) == len(REWRITTEN)
+    for name in (*REWRITTEN, "greedy", "later"):
+        await cluster.delete("v1", "Pod", name, namespace="default")
+    await cluster.eventually(
+        lambda: cluster.pods(names.RESERVATION_NAMESPACE),
+        lambda left: not left,
+        what="no reservation is left",
+    )

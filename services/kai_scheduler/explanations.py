@@ -83,7 +83,7 @@ def _add_messages(answer: pb.ExplainPodGroupResponse, outcome: PodGroupOutcome) 
 def pod(engine: Decider, state: ClusterState, key: str, now: float) -> pb.ExplainPodResponse:
     """Why a pod (``namespace/name``) is where it is, or is nowhere."""
     task = state.task(key)
-    fault = state.faults.get((Kind.POD, key))
+    fault = state.faults.get((Kind.POD, key)) or state.overruled.get(key)
     if task is None:
         if fault is None:
             return pb.ExplainPodResponse()

@@ -123,7 +123,7 @@ class SchedulerMetrics:
         self.leading = gauge("leading", "Whether this process leads")
         self.corrected = gauge("state_corrections", "Pods that a relist showed the state to be wrong about")
         self.rejected = gauge("objects_rejected", "Objects that could not be taken in")
-        self.faults = gauge("faults", "Objects that scheduling goes on without", ("kind", "reason"))
+        self.faults = gauge("faults", "Objects that are left out or overruled", ("kind", "reason"))
         self._counted: Counts[tuple[str, str]] = Counts()
         self.set_aside = Counter(
             "set_aside_total",

@@ -231,14 +231,16 @@ class _Door:
 
 
 def _told(faults: Sequence[Fault]) -> str | None:
-    """Objects that scheduling goes on without, in a line."""
+    """Objects that scheduling goes on without, or does not take at their word, in a line."""
     if not faults:
         return None
     shown = "; ".join(
         f"{each.kind} {each.key}: {each.reason}: {each.message}" for each in faults[:_FAULTS_SHOWN]
     )
     more = len(faults) - _FAULTS_SHOWN
-    return f"{len(faults)} objects are left out: {shown}" + (f"; and {more} more" if more > 0 else "")
+    return f"{len(faults)} objects are left out or overruled: {shown}" + (
+        f"; and {more} more" if more > 0 else ""
+    )
 
 
 async def _unless_stopping(host: Host, work: Coroutine[Any, Any, None]) -> None:

@@ -15,6 +15,7 @@ from kai.model import limits, names
 from kai.model.faults import OutOfBounds
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import Json, Pod, ResourceList
+from kai.model.requests import pod_requests
 
 
 class _Record(msgspec.Struct):
@@ -95,7 +96,7 @@ class NumaLedger:
         """The placement of a pod on its node: observed, else ``assumed`` (decided), else predicted.
 
         A record that cannot be read, names an unknown zone or more than a zone has is ignored: nothing is
-        guessed.
+        guessed. What was not decided here counts as far as the pod asks for as much: its owner can write it.
         """
         zones = self._nodes.get(node)
         if zones is None:
@@ -108,11 +109,13 @@ class NumaLedger:
         shares = tuple(
             ZoneShare(
                 zones.names.index(each.zone),
-                tuple(sorted((name, amount_of(name, text)) for name, text in each.amount.items())),
+                tuple(sorted(_amounts(each.amount).items())),
             )
             for each in records
         )
-        return shares if _can_be(shares, zones) else ()
+        if not _can_be(shares, zones):
+            return ()
+        return shares if records is decided else _asked_for(shares, pod)
 
     def describe(self, node: str, placement: Placement) -> tuple[dict[str, Any], ...]:
         """``[{zone: id, amount: {resource: quantity}}]``, as annotations and decisions carry it."""
@@ -154,6 +157,23 @@ class NumaLedger:
                 if name in available[zone]:
                     available[zone][name] += sign * amount
                     self._log.append((node, zone, name, sign * amount))
+
+
+def _amounts(resources: ResourceList) -> dict[str, int]:
+    return {name: amount_of(name, text) for name, text in resources.items()}
+
+
+def _asked_for(shares: Placement, pod: Pod) -> Placement:
+    """The shares, but of nothing more than the pod asks for."""
+    left = pod_requests(pod, _amounts)
+    bounded: list[ZoneShare] = []
+    for zone, amounts in shares:
+        taken = tuple((name, min(amount, left.get(name, 0))) for name, amount in amounts)
+        for name, amount in taken:
+            left[name] = left.get(name, 0) - amount
+        if taken := tuple((name, amount) for name, amount in taken if amount):
+            bounded.append(ZoneShare(zone, taken))
+    return tuple(bounded)
 
 
 def _can_be(shares: Placement, zones: NodeZones) -> bool:

@@ -193,11 +193,24 @@ def test_the_observed_placement_is_believed_before_the_decided_and_the_predicted
     predicted = {names.NUMA_PREDICTED: a_record(("node-0", {"cpu": "1"}))}
     both = predicted | {names.NUMA_OBSERVED: a_record(("node-1", {"cpu": "2"}))}
     decided = [{"zone": "node-1", "amount": {"cpu": "3"}}]
-    assert ledger.recorded(a_pod({}, annotations=both), "n1", decided) == (ZoneShare(1, (("cpu", 2000),)),)
-    assert ledger.recorded(a_pod({}, annotations=predicted), "n1", decided) == (
+    asked = {"cpu": "3"}
+    assert ledger.recorded(a_pod(asked, annotations=both), "n1", decided) == (ZoneShare(1, (("cpu", 2000),)),)
+    assert ledger.recorded(a_pod(asked, annotations=predicted), "n1", decided) == (
         ZoneShare(1, (("cpu", 3000),)),
     )
-    assert ledger.recorded(a_pod({}, annotations=predicted), "n1") == (ZoneShare(0, (("cpu", 1000),)),)
+    assert ledger.recorded(a_pod(asked, annotations=predicted), "n1") == (ZoneShare(0, (("cpu", 1000),)),)
+
+
+@pytest.mark.parametrize("key", [names.NUMA_OBSERVED, names.NUMA_PREDICTED])
+def test_a_record_counts_as_far_as_the_pod_asks_for_as_much(key):
+    record = a_record(("node-0", {"cpu": "2", "memory": "8Gi"}), ("node-1", {"cpu": "2"}))
+    pod = a_pod({"cpu": "3", "memory": "1Gi"}, annotations={key: record})
+    assert a_ledger(a_topology(*TWO)).recorded(pod, "n1") == (
+        ZoneShare(0, (("cpu", 2000), ("memory", 2**30))),
+        ZoneShare(1, (("cpu", 1000),)),
+    )
+    greedy = a_pod({"cpu": "100m"}, annotations={key: a_record(("node-0", {"cpu": "4", "memory": "8Gi"}))})
+    assert a_ledger(a_topology(*TWO)).recorded(greedy, "n1") == (ZoneShare(0, (("cpu", 100),)),)
 
 
 @pytest.mark.parametrize(
