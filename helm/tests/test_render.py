@@ -173,7 +173,12 @@ def test_a_users_security_context_comes_on_top(helm):
 
 def test_admission_may_read_what_its_warnings_go_by_and_nothing_else(rendered):
     rules = rendered("defaults").one("ClusterRole", "kai-admission")["rules"]
-    assert {name for rule in rules for name in rule["resources"]} == {"queues", "priorityclasses", "nodes"}
+    assert {name for rule in rules for name in rule["resources"]} == {
+        "queues",
+        "priorityclasses",
+        "namespaces",
+        "nodes",
+    }
     assert {verb for rule in rules for verb in rule["verbs"]} <= {"get", "list", "watch"}
     assert not [role for role in rendered("defaults").of("Role").values() if "admission" in str(role)]
 

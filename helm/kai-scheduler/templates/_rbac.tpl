@@ -60,7 +60,7 @@ subjects:
 {{- define "kai.followerRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end -}}
 
 {{/* Telling users what happened. */}}

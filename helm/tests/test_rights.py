@@ -1,0 +1,60 @@
+"""The table of all that each account may do is checked in, so that each change of it is seen.
+
+That an API server finds the same is held by ``e2e/test_accounts.py``.
+"""
+
+import pytest
+
+from helm.tests import rights
+from helm.tests.rights import EVERYWHERE, Right
+from kai.model import names
+
+WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
+READS = {"get", "list", "watch"}
+
+
+@pytest.fixture(scope="module")
+def held(helm):
+    return rights.of_manifests(helm.render(values=WITHOUT_CERTIFICATES))
+
+
+def test_the_page_lists_what_each_account_may_do_row_by_row(held):
+    """Where it does not, the assertion shows the table as it should be."""
+    expected = rights.as_table(held)
+    assert rights.rows() == expected, "\n" + "\n".join(expected)
+
+
+def test_the_table_is_read_as_it_is_written(held):
+    assert rights.checked_in() == held
+
+
+def test_nothing_is_given_out_in_namespaces_that_are_not_ours(held):
+    assert {where for _, where in held} == {EVERYWHERE, names.NAMESPACE, names.RESERVATION_NAMESPACE}
+
+
+def test_no_account_can_come_by_more_than_it_has(held):
+    """Neither by secrets and tokens of others, nor by running things, nor by changing roles and webhooks."""
+    for (account, where), found in held.items():
+        for right in found:
+            assert right.group not in (
+                "rbac.authorization.k8s.io",
+                "admissionregistration.k8s.io",
+                "apiextensions.k8s.io",
+                "certificates.k8s.io",
+                "authentication.k8s.io",
+            ), f"{account} {where}: {right}"
+            assert not {"*", "impersonate", "escalate", "bind", "deletecollection"} & {
+                right.verb,
+                right.resource,
+                right.group,
+            }
+            assert right.resource not in {"secrets", "serviceaccounts", "serviceaccounts/token"}
+            assert right.resource not in {"pods/exec", "pods/attach", "pods/portforward", "pods/proxy"}
+            assert right.resource not in {"nodes/proxy", "pods/ephemeralcontainers", "pods/resize"}
+            if right.resource in {"nodes", "namespaces", "nodes/status"}:
+                assert right.verb in READS
+
+
+def test_pods_are_made_in_the_reservation_namespace_only_and_by_the_binder_only(held):
+    makers = {key for key, found in held.items() if Right("create", "", "pods") in found}
+    assert makers == {("binder", names.RESERVATION_NAMESPACE)}
