@@ -22,8 +22,8 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
 from kai.kube.resources import NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
-from kai.model import names
 from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
+from kai.model.rules.gpus import shared_memory_mib
 
 #: For a look at an object that a watch does not know (yet), while the API server waits for our answer.
 LIVE_READ_SECONDS: Final = 0.3
@@ -61,9 +61,7 @@ class NodeBook:
         known, seen = self._offers.get(node.key, {}), self.capacity
         offer = {resource: amount(text) for resource, text in (node.status.allocatable or {}).items()}
         seen.label_keys.update(node.labels)
-        memory = node.labels.get(names.GPU_MEMORY_LABEL, "")
-        if memory.isdecimal():
-            seen.gpu_memory_mib = max(seen.gpu_memory_mib, amount(memory))
+        seen.gpu_memory_mib = max(seen.gpu_memory_mib, shared_memory_mib(node.labels) or 0)
         self._charge(known, sign=-1)
         self._offers[node.key] = offer
         self._charge(offer, sign=1)

@@ -21,6 +21,7 @@ from kai.model import names
 from kai.model.claims import Grant
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Pod
+from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai_binder.errors import BindError, BindFailed, Refused, Rejected
 from kai_binder.objects import WatchedPod
 from kai_binder.reservations import Reservations, group_labels
@@ -304,11 +305,7 @@ def _grant(decision: BindDecision, devices: int) -> Grant:
 
 
 def _group_keys(pod: Pod) -> list[str]:
-    return [
-        key
-        for key in pod.labels
-        if key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX)
-    ]
+    return list(filter(is_gpu_group_label, pod.labels))
 
 
 def _as_failure(error: errors.KubeError) -> BindError:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from kai.kube.store import Store
-from kai.model import names
 from kai.model.objects import ApiObject, ApiStruct, Condition, Json, ObjectMeta, PodResourceClaim
+from kai.model.rules import gpu_groups as rule
+from kai.model.rules.volumes import claim_name
 
 
 class WatchedSpec(ApiStruct):
@@ -40,17 +41,13 @@ class WatchedPod(ApiObject):
         """Whether volumes or devices are to be claimed for it."""
         volumes = self.spec.volumes or ()
         return bool(self.spec.resource_claims) or any(
-            "persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes
+            claim_name(volume, self.metadata.name) is not None for volume in volumes
         )
 
 
 def gpu_groups(meta: ObjectMeta) -> set[str]:
-    """The GPU groups that a pod's labels name, in both forms (one device, several devices)."""
-    labels = meta.labels or {}
-    groups = {value for key, value in labels.items() if key.startswith(names.MULTI_GPU_GROUP_PREFIX)}
-    if group := labels.get(names.GPU_GROUP_LABEL):
-        groups.add(group)
-    return groups
+    """The GPU groups of a pod, as a set."""
+    return set(rule.gpu_groups(meta.labels))
 
 
 def pod_store() -> Store[WatchedPod]:

@@ -34,6 +34,7 @@ from kai.kube.store import Store
 from kai.model import names
 from kai.model.claims import Claim, Grant
 from kai.model.objects import Pod
+from kai.model.rules.gpu_groups import gpu_group_labels, is_gpu_group_label
 from kai_binder.errors import BindFailed
 from kai_binder.objects import WatchedPod
 from kai_binder.reservation_pods import ReservationPod, ReservationTemplate, reservation_name
@@ -311,15 +312,6 @@ def _claim_key(pod: Pod) -> str:
 
 def group_labels(groups: tuple[str, ...], labels: dict[str, str]) -> dict[str, str | None]:
     """The label changes that make ``groups`` a pod's groups: one form for one device, another for several."""
-    wanted: dict[str, str | None] = (
-        {names.GPU_GROUP_LABEL: groups[0]}
-        if len(groups) == 1
-        else {f"{names.MULTI_GPU_GROUP_PREFIX}{group}": group for group in groups}
-    )
-    stale = {
-        key: None
-        for key in labels
-        if (key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX))
-        and key not in wanted
-    }
+    wanted: dict[str, str | None] = {**gpu_group_labels(groups)}
+    stale = {key: None for key in labels if is_gpu_group_label(key) and key not in wanted}
     return {**stale, **{key: value for key, value in wanted.items() if labels.get(key) != value}}

@@ -12,12 +12,8 @@ from decimal import Decimal
 
 from kai.model import names, resource_lists
 from kai.model.objects import Json, PodGroupResources, PriorityClass
-from kai_podgroup_controller.facts import (
-    DEFAULT_PRIORITY,
-    NON_PREEMPTIBLE_PRIORITY,
-    GroupFacts,
-    PodFacts,
-)
+from kai.model.rules import priorities
+from kai_podgroup_controller.facts import GroupFacts, PodFacts
 
 _FIELDS = ("allocated", "allocatedNonPreemptible", "requested")
 
@@ -27,7 +23,7 @@ class Surroundings:
     """What a pod's charge depends on beside the pod."""
 
     #: Memory in MiB of each GPU of a node; None if unknown.
-    gpu_memory: Callable[[str], Decimal | None]
+    gpu_memory: Callable[[str], int | None]
     #: Device class and number of GPUs of a claim by key; None if it has none or does not exist (yet).
     claimed_gpus: Callable[[str], tuple[str, int] | None]
 
@@ -57,13 +53,8 @@ def resources_status(
 
 
 def is_preemptible(group: GroupFacts, classes: Mapping[str, PriorityClass]) -> bool:
-    """As the group says, else by its priority: a class that does not exist counts as the default one."""
-    if group.preemptibility:
-        return group.preemptibility == "preemptible"
-    known = classes.get(group.priority_class)
-    if known is None:
-        known = next((each for each in classes.values() if each.global_default), None)
-    return (known.value if known is not None else DEFAULT_PRIORITY) < NON_PREEMPTIBLE_PRIORITY
+    """Whether others may take the resources of the group back."""
+    return priorities.is_preemptible(group.preemptibility, priorities.priority(group.priority_class, classes))
 
 
 def difference(wanted: PodGroupResources, stored: PodGroupResources | None) -> Json | None:

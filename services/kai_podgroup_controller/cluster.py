@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from decimal import Decimal
 
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.model import duration
 from kai.model.dra import ResourceClaim
 from kai.model.faults import Fault
 from kai.model.objects import Node, PodGroup, PriorityClass, Queue
+from kai.model.rules.device_claims import claimed_gpus
+from kai.model.rules.gpus import gpu_memory_mib
 from kai_podgroup_controller.accounting import Surroundings
 from kai_podgroup_controller.facts import (
     GroupFacts,
     PodFacts,
     PodRecord,
-    claimed_gpus,
-    gpu_memory_mib,
     group_facts,
     pod_facts,
 )
@@ -43,7 +42,7 @@ class Cluster:
         self._members: dict[str, dict[str, PodFacts]] = {}
         #: Groups that had pods and have none now, with the uid of the last one.
         self._emptied: dict[str, str] = {}
-        self._gpu_memory: dict[str, Decimal] = {}
+        self._gpu_memory: dict[str, int] = {}
         self._claims: dict[str, tuple[str, int]] = {}
         self._claimants: dict[str, set[str]] = {}
         self._min_runtime_queues: set[str] = set()
@@ -100,7 +99,7 @@ class Cluster:
     def node_sink(self, change: Change[Node]) -> None:
         """Take in a change of a node; only how much memory its GPUs have matters."""
         if isinstance(change, Upserted):
-            name, memory = change.obj.metadata.name, gpu_memory_mib(change.obj)
+            name, memory = change.obj.metadata.name, gpu_memory_mib(change.obj.labels)
         elif isinstance(change, Removed):
             name, memory = change.obj_key, None
         else:

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from kai.model import limits, names, quantity
-from kai.model.dra import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
+from kai.model import limits, names
 from kai.model.faults import OutOfBounds
 from kai.model.objects import (
     ApiObject,
@@ -20,7 +19,6 @@ from kai.model.objects import (
     Condition,
     Container,
     ContainerStatus,
-    Node,
     OwnerReference,
     PodGroup,
     PodGroupResources,
@@ -32,13 +30,11 @@ from kai.model.objects import (
 )
 from kai.model.requests import pod_requests
 from kai.model.resource_lists import parsed
+from kai.model.rules.device_claims import claim_entries
 
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
 POD_SCHEDULED: Final = "PodScheduled"
-#: Preemptible below, not preemptible from here on.
-NON_PREEMPTIBLE_PRIORITY: Final = 100
-DEFAULT_PRIORITY: Final = 50
 DEFAULT_NODE_POOL: Final = "default"
 
 _NO_CONDITION: Final = ("", "", "")
@@ -236,54 +232,7 @@ def _gpu_share(annotations: Mapping[str, str]) -> GpuShare | None:
     return None
 
 
-def gpu_memory_mib(node: Node) -> Decimal | None:
-    """Memory of each GPU of a node as its labels tell it; None if they do not, or tell two vendors' GPUs."""
-    nvidia = _nvidia_memory(node.labels.get(names.GPU_MEMORY_LABEL, ""))
-    amd = _amd_memory(node.labels)
-    return (nvidia or amd) if nvidia is None or amd is None else None
-
-
-def _nvidia_memory(text: str) -> Decimal | None:
-    if not text.isdecimal() or int(text) == 0:
-        return None
-    value = Decimal(text)
-    # No GPU has a TiB; some exporters tell bytes.
-    return value if value < 2**20 else value / 2**20
-
-
-def _amd_memory(labels: ResourceList) -> Decimal | None:
-    """The size stands in the key: ``beta.amd.com/gpu.vram.64G``."""
-    for key in labels:
-        if key.startswith(names.AMD_VRAM_LABEL_PREFIX):
-            size = parsed(key.removeprefix(names.AMD_VRAM_LABEL_PREFIX))
-            if size > 0:
-                return size / 10**6
-    return None
-
-
 # --- claims -------------------------------------------------------------------------------------
 def _claim_keys(pod: PodRecord) -> tuple[str, ...]:
-    """Claims by their own names: given, or what the template of that entry became."""
-    entries = pod.spec.resource_claims or ()
-    if not entries:
-        return ()
-    made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
-    found = (entry.resource_claim_name or made.get(entry.name) for entry in entries)
-    return tuple(f"{pod.metadata.namespace}/{name}" for name in found if name)
-
-
-def claimed_gpus(claim: ResourceClaim) -> tuple[str, int] | None:
-    """The device class that its GPUs are counted under (the first one of them), and their number.
-
-    A claim made for an extended resource is left out: the pod's requests have it already.
-    """
-    if claim.annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true":
-        return None
-    device_class, count = "", 0
-    for request in claim.spec.devices.requests:
-        exact = request.exactly
-        if exact is None or "gpu" not in exact.device_class_name.lower():
-            continue
-        device_class = device_class or exact.device_class_name
-        count += 1 if exact.allocation_mode == "All" else max(1, exact.count)
-    return (device_class, min(count, quantity.INT64_MAX)) if device_class else None
+    """Claims by their own names, as far as there are objects."""
+    return tuple(f"{pod.metadata.namespace}/{each.name}" for each in claim_entries(pod) if each.name)

@@ -24,6 +24,7 @@ from kai.model.objects import (
     ResourceList,
 )
 from kai.model.resource_lists import parsed
+from kai.model.rules.gpus import is_gpu
 from kai_queue_controller.faults import with_condition
 
 #: Amounts by resource name.
@@ -187,7 +188,7 @@ def status_patch(wanted: QueueTotals, stored: QueueStatus | None, fault: Fault |
 
 def gpus(amounts: Mapping[str, Decimal]) -> Decimal:
     """Whole and shared GPUs of all vendors; GPUs of resource claims have names of their own."""
-    return sum((amount for name, amount in amounts.items() if name.endswith("/gpu")), Decimal(0))
+    return sum((amount for name, amount in amounts.items() if is_gpu(name)), Decimal(0))
 
 
 def by_depth(found: Iterable[tuple[str, QueueTotals]]) -> list[list[str]]:

@@ -16,6 +16,7 @@ from kai.kube.reflector import Change, Removed, Upserted
 from kai.model.decisions import QueueShare
 from kai.model.objects import Node
 from kai.model.resource_lists import parsed
+from kai.model.rules.gpus import is_gpu
 from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
 from kai.session.usage import Amounts, UsageRecord
@@ -51,7 +52,7 @@ class Capacity:
 
 def _allocatable(node: Node) -> Amounts:
     listed = node.status.allocatable or {}
-    devices = sum(parsed(amount) for name, amount in listed.items() if name.endswith("/gpu"))
+    devices = sum(parsed(amount) for name, amount in listed.items() if is_gpu(name))
     cpu, memory = listed.get("cpu", "0"), listed.get("memory", "0")
     return float(parsed(cpu) * 1000), float(parsed(memory)), float(devices)
 

@@ -9,6 +9,7 @@ from kai.advice.finding import Code, Finding
 from kai.advice.templates import Workload, requests
 from kai.model import names, quantity
 from kai.model.objects import Container, Pod, PodSpec
+from kai.model.rules.gpus import is_mig
 
 _PORTION_DIGITS = 20
 
@@ -68,7 +69,7 @@ def _beyond_nodes(pod: Pod, wanted: dict[str, float], capacity: Capacity) -> Ite
 
 def _alternatives(resource: str, capacity: Capacity) -> str:
     """Resources of the same family, of which the right one may be chosen."""
-    family = names.MIG_PREFIX if resource.startswith(names.MIG_PREFIX) else resource.rpartition("/")[0] + "/"
+    family = names.MIG_PREFIX if is_mig(resource) else resource.rpartition("/")[0] + "/"
     offered = sorted(each for each in capacity.largest if each.startswith(family) and family != "/")
     return f"; nodes offer {', '.join(offered[:5])}" if offered else ""
 

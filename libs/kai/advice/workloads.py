@@ -12,6 +12,7 @@ from kai.advice.spelling import is_scheduler_meant
 from kai.advice.templates import Workload, containers, limits
 from kai.model import names, sharing
 from kai.model.objects import ObjectMeta, Pod
+from kai.model.rules.gpus import is_mig
 
 _DEFAULT_SCHEDULERS = ("", "default-scheduler")
 
@@ -88,7 +89,7 @@ def _parts_of_gpus(pod: Pod) -> Iterator[Finding]:
     if shares:
         for container in containers(pod.spec):
             for resource in limits(container):
-                if resource.startswith(names.MIG_PREFIX) or resource == names.AMD_GPU:
+                if is_mig(resource) or resource == names.AMD_GPU:
                     yield Finding(
                         Code.CHARGED_TWICE,
                         f'container "{container.name}" also asks for {resource}; both are charged',

@@ -26,6 +26,7 @@ from kai.model.objects import (
     SubGroup,
     TopologyConstraint,
 )
+from kai.model.rules.gpu_groups import gpu_group_labels
 from kai.snapshot.times import rfc3339
 
 UNLIMITED = -1.0
@@ -168,10 +169,7 @@ def a_pod(
     all_labels = dict(labels or {})
     if sub_group:
         all_labels[names.SUBGROUP_LABEL] = sub_group
-    if len(groups) == 1:
-        all_labels[names.GPU_GROUP_LABEL] = groups[0]
-    else:
-        all_labels.update({names.MULTI_GPU_GROUP_PREFIX + each: each for each in groups})
+    all_labels |= gpu_group_labels(groups)
     return Pod(
         metadata=ObjectMeta(
             name=name,

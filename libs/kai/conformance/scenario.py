@@ -17,6 +17,7 @@ from kai.engine.plugins.dynamicresources import ResourceClaims
 from kai.engine.session import Session
 from kai.model import names
 from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topology
+from kai.model.rules.gpu_groups import gpu_group_labels
 from kai.snapshot.rows import Task
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
@@ -148,11 +149,7 @@ class ScenarioRun:
         elif known.status == "StuckInReleasing":
             meta["deletionTimestamp"] = rfc3339(self.now - _STUCK_SECONDS)
         if known.groups and known.status not in ("Pending", "Binding"):
-            labels = meta.setdefault("labels", {})
-            if len(known.groups) == 1:
-                labels[names.GPU_GROUP_LABEL] = known.groups[0]
-            else:
-                labels.update({names.MULTI_GPU_GROUP_PREFIX + group: group for group in known.groups})
+            meta.setdefault("labels", {}).update(gpu_group_labels(known.groups))
         if self.scenario["initial_state"]["pods"][meta["name"]].get("legacy_mig"):
             meta["annotations"][f"{names.MIG_PREFIX}1g.10gb"] = "1"
         if known.zones is not None:

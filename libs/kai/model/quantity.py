@@ -55,6 +55,17 @@ def milli(text: str) -> int:
 
 
 INT64_MAX: Final = 2**63 - 1
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,64}")
+
+
+def integer(text: str | None) -> int | None:
+    """A decimal whole number within int64, as labels have it; None if the text is none."""
+    if text is None or _INTEGER.fullmatch(text) is None:
+        return None
+    value = int(text)
+    return value if -INT64_MAX - 1 <= value <= INT64_MAX else None
+
+
 _BINARY: Final = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 

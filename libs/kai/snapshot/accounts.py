@@ -20,7 +20,7 @@ from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.refusals import Refusals
 from kai.snapshot.resources import ResourceTable
-from kai.snapshot.rows import Job, Node, PodFacts, Queue, Task
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, Node, PodFacts, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, Status
 from kai.snapshot.table import NodeTable
 
@@ -75,8 +75,8 @@ class Accounts:
         self._queues_dirty = False
         self._system_namespaces = self.params.system_namespaces
         self._now = 0.0
-        self.min_gpu_memory = 100
-        self.max_gpu_memory = 100
+        self.min_gpu_memory = UNKNOWN_GPU_MEMORY
+        self.max_gpu_memory = UNKNOWN_GPU_MEMORY
         self._gpu_memory_dirty = False
 
     def order_groups(self, order: GroupOrder) -> None:

@@ -16,10 +16,11 @@ from kai.model.claims import Grant
 from kai.model.decisions import ResourceType
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, Toleration
 from kai.model.requests import pod_requests, resized
+from kai.model.rules.gpus import is_gpu, is_mig, mig_gpus
 from kai.model.rules.volumes import claim_name
 from kai.snapshot import bounds
 from kai.snapshot.essence import essence
-from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable, is_gpu, mig_gpus
+from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_quickly = msgspec.msgpack.Encoder().encode
@@ -361,8 +362,7 @@ def _annotated(pod: Pod) -> _Annotated:
         mig={
             name: number
             for name, text in annotations.items()
-            if name.startswith(names.MIG_PREFIX)
-            and (number := limits.MIG_DEVICES.integer(text, f"metadata.annotations[{name}]"))
+            if is_mig(name) and (number := limits.MIG_DEVICES.integer(text, f"metadata.annotations[{name}]"))
         },
     )
 

@@ -11,16 +11,15 @@ from kai.model.faults import NOT_AS_GRANTED, Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
+from kai.model.rules import device_claims, priorities
 from kai.snapshot import jobs, nodes, pods, queues
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import Job, JobFacts, Node, PodFacts, Queue, Task
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, JobFacts, Node, PodFacts, Queue, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
 
-_NON_PREEMPTIBLE_FROM = 100
-_DEFAULT_PRIORITY = 50
 #: GPU groups that a message names.
 _SHOWN = 4
 
@@ -261,7 +260,7 @@ class Intake(Accounts):
 
     def _refresh_gpu_memory(self) -> None:
         self._gpu_memory_dirty = False
-        known = [node.gpu_memory for node in self.nodes.nodes if node.gpu_memory > 100]
+        known = [node.gpu_memory for node in self.nodes.nodes if node.gpu_memory > UNKNOWN_GPU_MEMORY]
         low, high = (min(known), max(known)) if known else (100, 100)
         self.max_gpu_memory = high
         if low == self.min_gpu_memory:
@@ -362,20 +361,9 @@ class Intake(Accounts):
         return access.usurped(facts.priority_class, namespace, self._system_namespaces)
 
     def _priority(self, facts: JobFacts, *, usurps: bool) -> tuple[int, bool]:
-        cls = self.priority_classes.get(facts.priority_class)
-        if cls is None or usurps:
-            cls = min(
-                (each for each in self.priority_classes.values() if each.global_default),
-                key=lambda each: each.key,
-                default=None,
-            )
-        priority = cls.value if cls is not None else _DEFAULT_PRIORITY
-        match facts.preemptibility.lower():
-            case "preemptible":
-                return priority, True
-            case "non-preemptible":
-                return priority, False
-        return priority, priority < _NON_PREEMPTIBLE_FROM
+        name = "" if usurps else facts.priority_class
+        priority = priorities.priority(name, self.priority_classes)
+        return priority, priorities.is_preemptible(facts.preemptibility, priority)
 
     def _apply_priority_class(self, key: str, obj: PriorityClass | None) -> None:
         old = self.priority_classes.pop(key, None)
@@ -494,11 +482,8 @@ class Intake(Accounts):
 
     @staticmethod
     def _claim_keys(pod: Pod) -> Iterable[str]:
-        made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
-        for claim in pod.spec.resource_claims or ():
-            name = claim.resource_claim_name or made.get(claim.name)
-            if name:
-                yield f"{pod.metadata.namespace}/{name}"
+        namespace = pod.metadata.namespace
+        return (f"{namespace}/{each.name}" for each in device_claims.claim_entries(pod) if each.name)
 
     def _gpu_claims(self, pod: Pod) -> tuple[tuple[str, int], ...]:
         """The pod's claims of GPUs, and how many GPUs each asks for."""
@@ -534,7 +519,7 @@ def _gpus_of(claim: dict[str, Any]) -> int:
     total = 0
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         exactly = request.get("exactly") or request
-        if "gpu" in str(exactly.get("deviceClassName", "")):
-            count = 1 if exactly.get("allocationMode") == "All" else int(exactly.get("count", 1))
-            total += limits.CLAIM_COUNT.clamp(count)
+        device_class, mode = str(exactly.get("deviceClassName", "")), str(exactly.get("allocationMode", ""))
+        gpus = device_claims.gpus_of_request(device_class, mode, int(exactly.get("count", 1)))
+        total += limits.CLAIM_COUNT.clamp(gpus) if gpus else 0
     return total

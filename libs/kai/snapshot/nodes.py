@@ -8,10 +8,12 @@ from typing import Any, Final
 from kai.model import names
 from kai.model.dra import DEVICE_CLASS_RESOURCE_PREFIX
 from kai.model.objects import Node as NodeObject
+from kai.model.quantity import integer
+from kai.model.rules.device_claims import is_gpu_name
+from kai.model.rules.gpus import shared_memory_mib
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
-from kai.snapshot.rows import Node
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Node
 
-_BYTES: Final = 1 << 20
 #: What a node offers of a resource that only claims limit.
 CLAIMED: Final = 1 << 40
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
@@ -27,8 +29,10 @@ def describe(
     labels = obj.labels
     amounts = resources.offer(obj.status.allocatable or {})
     node.object = obj
-    node.gpu_memory, node.gpu_memory_known = _gpu_memory(labels.get(names.GPU_MEMORY_LABEL))
-    node.gpu_count = _count(labels.get(names.GPU_COUNT_LABEL), amounts.get(GPU, 0))
+    memory = shared_memory_mib(labels)
+    node.gpu_memory, node.gpu_memory_known = memory or UNKNOWN_GPU_MEMORY, memory is not None
+    count = integer(labels.get(names.GPU_COUNT_LABEL))
+    node.gpu_count = amounts.get(GPU, 0) if count is None or count < 0 else count
     node.dra_gpus = dra_gpus
     mig = labels.get(names.MIG_WORKER_LABEL)
     has_mig = any(amounts.get(column, 0) > 0 for column, _ in resources.mig)
@@ -88,24 +92,7 @@ def dra_gpu_devices(slices: Iterable[dict[str, Any]], node: str) -> int:
     for each in slices:
         spec = each.get("spec") or {}
         driver = str(spec.get("driver", ""))
-        if spec.get("nodeName") == node and "gpu" in driver:
+        if spec.get("nodeName") == node and is_gpu_name(driver):
             pool = str((spec.get("pool") or {}).get("name", ""))
             devices.update((driver, pool, device["name"]) for device in spec.get("devices") or ())
     return len(devices)
-
-
-def _gpu_memory(text: str | None) -> tuple[int, bool]:
-    """MiB of each GPU, in whole hundreds; a number of 2^20 or more is in bytes."""
-    try:
-        amount = int(text or "")
-    except ValueError:
-        return 100, False
-    if amount <= 0:
-        return 100, False
-    if amount >= _BYTES:
-        amount //= _BYTES
-    return amount // 100 * 100, True
-
-
-def _count(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdecimal() else default

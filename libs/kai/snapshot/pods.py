@@ -6,6 +6,8 @@ from sys import intern
 
 from kai.model import limits, names
 from kai.model.objects import Pod
+from kai.model.rules.gpu_groups import gpu_groups
+from kai.model.rules.reservations import asks_for_nodes, holds_device
 from kai.snapshot.group_order import GroupOrder, Key
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import PodFacts
@@ -19,10 +21,8 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
     labels = meta.labels or {}
     group = (meta.annotations or {}).get(names.POD_GROUP_ANNOTATION, "")
     ours = pod.spec.scheduler_name == params.scheduler_name
-    app = labels.get(names.APP_LABEL, "")
-    # Whoever may create pods may label them; those that hold devices for others are in a namespace of ours.
-    reservation = app == params.reservation_app and _within(meta.namespace, params.reservation_namespace)
-    scaling = app == names.SCALING_POD_APP and _within(meta.namespace, params.scaling_namespace)
+    reservation = holds_device(meta, app=params.reservation_app, namespace=params.reservation_namespace)
+    scaling = asks_for_nodes(meta, namespace=params.scaling_namespace)
     status = pod.status
     return PodFacts(
         key=pod.key,
@@ -35,31 +35,10 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
         ours=ours,
         utility=reservation or scaling,
         reservation=reservation,
-        group_ids=group_ids(labels),
+        group_ids=gpu_groups(labels),
         nominated=status.nominated_node_name,
         account=intern(pod.spec.service_account_name or names.DEFAULT_SERVICE_ACCOUNT),
     )
-
-
-def _within(namespace: str, wanted: str) -> bool:
-    return not wanted or namespace == wanted
-
-
-def group_ids(labels: dict[str, str]) -> tuple[str, ...]:
-    """The shared devices that a pod was given."""
-    if not labels:
-        return ()
-    for label in labels:
-        if label.startswith(names.MULTI_GPU_GROUP_PREFIX):
-            return _several_group_ids(labels)
-    one = labels.get(names.GPU_GROUP_LABEL)
-    return (one,) if one else ()
-
-
-def _several_group_ids(labels: dict[str, str]) -> tuple[str, ...]:
-    prefix = names.MULTI_GPU_GROUP_PREFIX
-    found = sorted(value or key[len(prefix) :] for key, value in labels.items() if key.startswith(prefix))
-    return tuple(found[: limits.GPU_GROUPS.most])
 
 
 def key(pod: Pod, created: float, order: GroupOrder) -> Key:

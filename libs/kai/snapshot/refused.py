@@ -30,6 +30,7 @@ from kai.model.objects import (
     ResourceRequirements,
 )
 from kai.model.requests import pod_requests
+from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import ResourceTable
 
@@ -75,9 +76,7 @@ def _stand_in(state: ClusterState, pod: Pod) -> Pod:
         for key, text in annotations.items()
         if key == names.POD_GROUP_ANNOTATION or key.startswith(names.RESERVATION_CLAIM_PREFIX)
     }
-    devices = sum(
-        key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX) for key in pod.labels
-    )
+    devices = sum(map(is_gpu_group_label, pod.labels))
     if devices:
         devices = limits.SHARED_DEVICES.clamp(devices)
         told |= {names.GPU_FRACTION: "1", names.GPU_FRACTION_NUM_DEVICES: str(devices)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kai.model import limits, names
+from kai.model import limits
+from kai.model.rules.gpus import is_gpu, is_mig, mig_gpus
 
 CPU: Final = 0
 MEMORY: Final = 1
@@ -17,18 +17,6 @@ NOBODY: Final = 4
 
 _FIXED: Final = ("cpu", "memory", "gpu", "pods", "")
 _WHOLE: Final = frozenset(("memory", "pods", "storage", "ephemeral-storage"))
-_MIG: Final = re.compile(r"nvidia\.com/mig-([0-9]{1,3})g\.[0-9]+gb.*")
-
-
-def is_gpu(name: str) -> bool:
-    """Whether a resource counts whole GPU devices, whoever made them."""
-    return name.endswith("gpu") and not name.startswith("requests.")
-
-
-def mig_gpus(name: str) -> int:
-    """How many GPUs of quota one device of a MIG profile costs; 0 for any other resource."""
-    match = _MIG.fullmatch(name)
-    return int(match[1]) if match else 0
 
 
 class Wanted(NamedTuple):
@@ -83,7 +71,7 @@ class ResourceTable:
 
     def unit(self, name: str) -> int:
         """How many of a column's units make one of the resource."""
-        return 1 if name in _WHOLE or is_gpu(name) or name.startswith(names.MIG_PREFIX) else 1000
+        return 1 if name in _WHOLE or is_gpu(name) or is_mig(name) else 1000
 
     def limit(self, name: str) -> limits.Limit:
         """The bounds of what a pod may ask for of a resource, in units of its column."""

@@ -5,6 +5,7 @@ from typing import Final
 
 from kai.model import names
 from kai.model.objects import Pod
+from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai.validation.verdict import Verdict
 
 #: What asks for a part of a GPU, and what the binder tells about it.
@@ -37,9 +38,7 @@ def _changes(old: Pod, new: Pod) -> Iterator[str]:
 
 def _groups(pod: Pod) -> Iterator[str]:
     """Labels that say which devices it shares."""
-    for key in pod.labels:
-        if key == names.GPU_GROUP_LABEL or key.startswith(names.MULTI_GPU_GROUP_PREFIX):
-            yield key
+    return filter(is_gpu_group_label, pod.labels)
 
 
 def _refusal(what: str, key: str, granted: str | None, node: str) -> str:

@@ -2,6 +2,7 @@
 
 from kai.model import names, resource_lists
 from kai.model.objects import Json
+from kai.model.rules.gpus import is_mig
 from kai_admission.mutation.draft import PodDraft
 
 _NO_DEVICES = "void"
@@ -19,7 +20,7 @@ def _requests_gpu(container: Json) -> bool:
     return any(
         resource_lists.parsed(str(amount)) != 0
         for resource, amount in requests.items()
-        if resource == names.NVIDIA_GPU or resource.startswith(names.MIG_PREFIX)
+        if resource == names.NVIDIA_GPU or is_mig(resource)
     )
 
 

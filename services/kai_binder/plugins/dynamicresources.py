@@ -10,6 +10,7 @@ from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.resources import PODS, Resource
 from kai.model.objects import Pod
+from kai.model.rules.device_claims import claim_entries
 from kai_binder.errors import BindFailed
 from kai_binder.work import Work
 
@@ -148,14 +149,11 @@ def claim_name(pod: Pod, name: str) -> str:
     Raises:
         BindFailed: the pod has no such claim, or it has not been made yet.
     """
-    for claim in pod.spec.resource_claims or ():
-        if claim.name != name:
+    for claim in claim_entries(pod):
+        if claim.called != name:
             continue
-        if claim.resource_claim_name:
-            return claim.resource_claim_name
-        for made in pod.status.resource_claim_statuses or ():
-            if made.name == name and made.resource_claim_name:
-                return made.resource_claim_name
+        if claim.name is not None:
+            return claim.name
         raise BindFailed(f"pod {pod.key}: the claim for {name!r} has not been made from its template yet")
     raise BindFailed(f"pod {pod.key} has no claim {name!r}")
 

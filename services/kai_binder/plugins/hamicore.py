@@ -6,6 +6,7 @@ from kai.kube.client import KubeClient
 from kai.kube.resources import NODES
 from kai.model import names
 from kai.model.objects import ApiObject
+from kai.model.rules.gpus import shared_memory_mib
 from kai_binder.plugins import config_maps
 from kai_binder.work import Work
 
@@ -25,10 +26,10 @@ class HamiCore:
     async def pre_bind(self, work: Work) -> None:
         """Write the limit in MiB; nothing where the node does not say how much memory its devices have."""
         node = await self._client.get(NODES, work.decision.node, type=ApiObject)
-        total = node.labels.get(names.GPU_MEMORY_LABEL, "")
-        if not total.isdecimal() or work.decision.gpu_portion <= 0:
+        total = shared_memory_mib(node.labels)
+        if total is None or work.decision.gpu_portion <= 0:
             return
-        limit = f"{int(int(total) * work.decision.gpu_portion)}m"
+        limit = f"{int(total * work.decision.gpu_portion)}m"
         target = config_maps.SharingTarget(work.pod)
         await config_maps.write(
             self._client, work.pod, {target.capabilities: {names.CUDA_DEVICE_MEMORY_LIMIT: limit}}

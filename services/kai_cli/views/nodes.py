@@ -9,6 +9,11 @@ from typing import Any
 
 from kai.model import names
 from kai.model.objects import Node, Pod
+from kai.model.requests import pod_requests
+from kai.model.resource_lists import parsed
+from kai.model.rules.gpu_groups import gpu_groups
+from kai.model.rules.gpus import is_gpu, shared_memory_mib
+from kai.model.rules.reservations import holds_device
 from kai_cli.output import Column
 from kai_cli.views import amounts
 
@@ -81,20 +86,18 @@ def table_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[NodeRow]:
 
 def _row(node: Node, pods: list[Pod]) -> NodeRow:
     allocatable = node.status.allocatable or {}
-    total = int(
-        sum(amounts.base_units(value) for name, value in allocatable.items() if name.endswith("/gpu"))
-    )
-    memory = amounts.base_units(node.labels.get(names.GPU_MEMORY_LABEL)) if node.labels else 0.0
+    total = int(sum(amounts.base_units(value) for name, value in allocatable.items() if is_gpu(name)))
+    memory = shared_memory_mib(node.labels)
     whole: list[WholeDevices] = []
     portions: defaultdict[str, float] = defaultdict(float)
     sharers: defaultdict[str, list[str]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: pod.key):
-        if pod.labels.get(names.APP_LABEL) == names.RESERVATION_APP:
+        if holds_device(pod.metadata, namespace=""):  # where it is, only the installation knows
             group = pod.labels.get(names.GPU_GROUP_LABEL)
             if group:
                 portions[group] += 0.0
             continue
-        groups = gpu_groups(pod)
+        groups = gpu_groups(pod.labels)
         if groups:
             for group in groups:
                 portions[group] += _portion(pod, memory)
@@ -117,27 +120,13 @@ def _row(node: Node, pods: list[Pod]) -> NodeRow:
     )
 
 
-def gpu_groups(pod: Pod) -> list[str]:
-    """The shared devices that a pod sits on."""
-    found = {value for key, value in pod.labels.items() if key.startswith(names.MULTI_GPU_GROUP_PREFIX)}
-    if single := pod.labels.get(names.GPU_GROUP_LABEL):
-        found.add(single)
-    return sorted(found)
-
-
 def whole_gpus(pod: Pod) -> int:
-    """Whole GPUs that a pod's containers ask for."""
-    return int(
-        sum(
-            amounts.base_units(value)
-            for container in pod.spec.containers
-            for name, value in ((container.resources and container.resources.requests) or {}).items()
-            if name in (names.NVIDIA_GPU, names.AMD_GPU)
-        )
-    )
+    """Whole GPUs that a pod asks for."""
+    asked = pod_requests(pod, lambda listed: {name: parsed(amount) for name, amount in listed.items()})
+    return int(sum(amount for name, amount in asked.items() if is_gpu(name)))
 
 
-def _portion(pod: Pod, node_memory_mib: float) -> float:
+def _portion(pod: Pod, node_memory_mib: int | None) -> float:
     if fraction := pod.annotations.get(names.GPU_FRACTION):
         return float(fraction)
     if (size := pod.annotations.get(names.GPU_MEMORY)) and node_memory_mib:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kai.model.decisions import QueueShare
 from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
+from kai.model.rules.gpus import is_gpu
 from kai_cli.output import Column
 from kai_cli.views import amounts
 
@@ -130,7 +131,7 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
         depth=depth,
         orphan=orphan,
         priority=100 if queue.spec.priority is None else queue.spec.priority,
-        gpu=amounts_of(resources.gpu, 1.0, lambda name: name.endswith("/gpu"), _GPU),
+        gpu=amounts_of(resources.gpu, 1.0, is_gpu, _GPU),
         cpu=amounts_of(resources.cpu, 1e-3, "cpu".__eq__, _CPU),
         memory=amounts_of(resources.memory, 1e6, "memory".__eq__, _MEMORY),
     )

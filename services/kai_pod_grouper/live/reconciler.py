@@ -19,6 +19,7 @@ from kai.kube.resources import PODS
 from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.model import names
 from kai.model.objects import PodGroup
+from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import EXTERNAL, LeftAlone, Membership, group_pod
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
@@ -300,7 +301,7 @@ def _differ(old: dict[str, str], new: dict[str, str], ignored: frozenset[str] | 
     return any(
         old.get(key) != new.get(key)
         for key in old.keys() | new.keys()
-        if key not in ignored and not key.startswith(names.MULTI_GPU_GROUP_PREFIX)
+        if key not in ignored and not is_gpu_group_label(key)
     )
 
 

@@ -1,14 +1,11 @@
 """What pods are charged for, as tables."""
 
-from decimal import Decimal
-
 import msgspec
 import pytest
 
-from kai.model.dra import ResourceClaim
-from kai.model.objects import Node, PodGroupResources, PriorityClass
+from kai.model.objects import PodGroupResources, PriorityClass
 from kai_podgroup_controller.accounting import Surroundings, difference, is_preemptible, resources_status
-from kai_podgroup_controller.facts import claimed_gpus, gpu_memory_mib, group_facts, pod_facts
+from kai_podgroup_controller.facts import group_facts, pod_facts
 
 GPU = "nvidia.com/gpu"
 FRACTION = {"received-resource-type": "Fraction"}
@@ -99,64 +96,13 @@ def test_non_preemptible_groups_hold_all_they_hold_so(build, preemptible, expect
     assert status.allocated_non_preemptible == expected
 
 
-def a_node(**labels):
-    return msgspec.convert({"metadata": {"name": "n1", "labels": labels}}, Node)
-
-
 @pytest.mark.parametrize(
-    ("labels", "memory"),
-    [
-        ({"nvidia.com/gpu.memory": "16000"}, 16000),
-        ({"nvidia.com/gpu.memory": str(16 * 2**30)}, 16384),
-        ({"beta.amd.com/gpu.vram.64G": "1"}, 64000),
-        ({"nvidia.com/gpu.memory": "16000", "beta.amd.com/gpu.vram.64G": "1"}, None),
-        ({"nvidia.com/gpu.memory": "big"}, None),
-        ({"nvidia.com/gpu.memory": "0"}, None),
-        ({}, None),
-    ],
-)
-def test_memory_of_a_gpu_stands_in_the_labels_of_its_node(labels, memory):
-    assert gpu_memory_mib(a_node(**labels)) == memory
-
-
-@pytest.mark.parametrize(
-    ("memory", "expected"), [({"n1": Decimal(16000)}, {GPU: "500m"}), ({}, {})], ids=["known", "unknown"]
+    ("memory", "expected"), [({"n1": 16000}, {GPU: "500m"}), ({}, {})], ids=["known", "unknown"]
 )
 def test_granted_memory_counts_in_devices_of_that_node(build, memory, expected):
     annotations = {"gpu-memory": "4000", "gpu-fraction-num-devices": "2", **FRACTION}
     pod = {"requests": [], "phase": "Running", "node": "n1", "annotations": annotations}
     assert charged(build, pod, memory=memory).allocated == expected
-
-
-def a_claim(*requests, annotations=None):
-    devices = {"requests": [{"name": str(i), **each} for i, each in enumerate(requests)]}
-    metadata = {"name": "c", "namespace": "team", "annotations": annotations or {}}
-    return msgspec.convert({"metadata": metadata, "spec": {"devices": devices}}, ResourceClaim)
-
-
-def exactly(device_class, **fields):
-    return {"exactly": {"deviceClassName": device_class, **fields}}
-
-
-@pytest.mark.parametrize(
-    ("requests", "expected"),
-    [
-        ([exactly("gpu.nvidia.com", allocationMode="ExactCount", count=2)], ("gpu.nvidia.com", 2)),
-        ([exactly("gpu.nvidia.com")], ("gpu.nvidia.com", 1)),
-        ([exactly("GPU.example.com", allocationMode="All")], ("GPU.example.com", 1)),
-        ([exactly("gpu-a", count=2), exactly("gpu-b", count=3)], ("gpu-a", 5)),
-        ([exactly("nic.example.com", count=2)], None),
-        ([{"firstAvailable": [{"name": "x", "deviceClassName": "gpu"}]}], None),
-        ([exactly("gpu", count=2**63), exactly("gpu", count=2**63)], ("gpu", 2**63 - 1)),
-    ],
-)
-def test_gpus_of_a_claim(requests, expected):
-    assert claimed_gpus(a_claim(*requests)) == expected
-
-
-def test_a_claim_made_for_an_extended_resource_is_not_counted_twice():
-    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
-    assert claimed_gpus(a_claim(exactly("gpu"), annotations=annotations)) is None
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from kai.model.dra import ResourceClaim
+from kai.model.rules.device_claims import claimed_gpus
 from kai_podgroup_controller import accounting
 from kai_podgroup_controller.accounting import Surroundings
-from kai_podgroup_controller.facts import claimed_gpus
 
 HUGE = ("9" * 5000, "²", "٣", "1e999", "1e999999999", "-1", "nan", "much", str(2**64), "0.5" * 100)
 NOWHERE = Surroundings(lambda node: None, lambda claim: None)

@@ -13,7 +13,7 @@ Facts come in as they change; nothing here watches anything::
 
 For each pod, once (again when its claims or the device classes change)::
 
-    demand = ledger.demand(pod)                         # PodDemand; demand.gpus: GPUs by device class
+    demand = ledger.demand(pod)                         # PodDemand; demand.gpus: GPUs that its claims ask for
     ledger.obstacle(demand, queue="q")                  # text of what no node can cure, or None
 
 While deciding; a plan is good until the ledger changes::

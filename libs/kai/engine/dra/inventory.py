@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kai.engine.dra.cel import SelectorFault, compile_selector, variables_of
 from kai.model import dra, quantity
 from kai.model.objects import Json
+from kai.model.rules.device_claims import is_gpu_name
 from kai.model.rules.selectors import node_selector
 from kai.model.rules.taints import untolerated
 
@@ -181,7 +182,7 @@ class Inventory:
     def gpus_of(self, node: str) -> int:
         """How many devices of drivers whose name contains ``gpu`` belong to this node alone."""
         return sum(
-            1 for device in self.of_node(node).devices if device.node_name and "gpu" in device.id.driver
+            1 for device in self.of_node(node).devices if device.node_name and is_gpu_name(device.id.driver)
         )
 
     def of_node(self, node: str) -> NodeDevices:

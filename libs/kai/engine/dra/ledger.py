@@ -13,9 +13,10 @@ import msgspec
 from kai.engine.dra.allocator import Unfit, allocate
 from kai.engine.dra.extended import extended_requests, resources_of
 from kai.engine.dra.inventory import CounterId, DeviceId, Inventory
-from kai.engine.dra.pods import SYNTHETIC, PodClaim, PodDemand, claims_of, gpus_of_claim, is_gpu_claim
+from kai.engine.dra.pods import SYNTHETIC, PodClaim, PodDemand, claims_of
 from kai.model import dra, names
 from kai.model.objects import Json, ObjectMeta, Pod
+from kai.model.rules.device_claims import claimed_gpus, may_take_gpus
 from kai.model.rules.selectors import node_selector
 
 _NOBODY: frozenset[str] = frozenset()
@@ -139,16 +140,14 @@ class ClaimLedger:
         made = self._made_for.get(pod.metadata.uid)
         if made is not None and all(claim.key != made for claim in claims):
             claims = (*claims, PodClaim("", made, from_template=True))
-        gpus: Counter[str] = Counter()
-        for claim in claims:
-            if claim.key in self._claims:
-                gpus.update(gpus_of_claim(self._claims[claim.key].claim))
+        known = (self._claims[claim.key].claim for claim in claims if claim.key in self._claims)
+        gpus = sum(_gpus(claim) for claim in known)
         resources: dict[str, str] = {}
         for resource in sorted(resources_of(pod)):
             class_ = self.inventory.class_of_resource(resource)
             if class_ is not None:
                 resources[resource] = class_
-        return PodDemand(pod=pod, claims=claims, unresolved=unresolved, resources=resources, gpus=dict(gpus))
+        return PodDemand(pod=pod, claims=claims, unresolved=unresolved, resources=resources, gpus=gpus)
 
     def obstacle(self, demand: PodDemand, *, queue: str, queue_label: str = names.QUEUE_LABEL) -> str | None:
         """Why no node can serve the pod's claims; None if one might."""
@@ -169,7 +168,7 @@ class ClaimLedger:
             return "is being deleted"
         if pod_uid not in state.reserved and len(state.reserved) >= dra.RESERVED_FOR_MAX:
             return f"is used by {len(state.reserved)} pods, which is the most that may share one"
-        if is_gpu_claim(claim) and not pod_claim.from_template and claim.labels.get(queue_label) != queue:
+        if may_take_gpus(claim) and not pod_claim.from_template and claim.labels.get(queue_label) != queue:
             found = claim.labels.get(queue_label)
             instead = f", not {found!r}" if found else "; it has no such label"
             return f"label {queue_label} must name the pod's queue {queue!r}{instead}"
@@ -192,9 +191,7 @@ class ClaimLedger:
     def counted_gpus(self, demand: PodDemand) -> int:
         """GPUs of the pod's claims that another placed pod has been charged for already."""
         shared = [self._claims[each.key] for each in demand.claims if each.key in self._claims]
-        return sum(
-            sum(gpus_of_claim(state.claim).values()) for state in shared if state.placed - {demand.pod_uid}
-        )
+        return sum(_gpus(state.claim) for state in shared if state.placed - {demand.pod_uid})
 
     def fit(
         self, demand: PodDemand, node: str, *, offered: Collection[str] = (), after_release: bool = False
@@ -399,3 +396,8 @@ def _devices(allocation: dra.AllocationResult | None) -> list[DeviceId]:
         for each in allocation.devices.results
         if not each.admin_access
     ]
+
+
+def _gpus(claim: dra.ResourceClaim) -> int:
+    _, count = claimed_gpus(claim) or ("", 0)
+    return count

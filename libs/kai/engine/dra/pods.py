@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from kai.model import dra
 from kai.model.objects import Pod
+from kai.model.rules.device_claims import claim_entries
 
 #: How the key of a synthetic claim ends.
 SYNTHETIC: Final = "/<extended-resources>"
-#: What a class or a driver of GPUs has in its name.
-_GPU = "gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,8 @@ class PodDemand:
     unresolved: str | None
     #: Device class by extended resource.
     resources: dict[str, str] = field(default_factory=dict)
-    #: GPUs by device class, as far as claims ask for them.
-    gpus: dict[str, int] = field(default_factory=dict)
+    #: GPUs that claims ask for.
+    gpus: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.claims or self.resources or self.unresolved)
@@ -56,52 +54,15 @@ def claims_of(pod: Pod) -> tuple[tuple[PodClaim, ...], str | None]:
     Claims made from templates are named by the pod's status; one for which no object is needed is left out.
     """
     namespace = pod.metadata.namespace
-    generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
     found: dict[str, PodClaim] = {}
-    for each in pod.spec.resource_claims or ():
-        name = each.resource_claim_name
-        from_template = name is None
-        if name is None:
-            if each.name not in generated:
-                return tuple(found.values()), f"claim {each.name!r} has not been made from its template yet"
-            name = generated[each.name]
-            if name is None:
-                continue
-        key = f"{namespace}/{name}"
-        found.setdefault(key, PodClaim(each.name, key, from_template))
+    for each in claim_entries(pod):
+        if each.awaited:
+            return tuple(found.values()), f"claim {each.called!r} has not been made from its template yet"
+        if each.name is not None:
+            key = f"{namespace}/{each.name}"
+            found.setdefault(key, PodClaim(each.called, key, each.from_template))
     extended = (pod.status.extended_resource_claim_status or {}).get("resourceClaimName")
     if extended:
         key = f"{namespace}/{extended}"
         found.setdefault(key, PodClaim("", key, from_template=True))
     return tuple(found.values()), None
-
-
-def is_gpu_claim(claim: dra.ResourceClaim) -> bool:
-    """Whether any of its requests (or their alternatives) is for a class whose name contains ``gpu``."""
-    return any(
-        _GPU in spec.device_class_name for request in claim.spec.devices.requests for spec in _specs(request)
-    )
-
-
-def gpus_of_claim(claim: dra.ResourceClaim) -> dict[str, int]:
-    """GPUs by device class.
-
-    The count of exact requests, one for all, the most that an alternative asks for.
-    """
-    gpus: dict[str, int] = {}
-    if (claim.metadata.annotations or {}).get(dra.EXTENDED_CLAIM_ANNOTATION) == "true":
-        return gpus
-    for request in claim.spec.devices.requests:
-        counts = [
-            (1 if spec.allocation_mode == "All" else spec.count or 1, spec.device_class_name)
-            for spec in _specs(request)
-            if _GPU in spec.device_class_name
-        ]
-        if counts:
-            count, class_ = max(counts, key=lambda each: each[0])
-            gpus[class_] = gpus.get(class_, 0) + count
-    return gpus
-
-
-def _specs(request: dra.DeviceRequest) -> list[dra.DeviceSubRequest]:
-    return [request.exactly] if request.exactly is not None else list(request.first_available)

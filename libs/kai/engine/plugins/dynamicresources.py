@@ -96,7 +96,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         demand = self._demand(task)
         if demand is None or not demand.gpus:
             return None
-        wanted = sum(demand.gpus.values()) - self.ledger.counted_gpus(demand)
+        wanted = demand.gpus - self.ledger.counted_gpus(demand)
         if wanted <= 0:
             return None
         table = self._handle.nodes

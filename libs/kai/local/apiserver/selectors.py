@@ -10,7 +10,8 @@ from kai.local.apiserver.catalogue import Resource, dig
 from kai.local.apiserver.errors import Obj, bad_request
 from kai.local.apiserver.events import GROUP as EVENTS_GROUP
 from kai.local.apiserver.storage import Record
-from kai.model.rules.selectors import Selects, label_selector, node_requirement, number
+from kai.model.quantity import integer
+from kai.model.rules.selectors import Selects, label_selector, node_requirement
 
 _SET_TERM: Final = re.compile(r"(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^)]*)\)\Z")
 _EQUAL_TERM: Final = re.compile(r"(?P<key>[^\s!=<>]+)\s*(?P<op>==|=|!=|<|>)\s*(?P<value>[^\s=!<>,()]*)\Z")
@@ -48,7 +49,7 @@ def _label_test(term: str, text: str) -> Test:
         return _requirement(match["key"], _SET_OPERATORS[match["op"]], values)
     match = _EQUAL_TERM.match(term)
     if match:
-        if match["op"] in ("<", ">") and number(match["value"]) is None:
+        if match["op"] in ("<", ">") and integer(match["value"]) is None:
             raise bad_request(f'"{match["value"]}" in the label selector "{text}" is no whole number')
         return _requirement(match["key"], _OPERATORS[match["op"]], [match["value"]])
     if _KEY.match(term):

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from kai.model import names, quantity
+from kai.model.rules.gpus import is_mig
 from kai.snapshot.times import rfc3339
 
 #: Nodes and their devices have the same names in every run.
@@ -52,7 +53,7 @@ def node_name(index: int) -> str:
 
 def device_id(node: str, resource: str, index: int) -> str:
     """The id of a node's n-th device, as a device plugin would report it."""
-    prefix = "GPU" if resource == names.NVIDIA_GPU else "MIG" if names.MIG_PREFIX in resource else "DEV"
+    prefix = "GPU" if resource == names.NVIDIA_GPU else "MIG" if is_mig(resource) else "DEV"
     return f"{prefix}-{uuid5(_NAMESPACE, f'{node}/{resource}/{index}')}"
 
 

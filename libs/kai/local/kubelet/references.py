@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kai.local.objects import DataObject, DeviceClaim, LocalContainer, LocalPod, VolumeClaim
 from kai.model.objects import Json
+from kai.model.rules.device_claims import claim_entries
 from kai.model.rules.volumes import claim_name
 
 CONFIG_ERROR = "CreateContainerConfigError"
@@ -73,11 +74,11 @@ def _missing_data(pod: LocalPod, volume: str, source: Json, cluster: Cluster) ->
 
 
 def _missing_claims(pod: LocalPod, cluster: Cluster) -> Iterator[Missing]:
-    made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
-    for claim in pod.spec.resource_claims or ():
-        name = claim.resource_claim_name or made.get(claim.name)
-        key = f"{pod.metadata.namespace}/{name or claim.name}"
-        found = cluster.device_claim(key) if name else None
+    for claim in claim_entries(pod):
+        if claim.name is None and not claim.awaited:
+            continue
+        key = f"{pod.metadata.namespace}/{claim.name or claim.called}"
+        found = cluster.device_claim(key) if claim.name else None
         users = [user.get("uid") for user in (found.status.reserved_for or ())] if found else []
         if found is None or found.status.allocation is None or pod.metadata.uid not in users:
             message = f'resource claim "{key}" is not allocated to this pod'

@@ -8,16 +8,14 @@ Everything is compiled first and asked often; values are strings, None is a labe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kai.model.quantity import INT64_MAX
+from kai.model.quantity import integer
 
 Accepts: TypeAlias = Callable[[str | None], bool]
 Selects: TypeAlias = Callable[[Mapping[str, str]], bool]
 
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 #: The only field of a node that a selector may name.
 _NODE_NAME: Final = "metadata.name"
 
@@ -44,12 +42,12 @@ def node_requirement(expression: Mapping[str, Any]) -> Accepts:
     if operator not in ("Gt", "Lt"):
         return label_requirement(expression)
     values = list(expression.get("values") or ())
-    bound = number(str(values[0])) if len(values) == 1 else None
+    bound = integer(str(values[0])) if len(values) == 1 else None
     if bound is None:
         return _nobody
     if operator == "Gt":
-        return lambda value: (have := number(value)) is not None and have > bound
-    return lambda value: (have := number(value)) is not None and have < bound
+        return lambda value: (have := integer(value)) is not None and have > bound
+    return lambda value: (have := integer(value)) is not None and have < bound
 
 
 def field_requirement(expression: Mapping[str, Any]) -> Accepts:
@@ -58,14 +56,6 @@ def field_requirement(expression: Mapping[str, Any]) -> Accepts:
     if expression.get("key") != _NODE_NAME or expression.get("operator") not in ("In", "NotIn") or not alone:
         return _nobody
     return label_requirement(expression)
-
-
-def number(text: str | None) -> int | None:
-    """A whole number as labels have it; None if the text is none, or beyond int64."""
-    if text is None or _NUMBER.fullmatch(text) is None:
-        return None
-    value = int(text)
-    return value if -INT64_MAX - 1 <= value <= INT64_MAX else None
 
 
 def label_selector(selector: Mapping[str, Any] | None) -> Selects:

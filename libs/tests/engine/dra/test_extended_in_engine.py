@@ -35,12 +35,12 @@ def a_state(*, devices=2, plugin=0, resource=RESOURCE):
     return state
 
 
-def submit(state, name, *, gpus, resource=RESOURCE):
+def submit(state, name, *, gpus, resource=RESOURCE, claims=()):
     group = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"queue": "leaf", "minMember": 1}}
     containers = [{"name": "main", "resources": {"requests": {"cpu": "1", resource: str(gpus)}}}]
     pod = {
         "metadata": {"name": name, "namespace": "ns", "uid": name, "annotations": {"pod-group-name": name}},
-        "spec": {"schedulerName": "kai-scheduler", "containers": containers},
+        "spec": {"schedulerName": "kai-scheduler", "containers": containers, "resourceClaims": list(claims)},
         "status": {"phase": "Pending"},
     }
     state.apply(Kind.POD_GROUP, msgspec.convert(group, PodGroup))
@@ -163,3 +163,16 @@ def test_a_device_plugin_beside_claims_limits_what_a_pod_asks_for():
     submit(state, "large", gpus=3, resource=GPU)
     submit(state, "small", gpus=2, resource=GPU)
     assert list(run(state)) == ["small"]
+
+
+def test_a_node_with_devices_for_a_later_alternative_only_is_not_passed_over():
+    state = a_state(devices=1)
+    wanted = [{"name": n, "deviceClassName": "gpus", "count": c} for n, c in (("many", 2), ("one", 1))]
+    claim = {"devices": {"requests": [{"name": "r", "firstAvailable": wanted}]}}
+    labels = {"kai.scheduler/queue": "leaf"}
+    state.apply(
+        Kind.RESOURCE_CLAIM,
+        {"metadata": {"name": "c", "namespace": "ns", "uid": "c", "labels": labels}, "spec": claim},
+    )
+    submit(state, "job", gpus=0, claims=[{"name": "r", "resourceClaimName": "c"}])
+    assert list(run(state)) == ["job"]

@@ -12,7 +12,6 @@ from kai.model.rules.selectors import (
     label_selector,
     node_requirement,
     node_selector,
-    number,
 )
 from kai.snapshot.state import ClusterState, Kind
 
@@ -144,14 +143,6 @@ N1 = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 )
 def test_a_node_selector_means_nodes_that_satisfy_one_whole_term(terms, means):
     assert node_selector({"nodeSelectorTerms": terms}, "n1", {"size": "4"}) is means
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("7", 7), ("-7", -7), ("+7", 7), ("", None), (None, None), ("1e3", None), ("9" * 5000, None)],
-)
-def test_a_number_is_decimal(text, value):
-    assert number(text) == value
 
 
 # --- all nodes at once --------------------------------------------------------------------------

@@ -1,0 +1,70 @@
+"""What is taken in follows the rules that controllers and binder follow."""
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue
+from kai.engine import Engine, SchedulerConfig
+from kai.model.objects import ObjectMeta, PodResourceClaim, PriorityClass
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+
+
+def a_state(*objects):
+    state = ClusterState()
+    for kind, obj in ((Kind.QUEUE, a_queue("top")), (Kind.QUEUE, a_queue("team", parent="top")), *objects):
+        state.apply(kind, obj)
+    return state
+
+
+def a_default(name, value):
+    return Kind.PRIORITY_CLASS, PriorityClass(
+        metadata=ObjectMeta(name=name), value=value, global_default=True
+    )
+
+
+def test_of_several_default_priority_classes_the_lowest_counts():
+    state = a_state(a_default("a", 120), a_default("b", 70), (Kind.POD_GROUP, a_group("job", queue="team")))
+    [job] = state.jobs.values()
+    assert (job.priority, job.preemptible) == (70, True)
+
+
+@pytest.mark.parametrize("device_class", ["gpu.example.com", "GPU.example.com"])
+def test_gpus_of_claims_are_counted_however_their_class_is_written(device_class):
+    exactly = {"deviceClassName": device_class, "count": 2}
+    claim = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    claims = [PodResourceClaim(name="g", resource_claim_name="c")]
+    pod = a_pod("pod", group="job")
+    pod.spec.resource_claims = claims
+    state = a_state(
+        (Kind.POD_GROUP, a_group("job", queue="team")),
+        (Kind.RESOURCE_CLAIM, {"metadata": {"name": "c", "namespace": "default"}, "spec": claim}),
+        (Kind.POD, pod),
+    )
+    [task] = state.tasks.values()
+    assert task.cls.dra_gpus == 2
+
+
+def test_a_pod_with_both_forms_of_labels_holds_a_part_of_each_device():
+    pod = a_pod("pod", group="job", fraction=0.5, devices=2, node="n", groups=("a", "b"))
+    pod.metadata.labels = {"runai-gpu-group/a": "a", "runai-gpu-group": "b"}
+    state = a_state(
+        (Kind.NODE, a_node("n", gpus=2, gpu_memory=16_000)),
+        (Kind.POD_GROUP, a_group("job", queue="team")),
+        (Kind.POD, pod),
+    )
+    [node] = state.nodes.nodes
+    assert sorted(node.groups) == ["a", "b"]
+
+
+def test_a_pod_may_have_all_the_memory_that_a_gpu_has():
+    state = a_state(
+        (Kind.NODE, a_node("n", gpus=1, gpu_memory=81_559)),
+        (Kind.POD_GROUP, a_group("all", queue="team")),
+        (Kind.POD, a_pod("all", group="all", gpu_memory=81_559)),
+        (Kind.POD_GROUP, a_group("more", queue="team", created=1)),
+        (Kind.POD, a_pod("more", group="more", gpu_memory=1)),
+    )
+    binds = Engine(SchedulerConfig()).run(state, NOW).binds
+    assert [(bind.pod.name, bind.gpu_portion) for bind in binds] == [("all", 1.0)]
+    state.check()
