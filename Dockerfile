@@ -37,7 +37,7 @@ ENV PATH=/opt/kai/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 # For docker-compose: volumes take over the mode of the folder that they cover.
-RUN mkdir --mode=1777 /cluster /certificates
+RUN mkdir --mode=1777 /cluster /certificates /redis
 USER 10000:10000
 WORKDIR /tmp
 ENTRYPOINT ["kai-start"]

@@ -26,6 +26,9 @@ from kai.runtime import ServiceSettings
 ROOT = Path(__file__).resolve().parents[2]
 #: Settings that say where something is, which is another place for each way.
 PLACES = {
+    "redis_ca",
+    "redis_password_file",
+    "redis_server_name",
     "advertise_host",
     "cert_dir",
     "context",
@@ -89,7 +92,7 @@ def by_chart(helm, values) -> dict[str, dict[str, object]]:
     for deployment in helm.render(values=values).of("Deployment").values():
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         command = container["command"]
-        if command[:2] == ["python", "-m"]:
+        if command[:2] == ["python", "-m"] and command[2].startswith("kai_"):
             environment = {
                 entry["name"]: entry["value"] for entry in container.get("env") or () if "value" in entry
             }

@@ -33,7 +33,7 @@ GRPC_SECRETS = tuple(
     f"{role}-grpc-tls-secret"
     for role in ("scheduler", "binder", "podgroup-controller", "queue-controller", "kai-cli")
 )
-TLS_SECRETS = WEBHOOK_SECRETS + GRPC_SECRETS
+TLS_SECRETS = (*WEBHOOK_SECRETS, *GRPC_SECRETS, "kai-redis-tls-secret")
 OLD = {"kai.scheduler/issued": "1000000000"}
 
 
@@ -116,6 +116,22 @@ async def test_an_upgrade_keeps_certificates_and_passwords(release):
     assert await release.bundles() == bundles
     binder = await release.client.get(DEPLOYMENTS, "binder", namespace=names.NAMESPACE)
     assert binder["spec"]["replicas"] == 3
+
+
+async def test_an_upgrade_from_a_redis_without_a_password_makes_one(release):
+    """Such a release left a Secret with nothing but a URL, and no certificate."""
+    await release.install()
+    plain = {"url": base64.b64encode(b"redis://kai-redis:6379/0").decode(), "password": None}
+    await release.client.patch(SECRETS, "kai-redis", {"data": plain}, namespace=names.NAMESPACE)
+    await release.client.delete(SECRETS, "kai-redis-tls-secret", namespace=names.NAMESPACE)
+    assert (await release.secret("kai-redis")).keys() == {"url"}
+    await release.upgrade()
+    made = await release.secret("kai-redis")
+    assert made["url"].startswith(b"rediss://kai-redis.")
+    assert len(made["password"]) == 32
+    assert (await release.secret("kai-redis-tls-secret")).keys() == {"ca.crt", "tls.crt", "tls.key"}
+    await release.upgrade(binder={"replicas": 2})
+    assert await release.secret("kai-redis") == made
 
 
 async def test_what_goes_out_is_closed_where_the_port_of_the_api_server_can_be_seen(release):

@@ -1,16 +1,20 @@
 """Every set of values renders to objects that Kubernetes takes."""
 
+import base64
 import importlib
 import json
 from pathlib import Path
+from unittest import mock
 
 import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from cryptography import x509
 
 from kai.model import names
 from kai.runtime import ServiceSettings, SettingsError
+from kai.session.credentials import RedisCredentials
 
 CHART = Path(__file__).resolve().parents[1] / "kai-scheduler"
 KUBERNETES = "1.34"
@@ -116,7 +120,7 @@ def test_what_is_mounted_and_referred_to_exists(rendered, name):
     provided = objects.of("Secret").keys() | objects.of("ConfigMap").keys()
     if name != "defaults":
         ours = ("kai-admission-webhook", "podgroup-webhook", "queue-webhook", "scheduler-grpc", "binder-grpc")
-        ours += ("podgroup-controller-grpc", "queue-controller-grpc")
+        ours += ("podgroup-controller-grpc", "queue-controller-grpc", "kai-redis")
         provided |= {f"{secret}-tls-secret" for secret in ours}
     provided |= {VALUES[name].get("redis", {}).get("externalSecret", {}).get("name")}
     for deployment, pod, container in containers(objects):
@@ -373,25 +377,100 @@ def redis_variables(objects):
 REDIS_USERS = {"kai-scheduler-default", "queue-controller"}
 
 
-def test_a_redis_with_a_password_comes_with_the_chart(rendered):
+def secret_of(objects):
+    data = objects.one("Secret", "kai-redis")["data"]
+    return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+def redis_settings(objects, deployment):
+    """What a component makes of its flags and of the URL in the secret."""
+    with mock.patch.dict("os.environ", {"KAI_REDIS_URL": secret_of(objects)["url"]}):
+        return settings_of(DEPLOYMENTS[deployment]).parse(objects.flags(deployment))
+
+
+def redis_pod(objects):
+    return objects.one("Deployment", "kai-redis")["spec"]["template"]
+
+
+def test_a_redis_with_a_password_and_tls_comes_with_the_chart(rendered):
     objects = rendered("defaults")
-    secret = objects.one("Secret", "kai-redis")["stringData"]
-    assert secret["url"] == f"redis://:{secret['password']}@kai-redis.kai-scheduler.svc:6379/0"
+    secret = secret_of(objects)
+    assert secret["url"] == "rediss://kai-redis.kai-scheduler.svc:6379/0"
     assert len(secret["password"]) == 32
     assert redis_variables(objects).keys() == REDIS_USERS
-    command = objects.one("Deployment", "kai-redis")["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert "$(PASSWORD)" in command
-    assert secret["password"] not in command
+    for deployment in REDIS_USERS:
+        found = redis_settings(objects, deployment).redis_credentials
+        assert found == RedisCredentials(
+            ca="/etc/kai/redis-authority/ca.crt",
+            server_name="kai-redis",
+            password_file="/etc/kai/redis/password",
+        )
+    # What says how to reach it is mounted where the flags say, and to nobody else.
+    mounted = {
+        name for name, pod, _ in containers(objects) if "kai-redis" in [v["name"] for v in pod["volumes"]]
+    }
+    assert mounted == REDIS_USERS | {"kai-redis"}
+    for name, pod, _ in containers(objects):
+        for volume in pod["volumes"]:
+            secret = volume.get("secret", {})
+            if secret.get("secretName") == "kai-redis-tls-secret" and name != "kai-redis":
+                assert secret["items"] == [{"key": "ca.crt", "path": "ca.crt"}], name
+
+
+def test_the_password_of_redis_is_in_its_secret_and_nowhere_else(rendered):
+    objects = rendered("defaults")
+    password = secret_of(objects)["password"]
+    others = [o for o in objects if (o["kind"], o["metadata"]["name"]) != ("Secret", "kai-redis")]
+    assert password not in str(others)
+
+
+def test_redis_starts_anew_with_a_new_password(helm):
+    first, second = (helm.render(values={"certificates": EXISTING}) for _ in range(2))
+    assert secret_of(first)["password"] != secret_of(second)["password"]
+    assert redis_pod(first)["metadata"]["annotations"] != redis_pod(second)["metadata"]["annotations"]
+
+
+def test_clients_trust_redis_by_the_authority_that_signed_its_certificate(helm, tmp_path):
+    objects = helm.render()
+    data = objects.one("Secret", "kai-redis-tls-secret")["data"]
+    signed = x509.load_pem_x509_certificate(base64.b64decode(data["tls.crt"]))
+    authority = x509.load_pem_x509_certificate(base64.b64decode(data["ca.crt"]))
+    signed.verify_directly_issued_by(authority)
+    names_of_it = signed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "kai-redis" in names_of_it.get_values_for_type(x509.DNSName)
+
+
+def test_without_tls_between_processes_redis_is_plain_but_keeps_its_password(rendered):
+    objects = rendered("plain text between processes")
+    assert secret_of(objects)["url"] == "redis://kai-redis.kai-scheduler.svc:6379/0"
+    assert redis_settings(objects, "queue-controller").redis_credentials == RedisCredentials(
+        password_file="/etc/kai/redis/password"
+    )
+    (container,) = redis_pod(objects)["spec"]["containers"]
+    assert not [flag for flag in container["args"] if "tls" in flag]
 
 
 def test_another_redis_can_be_used(rendered):
     objects = rendered("external redis")
     assert "kai-redis" not in objects.of("Deployment")
-    assert objects.one("Secret", "kai-redis")["stringData"] == {"url": "redis://cache.example.com:6379/1"}
+    assert secret_of(objects) == {"url": "redis://cache.example.com:6379/1"}
+    assert redis_settings(objects, "queue-controller").redis_credentials == RedisCredentials()
     assert redis_variables(objects).keys() == REDIS_USERS
     by_secret = rendered("external redis by secret")
     assert "kai-redis" not in by_secret.of("Deployment")
     assert redis_variables(by_secret)["queue-controller"] == {"name": "my-redis", "key": "url"}
+
+
+def test_another_redis_may_have_an_authority_of_its_own(helm):
+    values = {"externalUrl": "rediss://u:p@cache.example.com/1", "externalCa": "-----BEGIN CERTIFICATE-----"}
+    objects = helm.render(values={"redis": values, "certificates": EXISTING})
+    assert secret_of(objects)["ca.crt"] == values["externalCa"]
+    assert redis_settings(objects, "kai-scheduler-default").redis_ca == "/etc/kai/redis/ca.crt"
+    values = {"externalSecret": {"name": "my-redis", "caKey": "authority"}}
+    by_secret = helm.render(values={"redis": values, "certificates": EXISTING})
+    assert "--redis-ca=/etc/kai/redis/authority" in by_secret.flags("kai-scheduler-default")
+    pod = by_secret.one("Deployment", "kai-scheduler-default")["spec"]["template"]["spec"]
+    assert "my-redis" in [volume.get("secret", {}).get("secretName") for volume in pod["volumes"]]
 
 
 def test_no_redis_is_possible(rendered):
@@ -440,6 +519,8 @@ def test_the_reservation_namespace_is_kept_and_can_be_left_to_others(rendered):
         ({"global": {"gpuSharing": "yes"}}, "global.gpuSharing"),
         ({"scheduler": {"placementStrategy": "pack"}}, "scheduler.placementStrategy"),
         ({"binder": {"replicas": -1}}, "binder.replicas"),
+        ({"redis": {"externalUrl": "cache:6379"}}, "redis.externalUrl"),
+        ({"redis": {"externalCa": "/etc/ca.crt"}}, "redis.externalCa"),
         ({"global": {"imagePullSecrets": ["pull"]}}, "global.imagePullSecrets.0"),
         ({"certificates": {"existing": {"enabled": True}}}, "certificates.existing.caBundle is needed"),
         ({"global": {"clusterAutoscaling": True}}, "global.clusterAutoscaling"),

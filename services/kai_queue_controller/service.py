@@ -147,7 +147,9 @@ class Controller:
     async def _record_usage(self, shard: str, capacity_known: asyncio.Event) -> None:
         settings = self._settings
         await capacity_known.wait()
-        async with SessionCache.connect(settings.redis_url, shard=shard) as cache:
+        async with SessionCache.connect(
+            settings.redis_url, shard=shard, credentials=settings.redis_credentials
+        ) as cache:
             await UsageSampler(
                 cache,
                 shares=lambda: self._shares.of(shard),

@@ -11,6 +11,7 @@ from pydantic_settings import NoDecode
 from kai.model import names
 from kai.runtime import Duration, Listen
 from kai.runtime.listeners import ListenerSettings
+from kai.runtime.redis import RedisSettings
 
 _METRIC_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _METRIC_PREFIX = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -44,7 +45,7 @@ def _check_prefix(value: object) -> object:
     return value
 
 
-class QueueControllerSettings(ListenerSettings):
+class QueueControllerSettings(ListenerSettings, RedisSettings):
     """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
 
     flag_names: ClassVar[dict[str, str]] = {"webhook-addr": "webhook_listen"}

@@ -151,7 +151,11 @@ class SchedulerService:
         if not settings.redis_url:
             _log.info("no redis; sessions have no history")
             return None
-        return await stack.enter_async_context(SessionCache.connect(settings.redis_url, shard=settings.shard))
+        return await stack.enter_async_context(
+            SessionCache.connect(
+                settings.redis_url, shard=settings.shard, credentials=settings.redis_credentials
+            )
+        )
 
     def _start_publisher(self, host: Host, cache: SessionCache | None) -> SessionPublisher | None:
         if cache is None:

@@ -12,12 +12,13 @@ from kai.engine.config import EngineParams, SchedulerConfig
 from kai.engine.engine import asked_to_validate
 from kai.model import names
 from kai.runtime import Duration, Listen, SettingsError
+from kai.runtime.redis import RedisSettings
 from kai.runtime.tls import TlsSettings
 from kai.snapshot.state import StateParams
 from kai_scheduler.usage import usage_params
 
 
-class SchedulerSettings(TlsSettings):
+class SchedulerSettings(TlsSettings, RedisSettings):
     """Flags, variables and file keys of the scheduler."""
 
     ignored_flags: ClassVar[frozenset[str]] = frozenset(

@@ -43,7 +43,8 @@ enough; new ones are trusted beside those they replace.
 
 {{/*
 Authority -> secret -> DNS name of its certificate. That of gRPC signs nothing but what names the role of a
-process (kai.wire.permissions), for who talks over gRPC; what the API server is shown is of another one.
+process (kai.wire.permissions), for who talks over gRPC; what the API server is shown is of another one, and that
+of Redis signs for Redis alone.
 */}}
 {{- define "kai.certificateNames" -}}
 {{- $namespace := .Release.Namespace -}}
@@ -56,6 +57,10 @@ grpc:
   {{- range $role := list "scheduler" "binder" "podgroup-controller" "queue-controller" "kai-cli" }}
   {{ $role }}-grpc-tls-secret: {{ $role }}.{{ $namespace }}.svc
   {{- end }}
+{{- if eq (include "kai.ownRedis" .) "true" }}
+redis:
+  kai-redis-tls-secret: kai-redis
+{{- end }}
 {{- end }}
 {{- end -}}
 

@@ -17,6 +17,10 @@ A component: ServiceAccount, Deployment and, with several replicas, a PodDisrupt
 {{- define "kai.component" -}}
 {{- $root := .root -}}
 {{- $replicas := int (include "kai.replicas" .) -}}
+{{- $secrets := .secrets | default dict -}}
+{{- $redisFlags := "" -}}
+{{- if .redis -}}{{- $redisFlags = include "kai.redisFlags" $root | trim -}}{{- end -}}
+{{- if $redisFlags -}}{{- $secrets = merge (dict "/etc/kai/redis" (include "kai.redisSecret" $root)) $secrets -}}{{- end -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
@@ -81,6 +85,9 @@ spec:
           command: [python, -m, {{ .module }}]
           args: {{- include "kai.commonFlags" . | nindent 12 }}
             {{- .flags | nindent 12 }}
+            {{- with $redisFlags }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- include "kai.extraFlags" .values | nindent 12 }}
           env:
             - name: POD_IP
@@ -111,8 +118,11 @@ spec:
           securityContext: {{- include "kai.securityContext" $root | nindent 12 }}
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
-            {{- range $directory, $secret := .secrets }}
+            {{- range $directory, $secret := $secrets }}
             - {name: {{ $secret }}, mountPath: {{ $directory }}, readOnly: true}
+            {{- end }}
+            {{- if contains "/etc/kai/redis-authority" $redisFlags }}
+            - {name: redis-authority, mountPath: /etc/kai/redis-authority, readOnly: true}
             {{- end }}
             {{- if .configMap }}
             - {name: config, mountPath: /etc/config, readOnly: true}
@@ -120,9 +130,14 @@ spec:
       volumes:
         - name: tmp
           emptyDir: {}
-        {{- range $directory, $secret := .secrets }}
+        {{- range $directory, $secret := $secrets }}
         - name: {{ $secret }}
           secret: {secretName: {{ $secret }}, defaultMode: 0444}
+        {{- end }}
+        {{- if contains "/etc/kai/redis-authority" $redisFlags }}
+        # Without the key, which is for Redis alone.
+        - name: redis-authority
+          secret: {secretName: kai-redis-tls-secret, defaultMode: 0444, items: [{key: ca.crt, path: ca.crt}]}
         {{- end }}
         {{- if .configMap }}
         - name: config

@@ -94,17 +94,33 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* Environment by which a component finds Redis. Passwords stay in secrets. */}}
+{{/* The secret that says how to reach Redis, mounted at /etc/kai/redis; empty without a Redis. */}}
+{{- define "kai.redisSecret" -}}
+{{- if .Values.redis.externalSecret.name -}}{{- .Values.redis.externalSecret.name -}}
+{{- else if include "kai.redisUsed" . -}}kai-redis
+{{- end -}}
+{{- end -}}
+
+{{/* Environment by which a component finds Redis: the URL may hold a password, so it stays in the secret. */}}
 {{- define "kai.redisEnvironment" -}}
+{{- with include "kai.redisSecret" . -}}
+- name: KAI_REDIS_URL
+  valueFrom: {secretKeyRef: {name: {{ . | quote }}, key: {{ ternary $.Values.redis.externalSecret.key "url" (ne $.Values.redis.externalSecret.name "") | quote }}}}
+{{- end }}
+{{- end -}}
+
+{{/* Flags for what the URL of Redis does not say. */}}
+{{- define "kai.redisFlags" -}}
 {{- $redis := .Values.redis -}}
-{{- if $redis.externalSecret.name }}
-- name: KAI_REDIS_URL
-  valueFrom: {secretKeyRef: {name: {{ $redis.externalSecret.name | quote }}, key: {{ $redis.externalSecret.key | quote }}}}
-{{- else if $redis.externalUrl }}
-- name: KAI_REDIS_URL
-  valueFrom: {secretKeyRef: {name: kai-redis, key: url}}
-{{- else if $redis.enabled }}
-- name: KAI_REDIS_URL
-  valueFrom: {secretKeyRef: {name: kai-redis, key: url}}
+{{- if eq (include "kai.ownRedis" .) "true" }}
+- --redis-password-file=/etc/kai/redis/password
+{{- if .Values.global.tls.enabled }}
+- --redis-ca=/etc/kai/redis-authority/ca.crt
+- --redis-server-name=kai-redis
+{{- end }}
+{{- else if and $redis.externalSecret.name $redis.externalSecret.caKey }}
+- --redis-ca=/etc/kai/redis/{{ $redis.externalSecret.caKey }}
+{{- else if and $redis.externalUrl (not $redis.externalSecret.name) $redis.externalCa }}
+- --redis-ca=/etc/kai/redis/ca.crt
 {{- end }}
 {{- end -}}

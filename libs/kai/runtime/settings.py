@@ -53,17 +53,9 @@ def _parse_listen(value: object) -> object:
     return f"{host}:{port}"
 
 
-def _parse_redis(value: object) -> object:
-    text = str(value).strip()
-    if text and not text.startswith(("redis://", "rediss://", "unix://")):
-        raise ValueError("write redis://host:port/db, rediss://… or unix://…, or nothing to work without")
-    return text
-
-
 #: Seconds; Go's notation is understood.
 Duration = Annotated[float, BeforeValidator(_parse_duration)]
 LogLevel = Annotated[str, BeforeValidator(_parse_level)]
-RedisUrl = Annotated[str, BeforeValidator(_parse_redis)]
 #: ``host:port``; an empty host means all interfaces.
 Listen = Annotated[str, BeforeValidator(_parse_listen)]
 
@@ -107,7 +99,6 @@ class ServiceSettings(BaseSettings):
     log_json: bool | None = Field(None, description="log JSON; default unless stderr is a terminal")
     health_listen: Listen = Field(":8081", description="host:port of /healthz and /readyz")
     metrics_listen: Listen = Field(":8080", description="host:port of /metrics; may equal that of health")
-    redis_url: RedisUrl = Field("", description="redis://host:port/db; empty: work without Redis")
     leader_elect: bool = Field(False, description="let only one of several replicas work")
     lease_duration: Duration = Field(15.0, gt=0, description="how long leadership lasts without renewal")
     lease_renew_deadline: Duration = Field(10.0, gt=0, description="how long renewal may fail")

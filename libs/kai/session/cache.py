@@ -17,6 +17,7 @@ import msgspec
 import redis.asyncio as redis
 from redis.exceptions import RedisError, ResponseError
 
+from kai.session.credentials import RedisCredentials, remedy, speaks_tls
 from kai.session.errors import CacheUnavailable, Fenced
 from kai.session.keys import Keys
 
@@ -84,12 +85,15 @@ class SessionCache:
         # Redis' stubs cannot say that we read bytes; the annotations of our methods do.
         self.connection: Any = connection
         self._publish = connection.register_script(_SCRIPT)
+        self._tls = speaks_tls(connection)
 
     @classmethod
     @asynccontextmanager
-    async def connect(cls, url: str, *, shard: str) -> AsyncIterator[Self]:
+    async def connect(
+        cls, url: str, *, shard: str, credentials: RedisCredentials | None = None
+    ) -> AsyncIterator[Self]:
         """A cache at ``redis://…``, ``rediss://…`` or ``unix://…``. Nothing is sent before the first call."""
-        connection: redis.Redis = redis.Redis.from_url(
+        connection = (credentials or RedisCredentials()).connection(
             url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS, max_connections=4
         )
         try:
@@ -97,9 +101,23 @@ class SessionCache:
         finally:
             await connection.aclose()
 
+    @asynccontextmanager
+    async def translated(self, operation: str, *, epoch: int = 0) -> AsyncIterator[None]:
+        """Errors of the Redis client as ours, with what to do about them."""
+        try:
+            yield
+        except ResponseError as error:
+            if str(error).startswith("FENCED"):
+                newer = str(error).partition(" ")[2]
+                raise Fenced(f"epoch {epoch} is over: a leader of epoch {newer} has published") from error
+            raise CacheUnavailable(f"redis refuses {operation}: {error}") from error
+        except (RedisError, OSError) as error:
+            told = f"{error}{remedy(error, tls=self._tls)}"
+            raise CacheUnavailable(f"redis does not answer {operation}: {told}") from error
+
     async def ping(self) -> None:
         """Ask whether it is there."""
-        async with translated("PING"):
+        async with self.translated("PING"):
             await self.connection.ping()
 
     async def publish(self, publication: Publication) -> bool:
@@ -131,17 +149,17 @@ class SessionCache:
             self.keys.snapshots,
             self.keys.snapshot(publication.version),
         ]
-        async with translated("publish", epoch=publication.epoch):
+        async with self.translated("publish", epoch=publication.epoch):
             return bool(await self._publish(keys=keys, args=arguments))
 
     async def forget_head(self) -> None:
         """Let the next publication be the first, whatever its epoch."""
-        async with translated("forget head"):
+        async with self.translated("forget head"):
             await self.connection.delete(self.keys.head)
 
     async def head(self) -> Head | None:
         """The newest session; None if nothing was published."""
-        async with translated("head"):
+        async with self.translated("head"):
             values = await self.connection.hgetall(self.keys.head)
         if not values:
             return None
@@ -154,13 +172,13 @@ class SessionCache:
 
     async def snapshot(self, version: int) -> bytes | None:
         """The encoded snapshot of a version; None if it is not kept (any more)."""
-        async with translated("snapshot"):
+        async with self.translated("snapshot"):
             blob: bytes | None = await self.connection.get(self.keys.snapshot(version))
         return blob
 
     async def in_flight(self) -> dict[str, InFlightDecision]:
         """Decisions by id that were given out and not settled, as far as the cache was told."""
-        async with translated("inflight"):
+        async with self.translated("inflight"):
             values = await self.connection.hgetall(self.keys.inflight)
         return {
             decision_id.decode(): msgspec.json.decode(value, type=InFlightDecision)
@@ -169,7 +187,7 @@ class SessionCache:
 
     async def history(self, *, since: float = 0.0, limit: int = SESSIONS_KEPT) -> list[HistoryEntry]:
         """The newest ``limit`` sessions that came after ``since`` (Unix seconds), oldest first."""
-        async with translated("sessions"):
+        async with self.translated("sessions"):
             entries = await self.connection.xrevrange(
                 self.keys.sessions, min=str(int(since * 1000)), max="+", count=limit
             )
@@ -184,17 +202,3 @@ def _history_entry(entry_id: bytes, values: dict[bytes, bytes]) -> HistoryEntry:
         update=values[b"update"],
         decisions=values[b"decisions"],
     )
-
-
-@asynccontextmanager
-async def translated(operation: str, *, epoch: int = 0) -> AsyncIterator[None]:
-    """Errors of the Redis client as ours."""
-    try:
-        yield
-    except ResponseError as error:
-        if str(error).startswith("FENCED"):
-            newer = str(error).partition(" ")[2]
-            raise Fenced(f"epoch {epoch} is over: a leader of epoch {newer} has published") from error
-        raise CacheUnavailable(f"redis refuses {operation}: {error}") from error
-    except (RedisError, OSError) as error:
-        raise CacheUnavailable(f"redis does not answer {operation}: {error}") from error

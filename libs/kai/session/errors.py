@@ -5,6 +5,7 @@
     SessionCacheError
     ├── CacheUnavailable    no server, no answer, or it refuses (out of memory): go on without
     ├── Fenced              a newer leader has published: we must not any more
+    ├── CannotServe         a Redis of our own cannot start, or has ended
     └── RedisServerMissing  no redis-server program to be found on this machine
 """
 
@@ -19,6 +20,10 @@ class CacheUnavailable(SessionCacheError):
 
 class Fenced(SessionCacheError):
     """Somebody with a greater epoch has published; names both epochs."""
+
+
+class CannotServe(SessionCacheError):
+    """A Redis of our own cannot be run as it was asked for; says what is in the way."""
 
 
 class RedisServerMissing(SessionCacheError):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kai.session.cache import SessionCache, translated
+from kai.session.cache import SessionCache
 
 RESOURCES: Final = ("cpu", "memory", "gpu")
 BUCKET_SECONDS: Final = 300
@@ -42,6 +42,7 @@ class UsageRecord:
     """Recorded usage of one shard. Every method may raise ``CacheUnavailable``."""
 
     def __init__(self, cache: SessionCache) -> None:
+        self._cache = cache
         self._redis = cache.connection
         self._keys = cache.keys
 
@@ -56,7 +57,7 @@ class UsageRecord:
     ) -> None:
         """Add ``seconds`` of use up to Unix time ``at``; a queue unheard of for ``keep_seconds`` goes."""
         start = bucket_start(at)
-        async with translated("usage"):
+        async with self._cache.translated("usage"):
             pipe = self._redis.pipeline(transaction=False)
             for queue, amounts in queues.items():
                 self._increment(pipe, self._keys.usage(queue), start, seconds, amounts)
@@ -77,7 +78,7 @@ class UsageRecord:
 
         Older ones are removed on the way, and so is what cannot be read.
         """
-        async with translated("usage"):
+        async with self._cache.translated("usage"):
             told = await self._redis.smembers(self._keys.usage_queues)
             queues = sorted(name.decode(errors="replace") for name in told)
             return UsageHistory(

@@ -82,6 +82,25 @@ def test_ports_are_for_this_machine_alone():
             assert port.startswith("127.0.0.1:")
 
 
+def test_redis_has_a_password_that_only_those_can_read_who_use_it():
+    redis = COMPOSE["services"]["redis"]
+    assert redis["command"][:3] == ["python", "-m", "kai.session"]
+    assert "--make-password" in redis["command"]
+    path = redis["command"][redis["command"].index("--password-file") + 1]
+    readers = {
+        name
+        for name, service in COMPOSE["services"].items()
+        if any(volume.startswith("redis:") for volume in service.get("volumes", ()))
+    }
+    assert readers == {"redis", "scheduler", "queue-controller"}
+    for name in SERVICES:
+        assert COMPOSE["services"][name]["environment"]["KAI_REDIS_PASSWORD_FILE"] == path
+    # No secret is written down: neither in the file nor in the defaults of its variables.
+    text = (ROOT / "docker-compose.yml").read_text() + (ROOT / ".env").read_text()
+    assert "requirepass" not in text
+    assert "redis://:" not in text
+
+
 def test_only_the_embedded_cluster_belongs_to_its_profile():
     profiles = {name: service.get("profiles") for name, service in COMPOSE["services"].items()}
     assert {name for name, p in profiles.items() if p} == {"apiserver", "nodes", "workload-controllers"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +130,21 @@ def test_pods_run_where_nothing_is_simulated(cluster: Installed) -> None:
     cluster.kubectl("wait", "--for=condition=Ready", "pod/default-scheduled", f"--timeout={patience():.0f}s")
     [plain] = [cluster.kubectl("get", "pod", "default-scheduled", "-o", "jsonpath={.spec.nodeName}")]
     assert plain.startswith("node-")
+
+
+def test_redis_is_used_over_tls_with_a_password_that_nobody_else_sees(cluster: Installed) -> None:
+    cluster.settled()
+    secret = json.loads(cluster.kubectl("get", "secret", "kai-redis", "-n", NAMESPACE, "-o", "json"))["data"]
+    assert base64.b64decode(secret["url"]).startswith(b"rediss://")
+    password = base64.b64decode(secret["password"]).decode()
+    commands = [p.info["cmdline"] or () for p in psutil.process_iter(["cmdline"])]
+    assert not [command for command in commands if password in " ".join(command)]
+
+    def published() -> bool:
+        with urllib.request.urlopen(f"{cluster.processes()['scheduler'].address}/metrics") as answer:
+            return "kai_session_cache_up 1.0" in answer.read().decode()
+
+    until(published)
 
 
 @pytest.mark.parametrize(

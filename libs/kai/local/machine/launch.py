@@ -157,14 +157,28 @@ def write_mounts(pod: Manifest, folder: Path, around: Surroundings) -> dict[str,
 
 
 def _content(volume: Manifest, around: Surroundings) -> Mapping[str, bytes]:
-    if "secret" in volume and "items" not in volume["secret"]:
-        return around.secrets[volume["secret"]["secretName"]]
-    if "configMap" in volume and "items" not in volume["configMap"]:
-        return around.config_maps[volume["configMap"]["name"]]
+    if "secret" in volume:
+        source = volume["secret"]
+        return _items(volume, source, around.secrets[source["secretName"]])
+    if "configMap" in volume:
+        source = volume["configMap"]
+        return _items(volume, source, around.config_maps[source["name"]])
     if "emptyDir" in volume:
         return {}
-    problem = f"volume {volume['name']} is neither an emptyDir nor a whole Secret or ConfigMap"
+    problem = f"volume {volume['name']} is neither an emptyDir nor a Secret or ConfigMap"
     raise CannotLaunch(f"{problem}: nothing else is known here")
+
+
+def _items(volume: Manifest, source: Manifest, data: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """The keys that a volume names, each as the file that it says; all of them if it names none."""
+    found = {}
+    for item in source.get("items") or [{"key": key, "path": key} for key in data]:
+        if item["key"] not in data:
+            raise CannotLaunch(f"volume {volume['name']} references non-existent key {item['key']}")
+        if "/" in item["path"]:
+            raise CannotLaunch(f"volume {volume['name']}: path {item['path']} is in a folder, unknown here")
+        found[item["path"]] = data[item["key"]]
+    return found
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -17,8 +17,8 @@ from kai.local.machine.launch import CannotLaunch, Launch, Manifest, Surrounding
 from kai.local.ports import LOOPBACK, free_ports
 
 _TOKEN_SECONDS = 7 * 24 * 3600
-_REDIS = "redis-server"
 _PYTHON = "python"
+_REDIS = "kai.session"
 _SCHEDULER = "kai_scheduler"
 
 
@@ -78,18 +78,14 @@ async def write_kubeconfig(client: KubeClient, pod: Manifest, admin: Path, folde
 
 
 def at_home(one: Launch, kubeconfig: Path | None, folder: Path) -> Launch:
-    """What an image would bring: the interpreter, Redis; and the way to the API server.
+    """What an image would bring: the interpreter; and the way to the API server.
 
     Raises:
         CannotLaunch: its program is none of ours.
     """
     command, debug_address = list(one.command), ""
     environment = one.environment | {"MALLOC_ARENA_MAX": "2", "TMPDIR": str(folder / "tmp")}
-    if command[:1] == [_REDIS]:
-        from kai.session.server import find_redis_server
-
-        return replace(one, command=[str(find_redis_server()), *command[1:], "--bind", one.address])
-    if command[:2] != [_PYTHON, "-m"] or not command[2:3] or not command[2].startswith("kai_"):
+    if command[:2] != [_PYTHON, "-m"] or not command[2:3] or not _is_ours(command[2]):
         raise CannotLaunch(f"only programs of the chart run on this machine, not {' '.join(command[:3])!r}")
     command[0] = sys.executable
     #: Without an account's token there is none at all, and not that of whoever started the cluster.
@@ -99,6 +95,10 @@ def at_home(one: Launch, kubeconfig: Path | None, folder: Path) -> Launch:
         environment["KAI_PLUGIN_SERVER_PORT"] = str(port)
         debug_address = f"{LOOPBACK}:{port}"
     return replace(one, command=command, environment=environment, debug_address=debug_address)
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("kai_") or module == _REDIS
 
 
 async def _get(client: KubeClient, kind: Resource, namespace: str, name: str) -> Manifest:

@@ -1,8 +1,19 @@
 """A pod as a process: what of the manifest reaches it, and how."""
 
+import sys
+
 import pytest
 
-from kai.local.machine.launch import CannotLaunch, Check, Surroundings, launch, port_of, write_mounts
+from kai.local.machine.launch import (
+    CannotLaunch,
+    Check,
+    Launch,
+    Surroundings,
+    launch,
+    port_of,
+    write_mounts,
+)
+from kai.local.machine.materials import at_home
 
 ADDRESS = "127.9.9.1"
 
@@ -27,6 +38,10 @@ def a_pod(**container):
     }
     spec = {"containers": [body | container], "volumes": volumes, "terminationGracePeriodSeconds": 7}
     return {"metadata": {"name": "scheduler-x", "namespace": "kai-scheduler"}, "spec": spec}
+
+
+def a_launch(command):
+    return Launch("main", command, {}, ADDRESS, None, None, 1.0)
 
 
 def launched(tmp_path, **container):
@@ -121,6 +136,27 @@ def test_the_fields_that_containers_ask_for_are_those_of_the_pod(tmp_path):
 def test_what_this_machine_cannot_do_is_refused_by_name(tmp_path, container, why):
     with pytest.raises(CannotLaunch, match=why):
         launched(tmp_path, **container)
+
+
+def test_of_a_secret_only_those_keys_are_there_that_its_volume_names(tmp_path):
+    pod = a_pod()
+    items = [{"key": "tls.crt", "path": "authority"}]
+    pod["spec"]["volumes"][0]["secret"]["items"] = items
+    around = Surroundings("kai-scheduler", {"tls": {"tls.crt": b"C", "tls.key": b"K"}}, {"config": {}})
+    write_mounts(pod, tmp_path, around)
+    assert [path.name for path in (tmp_path / "tls").iterdir()] == ["authority"]
+    items[0]["key"] = "gone"
+    with pytest.raises(CannotLaunch, match="non-existent key gone"):
+        write_mounts(pod, tmp_path, around)
+
+
+def test_redis_and_services_are_programs_of_ours_and_others_are_not(tmp_path):
+    for module in ("kai.session", "kai_binder"):
+        one = at_home(a_launch(["python", "-m", module]), None, tmp_path)
+        assert one.command == [sys.executable, "-m", module]
+    for command in (["redis-server"], ["python", "-m", "http.server"], ["python", "-m", "kai.session.x"]):
+        with pytest.raises(CannotLaunch, match="only programs of the chart"):
+            at_home(a_launch(command), None, tmp_path)
 
 
 def test_a_second_container_is_refused(tmp_path):
