@@ -43,6 +43,7 @@ from kai_scheduler.usage import UsageReader, usage_params
 _log = structlog.get_logger(__name__)
 
 _FAULTS_SHOWN = 5
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SERVICES = tuple(f"kai.wire.v1.{name}Service" for name in ("Session", "Decision", "Explain"))
 
 
@@ -87,6 +88,10 @@ class SchedulerService:
         )
         snapshots = Snapshots(core)
         door = _Door(core, snapshots, troubles)
+        if settings.tls is None and split_address(settings.grpc_listen)[0] not in _LOOPBACK:
+            _log.warning(
+                "gRPC without TLS: whoever reaches the port may call everything", listen=settings.grpc_listen
+            )
         port = await stack.enter_async_context(
             serve(
                 settings.grpc_listen,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 import structlog
 
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
+from kai.kube.lease import Leader
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.errors import MalformedMessage
 from kai.wire.leader import LeaderTracker
 from kai.wire.session_codec import SessionUpdate, decode_update
-from kai.wire.v1.session_pb2 import WatchSessionsRequest
+from kai.wire.v1.session_pb2 import WatchSessionsRequest, WatchSessionsResponse
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
 __all__ = ["SessionUpdate", "watch_sessions"]
@@ -39,8 +42,12 @@ async def watch_sessions(
         while True:
             leader = await tracker.present()
             try:
-                async with open_channel(leader.endpoint, tls=tls) as channel:
-                    async for message in SessionServiceStub(channel).WatchSessions(position):
+                async with (
+                    open_channel(leader.endpoint, tls=tls) as channel,
+                    _end_of(tracker, leader) as ended,
+                ):
+                    call = SessionServiceStub(channel).WatchSessions(position)
+                    async for message in _messages(call, ended):
                         position = WatchSessionsRequest(after_version=message.version, epoch=message.epoch)
                         update = decode_update(message)
                         backoff.reset()
@@ -50,5 +57,39 @@ async def watch_sessions(
                 position = WatchSessionsRequest()
                 _log.error("session cannot be read", endpoint=leader.endpoint, reason=str(error))
             except grpc.aio.AioRpcError as error:
-                _log.debug("session stream broke", endpoint=leader.endpoint, code=error.code().name)
+                tell = _log.warning if error.code() is grpc.StatusCode.PERMISSION_DENIED else _log.debug
+                tell(
+                    "session stream broke",
+                    endpoint=leader.endpoint,
+                    code=error.code().name,
+                    reason=error.details(),
+                )
             await asyncio.sleep(backoff.next())
+
+
+@asynccontextmanager
+async def _end_of(tracker: LeaderTracker, leader: Leader) -> AsyncIterator[asyncio.Task[None]]:
+    """A task that ends when the Lease names another leader or term."""
+    ended = asyncio.create_task(tracker.replaced(leader), name="end of the leader's term")
+    try:
+        yield ended
+    finally:
+        ended.cancel()
+        await asyncio.wait([ended])
+
+
+async def _messages(call: Any, ended: asyncio.Task[None]) -> AsyncIterator[WatchSessionsResponse]:
+    """What the leader says while it leads; one that was replaced may go on to talk, but not to us."""
+    while not ended.done():
+        reading = asyncio.ensure_future(call.read())
+        try:
+            await asyncio.wait([reading, ended], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not reading.done():
+                reading.cancel()
+        if not reading.done():
+            break
+        if (message := reading.result()) is grpc.aio.EOF:
+            return
+        yield message
+    ended.result()

@@ -1,0 +1,93 @@
+"""Whose sessions are heard, over real gRPC."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from deadlines import eventually, within
+from kai.kube.lease import Leader
+from kai.wire import sessions
+from kai.wire.channel import serve
+from kai.wire.session_codec import SessionUpdate, encode_update
+from kai.wire.sessions import watch_sessions
+from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
+
+pytestmark = pytest.mark.integration
+
+
+class Scheduler(SessionServiceServicer):
+    """Says one thing, and keeps the stream for ever."""
+
+    def __init__(self, version):
+        self.version = version
+        self.refuses = False
+
+    async def WatchSessions(self, request, context):
+        if self.refuses:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "role x may not call this")
+        yield encode_update(SessionUpdate(version=self.version, epoch=self.version, opened_at=0, full=True))
+        await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def serving(self):
+        register = lambda server: add_SessionServiceServicer_to_server(self, server)  # noqa: E731
+        async with serve("127.0.0.1:0", [register], grace_seconds=0) as port:
+            yield Leader("s", f"127.0.0.1:{port}", self.version)
+
+
+class Lease:
+    """Names the leader that the test wants."""
+
+    def __init__(self, leader):
+        self.leader = leader
+        self.changed = asyncio.Event()
+
+    def __call__(self, client, *, lease_name, namespace):
+        return self
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        pass
+
+    async def present(self):
+        return self.leader
+
+    async def replaced(self, leader):
+        while self.leader == leader:
+            await self.changed.wait()
+
+    def name(self, leader):
+        self.leader = leader
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+async def test_a_leader_that_was_replaced_is_not_heard_even_if_it_goes_on_to_talk(monkeypatch):
+    async with Scheduler(1).serving() as old, Scheduler(2).serving() as new:
+        lease = Lease(old)
+        monkeypatch.setattr(sessions, "LeaderTracker", lease)
+        updates = watch_sessions(None, lease_name="l", namespace="n")
+        async with within("the new leader is heard"):
+            assert (await anext(updates)).version == 1
+            lease.name(new)
+            assert (await anext(updates)).version == 2
+        await updates.aclose()
+
+
+async def test_that_we_may_not_listen_is_told(monkeypatch):
+    scheduler = Scheduler(1)
+    scheduler.refuses = True
+    async with scheduler.serving() as leader:
+        monkeypatch.setattr(sessions, "LeaderTracker", Lease(leader))
+        updates = watch_sessions(None, lease_name="l", namespace="n")
+        with capture_logs() as logs:
+            listening = asyncio.create_task(anext(updates))
+            await eventually(lambda: logs, what="it is told")
+        listening.cancel()
+        await asyncio.wait([listening])
+    assert (logs[0]["log_level"], logs[0]["reason"]) == ("warning", "role x may not call this")
