@@ -3,8 +3,9 @@
 import uuid
 
 import pytest
+import yaml
 
-from e2e.harness import Cluster, kai, local_cluster
+from e2e.harness import ROOT, Cluster, kai, local_cluster
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
 from e2e.troubles import restart
 from kai.kube.client import KubeClient, PatchKind
@@ -201,6 +202,29 @@ async def test_a_service_account_may_use_what_its_namespace_may_not(cluster, que
     await cluster.apply(as_yaml(pod))
     await cluster.running(namespace, "guest", count=1)
     assert 'service account "default"' in await refused(cluster, a_pod("other", namespace, name))
+
+
+async def test_the_example_admits_whom_it_says(cluster):
+    queues = (ROOT / "docs" / "examples" / "queue-access.yaml").read_text()
+    namespaces = {"robotics-arms": {"department": "robotics"}, "robotics-ci": {}, "robotics-legs": {}}
+    for name, labels in namespaces.items():
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        await cluster.apply(as_yaml(body))
+    await cluster.apply(queues)
+    try:
+        await cluster.apply(as_yaml(a_pod("arm", "robotics-arms", "arms")))
+        await cluster.running("robotics-arms", "arm", count=1)
+        for queue in ("arms", "nightly"):
+            told = await refused(cluster, a_pod("leg", "robotics-legs", queue))
+            assert f'queue "{queue}" is not open to namespace "robotics-legs"' in told
+        # Its account is named, and its namespace is none of the department's.
+        guest = a_group("guest", "robotics-ci", "nightly", minMember=1)
+        assert 'queue "robotics", above queue "nightly",' in await refused(cluster, guest)
+    finally:
+        for name in namespaces:
+            await cluster.end_namespace(name)
+        for body in reversed(list(yaml.safe_load_all(queues))):
+            await cluster.delete(body["apiVersion"], "Queue", body["metadata"]["name"])
 
 
 # --- what is held, where nobody refuses anything ------------------------------------------------

@@ -60,7 +60,7 @@ class MinRuntime:
         )
 
     def _protected(self, victim: Job, seconds: float) -> bool:
-        if victim.last_start > self._now + _CLOCK_SKEW_SECONDS:
+        if victim.unwelcome or victim.last_start > self._now + _CLOCK_SKEW_SECONDS:
             return False
         end = victim.last_start + seconds
         if self._now >= end:

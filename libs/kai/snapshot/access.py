@@ -23,7 +23,7 @@ class AccessTable:
         self._restricted: set[str] = set()
         #: Namespaces whose answers may have changed since somebody looked; None: all.
         self.stale: set[str] | None = set()
-        self._known: dict[tuple[str, str, str], str] = {}
+        self._known: dict[tuple[str, str, str | None], str] = {}
 
     @property
     def restricted(self) -> bool:
@@ -50,8 +50,11 @@ class AccessTable:
             if self.stale is not None:
                 self.stale.add(namespace)
 
-    def barrier(self, queue: str, namespace: str, account: str) -> str:
-        """The queue that keeps pods of a service account out of a queue; empty if none does."""
+    def barrier(self, queue: str, namespace: str, account: str | None) -> str:
+        """The queue that keeps pods of a service account out of a queue; empty if none does.
+
+        Without an account: that keeps out all of a namespace.
+        """
         if not self.restricted:
             return ""
         key = (queue, namespace, account)
@@ -70,7 +73,7 @@ class AccessTable:
         user = self._user(namespace, account)
         return access.refusal(queue, shut, self._queues[shut].spec.access, user)
 
-    def _user(self, namespace: str, account: str) -> User:
+    def _user(self, namespace: str, account: str | None) -> User:
         meta = self._namespaces.get(namespace, {}).get("metadata") or {}
         return User(namespace=namespace, labels=meta.get("labels") or {}, account=account)
 

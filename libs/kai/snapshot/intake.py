@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kai.model import access, limits, names
 from kai.model.claims import Grant, claims_of
@@ -19,6 +19,22 @@ from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, JobFacts, Node, PodFacts, Queue, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
+
+_LOWEST_PRIORITY = -(2**31)
+
+
+class _Standing(NamedTuple):
+    """How a job stands to others."""
+
+    priority: int
+    preemptible: bool
+    usurps: bool
+    unwelcome: bool
+
+
+def _standing_of(job: Job) -> _Standing:
+    return _Standing(job.priority, job.preemptible, job.usurps, job.unwelcome)
+
 
 #: GPU groups that a message names.
 _SHOWN = 4
@@ -286,14 +302,13 @@ class Intake(Accounts):
 
     def _put_job(self, group: PodGroup) -> None:
         facts = jobs.facts(group, self.params.partition)
-        usurps = self._usurps(facts, group.metadata.namespace)
-        priority, preemptible = self._priority(facts, usurps=usurps)
+        standing = self._standing(facts, group.metadata.namespace)
         job = self.jobs.get(group.key)
         if (
             job is not None
             and job.facts.shape == facts.shape
             and job.queue.name == facts.queue
-            and (job.priority, job.preemptible, job.usurps) == (priority, preemptible, usurps)
+            and standing == _standing_of(job)
         ):
             self._read_times(job, facts)
             self.touched_jobs[job.key] = job
@@ -307,14 +322,15 @@ class Intake(Accounts):
             name=group.metadata.name,
             uid=group.metadata.uid,
             queue=self._queue_row(facts.queue),
-            priority=priority,
-            preemptible=preemptible,
+            priority=standing.priority,
+            preemptible=standing.preemptible,
+            usurps=standing.usurps,
+            unwelcome=standing.unwelcome,
             created=seconds(group.metadata.creation_timestamp),
             root=root,
             pod_sets=leaves,
             facts=facts,
             error=error,
-            usurps=usurps,
         )
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
@@ -357,8 +373,20 @@ class Intake(Accounts):
         job.last_start = max(job.last_start, seconds(told.get(names.LAST_START_TIMESTAMP)))
         job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
 
-    def _usurps(self, facts: JobFacts, namespace: str) -> bool:
-        return access.usurped(facts.priority_class, namespace, self._system_namespaces)
+    def _standing(self, facts: JobFacts, namespace: str) -> _Standing:
+        usurps = access.usurped(facts.priority_class, namespace, self._system_namespaces)
+        if self.access.restricted and self.access.barrier(facts.queue, namespace, None):
+            return _Standing(_LOWEST_PRIORITY, preemptible=True, usurps=usurps, unwelcome=True)
+        priority, preemptible = self._priority(facts, usurps=usurps)
+        return _Standing(priority, preemptible=preemptible, usurps=usurps, unwelcome=False)
+
+    def _rank_again(self, job: Job) -> None:
+        """What a job's standing depends on has changed, and the group is as it was."""
+        if self._standing(job.facts, job.namespace) != _standing_of(job):
+            aside = job.aside
+            self._put_job(self.group_objects[job.key])
+            if aside is not None:
+                self.set_aside(self.jobs[job.key], aside)
 
     def _priority(self, facts: JobFacts, *, usurps: bool) -> tuple[int, bool]:
         name = "" if usurps else facts.priority_class
@@ -376,8 +404,7 @@ class Intake(Accounts):
         ):
             return
         for job in list(self.jobs.values()):
-            if self._priority(job.facts, usurps=job.usurps) != (job.priority, job.preemptible):
-                self._put_job(self.group_objects[job.key])
+            self._rank_again(job)
 
     # --- queues --------------------------------------------------------------------------------
     def _queue_row(self, name: str) -> Queue:
@@ -436,6 +463,8 @@ class Intake(Accounts):
         stale, self.access.stale = self.access.stale, set()
         for job in list(self.jobs.values()):
             if stale is None or job.namespace in stale:
+                self._rank_again(job)
+                job = self.jobs[job.key]
                 for task in list(self._members.get(job.key, {}).values()):
                     self._reconsider_task(job, task)
 

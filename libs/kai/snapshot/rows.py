@@ -263,6 +263,8 @@ class Job(msgspec.Struct, eq=False):
     aside: Fault | None = None
     #: It names a priority of the system from outside of the system's namespaces: none of it is given a place.
     usurps: bool = False
+    #: Its queue is open to nobody of its namespace: what runs of it is the first to make room.
+    unwelcome: bool = False
     stale_since: float = 0.0
     last_start: float = 0.0
     last_eviction: float = 0.0

@@ -9,7 +9,7 @@ from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue,
 from kai.engine import Engine
 from kai.model.access import User, barrier
 from kai.model.decisions import Outcome
-from kai.model.objects import QueueAccess
+from kai.model.objects import QueueAccess, SubGroup
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 
@@ -128,14 +128,48 @@ def test_what_runs_goes_on_when_its_access_is_taken_and_nothing_new_starts():
     assert reasons(result)["team-a/g"] == ["QueueAccessDenied"]
 
 
-def test_what_runs_without_access_is_a_victim_like_others():
-    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), gpus=1)
-    submit(state, "g", "team-a", node="n")
-    submit(state, "mine", "team-b", priority="inference")
-    assert [each.pod.name for each in cycle(state).evictions] == ["g-0"]
+@pytest.mark.parametrize("priority", ["train", "inference", "system-node-critical"])
+def test_what_runs_without_access_makes_room_first_whatever_its_priority(priority):
+    queue = admitting(a_queue("q-b", gpu=2, preempt_min_runtime="24h"), namespaces=["team-b"])
+    state = a_state(queue, gpus=2)
+    submit(state, "guest", "team-a", node="n", priority=priority, started=NOW - 60)
+    submit(state, "early", "team-b", node="n")
+    submit(state, "mine", "team-b", priority="build")
+    assert [each.pod.name for each in cycle(state).evictions] == ["guest-0"]
 
 
-def test_what_runs_without_access_is_not_moved_as_it_would_not_come_back():
+def test_who_moves_a_running_group_into_a_foreign_queue_gains_nothing():
+    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1), gpus=2)
+    submit(state, "sly", "team-a", queue="q-a", node="n", priority="inference")
+    submit(state, "grown", "team-c", queue="q-a", node="n", priority="inference")
+    state.apply(Kind.POD_GROUP, a_group("sly", queue="q-b", namespace="team-a", priority="inference"))
+    submit(state, "mine", "team-b")
+    assert [each.pod.name for each in cycle(state).evictions] == ["sly-0"]
+
+
+def test_the_own_priority_counts_again_when_the_queue_is_opened():
+    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
+    submit(state, "g", "team-a", node="n", priority="inference")
+    assert (state.jobs["team-a/g"].priority, state.jobs["team-a/g"].preemptible) == (-(2**31), True)
+    assert state.queues["q-b"].non_preemptible[2] == 0
+    state.apply(Kind.QUEUE, a_queue("q-b", gpu=1))
+    state.settle(NOW)
+    state.check()
+    assert (state.jobs["team-a/g"].priority, state.jobs["team-a/g"].preemptible) == (125, False)
+    assert state.queues["q-b"].non_preemptible[2] == 100
+
+
+def test_a_group_that_cannot_be_taken_in_stays_out_whatever_else_changes():
+    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
+    submit(state, "g", "team-a")
+    deep = [SubGroup(name=f"s{n}", parent=f"s{n - 1}" if n else None, min_member=1) for n in range(20)]
+    group = a_group("g", queue="q-b", namespace="team-a", sub_groups=deep)
+    assert state.take(Kind.POD_GROUP, group) is not None
+    state.apply(Kind.QUEUE, a_queue("q-b", gpu=1))
+    assert not bound(cycle(state))
+
+
+def test_what_runs_without_access_is_not_moved_as_if_it_could_come_back():
     def a_fragmented(*queues):
         state = a_state(*queues, gpus=2)
         state.apply(Kind.NODE, a_node("m", gpus=2))
@@ -143,10 +177,10 @@ def test_what_runs_without_access_is_not_moved_as_it_would_not_come_back():
         submit(state, "right", "team-a", node="m")
         state.apply(Kind.POD_GROUP, a_group("whole", queue="q-b", namespace="team-b"))
         state.apply(Kind.POD, a_pod("whole-0", group="whole", namespace="team-b", gpus=2))
-        return cycle(state)
+        return {each.action for each in cycle(state).evictions}
 
-    assert a_fragmented(a_queue("q-b", gpu=4)).evictions
-    assert not a_fragmented(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"])).evictions
+    assert a_fragmented(a_queue("q-b", gpu=4)) == {"consolidation"}
+    assert a_fragmented(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"])) == {"preempt"}
 
 
 def test_labels_of_namespaces_are_followed():
