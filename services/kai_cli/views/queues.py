@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kai.model import access
 from kai.model.decisions import QueueShare
 from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
 from kai.model.rules.gpus import is_gpu
@@ -17,7 +18,7 @@ COLUMNS = (
     Column("QUEUE"), Column("GPU QUOTA", True), Column("GPU LIMIT", True), Column("FAIR SHARE", True),
     Column("ALLOCATED", True), Column("REQUESTED", True), Column("GPU WEIGHT", True, wide=True),
     Column("PRIORITY", True, wide=True), Column("CPU ALLOCATED", True, wide=True),
-    Column("MEMORY ALLOCATED", True, wide=True),
+    Column("MEMORY ALLOCATED", True, wide=True), Column("OPEN TO", wide=True, prose=True),
 )  # fmt: skip
 
 
@@ -44,6 +45,8 @@ class QueueRow:
     #: The parent is named but does not exist: nothing here is ever scheduled.
     orphan: bool
     priority: int
+    #: Who may use it, by its own word; each queue above has to admit a user as well.
+    open_to: str
     gpu: Amounts
     cpu: Amounts
     memory: Amounts
@@ -68,6 +71,7 @@ class QueueRow:
             str(self.priority),
             amounts.cores(self.cpu.allocated * 1000),
             amounts.gibibytes(self.memory.allocated),
+            self.open_to,
         )
 
 
@@ -131,6 +135,7 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
         depth=depth,
         orphan=orphan,
         priority=100 if queue.spec.priority is None else queue.spec.priority,
+        open_to=access.told(queue.spec.access),
         gpu=amounts_of(resources.gpu, 1.0, is_gpu, _GPU),
         cpu=amounts_of(resources.cpu, 1e-3, "cpu".__eq__, _CPU),
         memory=amounts_of(resources.memory, 1e6, "memory".__eq__, _MEMORY),

@@ -24,7 +24,7 @@ def a_queue_row(name, depth=0):
         quota=-1, limit=-1, over_quota_weight=1, allocated=10.75, requested=65.9, fair_share=16
     )
     return queues.QueueRow(
-        name=name, parent="", depth=depth, orphan=False, priority=100,
+        name=name, parent="", depth=depth, orphan=False, priority=100, open_to="everybody",
         gpu=unlimited, cpu=unlimited, memory=unlimited,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from kai.model.objects import (
     PodSpec,
     PodStatus,
     Queue,
+    QueueAccess,
     QueueResource,
     QueueResources,
     QueueSpec,
@@ -33,6 +34,13 @@ def a_queue(name, parent="", *, gpus=0.0, cpu_millis=0.0, status=None):
         spec=QueueSpec(parent_queue=parent, resources=resources),
         status=status,
     )
+
+
+def test_who_may_use_a_queue_is_shown_beside_it():
+    closed, team, free = a_queue("closed"), a_queue("team"), a_queue("free")
+    closed.spec.access, team.spec.access = QueueAccess(), QueueAccess(namespaces=["team-b"])
+    shown = [row.cells()[-1] for row in queues.tree([closed, team, free], {})]
+    assert shown == ["nobody", "everybody", "namespaces team-b"]
 
 
 def a_share(queue, **columns):
@@ -83,7 +91,7 @@ def test_amounts_come_from_the_scheduler_where_it_answers_and_from_the_status_ot
     [online] = queues.tree([queue], {"q": share})
     assert (online.gpu.fair_share, online.cpu.fair_share, online.memory.fair_share) == (5.0, 6.0, -1)
     assert (online.gpu.allocated, online.cpu.allocated) == (2.0, 1.0)
-    assert online.cells()[-1] == "1Gi"
+    assert online.cells()[-2:] == ("1Gi", "everybody")
 
 
 def test_a_node_shows_whole_and_shared_gpus_and_who_holds_them():
