@@ -80,9 +80,9 @@ def _requested_share(pod: PodFacts) -> list[tuple[str, Decimal]]:
     share = pod.share
     if share is None:
         return []
-    if share.portion is not None:
+    if share.portion:
         return [(names.NVIDIA_GPU, share.portion * share.devices)]
-    return [(names.GPU_MEMORY_RESOURCE, Decimal((share.memory_mib or 0) * share.devices))]
+    return [(names.GPU_MEMORY_RESOURCE, Decimal(share.memory_mib * share.devices))]
 
 
 def _allocated_share(pod: PodFacts, surroundings: Surroundings) -> list[tuple[str, Decimal]]:
@@ -91,11 +91,11 @@ def _allocated_share(pod: PodFacts, surroundings: Surroundings) -> list[tuple[st
     if share is None or not pod.received_fraction:
         return []
     portion = share.portion
-    if portion is None:
+    if not portion:
         memory = surroundings.gpu_memory(pod.node)
         if memory is None:
             return []
-        portion = Decimal(share.memory_mib or 0) / memory
+        portion = Decimal(share.memory_mib) / memory
     return [(names.NVIDIA_GPU, portion * share.devices)]
 
 

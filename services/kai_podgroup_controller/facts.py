@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from sys import intern
 from typing import Final
 
 import msgspec
 
-from kai.model import limits, names
+from kai.model import names
 from kai.model.faults import OutOfBounds
 from kai.model.objects import (
     ApiObject,
@@ -31,6 +31,7 @@ from kai.model.objects import (
 from kai.model.requests import pod_requests
 from kai.model.resource_lists import parsed
 from kai.model.rules.device_claims import claim_entries
+from kai.model.rules.gpu_shares import Share, asked_share
 
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
@@ -71,15 +72,6 @@ class PodRecord(ApiObject):
 
 
 # --- what stays ---------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class GpuShare:
-    """A part of each of ``devices`` GPUs: a portion, or an amount of memory in MiB."""
-
-    portion: Decimal | None
-    memory_mib: int | None
-    devices: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
     """A pod: who it is, where it stands, and what it asks for."""
@@ -97,7 +89,7 @@ class PodFacts:
     #: Status, reason and message of its condition PodScheduled; empty if it has none.
     scheduled: tuple[str, str, str]
     requests: Amounts
-    share: GpuShare | None
+    share: Share | None
     received_fraction: bool
     #: ``namespace/name`` of its resource claims, as far as they exist.
     claims: tuple[str, ...]
@@ -218,18 +210,12 @@ def _shared(amounts: Amounts) -> Amounts:
     return amounts
 
 
-def _gpu_share(annotations: Mapping[str, str]) -> GpuShare | None:
+def _gpu_share(annotations: Mapping[str, str]) -> Share | None:
     """What the annotations ask for. Admission refuses malformed ones; here they count as none."""
     try:
-        devices = limits.SHARED_DEVICES.integer(annotations.get(names.GPU_FRACTION_NUM_DEVICES) or "1")
-        if names.GPU_FRACTION in annotations:
-            portion = Decimal(annotations[names.GPU_FRACTION])
-            return GpuShare(portion, None, devices) if 0 < portion <= limits.GPU_FRACTION.most else None
-        if names.GPU_MEMORY in annotations:
-            return GpuShare(None, limits.GPU_MEMORY.integer(annotations[names.GPU_MEMORY]), devices)
-    except (OutOfBounds, InvalidOperation):
-        pass
-    return None
+        return asked_share(annotations)
+    except OutOfBounds:
+        return None
 
 
 # --- claims -------------------------------------------------------------------------------------

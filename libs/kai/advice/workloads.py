@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
 
 from kai.advice import membership, metadata, sizes
 from kai.advice.facts import Facts
@@ -11,7 +10,9 @@ from kai.advice.finding import Code, Finding
 from kai.advice.spelling import is_scheduler_meant
 from kai.advice.templates import Workload, containers, limits
 from kai.model import names, sharing
+from kai.model.faults import OutOfBounds
 from kai.model.objects import ObjectMeta, Pod
+from kai.model.rules.gpu_shares import asked_share
 from kai.model.rules.gpus import is_mig
 
 _DEFAULT_SCHEDULERS = ("", "default-scheduler")
@@ -98,16 +99,13 @@ def _parts_of_gpus(pod: Pod) -> Iterator[Finding]:
 
 def _rounded(text: str) -> str:
     """What a portion counts as, where that is something else; empty for what is refused anyway."""
-    if len(text) > 40:
-        return ""
     try:
-        exact = Decimal(text)
-    except InvalidOperation:
+        share = asked_share({names.GPU_FRACTION: text})
+    except OutOfBounds:
         return ""
-    if not exact.is_finite() or not 0 < exact < 1:
+    if share is None or share.portion * 100 == share.portion_centi:
         return ""
-    counted = round(exact, 2)
-    return str(counted) if counted != exact else ""
+    return f"{share.portion_centi / 100:.2f}"
 
 
 def _priority(workload: Workload, facts: Facts) -> Iterator[Finding]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.model import limits, names
+from kai.model.faults import OutOfBounds
+from kai.model.rules.gpu_shares import asked_share
 
 _GRANT: Final = re.compile(
     r"(?P<devices>[0-9]{1,5})x(?:(?P<portion>[0-9]{1,3}\.[0-9]{2})|(?P<memory>[0-9]{1,19})Mi)"
@@ -42,13 +44,13 @@ class Grant:
     @classmethod
     def asked(cls, annotations: Mapping[str, str], *, devices: int) -> Grant | None:
         """What a pod's own annotations ask for; None if they ask for nothing, or for nothing that can be."""
-        fraction, memory = annotations.get(names.GPU_FRACTION), annotations.get(names.GPU_MEMORY)
         try:
-            part = float(fraction) if fraction else 0.0
-            portion = max(round(part * 100), 1) if part > 0 else 0
-            grant = cls(devices, portion, 0 if fraction else limits.GPU_MEMORY.integer(memory or ""))
-        except (ValueError, OverflowError):
+            share = asked_share(annotations)
+        except OutOfBounds:
             return None
+        if share is None:
+            return None
+        grant = cls(devices, share.portion_centi, share.memory_mib)
         return grant if grant._is_possible() else None
 
     @property

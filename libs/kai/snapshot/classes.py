@@ -16,6 +16,7 @@ from kai.model.claims import Grant
 from kai.model.decisions import ResourceType
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, Toleration
 from kai.model.requests import pod_requests, resized
+from kai.model.rules.gpu_shares import Share, asked_share
 from kai.model.rules.gpus import is_gpu, is_mig, mig_gpus
 from kai.model.rules.volumes import claim_name
 from kai.snapshot import bounds
@@ -353,12 +354,11 @@ def _annotated(pod: Pod) -> _Annotated:
     annotations = dict(gpu_annotations(pod))
     if not annotations:
         return _NOT_ANNOTATED
-    fraction, memory = annotations.get(names.GPU_FRACTION), annotations.get(names.GPU_MEMORY)
-    devices = annotations.get(names.GPU_FRACTION_NUM_DEVICES)
+    share = asked_share(annotations) or _NO_SHARE
     return _Annotated(
-        portion=_portion(fraction) if fraction else 0,
-        memory=limits.GPU_MEMORY.integer(memory) if memory else 0,
-        devices=limits.SHARED_DEVICES.integer(devices) if devices else 1,
+        portion=share.portion_centi,
+        memory=share.memory_mib,
+        devices=share.devices,
         mig={
             name: number
             for name, text in annotations.items()
@@ -368,6 +368,7 @@ def _annotated(pod: Pod) -> _Annotated:
 
 
 _NOT_ANNOTATED: Final = _Annotated()
+_NO_SHARE: Final = Share(devices=1)
 
 
 def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int) -> dict[str, Any]:
@@ -395,17 +396,6 @@ def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int
         need["dra_gpus"] = dra_gpus
         need["centi_gpus"] += dra_gpus * 100
     return need
-
-
-def _portion(text: str) -> int:
-    """Hundredths of a GPU, at least one."""
-    try:
-        portion = float(text)
-    except ValueError:
-        portion = 0.0
-    if not 0 < portion <= limits.GPU_FRACTION.most:
-        raise limits.GPU_FRACTION.exceeded(text)
-    return max(round(portion * 100), 1)
 
 
 def _constraints(pod: Pod) -> Constraints:

@@ -229,6 +229,11 @@ CASES = {
         a_pod(annotations={"gpu-fraction": "0.333"}),
         "counts as 0.33",
     ),
+    "less than a hundredth": (
+        Code.ROUNDED_FRACTION,
+        a_pod(annotations={"gpu-fraction": "0.001"}),
+        "counts as 0.01",
+    ),
     "a share and a mig device": (
         Code.CHARGED_TWICE,
         a_pod(annotations=HALF, limits={"nvidia.com/mig-1g.10gb": "1"}),

@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kai.model import names
+from kai.model.faults import OutOfBounds
 from kai.model.objects import Node, Pod
 from kai.model.requests import pod_requests
 from kai.model.resource_lists import parsed
 from kai.model.rules.gpu_groups import gpu_groups
+from kai.model.rules.gpu_shares import asked_share
 from kai.model.rules.gpus import is_gpu, shared_memory_mib
 from kai.model.rules.reservations import holds_device
 from kai_cli.output import Column
@@ -127,11 +129,15 @@ def whole_gpus(pod: Pod) -> int:
 
 
 def _portion(pod: Pod, node_memory_mib: int | None) -> float:
-    if fraction := pod.annotations.get(names.GPU_FRACTION):
-        return float(fraction)
-    if (size := pod.annotations.get(names.GPU_MEMORY)) and node_memory_mib:
-        return float(size) / node_memory_mib
-    return 0.0
+    try:
+        share = asked_share(pod.annotations)
+    except OutOfBounds:
+        return 0.0
+    if share is None:
+        return 0.0
+    if share.portion:
+        return share.portion_centi / 100
+    return share.memory_mib / node_memory_mib if node_memory_mib else 0.0
 
 
 def _status(node: Node) -> str:

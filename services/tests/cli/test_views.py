@@ -107,6 +107,15 @@ def test_a_node_shows_whole_and_shared_gpus_and_who_holds_them():
     assert row.shared[0].pods == ("team/s1", "team/s2")
 
 
+def test_a_part_that_cannot_be_read_is_shown_as_nothing():
+    pods = [
+        a_pod(f"p{i}", labels={"runai-gpu-group": "g"}, annotations={"gpu-fraction": text})
+        for i, text in enumerate(("half", "0.5", "nan"))
+    ]
+    [row] = nodes.table_of([a_node()], pods)
+    assert (row.used, row.shared[0].pods) == (0.5, ("team/p0", "team/p1", "team/p2"))
+
+
 def test_a_pod_on_several_shared_devices_counts_on_each():
     pod = a_pod(
         "multi",
