@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kai.engine import SchedulerConfig
 from kai.engine.config import ACTIONS, BUDGETS
@@ -65,7 +66,7 @@ def test_the_schema_has_every_flag_of_a_component_and_no_other(component, module
 
 
 def test_the_schema_has_every_plugin_of_the_scheduler_with_its_arguments():
-    assert plugin_schemas("scheduler") == {name: sorted(arguments_of(name)) for name in PLUGINS}
+    assert plugin_schemas("scheduler") == {name: sorted(arguments_of(spec)) for name, spec in PLUGINS.items()}
 
 
 def test_the_schema_has_every_plugin_of_the_binder_with_its_arguments():
@@ -91,6 +92,17 @@ def test_depths_and_usage_reach_the_scheduler(helm):
     config = SchedulerConfig.parse(text)
     assert config.queue_depth == {"reclaim": 10}
     assert config.usage_db == usage
+
+
+def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
+    change = {"priority": 1650, "arguments": {"labels": "a, b"}}
+    objects = helm.render(values={"scheduler": {"plugins": {"example.quiet": change}}})
+    config = yaml.safe_load(objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"])
+    (tier,) = config["tiers"]
+    named = [each["name"] for each in tier["plugins"]]
+    place = named.index("example.quiet")
+    assert named[place - 1 : place + 2] == ["priority", "example.quiet", "nodeavailability"]
+    assert tier["plugins"][place]["arguments"] == {"labels": "a, b"}
 
 
 @pytest.mark.parametrize(

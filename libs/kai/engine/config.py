@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
+from kai.engine import installed
 from kai.engine.arguments import Arguments, ConfigError
-from kai.engine.plugin_table import DEFAULT_PLUGINS, PLUGINS, written_defaults
+from kai.engine.plugin_table import DEFAULT_PLUGINS, PluginSpec, written_defaults
 from kai.model import documents, duration, spelling
 
 ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
@@ -46,11 +47,13 @@ class PluginOption:
     arguments: Mapping[str, str] = field(default_factory=dict)
     #: The arguments as the plugin takes them.
     decoded: Arguments = field(init=False, compare=False)
+    spec: PluginSpec = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        spec = PLUGINS.get(self.name)
+        spec = installed.spec_of(self.name)
         if spec is None:
-            raise ConfigError(spelling.unknown("plugin", self.name, PLUGINS))
+            raise ConfigError(installed.unknown(self.name))
+        object.__setattr__(self, "spec", spec)
         given = {key: text for key, text in self.arguments.items() if key not in spec.without_effect}
         object.__setattr__(self, "decoded", spec.arguments.decode(given, f"plugin {self.name!r}"))
 
@@ -225,7 +228,7 @@ def _plugin(data: Any, where: str, notes: list[str]) -> PluginOption:
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     notes += [f"{where}.{key} has no effect: a plugin is on as a whole, or left out" for key in switches]
-    ignored = PLUGINS[name].without_effect
+    ignored = option.spec.without_effect
     notes += [
         f"argument {key!r} of plugin {name!r} has no effect: {ignored[key]}"
         for key in ignored

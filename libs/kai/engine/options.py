@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from kai.engine.config import SchedulerConfig
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
 from kai.engine.plugin_table import NodePlacementArguments, Placement
-from kai.snapshot.group_order import BY_TASK_PRIORITY, HEADS_FIRST, LEADERS_FIRST, GroupOrder, LabelRank
+from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.state import ClusterState
-
-#: Plugins that rank the pods of a group, in the order in which the configuration names them.
-_RANKS: Final[Mapping[str, LabelRank]] = {
-    "kubeflow": LEADERS_FIRST,
-    "ray": HEADS_FIRST,
-    "taskorder": BY_TASK_PRIORITY,
-}
 
 
 def group_order(config: SchedulerConfig) -> GroupOrder:
     """The order of a group's pods and subgroups."""
     return GroupOrder(
-        ranks=tuple(_RANKS[plugin.name] for plugin in config.plugins if plugin.name in _RANKS),
+        ranks=tuple(each.spec.ranks for each in config.plugins if each.spec.ranks is not None),
         needy_first=config.plugin("subgrouporder") is not None,
     )
 

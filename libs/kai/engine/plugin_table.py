@@ -6,12 +6,13 @@ two, the other ways to run the scheduler, and the documentation against each oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from kai.engine.arguments import Arguments, argument, names, number, one_of, seconds, switch
+from kai.snapshot.group_order import BY_TASK_PRIORITY, HEADS_FIRST, LEADERS_FIRST, LabelRank
 
 
 class Placement(StrEnum):
@@ -113,12 +114,16 @@ class PluginSpec:
     """A plugin: in which order it comes by default (higher first; None: off by default), and what for.
 
     ``without_effect`` are arguments that the original has and that change nothing here, with the reason.
+    ``ranks`` is what it says of the pods of a group. ``opener`` is for plugins of other packages, a
+    ``kai.engine.framework.protocols.Opener``; ours are in :mod:`kai.engine.plugins`.
     """
 
-    priority: int | None
+    priority: int | None = None
     meaning: str
     arguments: type[Arguments] = Arguments
     without_effect: Mapping[str, str] = field(default_factory=dict)
+    ranks: LabelRank | None = None
+    opener: Callable[[Any], Iterable[Any]] | None = None
 
 
 PLUGINS: Final[Mapping[str, PluginSpec]] = {
@@ -137,14 +142,17 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
         priority=1400, meaning="what pods prefer: neighbours, nodes, spreading, and taints to avoid"
     ),
     "elastic": PluginSpec(priority=1300, meaning="jobs below their minimum first, those above it last"),
-    "kubeflow": PluginSpec(priority=1200, meaning="masters and launchers first among a job's pods"),
-    "ray": PluginSpec(priority=1100, meaning="heads first among a job's pods"),
+    "kubeflow": PluginSpec(
+        priority=1200, meaning="masters and launchers first among a job's pods", ranks=LEADERS_FIRST
+    ),
+    "ray": PluginSpec(priority=1100, meaning="heads first among a job's pods", ranks=HEADS_FIRST),
     "subgrouporder": PluginSpec(
         priority=1000, meaning="subgroups below their minimum first; else a job's subgroups go by name"
     ),
     "taskorder": PluginSpec(
         priority=900,
         meaning="a job's pods by the label `kai.scheduler/task-priority`, the highest first; else by age",
+        ranks=BY_TASK_PRIORITY,
     ),
     "nominatednode": PluginSpec(priority=800, meaning="the node that was promised to the pod"),
     "dynamicresources": PluginSpec(
@@ -192,8 +200,7 @@ def written_defaults(name: str) -> dict[str, str]:
     return {each.spellings[0]: each.default for each in NodePlacementArguments.declared().values()}
 
 
-def arguments_of(name: str) -> tuple[str, ...]:
+def arguments_of(spec: PluginSpec) -> tuple[str, ...]:
     """All spellings of a plugin's arguments, those without effect included."""
-    spec = PLUGINS[name]
     spellings = (each for declared in spec.arguments.declared().values() for each in declared.spellings)
     return (*spellings, *spec.without_effect)

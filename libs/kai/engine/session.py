@@ -151,7 +151,7 @@ class Session:
 
     def _opened(self, openers: Mapping[str, Opener]) -> Iterator[Plugin]:
         for option in self.config.plugins:
-            opener = openers.get(option.name)
+            opener = openers.get(option.name) or option.spec.opener
             if opener is not None:
                 with self.timed(option.name):
                     found = tuple(opener(self.handle))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from kai.engine import installed
 from kai.engine.config import ACTIONS, GENERATORS, EngineParams, SchedulerConfig
-from kai.engine.plugin_table import PLUGINS, arguments_of
+from kai.engine.plugin_table import arguments_of
 from kai.model import duration
 
 _WHERE: Final = "config"
@@ -90,14 +91,15 @@ def _tier(tier: Any, where: str, notes: list[str]) -> Any:
 def _known_plugins(plugins: list[Any], where: str, notes: list[str]) -> Iterator[Any]:
     for plugin in plugins:
         name = plugin.get("name") if isinstance(plugin, dict) else None
-        if isinstance(name, str) and name not in PLUGINS:
+        spec = installed.spec_of(name) if isinstance(name, str) else None
+        if isinstance(name, str) and spec is None:
             notes.append(f"plugin {name!r} is not known and was left out")
             continue
         # What disables one of its extension points has no effect in the original either.
         ignored = [key for key in plugin if key.startswith("disable")] if isinstance(plugin, dict) else []
         found = _only(plugin, (*_PLUGIN_KEYS, *ignored), where, notes)
-        if isinstance(found, dict) and isinstance(name, str) and "arguments" in found:
-            allowed = arguments_of(name)
+        if isinstance(found, dict) and spec is not None and "arguments" in found:
+            allowed = arguments_of(spec)
             found["arguments"] = _only(
                 found["arguments"], allowed, f"{where}: plugin {name!r}: arguments", notes
             )

@@ -1,0 +1,161 @@
+"""A plugin of another package is found by its entry point; docs/plugins.md has the one used here."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, SchedulerConfig, installed
+from kai.engine.arguments import ConfigError
+from kai.engine.config import DEFAULT_OPTIONS
+from kai.replay import config as replayed
+from kai.snapshot.state import ClusterState, Kind
+
+NOW = 1_900_000_000.0
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "plugins.md").read_text()
+
+
+def block(language: str) -> str:
+    """The first block of the page in a language."""
+    return PAGE.partition(f"```{language}\n")[2].partition("```")[0]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of installed packages of its own."""
+    monkeypatch.syspath_prepend(tmp_path)
+    installed._installed.cache_clear()
+    before = set(sys.modules)
+    yield tmp_path
+    installed._installed.cache_clear()
+    for name in set(sys.modules) - before:
+        if name.startswith("example_"):
+            del sys.modules[name]
+
+
+def install(site: Path, package: str, code: str, entry: str) -> None:
+    (site / f"{package}.py").write_text(code)
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[kai.plugins]\n{entry}\n")
+
+
+@pytest.fixture
+def quiet(site: Path) -> None:
+    """The package of the page."""
+    _, entry = block("toml").strip().splitlines()
+    install(site, "example_quiet", block("python"), entry.replace('"', ""))
+
+
+def named(name: str, arguments: str = "{}") -> str:
+    ours = "".join(f"  - {{name: {each.name}}}\n" for each in DEFAULT_OPTIONS)
+    return f"tiers:\n- plugins:\n{ours}  - {{name: {name}, arguments: {arguments}}}\n"
+
+
+def place(config: SchedulerConfig) -> tuple[dict[str, str], str]:
+    """Where a pod without GPUs goes if the better node is quiet, and what its group is told."""
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    state.apply(Kind.QUEUE, a_queue("team"))
+    state.apply(Kind.NODE, a_node("a", gpus=0, labels={"example.com/quiet": ""}))
+    state.apply(Kind.NODE, a_node("b", gpus=8, labels={"example.com/spare": ""}))
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team"))
+    state.apply(Kind.POD, a_pod("job", group="job"))
+    result = Engine(config).run(state, NOW)
+    told = [each.message for outcome in result.outcomes for each in outcome.explanations]
+    return {bind.pod.name: bind.node for bind in result.binds}, "".join(told)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_plugin_of_the_page_filters_nodes() -> None:
+    assert place(SchedulerConfig()) == ({"job": "a"}, "")
+    assert place(SchedulerConfig.parse(named("example.quiet")))[0] == {"job": "b"}
+
+
+@pytest.mark.usefixtures("quiet")
+def test_its_arguments_are_read_with_their_types_and_its_reason_is_told() -> None:
+    text = named("example.quiet", '{labels: "example.com/quiet, example.com/spare"}')
+    binds, told = place(SchedulerConfig.parse(text))
+    assert not binds
+    assert "node is kept quiet" in told
+
+
+@pytest.mark.usefixtures("quiet")
+def test_an_argument_that_it_does_not_have_is_refused_when_the_configuration_is_loaded() -> None:
+    with pytest.raises(ConfigError, match=r"'lables'.*did you mean 'labels'"):
+        SchedulerConfig.parse(named("example.quiet", "{lables: x}"))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_snapshot_file_brings_it_along_by_name() -> None:
+    config = SchedulerConfig.parse(named("example.quiet", "{labels: x}"))
+    again, notes = replayed.read(replayed.document(config), config.params)
+    assert not notes
+    assert again.plugins == config.plugins
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_name_that_no_package_has_is_refused_with_the_nearest_that_is_installed() -> None:
+    with pytest.raises(ConfigError, match=r"unknown plugin 'example.quite'.*did you mean 'example.quiet'"):
+        SchedulerConfig.parse(named("example.quite"))
+
+
+def test_where_none_is_installed_that_is_said(site: Path) -> None:
+    assert site.exists()
+    with pytest.raises(ConfigError, match=r"'example.quiet'; no installed package has an entry point"):
+        SchedulerConfig.parse(named("example.quiet"))
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("import nothing_of_the_kind", r"cannot be loaded from example_bad:plugin: ModuleNotFoundError"),
+        ("plugin = 3", r"example_bad:plugin is 3; it must be a PluginSpec"),
+    ],
+)
+def test_one_that_cannot_be_used_is_named_with_its_place(site: Path, code: str, problem: str) -> None:
+    install(site, "example_bad", code, "example.bad = example_bad:plugin")
+    with pytest.raises(ConfigError, match=problem):
+        SchedulerConfig.parse(named("example.bad"))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_two_packages_with_one_name_are_refused(site: Path) -> None:
+    install(site, "example_other", block("python"), "example.quiet = example_other:plugin")
+    with pytest.raises(ConfigError, match="in several packages: example_other:plugin, example_quiet:plugin"):
+        SchedulerConfig.parse(named("example.quiet"))
+
+
+def test_a_configuration_without_one_looks_through_no_packages() -> None:
+    with mock.patch.object(installed, "entry_points", side_effect=AssertionError):
+        config = SchedulerConfig.parse(named("numa"))
+        assert place(config)[0] == {"job": "a"}
+        with pytest.raises(ConfigError, match="did you mean 'elastic'"):
+            SchedulerConfig.parse(named("elastc"))
+
+
+def test_its_pods_may_be_ranked_by_a_label_of_its_own(site: Path) -> None:
+    code = (
+        "from kai.engine.framework import LabelRank, PluginSpec\n"
+        "rank = LabelRank('example.com/first', lambda told: 0 if told else 1)\n"
+        "plugin = PluginSpec(meaning='pods with a label first', ranks=rank)\n"
+    )
+    install(site, "example_rank", code, "example.rank = example_rank:plugin")
+
+    def first(config: SchedulerConfig) -> list[str]:
+        state = ClusterState()
+        state.apply(Kind.QUEUE, a_queue("team"))
+        state.apply(Kind.NODE, a_node("n", gpus=1))
+        state.apply(Kind.POD_GROUP, a_group("job", queue="team"))
+        for age, name in enumerate("az"):
+            labels = {"example.com/first": "yes"} if name == "z" else None
+            state.apply(Kind.POD, a_pod(name, group="job", gpus=1, created=age, labels=labels))
+        return [bind.pod.name for bind in Engine(config).run(state, NOW).binds]
+
+    assert first(SchedulerConfig()) == ["a"]
+    assert first(SchedulerConfig.parse(named("example.rank"))) == ["z"]
