@@ -301,6 +301,11 @@ def test_descriptors_that_grow_on_are_a_breach():
     assert rules_of(processes.sizes_level_off(grows)) == ["descriptors grow"]
 
 
+def test_connections_that_a_busy_time_opened_are_no_leak():
+    busy = a_life(lambda at: 100, seconds=1500, descriptors=lambda at: 15 if at < 700 else 27)
+    assert not rules_of(processes.sizes_level_off(busy))
+
+
 # --- latency -----------------------------------------------------------------------------------
 def probes(*seconds, **more):
     return [Placed(f"ns/p{n}", 10.0, 10.0 + s, probe=True, **more) for n, s in enumerate(seconds)]

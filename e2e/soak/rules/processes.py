@@ -51,20 +51,21 @@ def sizes_level_off(samples: Iterable[ProcessSample]) -> Iterator[Breach]:
         if not settled or settled[-1].at - settled[0].at < SHORTEST_SECONDS:
             continue
         at = [one.at for one in settled]
-        memory = 3600 * slope(at, [one.rss_mib for one in settled])
-        if memory > max(GROWTH_MIB, GROWTH_PART * settled[0].rss_mib) and _rises(settled):
+        sizes = [one.rss_mib for one in settled]
+        memory = 3600 * slope(at, sizes)
+        if memory > max(GROWTH_MIB, GROWTH_PART * settled[0].rss_mib) and _rises(sizes):
             message = f"{memory:.0f} MiB more each hour, from {settled[0].rss_mib:.0f} MiB"
             yield Breach("memory grows", called("process", name), message)
-        opened = 3600 * slope(at, [float(one.descriptors) for one in settled])
-        if opened > GROWTH_DESCRIPTORS:
+        descriptors = [float(one.descriptors) for one in settled]
+        opened = 3600 * slope(at, descriptors)
+        if opened > GROWTH_DESCRIPTORS and _rises(descriptors):
             yield Breach("descriptors grow", called("process", name), f"{opened:.0f} more each hour")
 
 
-def _rises(life: Sequence[ProcessSample]) -> bool:
-    """Whether it goes up all the time: a single step is no leak."""
-    fifth = len(life) // 5
-    parts = [life[number * fifth : (number + 1) * fifth] for number in range(5)]
-    means = [sum(one.rss_mib for one in part) / fifth for part in parts]
+def _rises(values: Sequence[float]) -> bool:
+    """Whether it goes up all the time: a step is no leak, as where more is asked for at once for a while."""
+    fifth = len(values) // 5
+    means = [sum(values[number * fifth : (number + 1) * fifth]) / fifth for number in range(5)]
     return sum(later > earlier * 1.005 for earlier, later in pairwise(means)) >= 3
 
 
