@@ -5,14 +5,20 @@ from typing import Final
 
 import msgspec
 
-from kai.model.objects import Json, Pod, Topology
+from kai.model.objects import Container, Json, Pod, Topology
 from kai.model.sharing import NoSuchContainer
-from kai.runtime.registration import MUTATE_POD, VALIDATE_POD, VALIDATE_TOPOLOGY
+from kai.runtime.registration import (
+    EPHEMERAL_CONTAINERS,
+    MUTATE_POD,
+    VALIDATE_POD,
+    VALIDATE_TOPOLOGY,
+)
 from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
 from kai.validation import granted, pods, topologies
 from kai.validation.pods import PodRules
 from kai.validation.verdict import Verdict
 from kai_admission.mutation import Mutator, mutators
+from kai_admission.mutation.device_access import hide_from_added
 from kai_admission.mutation.draft import PodDraft
 from kai_admission.mutation.patch import difference
 from kai_admission.settings import AdmissionSettings
@@ -23,12 +29,17 @@ _ALLOWED: Final = AdmissionResponse()
 def handlers(settings: AdmissionSettings) -> dict[str, Handler]:
     """All that this service answers, by path."""
     chain = mutators(settings)
+    rules = settings.pod_rules
     return {
         MUTATE_POD: _for_pods_of(
-            settings.scheduler_name, lambda request, pod: mutate_pod(request, pod, chain)
+            settings.scheduler_name,
+            lambda request, pod: mutate_pod(request, pod, chain),
+            lambda request, pod: complete_added(request, pod, rules),
         ),
         VALIDATE_POD: _for_pods_of(
-            settings.scheduler_name, lambda request, pod: validate_pod(request, pod, settings.pod_rules)
+            settings.scheduler_name,
+            lambda request, pod: validate_pod(request, pod, rules),
+            lambda request, pod: validate_added(request, pod, rules),
         ),
         VALIDATE_TOPOLOGY: validate_topology,
     }
@@ -67,6 +78,35 @@ def validate_pod(request: AdmissionRequest, pod: Json, rules: PodRules) -> Admis
     return _answer(pods.check(understood, rules))
 
 
+def complete_added(request: AdmissionRequest, pod: Json, rules: PodRules) -> AdmissionResponse:
+    """The ephemeral containers that are added, without devices where these are blocked."""
+    changed: Json = msgspec.json.decode(msgspec.json.encode(pod))
+    if rules.block_visible_devices:
+        hide_from_added(_added(changed, request.old_object))
+    return AdmissionResponse(patch=list(difference(pod, changed)))
+
+
+def validate_added(request: AdmissionRequest, pod: Json, rules: PodRules) -> AdmissionResponse:
+    """Whether these ephemeral containers may be added. Those that are there already stay as they are."""
+    added = msgspec.convert(_added(pod, request.old_object), list[Container])
+    understood = msgspec.convert(pod, Pod)
+    understood.metadata.namespace = understood.metadata.namespace or request.namespace
+    return _answer(pods.check_added(understood, added, rules))
+
+
+def _added(pod: Json, old: Json | None) -> list[Json]:
+    """The ephemeral containers of a pod that it had not before, to be changed in place.
+
+    Raises:
+        msgspec.ValidationError: they are no containers.
+    """
+    found: list[Json] = _part(pod, "spec").get("ephemeralContainers") or []
+    msgspec.convert(found, list[Container])
+    known = msgspec.convert(_part(old or {}, "spec").get("ephemeralContainers") or [], list[Container])
+    before = {one.name for one in known}
+    return [one for one in found if one.get("name") not in before]
+
+
 def validate_topology(request: AdmissionRequest) -> AdmissionResponse:
     """Whether the topology may be stored."""
     if request.object is None:
@@ -78,18 +118,23 @@ def validate_topology(request: AdmissionRequest) -> AdmissionResponse:
 
 
 def _for_pods_of(
-    scheduler_name: str, answer: Callable[[AdmissionRequest, Json], AdmissionResponse]
+    scheduler_name: str,
+    answer: Callable[[AdmissionRequest, Json], AdmissionResponse],
+    answer_added: Callable[[AdmissionRequest, Json], AdmissionResponse],
 ) -> Handler:
-    """Answers for pods of our scheduler; everybody else's go on untouched, whatever is in them."""
+    """Answers for pods of our scheduler, and for containers that are added to them while they run.
+
+    Everybody else's pods go on untouched, whatever is in them.
+    """
 
     def handle(request: AdmissionRequest) -> AdmissionResponse:
         pod = request.object
-        if pod is None or request.sub_resource:
+        if pod is None or request.sub_resource not in ("", EPHEMERAL_CONTAINERS):
             return _ALLOWED
         if _part(pod, "spec").get("schedulerName") != scheduler_name:
             return _ALLOWED
         try:
-            return answer(request, pod)
+            return (answer_added if request.sub_resource else answer)(request, pod)
         except msgspec.ValidationError as error:
             return _refused(f"pod {request.namespace}/{_name(pod)}: {error}", code=400)
 

@@ -18,6 +18,9 @@ VALIDATE_QUEUE: Final = "/validate-scheduling-run-ai-v2-queue"
 WARN: Final = "/warn"
 VALIDATE_POD_GROUP: Final = "/validate-scheduling-run-ai-v2alpha2-podgroup"
 
+#: The subresource by which containers are added to a pod that runs.
+EPHEMERAL_CONTAINERS: Final = "ephemeralcontainers"
+
 ADMISSION: Final = "admission"
 QUEUE_CONTROLLER: Final = "queue-controller"
 POD_GROUP_CONTROLLER: Final = "podgroup-controller"
@@ -59,6 +62,11 @@ class PodScope:
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     #: Also pods that say nothing of what we complete or check: where something concerns them all.
     all_pods: bool = False
+
+    def added_containers(self) -> list[Json]:
+        """The rule for ephemeral containers, of which devices alone are of interest."""
+        rule = _rule("", "v1", f"pods/{EPHEMERAL_CONTAINERS}", "Namespaced")
+        return [{**rule, "operations": ["UPDATE"]}] if self.all_pods else []
 
     def selectors(self) -> Json:
         """As fields of a webhook. Our own namespace is left out: a webhook cannot admit itself."""
@@ -102,7 +110,10 @@ def webhook_configurations(
     queues = _rule(names.SCHEDULING_GROUP, "v2", "queues", "Cluster")
     pod_groups = _rule(names.SCHEDULING_GROUP, "v2alpha2", "podgroups", "Namespaced")
 
-    mutate = _webhook(service, client_config(ADMISSION, MUTATE_POD), {**pods, "operations": ["CREATE"]})
+    added = scope.added_containers()
+    mutate = _webhook(
+        service, client_config(ADMISSION, MUTATE_POD), {**pods, "operations": ["CREATE"]}, *added
+    )
     return [
         _configuration(
             "Mutating",
@@ -112,7 +123,7 @@ def webhook_configurations(
         _configuration(
             "Validating",
             "validating-kai-admission",
-            {**_webhook(service, client_config(ADMISSION, VALIDATE_POD), pods), **scope.selectors()},
+            {**_webhook(service, client_config(ADMISSION, VALIDATE_POD), pods, *added), **scope.selectors()},
             _webhook(f"topology.{service}", client_config(ADMISSION, VALIDATE_TOPOLOGY), topologies),
         ),
         _configuration(

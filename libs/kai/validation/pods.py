@@ -1,7 +1,7 @@
 """Rules of pods of our scheduler: what they may ask of a GPU."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kai.model import limits, names, sharing
@@ -29,6 +29,12 @@ def check(pod: Pod, rules: PodRules) -> Verdict:
     The same pods are refused when they are updated, since the rest of the system relies on it.
     """
     error = next(_errors(pod, rules), None)
+    return Verdict() if error is None else Verdict((_located(pod, error),))
+
+
+def check_added(pod: Pod, added: Sequence[Container], rules: PodRules) -> Verdict:
+    """Refuses ephemeral containers that a pod may not have."""
+    error = next(_naming_devices(added), None) if rules.block_visible_devices else None
     return Verdict() if error is None else Verdict((_located(pod, error),))
 
 
@@ -113,9 +119,11 @@ def _shown(text: str) -> str:
 
 def _visible_devices(pod: Pod, *, shares: bool) -> Iterator[str]:
     spared = _container_at(pod, sharing.fraction_container(pod)) if shares and pod.spec.containers else None
-    for container in _all_containers(pod):
-        if container is spared:
-            continue
+    yield from _naming_devices(one for one in _all_containers(pod) if one is not spared)
+
+
+def _naming_devices(containers: Iterable[Container]) -> Iterator[str]:
+    for container in containers:
         for variable in container.env or []:
             if variable.get("name") == names.NVIDIA_VISIBLE_DEVICES and not _harmless(variable):
                 yield (

@@ -1,5 +1,7 @@
 """Keeps containers that did not ask for a GPU from seeing any."""
 
+from collections.abc import Sequence
+
 from kai.model import names, resource_lists
 from kai.model.objects import Json
 from kai.model.rules.gpus import is_mig
@@ -13,6 +15,12 @@ def mutate(draft: PodDraft) -> None:
     for position, container in draft.containers():
         if position != draft.sharing_container and not _requests_gpu(container):
             _hide_devices(container)
+
+
+def hide_from_added(added: Sequence[Json]) -> None:
+    """Hides all devices from ephemeral containers, which cannot ask for one."""
+    for container in added:
+        _hide_devices(container)
 
 
 def _requests_gpu(container: Json) -> bool:

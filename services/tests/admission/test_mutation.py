@@ -3,7 +3,7 @@ from copy import deepcopy
 import jsonpatch
 import pytest
 
-from kai.runtime.registration import MUTATE_POD
+from kai.runtime.registration import MUTATE_POD, VALIDATE_POD
 from kai.runtime.webhook import AdmissionRequest
 from kai_admission.handlers import handlers
 from kai_admission.mutation.draft import PodDraft
@@ -261,3 +261,54 @@ def test_a_generated_name_is_the_base_while_there_is_no_other():
     prefix = mutated(pod, *SHARING)["metadata"]["annotations"]["runai/shared-gpu-configmap"]
     assert prefix.startswith("web-")
     assert prefix.endswith("-shared-gpu")
+
+
+# --- containers that are added to a pod that runs ----------------------------------------------------
+HIDDEN = [{"name": VISIBLE, "value": "void"}]
+
+
+def adding(*containers, before=(), flags=BLOCK):
+    """What becomes of ephemeral containers that are added to a pod with ``before``."""
+    pod, old = a_pod({"name": "main"}), a_pod({"name": "main"})
+    old["spec"]["ephemeralContainers"] = list(before)
+    pod["spec"]["ephemeralContainers"] = [*before, *containers]
+    parts = {"operation": "UPDATE", "sub_resource": "ephemeralcontainers", "namespace": "team"}
+    request = AdmissionRequest(uid="u", object=pod, old_object=old, **parts)
+    answers = handlers(AdmissionSettings.parse(list(flags)))
+    completed = answers[MUTATE_POD](request)
+    for operation in completed.patch or ():
+        assert operation["path"].startswith("/spec/ephemeralContainers/")
+    request.object = jsonpatch.apply_patch(pod, completed.patch or [])
+    return request.object["spec"]["ephemeralContainers"], answers[VALIDATE_POD](request)
+
+
+def test_a_container_that_is_added_to_a_pod_sees_no_device():
+    for env in (None, [], [{"name": VISIBLE, "value": "all"}]):
+        (debugger,), verdict = adding({"name": "debugger", "env": env})
+        assert visible(debugger) == HIDDEN
+        assert verdict.allowed
+
+
+def test_an_added_container_that_gets_the_variable_from_elsewhere_is_refused():
+    reference = {"configMapKeyRef": {"name": "mine", "key": "devices"}}
+    env = [{"name": VISIBLE, "valueFrom": reference}]
+    _, verdict = adding({"name": "debugger", "env": env})
+    assert not verdict.allowed
+    assert 'container "debugger" sets NVIDIA_VISIBLE_DEVICES' in verdict.message
+    twice = [{"name": VISIBLE, "value": "void"}, {"name": VISIBLE, "value": "all"}]
+    assert not adding({"name": "debugger", "env": twice})[1].allowed
+
+
+def test_ephemeral_containers_that_are_there_stay_as_they_are():
+    """The API server would refuse any change of them, and nobody could debug that pod any more."""
+    known = {"name": "first", "env": [{"name": VISIBLE, "value": "all"}]}
+    (first, second), verdict = adding({"name": "second"}, before=[known])
+    assert (first, visible(second)) == (known, HIDDEN)
+    assert verdict.allowed
+
+
+def test_added_containers_are_left_alone_unless_devices_are_blocked():
+    debugger = {"name": "debugger", "env": [{"name": VISIBLE, "value": "all"}]}
+    (left,), verdict = adding(debugger, flags=SHARING)
+    assert left == debugger
+    assert verdict.allowed

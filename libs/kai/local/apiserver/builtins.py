@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from kai.local.apiserver import events, schema
 from kai.local.apiserver.catalogue import ALL_VERBS, Catalogue, Resource, Version
 
-_CORE = """
+_POD_PARTS = "status,ephemeralcontainers,binding,eviction,log,exec,attach,portforward"
+_CORE = f"""
 namespaces          Namespace             ns      -   status,finalize
 nodes               Node                  no      -   status
 persistentvolumes   PersistentVolume      pv      -   status
@@ -15,7 +16,7 @@ endpoints           Endpoints             ep      n   -
 events              Event                 ev      n   -
 limitranges         LimitRange            limits  n   -
 persistentvolumeclaims PersistentVolumeClaim pvc  n   status
-pods                Pod                   po      n   status,binding,eviction,log,exec,attach,portforward
+pods                Pod                   po      n   {_POD_PARTS}
 podtemplates        PodTemplate           -       n   -
 replicationcontrollers ReplicationController rc   n   status,scale
 resourcequotas      ResourceQuota         quota   n   status

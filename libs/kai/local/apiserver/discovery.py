@@ -35,6 +35,7 @@ SUBRESOURCE_KINDS: Final = {
 }
 _SUBRESOURCE_VERBS: Final = {
     "status": ["get", "patch", "update"],
+    "ephemeralcontainers": ["get", "patch", "update"],
     "scale": ["get", "patch", "update"],
     "binding": ["create"],
     "eviction": ["create"],

@@ -1,5 +1,6 @@
 """Rules that pods and pod templates must keep."""
 
+import json
 import re
 from dataclasses import replace
 from typing import Final
@@ -56,6 +57,33 @@ def pod_update(spec: Obj, old: Obj) -> list[Cause]:
         "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
     )
     return [Cause("spec", f"Forbidden: {note}", "FieldValueForbidden")]
+
+
+def ephemeral(spec: Obj, old: Obj) -> list[Cause]:
+    """What is wrong with the containers that are added to a pod: those that it has stay as they are."""
+    added, before = spec.get("ephemeralContainers") or [], old.get("ephemeralContainers") or []
+    field, by_name = "spec.ephemeralContainers", {one["name"]: one for one in added if one.get("name")}
+    causes = []
+    for container in before:
+        if by_name.get(container["name"]) != container:
+            note = (
+                f"existing ephemeral containers {json.dumps(container['name'])} may not be changed or removed"
+            )
+            causes.append(Cause(field, f"Forbidden: {note}", "FieldValueForbidden"))
+    taken = {one["name"] for key in ("containers", "initContainers") for one in old.get(key) or ()}
+    for index, container in enumerate(added):
+        name = container.get("name")
+        if not name:
+            causes.append(required(f"{field}[{index}].name"))
+        elif name in taken:
+            causes.append(
+                Cause(f"{field}[{index}].name", f'Duplicate value: "{name}"', "FieldValueDuplicate")
+            )
+        taken.add(name)
+        if container.get("resources"):
+            note = "cannot be set for an Ephemeral Container"
+            causes.append(Cause(f"{field}[{index}].resources", f"Forbidden: {note}", "FieldValueForbidden"))
+    return causes
 
 
 def pod(obj: Obj) -> list[Cause]:

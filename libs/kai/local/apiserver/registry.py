@@ -14,6 +14,7 @@ from kai.local.apiserver import (
     defaults,
     errors,
     metadata_rules,
+    pod_rules,
     schema,
     strategy,
     structural,
@@ -318,8 +319,17 @@ class Registry:
         if (resource.generation or resource.custom) and strategy.spec_changed(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         if target.subresource != "scale":
-            self._validate(resource, new, old)
+            self._validate(resource, new, self._comparable(target, record, new))
         return new
+
+    def _comparable(self, target: Target, record: Record, new: Obj) -> Obj:
+        """The old object, with what this request may change as it is in the new one."""
+        old = record.obj
+        if target.subresource != strategy.EPHEMERAL:
+            return old
+        if causes := pod_rules.ephemeral(new["spec"], old["spec"]):
+            raise errors.invalid(target.resource.kind, target.resource.group, record.name, causes)
+        return {**old, "spec": strategy.with_ephemeral(old["spec"], new["spec"])}
 
     def _check_identity(self, target: Target, record: Record, new: Obj, *, whole: bool) -> None:
         resource, metadata = target.resource, new["metadata"]

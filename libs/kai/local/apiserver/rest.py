@@ -22,7 +22,10 @@ from kai.local.apiserver.registry import Change, Registry
 from kai.local.apiserver.requests import DeleteOptions, Target, User, WriteOptions
 from kai.local.apiserver.selectors import Selection
 from kai.local.apiserver.storage import Record
+from kai.local.apiserver.strategy import EPHEMERAL
 
+#: Subresources that are read and written as the object, of which they change a part.
+_PARTS: Final = ("status", EPHEMERAL)
 _PATCH_TYPES: Final = (
     "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, "
     "application/apply-patch+yaml"
@@ -44,7 +47,7 @@ class Rest:
     ) -> web.StreamResponse:
         """Answer one request. Raises ApiFailure."""
         check_accepted(http.headers.get("Accept", ""))
-        if target.subresource and target.subresource != "status":
+        if target.subresource and target.subresource not in _PARTS:
             return await self._subresources.answer(http, target, verb, self._options(http, user))
         if verb not in target.resource.verbs:
             raise method_not_allowed(verb, target.resource.plural, target.resource.group)

@@ -12,6 +12,8 @@ from kai.local.apiserver.requests import DeleteOptions, Target
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
+#: The subresource of pods by which containers are added to one that runs.
+EPHEMERAL: Final = "ephemeralcontainers"
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED: Final = (
     "resourceVersion",
@@ -65,7 +67,7 @@ def give_birth(resource: Resource, obj: Obj, clock: Clock) -> None:
 
 
 def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
-    """The main resource does not write the status, the status subresource nothing else."""
+    """The main resource does not write the status, a subresource nothing but its part."""
     if subresource == "status":
         if resource.custom:
             status = {"status": new["status"]} if "status" in new else {}
@@ -74,6 +76,8 @@ def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
         if "spec" in old:
             kept["spec"] = old["spec"]
         return kept
+    if subresource == EPHEMERAL:
+        return {**old, "metadata": {**new["metadata"]}, "spec": with_ephemeral(old["spec"], new["spec"])}
     if resource.has_status and not subresource:
         kept = {**new}
         kept.pop("status", None)
@@ -81,6 +85,14 @@ def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
             kept["status"] = old["status"]
         return kept
     return new
+
+
+def with_ephemeral(spec: Obj, other: Obj) -> Obj:
+    """The spec of a pod with the ephemeral containers of another."""
+    kept = {key: value for key, value in spec.items() if key != "ephemeralContainers"}
+    if other.get("ephemeralContainers"):
+        kept["ephemeralContainers"] = other["ephemeralContainers"]
+    return kept
 
 
 def spec_changed(new: Obj, old: Obj) -> bool:

@@ -417,3 +417,50 @@ async def test_logs_are_refused_with_a_reason(api):
     status, answer = await api.call("GET", f"{PODS}/p/log")
     assert status == 501
     assert "runs no containers" in answer["message"]
+
+
+# --- ephemeral containers ----------------------------------------------------------------------------
+DEBUGGED = f"{PODS}/p/ephemeralcontainers"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def debugging(*names, **more):
+    added = [{"name": name, "image": "tools", **more} for name in names]
+    return {"spec": {"ephemeralContainers": added}}
+
+
+async def test_containers_are_added_to_a_pod_by_a_subresource_and_not_by_the_pod_itself(api):
+    await api.post(PODS, a_pod())
+    status, said = await api.call("PATCH", f"{PODS}/p", debugging("d"), kind=STRATEGIC)
+    assert (status, said["reason"]) == (422, "Invalid")
+    changed = debugging("d") | {"metadata": {"labels": {"not": "mine"}}}
+    changed["spec"]["nodeName"] = "elsewhere"
+    await api.patch(DEBUGGED, changed, kind=STRATEGIC)
+    pod = await api.get(f"{PODS}/p")
+    assert [one["name"] for one in pod["spec"]["ephemeralContainers"]] == ["d"]
+    assert "nodeName" not in pod["spec"]
+    assert await api.get(DEBUGGED) == pod
+
+
+async def test_a_container_that_was_added_stays_as_it_is(api):
+    await api.post(PODS, a_pod())
+    pod = await api.patch(DEBUGGED, debugging("one"), kind=STRATEGIC)
+    await api.patch(DEBUGGED, debugging("two"), kind=STRATEGIC)
+    status, said = await api.call("PATCH", DEBUGGED, debugging("one", command=["x"]), kind=STRATEGIC)
+    assert (status, "may not be changed or removed" in said["message"]) == (422, True)
+    status, said = await api.call("PUT", DEBUGGED, {**pod, "metadata": {"name": "p"}})
+    assert (status, '"two" may not be changed' in said["message"]) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("container", "said"),
+    [
+        ({"name": "c"}, "Duplicate value"),
+        ({"name": "d", "resources": {"limits": {"nvidia.com/gpu": "1"}}}, "cannot be set for an Ephemeral"),
+    ],
+)
+async def test_added_containers_have_names_and_no_resources_of_their_own(api, container, said):
+    await api.post(PODS, a_pod())
+    body = {"spec": {"ephemeralContainers": [{"image": "i", **container}]}}
+    status, answer = await api.call("PATCH", DEBUGGED, body, kind=STRATEGIC)
+    assert (status, said in answer["message"]) == (422, True)
