@@ -165,6 +165,13 @@ def test_every_container_is_restricted(rendered, name):
         assert "memory" in container["resources"]["limits"]
 
 
+@pytest.mark.parametrize("name", VALUES)
+def test_only_pods_that_talk_to_the_api_server_have_a_token(rendered, name):
+    for deployment, pod, _ in containers(rendered(name)):
+        assert pod["automountServiceAccountToken"] is (deployment != "kai-redis")
+        assert pod["enableServiceLinks"] is False
+
+
 def test_a_users_security_context_comes_on_top(helm):
     contexts = {"podSecurityContext": {"runAsUser": 5}, "securityContext": {"privileged": False}}
     objects = helm.render(values={"global": contexts})

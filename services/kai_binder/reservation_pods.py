@@ -13,6 +13,12 @@ from kai.model.claims import Claim, claims_of
 from kai.model.objects import ApiObject, ApiStruct, Toleration
 
 CONTAINER: Final = "resource-reservation"
+#: What these pods may do unless an installation says otherwise: they look at a device, and tell which it is.
+POD_SECURITY: Final[dict[str, Any]] = {"seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY: Final[dict[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
 _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 
@@ -78,6 +84,7 @@ class ReservationTemplate:
         spec: dict[str, Any] = {
             "nodeName": node,
             "serviceAccountName": self.service_account,
+            "enableServiceLinks": False,
             "containers": [self._container()],
         }
         if tolerations:

@@ -11,7 +11,7 @@ from kai.model import names
 from kai.runtime import Duration, SettingsError
 from kai.runtime.tls import TlsSettings
 from kai_binder.plugins import PluginConfig, PluginError, check, configure
-from kai_binder.reservation_pods import ReservationTemplate
+from kai_binder.reservation_pods import CONTAINER_SECURITY, POD_SECURITY, ReservationTemplate
 
 
 def _json_object(value: object) -> object:
@@ -48,9 +48,11 @@ class BinderSettings(TlsSettings):
     resource_reservation_pod_resources: JsonObject = Field(
         {}, description="JSON: its further requests and limits"
     )
-    resource_reservation_pod_security_context: JsonObject = Field({}, description="JSON, of the pod")
+    resource_reservation_pod_security_context: JsonObject = Field(
+        POD_SECURITY, description="JSON, of the pod"
+    )
     resource_reservation_container_security_context: JsonObject = Field(
-        {}, description="JSON, of the container"
+        CONTAINER_SECURITY, description="JSON, of the container"
     )
     runtime_class_name: str = Field("", description="runtime class of reservation pods")
     scale_adjust_namespace: str = Field(names.SCALE_ADJUST_NAMESPACE, description="of scaling pods")

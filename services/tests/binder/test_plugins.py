@@ -108,6 +108,24 @@ def test_json_flags_are_read():
     assert manifest["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
 
 
+def test_reservation_pods_may_do_no_more_than_look_at_their_device():
+    """Objects of tenants bring them about, so they are held as our own pods are, unless told otherwise."""
+    spec = BinderSettings.parse([]).template.manifest(node="n", group="g", tolerations=None, annotations={})[
+        "spec"
+    ]
+    assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    told = ['--resource-reservation-container-security-context={"readOnlyRootFilesystem": true}']
+    changed = BinderSettings.parse(told).template.manifest(
+        node="n", group="g", tolerations=None, annotations={}
+    )
+    assert changed["spec"]["containers"][0]["securityContext"] == {"readOnlyRootFilesystem": True}
+
+
 # --- volumes -----------------------------------------------------------------------------------
 def a_claim(*, size="10Gi", cls="fast", modes=("ReadWriteOnce",), **spec):
     return {
