@@ -244,6 +244,14 @@ def test_the_scheduler_may_evict_in_the_one_way_that_it_is_told_to(objects, with
     }
 
 
+@pytest.mark.parametrize("off", [False, "false", "off", "0"])
+def test_the_scheduler_reads_no_config_maps_where_no_pod_is_to_wait_for_them(helm, objects, off):
+    reads = {Request(verb, "", "configmaps") for verb in ("list", "watch")}
+    assert reads <= granted(objects, "scheduler")
+    values = {"scheduler": {"args": {"wait-for-config-maps": off}}}
+    assert not reads & granted(helm.render(values={**values, **WITHOUT_CERTIFICATES}), "scheduler")
+
+
 def test_a_disabled_component_has_no_role(helm):
     objects = helm.render(values={"binder": {"enabled": False}, **WITHOUT_CERTIFICATES})
     assert "kai-binder" not in objects.of("ClusterRole")

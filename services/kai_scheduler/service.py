@@ -133,7 +133,7 @@ class SchedulerService:
 
     async def _start_watching(self, host: Host, core: Core, intake: Intake) -> asyncio.Task[None]:
         """Start all watches, and the standby; return once everything that exists is in the state."""
-        pairs = list(reflectors(host.client, intake))
+        pairs = list(reflectors(host.client, intake, config_maps=self.settings.wait_for_config_maps))
         synced = {reflector.resource.plural: reflector.synced for reflector, _ in pairs}
 
         def missing() -> str | None:

@@ -54,6 +54,9 @@ class SchedulerSettings(TlsSettings, RedisSettings):
     update_pod_eviction_condition: bool = Field(False, description="set DisruptionTarget before evicting")
     eviction_api: bool = Field(False, description="evict so that disruption budgets are respected")
     schedule_csi_storage: bool = Field(False, description="take storage capacity into account")
+    wait_for_config_maps: bool = Field(
+        True, description="let pods wait for ConfigMaps that they need; takes the right to list them all"
+    )
     use_scheduling_signatures: bool = Field(True, description="try equal workloads once")
     full_hierarchy_fairness: bool = Field(True, description="fairness at all levels of the queue tree")
     allow_consolidating_reclaim: bool = Field(True, description="let reclaim move pods")

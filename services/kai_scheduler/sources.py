@@ -32,8 +32,13 @@ _OPTIONAL_KINDS = {
 _NAMES_ONLY = {Kind.CONFIG_MAP: resources.CONFIG_MAPS, Kind.NAMESPACE: resources.NAMESPACES}
 
 
-def reflectors(client: KubeClient, intake: Intake) -> Iterator[tuple[Reflector[Any], Sink]]:
-    """All that is to be watched, each with where it goes. Pods of other schedulers count: they take room."""
+def reflectors(
+    client: KubeClient, intake: Intake, *, config_maps: bool
+) -> Iterator[tuple[Reflector[Any], Sink]]:
+    """All that is to be watched, each with where it goes. Pods of other schedulers count: they take room.
+
+    Without ``config_maps`` no pod waits for those that it needs.
+    """
     # Failed pods hold nothing and are many where jobs retry; they leave the watch when they fail.
     yield (
         Reflector(client, resources.PODS, Pod, field_selector="status.phase!=Failed"),
@@ -45,6 +50,8 @@ def reflectors(client: KubeClient, intake: Intake) -> Iterator[tuple[Reflector[A
     yield Reflector(client, resources.PRIORITY_CLASSES, PriorityClass), intake.sink(Kind.PRIORITY_CLASS)
     yield Reflector(client, resources.TOPOLOGIES, Topology), intake.sink(Kind.TOPOLOGY)
     for kind, res in _NAMES_ONLY.items():
+        if kind is Kind.CONFIG_MAP and not config_maps:
+            continue
         yield Reflector(client, res, ApiObject, metadata_only=True), _names_only(intake.sink(kind))
     for kind, res in _JSON_KINDS.items():
         yield Reflector(client, res, dict), intake.sink(kind)

@@ -74,6 +74,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if has (get (.values.args | default dict) .flag | toString | lower) (list "true" "t" "yes" "y" "on" "1") -}}true{{- end -}}
 {{- end -}}
 
+{{/* Whether a component's args take this switch back: values, flag. */}}
+{{- define "kai.flagIsOff" -}}
+{{- if has (get (.values.args | default dict) .flag | toString | lower) (list "false" "f" "no" "n" "off" "0") -}}true{{- end -}}
+{{- end -}}
+
 {{/* Whether there is a Redis at all. */}}
 {{- define "kai.redisUsed" -}}
 {{- if or .Values.redis.enabled .Values.redis.externalUrl .Values.redis.externalSecret.name -}}true{{- end -}}

@@ -259,6 +259,17 @@ async def test_by_the_eviction_api_a_budget_is_respected_and_the_pod_stays(clust
         await cluster.until(evicted)
 
 
+async def test_where_no_pod_is_to_wait_for_config_maps_none_are_read(cluster):
+    await cluster.node("n1")
+    other = {"metadata": {"name": "there"}, "data": {}}
+    await cluster.client.create(CONFIG_MAPS, other, namespace="default")
+    async with cluster.scheduler(wait_for_config_maps=False), cluster.binder():
+        await cluster.pod("p", volumes=[{"name": "v", "configMap": {"name": "not-there"}}])
+        assert await cluster.bound("p") == ["n1"]
+    for verb in ("get", "list", "watch"):
+        assert not cluster.requests("scheduler", verb, "configmaps")
+
+
 async def test_config_maps_are_read_without_their_content(cluster):
     config_map = {"metadata": {"name": "c"}, "data": {"large": "x" * 1000}}
     await cluster.client.create(CONFIG_MAPS, config_map, namespace="default")
