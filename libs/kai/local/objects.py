@@ -51,6 +51,7 @@ class LocalPodSpec(ApiStruct):
     termination_grace_period_seconds: int | None = None
     priority: int | None = None
     active_deadline_seconds: int | None = None
+    resources: ResourceRequirements | None = None
 
 
 class LocalPodStatus(ApiStruct):
@@ -62,6 +63,8 @@ class LocalPodStatus(ApiStruct):
     start_time: str | None = None
     pod_ip: str = msgspec.field(default="", name="podIP")
     container_statuses: list[Json] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str] | None = None
     resource_claim_statuses: list[ResourceClaimStatus] | None = None
     extended_resource_claim_status: Json | None = None
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from kai.local.objects import LocalContainer, LocalPod
-from kai.model import quantity
+import msgspec
+
+from kai.local.objects import LocalContainer, LocalPod, LocalPodSpec, LocalPodStatus
+from kai.model import quantity, requests
+from kai.model.objects import ContainerStatus, PodStatus
 
 #: Amounts by resource name, in thousandths.
 Amounts = dict[str, int]
@@ -16,21 +20,27 @@ def amounts(resources: Mapping[str, str] | None) -> Amounts:
     return {name: quantity.milli(str(text)) for name, text in (resources or {}).items()}
 
 
+class _Pod(NamedTuple):
+    spec: LocalPodSpec
+    status: PodStatus
+
+
 def pod_requests(pod: LocalPod) -> Amounts:
-    """Requests of a pod (one of ``pods`` too): its containers together, or an init container if higher."""
-    sidecars: Amounts = {}
-    highest_init: Amounts = {}
-    for container in pod.spec.init_containers or ():
-        wanted = container_requests(container)
-        if container.restart_policy == "Always":
-            add(sidecars, wanted)
-            wanted = {}
-        _raise_to(highest_init, total((wanted, sidecars)))
-    running = total([*map(container_requests, pod.spec.containers), sidecars])
-    _raise_to(running, highest_init)
-    add(running, amounts(pod.spec.overhead))
+    """Requests of a pod, one of ``pods`` too, and nothing of what it has by claims."""
+    running = requests.pod_requests(_Pod(pod.spec, _status(pod.status)), amounts)
     running["pods"] = 1000
     return {resource: amount for resource, amount in running.items() if resource not in claimed(pod)}
+
+
+def _status(status: LocalPodStatus) -> PodStatus:
+    """As much of it as requests depend on."""
+    told = [each for each in status.container_statuses or () if each.get("resources")]
+    return PodStatus(
+        conditions=status.conditions,
+        container_statuses=msgspec.convert(told, list[ContainerStatus]) if told else None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+    )
 
 
 def claimed(pod: LocalPod) -> set[str]:
@@ -41,25 +51,10 @@ def claimed(pod: LocalPod) -> set[str]:
 
 def container_requests(container: LocalContainer) -> Amounts:
     """Requests of one container; a limit counts where no request is given."""
-    if container.resources is None:
-        return {}
-    return {**amounts(container.resources.limits), **amounts(container.resources.requests)}
-
-
-def total(parts: Iterable[Amounts]) -> Amounts:
-    """The sum of several."""
-    result: Amounts = {}
-    for part in parts:
-        add(result, part)
-    return result
+    return amounts(requests.requests(container.resources))
 
 
 def add(to: Amounts, more: Amounts, sign: int = 1) -> None:
     """Add ``more`` to ``to`` in place, or take it away with ``sign=-1``."""
     for name, amount in more.items():
         to[name] = to.get(name, 0) + sign * amount
-
-
-def _raise_to(target: Amounts, other: Amounts) -> None:
-    for name, amount in other.items():
-        target[name] = max(target.get(name, 0), amount)

@@ -69,3 +69,22 @@ def test_node_affinity_is_honoured(term: Json, fits: bool) -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     pod = a_pod(affinity={"nodeAffinity": required})
     assert (choose_node(pod, [a_node("n", labels={"size": "4"})], {}) == "n") is fits
+
+
+RESIZED = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "status", "fits"),
+    [
+        ({"resources": {"requests": {"cpu": "4"}}}, {}, True),
+        ({"resources": {"requests": {"cpu": "5"}}}, {}, False),
+        ({}, {"containerStatuses": [RESIZED | {"allocatedResources": {"cpu": "4"}}]}, True),
+        ({}, {"containerStatuses": [RESIZED | {"allocatedResources": {"cpu": "5"}}]}, False),
+    ],
+    ids=["for the pod as a whole", "too much of that", "while it is resized", "too much meanwhile"],
+)
+def test_a_pod_takes_what_kubelets_count(pod: Json, status: Json, fits: bool) -> None:
+    containers = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
+    told = msgspec.convert({"spec": {"containers": containers, **pod}, "status": status}, LocalPod)
+    assert (choose_node(told, [a_node("n")], {}) == "n") is fits
