@@ -15,6 +15,7 @@ from kai.snapshot.status import ACTIVE_ALLOCATED
 from kai.snapshot.table import NodeTable
 
 Counts = NDArray[np.int64]
+_NONE: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -84,18 +85,34 @@ def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict
 
 
 class Neighbours:
-    """Counts by node for every term that was asked about in this cycle."""
+    """Counts by node for every term that was asked about in this cycle.
+
+    They are those of the state as it is, whenever a term was asked about first: a move, and taking it back,
+    changes the counts of all terms known by then. Which terms are about a pod is found out once.
+    """
 
     def __init__(self, nodes: NodeTable, namespaces: Mapping[str, Any]) -> None:
         self._nodes = nodes
         self._namespaces = namespaces
-        #: By term: the selection, the counts, and the position of the log at which they were taken.
-        self._counts: dict[bytes, tuple[Selection, Counts, int]] = {}
-        #: Changes; a move that concerns no term known is one too, of nothing.
-        self._log: list[tuple[Counts | None, int, int]] = []
+        self._rows: dict[bytes, int] = {}
+        self._selections: list[Selection] = []
+        self._table: Counts = np.zeros((8, len(nodes)), dtype=np.int64)  # by term and node
+        #: By the uid of a pod: of how many terms is known whether they are about it, and the rows of those.
+        self._about: dict[str, tuple[int, NDArray[np.intp]]] = {}
+        #: Moves of pods, and changes of counts that are others'.
+        self._log: list[tuple[Task | Counts, int, int]] = []
 
     def counts(self, term: Mapping[str, Any], task: Task) -> Counts:
-        """Placed pods by node; those being evicted are not counted."""
+        """Placed pods by node; those being evicted are not counted. Valid until the next question."""
+        row = self._row(term, task)  # which may make the table another
+        found: Counts = self._table[row]
+        return found
+
+    def selection(self, term: Mapping[str, Any], task: Task) -> Selection:
+        """Whom a term of a pod is about."""
+        return self._selections[self._row(term, task)]
+
+    def _row(self, term: Mapping[str, Any], task: Task) -> int:
         labels = task.labels or {}
         relevant = {
             key: labels.get(key)
@@ -103,24 +120,41 @@ class Neighbours:
         }
         key = _encode((term.get("labelSelector"), term.get("namespaces"), term.get("namespaceSelector"),
                        task.namespace, relevant))  # fmt: skip
-        known = self._counts.get(key)
+        known = self._rows.get(key)
         if known is None:
+            known = self._rows[key] = len(self._selections)
             selection = Selection(term, task.namespace, self._namespaces, labels)
-            counts = np.zeros(len(self._nodes), dtype=np.int64)
-            for node in self._nodes.nodes:
-                for other in node.tasks.values():
-                    here = (other.pipelined_node or other.node) is node and ACTIVE_ALLOCATED[other.status]
-                    if here and selection.matches(other.namespace, other.labels or {}):
-                        counts[node.row] += 1
-            known = self._counts[key] = (selection, counts, len(self._log))
-        return known[1]
+            self._selections.append(selection)
+            if known == len(self._table):
+                self._table = np.concatenate([self._table, np.zeros_like(self._table)])
+            self._count(selection, self._table[known])
+        return known
+
+    def _count(self, selection: Selection, counts: Counts) -> None:
+        for node in self._nodes.nodes:
+            for other in node.tasks.values():
+                here = (other.pipelined_node or other.node) is node and ACTIVE_ALLOCATED[other.status]
+                if here and selection.matches(other.namespace, other.labels or {}):
+                    counts[node.row] += 1
+
+    def _terms_about(self, task: Task) -> NDArray[np.intp]:
+        """Rows of the terms known by now that are about a pod."""
+        asked, found = self._about.get(task.uid, (0, _NONE))
+        if asked < len(self._selections):
+            labels = task.labels or {}
+            more = [
+                row
+                for row in range(asked, len(self._selections))
+                if self._selections[row].matches(task.namespace, labels)
+            ]
+            found = np.append(found, more).astype(np.intp)
+            self._about[task.uid] = (len(self._selections), found)
+        return found
 
     def moved(self, task: Task, node: Node, sign: int) -> None:
         """A pod came or went."""
-        self._log.append((None, node.row, sign))
-        for selection, counts, _ in self._counts.values():
-            if selection.matches(task.namespace, task.labels or {}):
-                self.shift(counts, node.row, sign)
+        self._table[self._terms_about(task), node.row] += sign
+        self._log.append((task, node.row, sign))
 
     def shift(self, counts: Counts, row: int, sign: int) -> None:
         """Change a count, to be undone with the rest."""
@@ -132,16 +166,13 @@ class Neighbours:
         return len(self._log)
 
     def undo(self, mark: int) -> None:
-        """Go back; counts that were taken later know of moves that they do not have in the log."""
-        if len(self._log) == mark:
-            return
+        """Go back."""
         while len(self._log) > mark:
-            counts, row, sign = self._log.pop()
-            if counts is not None:
-                counts[row] -= sign
-        late = [key for key, (_, _, taken) in self._counts.items() if taken > mark]
-        for key in late:
-            del self._counts[key]
+            what, row, sign = self._log.pop()
+            if isinstance(what, Task):
+                self._table[self._terms_about(what), row] -= sign
+            else:
+                what[row] -= sign
 
 
 def by_domain(counts: Counts, numbers: NDArray[np.int32], domains: int) -> Counts:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
-from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
+from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
 from kai.engine.plugins.predicates.attraction import REQUIRED, Attraction, companions, in_domains, preferences
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
@@ -31,6 +32,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         self._attraction = Attraction(handle, self._neighbours, others) if scored else None
         #: Tasks placed or not whose anti-affinity others must respect.
         self._repelling = [task for task in others if terms(task.cls, "pod_anti_affinity")]
+        self._kept_from: dict[tuple[str, int], frozenset[str]] = {}
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with terms of their own, and every class while some pod repels or wants others."""
@@ -53,10 +55,9 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
     def _near(self, term: Mapping[str, Any], task: Task) -> Mask:
         numbers, values = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
         counts = self._neighbours.counts(term, task)
-        if not counts.any():
-            selection = Selection(term, task.namespace, self._namespaces, task.labels or {})
-            if selection.matches(task.namespace, task.labels or {}):
-                return numbers >= 0
+        alone = not counts.any()
+        if alone and self._neighbours.selection(term, task).matches(task.namespace, task.labels or {}):
+            return numbers >= 0
         return np.asarray(
             spread_back(by_domain(counts, numbers, len(values)) > 0, numbers, outside=False), dtype=bool
         )
@@ -68,21 +69,30 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
 
     def _repelled(self, task: Task) -> Mask | None:
         """Nodes in the domain of a pod that does not want this one near."""
-        found: Mask | None = None
+        domains: dict[tuple[str, int], NDArray[np.int32]] = {}
         for other in self._repelling:
             where = other.pipelined_node or other.node
             if where is None or other is task or not ACTIVE_ALLOCATED[other.status]:
                 continue
-            for term in terms(other.cls, "pod_anti_affinity"):
-                selection = Selection(term, other.namespace, self._namespaces, other.labels or {})
-                if not selection.matches(task.namespace, task.labels or {}):
-                    continue
-                numbers, _ = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
-                if numbers[where.row] < 0:
-                    continue
-                inside = numbers == numbers[where.row]
-                found = inside if found is None else found | inside
-        return found
+            for key in self._keys_kept_from(task, other):
+                numbers, _ = self._handle.filters.labels.column(key)
+                if numbers[where.row] >= 0:
+                    domains[key, int(numbers[where.row])] = numbers
+        if not domains:
+            return None
+        inside = [numbers == domain for (_, domain), numbers in domains.items()]
+        return np.asarray(np.logical_or.reduce(inside), dtype=bool)
+
+    def _keys_kept_from(self, task: Task, other: Task) -> frozenset[str]:
+        """Keys of the domains in which the other pod does not want this one; its class agrees."""
+        known = self._kept_from.get((task.uid, other.cls.id))
+        if known is None:
+            known = self._kept_from[task.uid, other.cls.id] = frozenset(
+                str(term.get("topologyKey", ""))
+                for term in terms(other.cls, "pod_anti_affinity")
+                if self._neighbours.selection(term, other).matches(task.namespace, task.labels or {})
+            )
+        return known
 
     def waits(self, task: Task, node: Node) -> bool:
         """Whether a pod that must not be near is still on its way out of the domain."""
@@ -91,7 +101,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             return False
         static = self._handle.filters.labels
         for term in away:
-            selection = Selection(term, task.namespace, self._namespaces, task.labels or {})
+            selection = self._neighbours.selection(term, task)
             numbers, _ = static.column(str(term.get("topologyKey", "")))
             for row in np.flatnonzero(numbers == numbers[node.row]).tolist():
                 for other in self._handle.nodes.nodes[row].tasks.values():
