@@ -119,7 +119,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             return None
         total = self._attraction.score(task)
         for weight, term in preferences(task.cls):
-            part = in_domains(self._handle, term, self._neighbours.counts(term, task), weight)
+            key = str(term.get("topologyKey", ""))
+            part = in_domains(self._handle, key, self._neighbours.counts(term, task), weight)
             total = part if total is None else total + part
         if total is None or not able.any():
             return None

@@ -75,11 +75,10 @@ class Attraction:
         self._handle = handle
         self._neighbours = neighbours
         self._placed: dict[int, Counts] = {}
-        self._wishes: list[tuple[float, Mapping[str, Any], Selection, Counts]] = []
-        #: Wishes that speak of a pod, by its namespace and labels.
-        self._about: dict[
-            tuple[str, frozenset[tuple[str, str]]], list[tuple[float, Mapping[str, Any], Counts]]
-        ] = {}
+        self._wishes: dict[int, list[tuple[float, Mapping[str, Any], Selection]]] = {}
+        #: Wishes that speak of a pod, by its namespace and labels: for each class that has some, where its
+        #: pods are, and the weights by the key of a domain.
+        self._about: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[Counts, dict[str, float]]]] = {}
         namespaces = handle.objects[Kind.NAMESPACE]
         for task in companions:
             found = wishes(task.cls)
@@ -88,9 +87,10 @@ class Attraction:
             counts = self._placed.get(task.cls.id)
             if counts is None:
                 counts = self._placed[task.cls.id] = np.zeros(len(handle.nodes), dtype=np.int64)
-                for weight, term in found:
-                    selection = Selection(term, task.namespace, namespaces, task.labels or {})
-                    self._wishes.append((weight, term, selection, counts))
+                self._wishes[task.cls.id] = [
+                    (weight, term, Selection(term, task.namespace, namespaces, task.labels or {}))
+                    for weight, term in found
+                ]
             where = task.pipelined_node or task.node
             if where is not None and ACTIVE_ALLOCATED[task.status]:
                 counts[where.row] += 1
@@ -109,21 +109,28 @@ class Attraction:
         key = (task.namespace, frozenset((task.labels or {}).items()))
         about = self._about.get(key)
         if about is None:
-            about = self._about[key] = [
-                (weight, term, counts)
-                for weight, term, selection, counts in self._wishes
-                if selection.matches(task.namespace, task.labels or {})
-            ]
+            about = self._about[key] = list(self._speaking_of(task))
         total: Floats | None = None
-        for weight, term, counts in about:
+        for counts, weights in about:
             if counts.any():
-                part = in_domains(self._handle, term, counts, weight)
-                total = part if total is None else total + part
+                for domain, weight in weights.items():
+                    part = in_domains(self._handle, domain, counts, weight)
+                    total = part if total is None else total + part
         return total
 
+    def _speaking_of(self, task: Task) -> Iterator[tuple[Counts, dict[str, float]]]:
+        for cls, theirs in self._wishes.items():
+            weights: dict[str, float] = {}
+            for weight, term, selection in theirs:
+                if selection.matches(task.namespace, task.labels or {}):
+                    domain = str(term.get("topologyKey", ""))
+                    weights[domain] = weights.get(domain, 0.0) + weight
+            if weights:
+                yield self._placed[cls], weights
 
-def in_domains(handle: Handle, term: Mapping[str, Any], counts: Counts, weight: float) -> Floats:
-    """For each node the pods of its domain, times a weight; 0 for nodes outside all domains."""
-    numbers, values = handle.filters.labels.column(str(term.get("topologyKey", "")))
+
+def in_domains(handle: Handle, key: str, counts: Counts, weight: float) -> Floats:
+    """For each node the pods of its domain by a key, times a weight; 0 for nodes outside all domains."""
+    numbers, values = handle.filters.labels.column(key)
     of_domain = by_domain(counts, numbers, len(values)) * weight
     return np.asarray(spread_back(of_domain, numbers, outside=0.0), dtype=np.float64)
