@@ -324,6 +324,19 @@ EXPRESSION_LOOPS: Final = Limit(
     unit="loops and bindings (all, exists, exists_one, map, filter, cel.bind)",
     enforced=("Kubernetes",),
 )
+EXPRESSIONS_LENGTH: Final = Limit(
+    kind="ResourceClaim",
+    field="selectors[*].cel.expression",
+    most=32 * 1024,
+    unit="characters, all expressions of a claim together",
+)
+EXPRESSION_COST: Final = Limit(
+    kind="ResourceClaim",
+    field="selectors[*].cel.expression",
+    most=1_000_000,
+    unit="units of estimated cost, all expressions of a claim together",
+    enforced=("Kubernetes",),
+)
 DEVICES: Final = Limit(
     kind="ResourceSlice", field="spec.devices", most=128, unit="devices", enforced=("Kubernetes",)
 )

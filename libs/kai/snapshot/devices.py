@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.model import dra, limits
+from kai.model.cel import estimated_cost
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import ApiStruct, Json
 from kai.snapshot.kinds import Kind
@@ -104,7 +105,7 @@ def check(kind: Kind, obj: Any) -> None:
         case dra.ResourceSlice() as slice_:
             _check_slice(slice_)
         case dra.DeviceClass() as class_:
-            _check_selectors(class_.spec.selectors, "spec.selectors")
+            _Expressions().check(class_.spec.selectors, "spec.selectors")
         case NodeResourceTopology() as topology:
             _check_zones(topology)
         case _Volume(spec=spec):
@@ -131,30 +132,44 @@ def _check_claim(claim: dra.ResourceClaim) -> None:
     if status.allocation is not None:
         limits.RESULTS.check_count(status.allocation.devices.results)
         return  # it has what it has, whatever it asked for
+    expressions = _Expressions()
     for number, request in enumerate(devices.requests):
         where = f"spec.devices.requests[{number}]"
         limits.ALTERNATIVES.check_count(request.first_available, f"{where}.firstAvailable")
         if request.exactly is not None:
-            _check_request(request.exactly, f"{where}.exactly")
+            _check_request(request.exactly, f"{where}.exactly", expressions)
         for other, alternative in enumerate(request.first_available):
-            _check_request(alternative, f"{where}.firstAvailable[{other}]")
+            _check_request(alternative, f"{where}.firstAvailable[{other}]", expressions)
 
 
-def _check_request(request: dra.DeviceSubRequest, where: str) -> None:
+def _check_request(request: dra.DeviceSubRequest, where: str, expressions: _Expressions) -> None:
     limits.CLAIM_COUNT.check(request.count, f"{where}.count")
     limits.DEVICE_TOLERATIONS.check_count(request.tolerations, f"{where}.tolerations")
-    _check_selectors(request.selectors, f"{where}.selectors")
+    expressions.check(request.selectors, f"{where}.selectors")
 
 
-def _check_selectors(selectors: Iterable[dra.DeviceSelector], where: str) -> None:
-    chosen = list(selectors)
-    limits.SELECTORS.check_count(chosen, where)
-    for number, selector in enumerate(chosen):
-        if selector.cel is None:
-            continue
-        field, expression = f"{where}[{number}].cel.expression", selector.cel.expression
+class _Expressions:
+    """The expressions of one object: each has bounds, and so have all of them together."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._cost = 0
+
+    def check(self, selectors: Iterable[dra.DeviceSelector], where: str) -> None:
+        """Look at some more of them."""
+        chosen = list(selectors)
+        limits.SELECTORS.check_count(chosen, where)
+        for number, selector in enumerate(chosen):
+            if selector.cel is not None:
+                self._check(selector.cel.expression, f"{where}[{number}].cel.expression")
+
+    def _check(self, expression: str, field: str) -> None:
         limits.EXPRESSION_LENGTH.check_count(expression, field)
         limits.EXPRESSION_LOOPS.check_count(_LOOP.findall(expression), field)
+        self._length += len(expression)
+        limits.EXPRESSIONS_LENGTH.check(self._length, field)
+        self._cost += estimated_cost(expression)
+        limits.EXPRESSION_COST.check(self._cost, field)
 
 
 def _check_slice(slice_: dra.ResourceSlice) -> None:

@@ -7,14 +7,14 @@ the search go back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Protocol
 
-from kai.engine.dra.cel import SelectorFault
-from kai.engine.dra.inventory import CounterId, DeviceId, Inventory, NodeDevices, UsableDevice
+from kai.engine.dra.inventory import TAKEN_BACK, CounterId, DeviceId, Inventory, NodeDevices, UsableDevice
 from kai.model import dra
+from kai.model.cel import SelectorFault
 from kai.model.objects import Json
 
 #: Choices that a search may try before it gives up; far beyond what real claims need.
@@ -103,11 +103,17 @@ def allocate(
         if isinstance(prepared, Unfit):
             return prepared
         requests += prepared
-    search = _Search(requests, inventory.of_node(node), usage)
+    namespace = claims[0].metadata.namespace if claims else ""
+    search = _Search(
+        requests,
+        inventory.of_node(node),
+        usage,
+        may_take_back=lambda: inventory.effort.spend(namespace, TAKEN_BACK),
+    )
     if not search.run():
         names = ", ".join(claim.key for claim in claims)
         if search.exhausted:
-            return Unfit(f"gave up looking for devices for {names} after {_MOST_CHOICES} choices")
+            return Unfit(f"gave up looking for devices for {names} after {search.choices} choices")
         return Unfit(f"not enough devices for {names}{_pools_missing(inventory.of_node(node))}")
     return [
         _result(claim, [each for at, each in search.chosen if at == position], node)
@@ -156,7 +162,7 @@ def _options(
             return Unfit(f"claim {claim.key}: device class {spec.device_class_name!r} does not exist")
         if spec.allocation_mode not in ("", "ExactCount", "All"):
             return Unfit(f"claim {claim.key}: allocation mode {spec.allocation_mode!r} is not known")
-        candidates = inventory.candidates(node, class_, spec)
+        candidates = inventory.candidates(node, class_, spec, claim.metadata.namespace)
         if isinstance(candidates, SelectorFault):
             return Unfit(f"claim {claim.key}: {candidates.reason}")
         admin = request.exactly is not None and bool(request.exactly.admin_access)
@@ -165,18 +171,28 @@ def _options(
 
 
 class _Search:
-    def __init__(self, requests: list[_Request], node: NodeDevices, usage: Usage) -> None:
+    def __init__(
+        self,
+        requests: list[_Request],
+        node: NodeDevices,
+        usage: Usage,
+        *,
+        may_take_back: Callable[[], bool],
+    ) -> None:
         self._requests = requests
         self._node = node
         self._usage = usage
+        self._may_take_back = may_take_back
         self._taken: set[DeviceId] = set()
         self._drawn: dict[CounterId, Decimal] = {}
-        self._choices_left = _MOST_CHOICES
+        self._stopped = False
         self.chosen: list[tuple[int, _Choice]] = []
+
+        self.choices = 0
 
     @property
     def exhausted(self) -> bool:
-        return self._choices_left <= 0
+        return self.choices >= _MOST_CHOICES or self._stopped
 
     def run(self) -> bool:
         return self._satisfy(0)
@@ -210,15 +226,24 @@ class _Search:
     def _take_some(self, at: int, option: _Option, start: int, left: int) -> bool:
         if left == 0:
             return self._satisfy(at + 1)
+        if start == 0 and left > 1 and self._too_few(option, left):
+            return False
         for position in range(start, len(option.candidates) - left + 1):
             if not self._take(at, option, option.candidates[position]):
                 continue
             if self._take_some(at, option, position + 1, left - 1):
                 return True
             self._give_back(at)
+            self._stopped = self._stopped or not self._may_take_back()
             if self.exhausted:
                 return False
         return False
+
+    def _too_few(self, option: _Option, wanted: int) -> bool:
+        """Whether there are not even enough that are free, so that no choice among them is of use."""
+        if option.admin:
+            return len(option.candidates) < wanted
+        return sum(self._available(device) for device in option.candidates) < wanted
 
     def _take(self, at: int, option: _Option, device: UsableDevice) -> bool:
         request = self._requests[at]
@@ -238,7 +263,7 @@ class _Search:
             for counter, amount in device.counters.items():
                 self._drawn[counter] = self._drawn.get(counter, Decimal()) + amount
         self.chosen.append((request.claim, _Choice(option, device)))
-        self._choices_left -= 1
+        self.choices += 1
         return True
 
     def _give_back(self, at: int) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, KeysView, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kai.engine.dra.cel import SelectorFault, compile_selector, variables_of
 from kai.model import dra, quantity
+from kai.model.cel import SelectorFault, compile_selector, estimated_cost, variables_of
 from kai.model.objects import Json
 from kai.model.rules.device_claims import is_gpu_name
 from kai.model.rules.selectors import node_selector
@@ -53,6 +53,7 @@ class UsableDevice:
         for expression in expressions:
             verdict = self._verdicts.get(expression)
             if verdict is None:
+                _make_room(self._verdicts)
                 verdict = self._verdicts[expression] = self._evaluate(expression)
             if verdict is not True:
                 return verdict
@@ -78,11 +79,42 @@ class NodeDevices:
     candidates: dict[object, list[UsableDevice] | SelectorFault] = field(default_factory=dict)
 
 
+class Effort:
+    """What may be spent in one cycle on the claims of each namespace, so that none makes others wait.
+
+    In units of :mod:`kai.model.cel_cost`: looking at devices anew costs what the expressions may, for each
+    device, and a choice that is taken back :data:`TAKEN_BACK`.
+    """
+
+    def __init__(self) -> None:
+        self._spent: dict[str, int] = {}
+
+    def renew(self) -> None:
+        """A cycle begins."""
+        self._spent.clear()
+
+    def spend(self, namespace: str, units: int) -> bool:
+        """Whether there is enough left; something is done for everybody."""
+        spent = self._spent.get(namespace, 0)
+        if spent and spent + units > MOST_EFFORT:
+            return False
+        self._spent[namespace] = spent + units
+        return True
+
+
+#: Some tenths of a second: what a thousand ordinary selectors cost on a thousand devices.
+MOST_EFFORT: Final = 10_000_000
+TAKEN_BACK: Final = 500
+#: Kinds of requests of which is kept what a node has for them, and expressions for each device.
+_KEPT: Final = 256
+
+
 class Inventory:
     """Slices and classes; a node's devices are put together when first asked for."""
 
     def __init__(self, labels_of_node: Callable[[str], Mapping[str, str] | None]) -> None:
         self._labels_of_node = labels_of_node
+        self.effort = Effort()
         self._slices: dict[str, dra.ResourceSlice] = {}
         self._of_node: dict[str, set[str]] = {}
         self._shared: set[str] = set()
@@ -193,9 +225,12 @@ class Inventory:
         return found
 
     def candidates(
-        self, node: str, class_: dra.DeviceClass, request: dra.DeviceSubRequest
+        self, node: str, class_: dra.DeviceClass, request: dra.DeviceSubRequest, namespace: str = ""
     ) -> list[UsableDevice] | SelectorFault:
-        """The node's devices that class and request select and whose taints are tolerated, used or not."""
+        """The node's devices that class and request select and whose taints are tolerated, used or not.
+
+        ``namespace``: of the claim, which pays for looking at them for the first time.
+        """
         expressions = (*_expressions(class_.spec.selectors), *_expressions(request.selectors))
         tolerations = tuple(
             (each.key, each.operator, each.value, each.effect) for each in request.tolerations
@@ -204,6 +239,13 @@ class Inventory:
         key = (expressions, tolerations)
         found = devices.candidates.get(key)
         if found is None:
+            cost = sum(map(estimated_cost, expressions)) * len(devices.devices)
+            if not self.effort.spend(namespace, cost):
+                return SelectorFault(
+                    f"its selectors are looked at in a later cycle: those of namespace {namespace} cost more "
+                    f"than {MOST_EFFORT} units by now"
+                )
+            _make_room(devices.candidates)
             found = devices.candidates[key] = _select(devices.devices, expressions, request.tolerations)
         return found
 
@@ -250,6 +292,12 @@ class Inventory:
             for counter_set in self._slices[name].spec.shared_counters:
                 for counter, amount in counter_set.counters.items():
                     assembled.counters[*key, counter_set.name, counter] = quantity.parse(amount.value)
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Forget the oldest where there are too many: whoever makes up requests makes up the keys."""
+    while len(kept) >= _KEPT:
+        del kept[next(iter(kept))]
 
 
 def _backwards(class_: dra.DeviceClass) -> tuple[int, ...]:

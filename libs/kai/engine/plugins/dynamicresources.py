@@ -33,6 +33,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         self._handle = handle
         objects = handle.objects
         self.ledger = ClaimLedger(_inventory(handle))
+        self.ledger.inventory.effort.renew()
         for obj in objects[Kind.RESOURCE_CLAIM].values():
             self.ledger.put_claim(_typed(obj, dra.ResourceClaim))
         self._demands: dict[str, PodDemand] = {}

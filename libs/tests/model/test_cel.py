@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from kai.engine.dra.cel import SelectorFault, compile_selector, variables_of
 from kai.model import dra
+from kai.model.cel import SelectorFault, compile_selector, variables_of
 
 pytest.importorskip("cel_expr_python")
 

@@ -11,16 +11,19 @@ fault.
 
 from __future__ import annotations
 
+import math
 import re
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from kai.model import quantity
+from kai.model import limits, quantity
+from kai.model.cel_cost import worst_cost
 from kai.model.dra import Device
 
 try:
@@ -29,6 +32,11 @@ try:
 except ImportError:
     cel = None
 
+#: Characters of expressions whose compiled form is kept.
+KEPT_CHARACTERS: Final = 1 << 18
+#: Of an expression, or of what is said about it, in a message.
+_SHOWN: Final = 300
+_ENDLESS: Final = 2.0**62
 _LITERAL: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|' + r"'((?:[^'\\]|\\.)*)'")
 _SEMVER: Final = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
@@ -40,6 +48,8 @@ class SelectorFault:
     """Why a selector says neither yes nor no; a claim that has it cannot be allocated."""
 
     reason: str
+    #: What an evaluation might cost, where that is known; it is not evaluated.
+    cost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,8 @@ class Selector:
     expression: str
     program: Any
     literals: frozenset[str]
+    #: What an evaluation may cost at most, in units of :mod:`kai.model.cel_cost`.
+    cost: int
 
     def matches(self, variables: dict[str, Any]) -> bool | SelectorFault:
         """Whether a device with these variables (see :func:`variables_of`) is selected."""
@@ -65,26 +77,67 @@ class Selector:
             value = error
         if isinstance(value, bool):
             return value
-        return SelectorFault(f"selector {self.expression!r} is neither true nor false: {value}")
+        return _fault(self.expression, f"is neither true nor false: {str(value)[:_SHOWN]}")
 
 
-@lru_cache(maxsize=1024)
+class Compiled:
+    """What was compiled last. A compiled expression takes a hundred times the memory of its text."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Selector | SelectorFault] = OrderedDict()
+        self._characters = 0
+
+    def of(self, expression: str) -> Selector | SelectorFault:
+        """As :func:`compile_selector`."""
+        found = self._known.get(expression)
+        if found is not None:
+            self._known.move_to_end(expression)
+            return found
+        found = self._known[expression] = _compile(expression)
+        self._characters += len(expression)
+        while self._characters > KEPT_CHARACTERS and len(self._known) > 1:
+            oldest, _ = self._known.popitem(last=False)
+            self._characters -= len(oldest)
+        return found
+
+    def __len__(self) -> int:
+        return self._characters
+
+
+COMPILED: Final = Compiled()
+
+
 def compile_selector(expression: str) -> Selector | SelectorFault:
-    """Compile an expression; the result is kept."""
+    """Compile an expression; the result is kept for a while."""
+    return COMPILED.of(expression)
+
+
+def estimated_cost(expression: str) -> int:
+    """What an evaluation may cost at most; nothing if it cannot be evaluated for another reason."""
+    return compile_selector(expression).cost
+
+
+def _fault(expression: str, why: str, cost: int = 0) -> SelectorFault:
+    shown = expression if len(expression) <= _SHOWN else f"{expression[:_SHOWN]}…"
+    return SelectorFault(f"selector {shown!r} {why}", cost)
+
+
+def _compile(expression: str) -> Selector | SelectorFault:
     if cel is None:
-        return SelectorFault(
-            f"selector {expression!r} cannot be evaluated: the package cel-expr-python is not installed"
-        )
+        return _fault(expression, "cannot be evaluated: the package cel-expr-python is not installed")
     try:
         program = _environment().compile(expression)
     except (RuntimeError, ValueError) as error:
         first_line = str(error).partition("\n")[0]
-        return SelectorFault(f"selector {expression!r} does not compile: {first_line}")
+        return _fault(expression, f"does not compile: {first_line[:_SHOWN]}")
     kind = program.return_type().name()
     if kind not in ("BOOL", "DYN"):
-        return SelectorFault(f"selector {expression!r} is of type {kind}; it must be true or false")
+        return _fault(expression, f"is of type {kind}; it must be true or false")
+    cost = math.ceil(min(worst_cost(program), _ENDLESS))
+    if not limits.EXPRESSION_COST.within(cost):
+        return _fault(expression, f"may cost {cost}; it must be {limits.EXPRESSION_COST.bound}", cost)
     literals = frozenset(a or b for a, b in _LITERAL.findall(expression))
-    return Selector(expression, program, literals)
+    return Selector(expression, program, literals, cost)
 
 
 def variables_of(driver: str, device: Device) -> dict[str, Any]:

@@ -1,0 +1,128 @@
+"""Claims of one namespace get only so much of a cycle, and those of others what they ask for."""
+
+import msgspec
+import pytest
+
+from kai.engine.dra import inventory as inventories
+from kai.engine.dra.allocator import Unfit, allocate
+from kai.engine.dra.inventory import Inventory
+from kai.model import dra
+
+pytest.importorskip("cel_expr_python")
+
+DRIVER = "gpu.example.com"
+
+
+class NobodyElse:
+    def is_free(self, device):
+        return True
+
+    def counted(self, counter):
+        return 0
+
+
+def an_inventory(devices=16):
+    found = Inventory(lambda node: {})
+    described = [{"name": f"g{n}", "attributes": {"index": {"int": n % 6}}} for n in range(devices)]
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": described}
+    found.put_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, dra.ResourceSlice))
+    found.put_class(msgspec.convert({"metadata": {"name": "c"}, "spec": {}}, dra.DeviceClass))
+    return found
+
+
+def a_claim(namespace, *requests, constraints=()):
+    named = [
+        {"name": f"r{n}", "exactly": {"deviceClassName": "c", **each}} for n, each in enumerate(requests)
+    ]
+    spec = {"devices": {"requests": named, "constraints": list(constraints)}}
+    return msgspec.convert(
+        {"metadata": {"name": "c", "namespace": namespace}, "spec": spec}, dra.ResourceClaim
+    )
+
+
+def selected(expression):
+    return {"selectors": [{"cel": {"expression": expression}}]}
+
+
+def without_a_way_out(namespace):
+    """Seven devices of which no two have the same index, of which there are six."""
+    apart = [{"distinctAttribute": f"{DRIVER}/index"}]
+    return a_claim(namespace, *[{}] * 7, constraints=apart)
+
+
+@pytest.fixture
+def choices():
+    """The devices that were tried, and a usage that knows."""
+    tried = []
+
+    class Counting(NobodyElse):
+        def is_free(self, device):
+            tried.append(device)
+            return True
+
+    return tried, Counting()
+
+
+def test_a_search_without_a_way_out_ends_soon_and_the_next_of_its_namespace_at_once(choices):
+    tried, usage = choices
+    inventory = an_inventory()
+    first = allocate([without_a_way_out("hostile")], "n", inventory, usage)
+    assert isinstance(first, Unfit)
+    assert "gave up looking for devices for hostile/c" in first.reason
+    spent = len(tried)
+    tried.clear()
+    assert isinstance(allocate([without_a_way_out("hostile")], "n", inventory, usage), Unfit)
+    assert len(tried) < spent / 100
+
+
+def test_others_are_served_in_the_same_cycle_and_it_itself_in_the_next():
+    inventory = an_inventory()
+    for _ in range(3):
+        allocate([without_a_way_out("hostile")], "n", inventory, NobodyElse())
+    apart = [{"distinctAttribute": f"{DRIVER}/index"}]
+    for namespace in ("team", "team"):
+        found = allocate([a_claim(namespace, {}, {}, constraints=apart)], "n", inventory, NobodyElse())
+        assert not isinstance(found, Unfit)
+    inventory.effort.renew()
+    again = allocate([a_claim("hostile", {}, {}, constraints=apart)], "n", inventory, NobodyElse())
+    assert not isinstance(again, Unfit)
+
+
+def test_selectors_beyond_what_a_cycle_may_cost_wait_for_the_next_and_are_then_evaluated(monkeypatch):
+    monkeypatch.setattr(inventories, "MOST_EFFORT", 300)
+    inventory = an_inventory()
+    claims = [a_claim("hostile", selected(f"device.driver != 'x{n}'")) for n in range(10)]
+
+    def served():
+        found = [allocate([claim], "n", inventory, NobodyElse()) for claim in claims]
+        refused = [each.reason for each in found if isinstance(each, Unfit)]
+        assert all("looked at in a later cycle" in reason for reason in refused)
+        return len(found) - len(refused)
+
+    first = served()
+    assert 0 < first < len(claims)
+    ordinary = a_claim("team", selected("device.driver != 'y'"))
+    assert not isinstance(allocate([ordinary], "n", inventory, NobodyElse()), Unfit)
+    for _ in range(10):
+        inventory.effort.renew()
+        last = served()
+    assert last == len(claims)
+
+
+def test_more_devices_than_are_free_are_refused_without_trying_each_choice(choices):
+    tried, usage = choices
+    found = allocate([a_claim("team", {"count": 17})], "n", an_inventory(), usage)
+    assert isinstance(found, Unfit)
+    assert len(tried) <= 17
+
+
+def test_what_was_looked_at_is_forgotten_when_there_is_too_much_of_it():
+    inventory = an_inventory()
+    for number in range(600):
+        inventory.effort.renew()
+        claim = a_claim("hostile", selected(f"device.driver != 'x{number}'"))
+        allocate([claim], "n", inventory, NobodyElse())
+    node = inventory.of_node("n")
+    assert len(node.candidates) <= 256
+    assert max(len(device._verdicts) for device in node.devices) <= 256
