@@ -7,7 +7,7 @@ each distinct value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from kai.snapshot.rows import Node
 
 Mask: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
+#: Keys of which is kept that no node has them.
+_ABSENT: Final = 4096
 
 
 class NodeLabels:
@@ -25,11 +27,16 @@ class NodeLabels:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self._columns: dict[str, tuple[NDArray[np.int32], list[str]]] = {}
+        #: Keys that no node has, of which pods can make up any number: what was asked for last.
+        self._absent: dict[str, None] = {}
+        self._nowhere: tuple[NDArray[np.int32], list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
 
     def column(self, key: str) -> tuple[NDArray[np.int32], list[str]]:
         """Value numbers by node (-1 where the label is missing), and the values."""
         known = self._columns.get(key)
         if known is None:
+            if key in self._absent:
+                return self._nowhere
             values: dict[str, int] = {}
             numbers = np.fromiter(
                 (
@@ -41,8 +48,17 @@ class NodeLabels:
                 dtype=np.int32,
                 count=len(self.nodes),
             )
+            if not values:
+                while len(self._absent) >= _ABSENT:
+                    del self._absent[next(iter(self._absent))]
+                self._absent[key] = None
+                return self._nowhere
             known = self._columns[key] = (numbers, list(values))
         return known
+
+    def known(self, key: str) -> bool:
+        """Whether any node has the label."""
+        return bool(self.column(key)[1])
 
     def where(self, key: str, accepts: Accepts) -> Mask:
         """Nodes whose value of a label (None if missing) is accepted."""

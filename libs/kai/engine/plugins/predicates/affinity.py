@@ -64,6 +64,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
 
     def _away(self, term: Mapping[str, Any], task: Task) -> Mask:
         numbers, values = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
+        if not values:
+            return numbers < 0
         counts = by_domain(self._neighbours.counts(term, task), numbers, len(values))
         return np.asarray(spread_back(counts == 0, numbers, outside=True), dtype=bool)
 
@@ -120,6 +122,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         total = self._attraction.score(task)
         for weight, term in preferences(task.cls):
             key = str(term.get("topologyKey", ""))
+            if not self._handle.filters.labels.known(key):
+                continue
             part = in_domains(self._handle, key, self._neighbours.counts(term, task), weight)
             total = part if total is None else total + part
         if total is None or not able.any():

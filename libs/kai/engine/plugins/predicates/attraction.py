@@ -119,11 +119,12 @@ class Attraction:
         return total
 
     def _speaking_of(self, task: Task) -> Iterator[tuple[Counts, dict[str, float]]]:
+        labels = self._handle.filters.labels
         for cls, theirs in self._wishes.items():
             weights: dict[str, float] = {}
             for weight, term, selection in theirs:
-                if selection.matches(task.namespace, task.labels or {}):
-                    domain = str(term.get("topologyKey", ""))
+                domain = str(term.get("topologyKey", ""))
+                if labels.known(domain) and selection.matches(task.namespace, task.labels or {}):
                     weights[domain] = weights.get(domain, 0.0) + weight
             if weights:
                 yield self._placed[cls], weights
