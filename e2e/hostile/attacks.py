@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,10 +67,10 @@ class Tenant:
     namespaces: tuple[str, ...]
     count: int = 0
 
-    def draw(self) -> tuple[str, Attack]:
-        """One attack, and what it is in words."""
+    def draw(self, form: Form | None = None) -> tuple[str, Attack]:
+        """One attack, of a form if that is said, and what it is in words."""
         self.count += 1
-        form = self.rng.choice(FORMS)
+        form = form or self.rng.choice(FORMS)
         return form.__name__.replace("_", " "), form(
             self, f"h-{self.count}", self.rng.choice(self.namespaces)
         )
@@ -619,8 +619,3 @@ FORMS: Final[tuple[Form, ...]] = (
     objects_that_do_not_end,
     labels_changed_all_the_time,
 )
-
-
-def sizes(attacks: Iterable[Attack]) -> int:
-    """How many objects they put."""
-    return sum(len(attack.manifests) for attack in attacks)

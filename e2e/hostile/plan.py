@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from e2e.hostile import site
-from e2e.hostile.attacks import Attack, Tenant
+from e2e.hostile.attacks import FORMS, Attack, Tenant
 from e2e.manifests import a_pod
 from e2e.soak.actions import Action, Change, Put, Remove, subject
 from kai.model import names
@@ -31,11 +31,23 @@ def hostile(*, seed: int, seconds: float, objects: int, begin: float = 0.0) -> l
     """What the tenant does within so many seconds, by time: so many objects, evenly."""
     tenant = Tenant(random.Random(seed), site.TENANT_NAMESPACES)
     drawn: list[tuple[str, Attack]] = []
-    count = 0
-    while count < objects:
-        what, attack = tenant.draw()
-        drawn.append((what, attack))
-        count += len(attack.manifests)
+    while _size(drawn) < objects:
+        drawn.append(tenant.draw())
+    return _spread(drawn, seconds, begin)
+
+
+def rehearsal(*, seed: int, seconds: float) -> list[Action]:
+    """Each form of attack once, so that whoever has to do with it has been at work."""
+    tenant = Tenant(random.Random(seed), site.TENANT_NAMESPACES)
+    return _spread([tenant.draw(form) for form in FORMS], seconds, 0.0)
+
+
+def _size(drawn: list[tuple[str, Attack]]) -> int:
+    return sum(len(attack.manifests) for _, attack in drawn)
+
+
+def _spread(drawn: list[tuple[str, Attack]], seconds: float, begin: float) -> list[Action]:
+    count = _size(drawn)
     found: list[Action] = []
     alive: list[tuple[str, Attack]] = []
     put = 0

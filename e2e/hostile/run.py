@@ -34,8 +34,8 @@ from kai.local.machine.materials import write_kubeconfig
 from kai.local.state import ClusterFiles
 
 LOOK_SECONDS, COUNT_SECONDS, SAY_SECONDS = 1.0, 5.0, 20.0
-#: Before memory is measured first, every path has been walked: so many objects within so many seconds.
-REHEARSED_OBJECTS, REHEARSED_SECONDS = 300, 25.0
+#: Before memory is measured first, each form of attack has come once, within so many seconds.
+REHEARSED_SECONDS = 30.0
 #: On an idle machine: until all objects are gone, until memory is back, and what is looked at of it.
 CLEAR_SECONDS, SETTLE_SECONDS, MEASURED_SECONDS = 90.0, 40.0, 10.0
 #: In each namespace, and nobody's to delete.
@@ -145,9 +145,8 @@ class _Siege:
                 beside.append(tasks.create_task(self._judge_on(tasks)))
                 whole = seconds + REHEARSED_SECONDS + 600
                 beside.append(tasks.create_task(self._team.run(plan.team(seconds=whole))))
-                self._say(f"rehearsing with {REHEARSED_OBJECTS} objects")
-                rehearsal = plan.hostile(seed=seed + 1, seconds=REHEARSED_SECONDS, objects=REHEARSED_OBJECTS)
-                await tenant.run(rehearsal)
+                self._say("rehearsing each form of attack")
+                await tenant.run(plan.rehearsal(seed=seed, seconds=REHEARSED_SECONDS))
                 await self._clear()
                 before = await self._measure(None)
                 begin = self._clock.now

@@ -7,7 +7,7 @@ import pytest
 
 from e2e.hostile import site
 from e2e.hostile.attacks import FORMS, Tenant
-from e2e.hostile.plan import MOST_ALIVE, hostile, team
+from e2e.hostile.plan import MOST_ALIVE, hostile, rehearsal, team
 from e2e.soak.actions import Change, Put, Remove, subject
 
 MANY = 3000
@@ -30,6 +30,11 @@ def test_as_many_objects_are_put_as_were_asked_for_in_order_and_in_time():
 def test_every_form_is_drawn():
     drawn = {action.what.partition(":")[0] for action in hostile(seed=1, seconds=600, objects=MANY)}
     assert drawn == {form.__name__.replace("_", " ") for form in FORMS}
+
+
+def test_each_form_is_rehearsed():
+    rehearsed = {action.what.partition(":")[0] for action in rehearsal(seed=1, seconds=30)}
+    assert rehearsed == {form.__name__.replace("_", " ") for form in FORMS}
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
