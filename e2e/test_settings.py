@@ -11,8 +11,9 @@ from e2e.manifests import a_claim, a_job, a_pod, a_volume, as_yaml, on, with_vol
 from e2e.third_party import definitions
 from e2e.third_party.cases import DEFINITIONS, Case
 from kai.engine.plugin_table import DEFAULT_PLUGINS
+from kai.kube.client import PatchKind
 from kai.kube.errors import ApiError
-from kai.kube.resources import CONFIG_MAPS, PVCS
+from kai.kube.resources import CONFIG_MAPS, PODS, PVCS
 from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
 from kai_cli.views.nodes import gpu_groups
@@ -72,6 +73,27 @@ async def test_containers_without_a_gpu_see_none(cluster, namespace):
         for container in made["spec"]["containers"]
     }
     assert seen == {"main": {}, "side": {VARIABLE: "void"}}
+
+
+async def test_a_container_that_is_added_to_a_running_pod_sees_no_device_either(cluster, namespace):
+    """As kubectl debug adds one, with an image of the user's choice."""
+
+    async def debug(name, **entry):
+        container = {"name": name, "image": "cuda", "env": [{"name": VARIABLE, **entry}]}
+        return await cluster.client.patch(
+            PODS,
+            "p",
+            {"spec": {"ephemeralContainers": [container]}},
+            namespace=namespace,
+            subresource="ephemeralcontainers",
+            kind=PatchKind.STRATEGIC,
+        )
+
+    await cluster.apply(as_yaml(a_pod("p", namespace, "default-queue")))
+    pod = await debug("debugger", value="all")
+    assert pod["spec"]["ephemeralContainers"][0]["env"] == [{"name": VARIABLE, "value": "void"}]
+    with pytest.raises(ApiError, match=VARIABLE):
+        await debug("thief", valueFrom={"configMapKeyRef": {"name": "mine", "key": "devices"}})
 
 
 # --- nodes for some pods only ---------------------------------------------------------------------
