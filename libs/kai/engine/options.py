@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 from kai.engine.config import SchedulerConfig
+from kai.engine.framework.kept import Kept
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
 from kai.engine.plugin_table import NodePlacementArguments, Placement
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.state import ClusterState
+
+#: For the shapes of the workload.
+_HEADROOM: Final = Kept[TableHeadroom]("headroom")
 
 
 def group_order(config: SchedulerConfig) -> GroupOrder:
@@ -54,7 +59,5 @@ def _with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
         return options
     counts = Counter(task.cls for task in state.tasks.values())
     shapes = expected_shapes(counts.items(), state.nodes)
-    known = state.memory.get("headroom")
-    if known is None or known[0] != shapes:
-        known = state.memory["headroom"] = (shapes, TableHeadroom(Workload.of(shapes), state.nodes))
-    return replace(options, headroom=known[1])
+    headroom = _HEADROOM.get(state.memory, shapes, lambda: TableHeadroom(Workload.of(shapes), state.nodes))
+    return replace(options, headroom=headroom)

@@ -13,6 +13,7 @@ from kai.engine.config import SchedulerConfig
 from kai.engine.decisions import Decisions
 from kai.engine.disruption import victim_key
 from kai.engine.framework.handle import Handle
+from kai.engine.framework.kept import Kept
 from kai.engine.framework.protocols import Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.kernel.preferences import preferences
@@ -34,6 +35,10 @@ from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
 
 _MANY_VIEWS = 512
+#: What each class demands of nodes, and its fits and scores, while nodes and options are the same.
+VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]]("views")
+#: Possible victims by queue.
+_POOLS: Final = Kept[Pools]("pools")
 _NO_PLUGINS: Final[Mapping[str, Opener]] = {}
 _UNKNOWN: Any = object()
 
@@ -111,18 +116,8 @@ class Session:
         self._unlimited = division.unlimited
 
     def _open_filters(self) -> None:
-        memory = self.state.memory
-        known: Any = memory.get("views")
         stamp = (self.nodes.epoch, self.options, self.predicates)
-        if known is None or known[0] != stamp:
-            filters = StaticFilters(
-                self.nodes.nodes,
-                enabled=self.predicates,
-                restricted=self.state.params.restrict_node_scheduling,
-            )
-            known = memory["views"] = (stamp, filters, {})
-        self.static: StaticFilters = known[1]
-        self._views: dict[int, ClassView] = known[2]
+        self.static, self._views = VIEWS.get(self.state.memory, stamp, lambda: (self._filters(), {}))
         if len(self._views) > _MANY_VIEWS:
             self._views.clear()
 
@@ -157,16 +152,19 @@ class Session:
                     found = tuple(opener(self.handle))
                 yield from found
 
+    def _filters(self) -> StaticFilters:
+        return StaticFilters(
+            self.nodes.nodes,
+            enabled=self.predicates,
+            restricted=self.state.params.restrict_node_scheduling,
+        )
+
     def _open_pools(self) -> Pools:
         """Those of the cycle before, where the order of victims is that of jobs alone."""
         if self.victim_key is not self.job_key:
             return Pools(self.victim_key)
-        memory = self.state.memory
-        known: Any = memory.get("pools")
         stamp = (self._keys, self.state.group_order)
-        if known is None or known[0] != stamp:
-            known = memory["pools"] = (stamp, Pools(self.job_key))
-        pools: Pools = known[1]
+        pools = _POOLS.get(self.state.memory, stamp, lambda: Pools(self.job_key))
         pools.reopen(self.job_key, self.state.queues)
         return pools
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -13,9 +13,16 @@ from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
 from kai.engine.fairness.reclaim import ReclaimRules
+from kai.engine.framework.kept import Kept
 from kai.engine.plugin_table import ProportionArguments
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
+
+_Queues: TypeAlias = tuple[QueueForest, QueueColumns, frozenset[str]]
+#: What depends on the queues alone: their tree, their columns, and those that no limit binds.
+_QUEUES: Final = Kept[_Queues]("queues")
+#: CPU, memory and GPUs that ready nodes offer.
+_OFFERED: Final = Kept[Floats]("total")
 
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
 Usage: TypeAlias = Mapping[str, tuple[float, float, float]]
@@ -36,7 +43,7 @@ class Division:
 
 def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -> Division:
     """Divide what the nodes offer among the queues of a settled state."""
-    forest, columns, unlimited = _queues(state)
+    forest, columns, unlimited = _QUEUES.get(state.memory, state.versions[Kind.QUEUE], lambda: _queues(state))
     count = len(state.queue_order)
     columns.allocated = state.ledger.allocated[:count]
     columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
@@ -59,48 +66,41 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
     )
 
 
-def _queues(state: ClusterState) -> tuple[QueueForest, QueueColumns, frozenset[str]]:
-    """What depends on the queues alone, made anew when one of them changed."""
-    stamp = state.versions[Kind.QUEUE]
-    known = state.memory.get("queues")
-    if known is None or known[0] != stamp:
-        rows = state.queue_order
-        parent = [row.parent.row if row.parent is not None else -1 for row in rows]
-        by_age = sorted(range(len(rows)), key=lambda i: (rows[i].created, rows[i].name))
-        rank = [0] * len(rows)
-        for place, row_number in enumerate(by_age):
-            rank[row_number] = place
-        forest = QueueForest(parent, [row.priority for row in rows], rank)
-        columns = QueueColumns.zeros(len(rows))
-        for number, row in enumerate(rows):
-            columns.deserved[number] = row.deserved
-            columns.limit[number] = row.limit
-            columns.weight[number] = row.weight
-        unlimited = frozenset(
-            row.name for row in rows if all(bound < 0 for each in row.path for bound in each.limit)
-        )
-        known = state.memory["queues"] = (stamp, (forest, columns, unlimited))
-    found: tuple[QueueForest, QueueColumns, frozenset[str]] = known[1]
-    return found
+def _queues(state: ClusterState) -> _Queues:
+    rows = state.queue_order
+    parent = [row.parent.row if row.parent is not None else -1 for row in rows]
+    by_age = sorted(range(len(rows)), key=lambda i: (rows[i].created, rows[i].name))
+    rank = [0] * len(rows)
+    for place, row_number in enumerate(by_age):
+        rank[row_number] = place
+    forest = QueueForest(parent, [row.priority for row in rows], rank)
+    columns = QueueColumns.zeros(len(rows))
+    for number, row in enumerate(rows):
+        columns.deserved[number] = row.deserved
+        columns.limit[number] = row.limit
+        columns.weight[number] = row.weight
+    unlimited = frozenset(
+        row.name for row in rows if all(bound < 0 for each in row.path for bound in each.limit)
+    )
+    return forest, columns, unlimited
 
 
 def _total(state: ClusterState) -> Floats:
     """CPU, memory and GPUs of ready nodes, less what pods of other schedulers hold."""
-    table = state.nodes
-    known = state.memory.get("total")
-    if known is None or known[0] != table.epoch:
-        ready = np.fromiter((node.ready for node in table.nodes), dtype=bool, count=len(table.nodes))
-        offered = table.allocatable[ready]
-        gpus = offered[:, GPU].astype(np.float64)
-        if state.params.restrict_node_scheduling:
-            gpus *= np.fromiter(
-                (n.gpu_worker for n in table.nodes if n.ready), dtype=bool, count=len(offered)
-            )
-        total = gpus.sum()
-        for column, worth in state.resources.mig:
-            total += worth * float(offered[:, column].sum())
-        amounts = np.array([float(offered[:, CPU].sum()), float(offered[:, MEMORY].sum()), total])
-        known = state.memory["total"] = (table.epoch, amounts)
     foreign = state.foreign
-    now: Floats = known[1] - np.array([foreign[0], foreign[1], foreign[2] / 100])
+    offered = _OFFERED.get(state.memory, state.nodes.epoch, lambda: _offered(state))
+    now: Floats = offered - np.array([foreign[0], foreign[1], foreign[2] / 100])
     return np.maximum(now, 0.0)
+
+
+def _offered(state: ClusterState) -> Floats:
+    table = state.nodes
+    ready = np.fromiter((node.ready for node in table.nodes), dtype=bool, count=len(table.nodes))
+    offered = table.allocatable[ready]
+    gpus = offered[:, GPU].astype(np.float64)
+    if state.params.restrict_node_scheduling:
+        gpus *= np.fromiter((n.gpu_worker for n in table.nodes if n.ready), dtype=bool, count=len(offered))
+    total = gpus.sum()
+    for column, worth in state.resources.mig:
+        total += worth * float(offered[:, column].sum())
+    return np.array([float(offered[:, CPU].sum()), float(offered[:, MEMORY].sum()), total])

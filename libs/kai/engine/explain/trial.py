@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kai.engine.actions import allocate
 from kai.engine.allocation import allocate_job
 from kai.engine.explain.changes import AddNodes, Change
+from kai.engine.session import VIEWS
 from kai.snapshot.rows import Job, Queue
 from kai.snapshot.state import ClusterState
 
@@ -128,7 +129,7 @@ def _scratch(memory: dict[str, Any], *, nodes: bool) -> dict[str, Any]:
     if nodes:
         return found
     found |= {key: memory[key] for key in _OF_NODES if key in memory}
-    if (known := memory.get("views")) is not None:
-        stamp, filters, views = known
-        found["views"] = (stamp, filters, dict(views))
+    if (known := memory.get(VIEWS.name)) is not None:
+        stamp, (filters, views) = known
+        found[VIEWS.name] = (stamp, (filters, dict(views)))
     return found

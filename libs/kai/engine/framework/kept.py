@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -14,7 +14,7 @@ class Kept(Generic[T]):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def get(self, memory: dict[str, Any], stamp: Hashable, make: Callable[[], T]) -> T:
+    def get(self, memory: dict[str, Any], stamp: object, make: Callable[[], T]) -> T:
         """The value, made anew where it was made for another ``stamp``."""
         known = memory.get(self.name)
         if known is None or known[0] != stamp:
