@@ -16,14 +16,14 @@ def gpu_groups(labels: Mapping[str, str] | None) -> tuple[str, ...]:
     """The groups, each once and in order; no more than a pod may have of them."""
     if not labels:
         return ()
+    one = labels.get(GPU_GROUP_LABEL)
+    if MULTI_GPU_GROUP_PREFIX not in "".join(labels):  # nearly all pods there are
+        return (one,) if one else ()
     found = [
         text or key.removeprefix(MULTI_GPU_GROUP_PREFIX)
         for key, text in labels.items()
         if key.startswith(MULTI_GPU_GROUP_PREFIX)
     ]
-    one = labels.get(GPU_GROUP_LABEL)
-    if not found:
-        return (one,) if one else ()
     return tuple(sorted({*found, one} if one else set(found)))[: limits.GPU_GROUPS.most]
 
 

@@ -13,14 +13,10 @@ def holds_device(
     meta: ObjectMeta, *, app: str = names.RESERVATION_APP, namespace: str = names.RESERVATION_NAMESPACE
 ) -> bool:
     """Whether a pod reserves a device, of which others get parts. An empty ``namespace`` is not known."""
-    return _is_ours(meta, app, namespace)
+    labels = meta.labels
+    return labels is not None and labels.get(names.APP_LABEL) == app and namespace in ("", meta.namespace)
 
 
 def asks_for_nodes(meta: ObjectMeta, *, namespace: str = names.SCALE_ADJUST_NAMESPACE) -> bool:
     """Whether a pod is there to have a node added. An empty ``namespace`` is not known."""
-    return _is_ours(meta, names.SCALING_POD_APP, namespace)
-
-
-def _is_ours(meta: ObjectMeta, app: str, namespace: str) -> bool:
-    labels = meta.labels
-    return bool(labels) and labels.get(names.APP_LABEL) == app and namespace in ("", meta.namespace)  # type: ignore[union-attr]
+    return holds_device(meta, app=names.SCALING_POD_APP, namespace=namespace)

@@ -22,6 +22,8 @@ ONE, MANY = "runai-gpu-group", "runai-gpu-group/"
         ({ONE: "c", f"{MANY}a": "a"}, ("a", "c")),
         ({ONE: "a", f"{MANY}a": "a"}, ("a",)),
         ({"runai-gpu-groups": "g"}, ()),
+        ({"example.com-runai-gpu-group/x": "x"}, ()),
+        ({"my-runai-gpu-group/x": "x", ONE: "g"}, ("g",)),
     ],
 )
 def test_labels_in_either_form_name_the_groups(labels, groups):
