@@ -1,19 +1,27 @@
 """Admission policies: there where they can be, for the accounts of this release, wherever it is installed.
 
-What they refuse is tried on a real API server by ``e2e/test_accounts.py``.
+What they refuse is tried on a real API server by ``e2e/test_accounts.py``; here their expressions are
+evaluated on what the code writes, and on what it does not.
 """
 
+import contextlib
 import json
 import re
 
+import msgspec
 import pytest
 import yaml
 
 from helm.tests.conftest import CHART, Rendered
+from kai.local.apiserver import cel
 from kai.model import names
+from kai.model.objects import Pod
 from kai_binder.plugins import dynamicresources, volumebinding
+from kai_binder.settings import BinderSettings
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
+#: Who may repair is asked of the API server's roles; nobody here.
+REPAIR = re.compile(r"authorizer\..*?\.allowed\(\)")
 KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 #: Accounts that write, so that something is to be held.
 WRITERS = {"binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"}
@@ -144,3 +152,154 @@ def test_reservation_pods_have_our_image_or_one_that_is_named(render):
 def test_policies_name_what_the_code_writes(objects, policy, named):
     said = text(policies(objects)[policy])
     assert all(name in said for name in named)
+
+
+# --- what they say -----------------------------------------------------------------------------
+OURS = {"schedulerName": "kai-scheduler", "containers": [{"name": "main", "image": "x"}]}
+CLAIM = {f"{names.RESERVATION_CLAIM_PREFIX}uid": "9 team/p"}
+FRACTION = {"labels": {names.GPU_GROUP_LABEL: "g"}}
+
+
+def a_pod(*, spec=None, status=None, **metadata):
+    found = {"metadata": {"name": "p", **metadata}, "spec": {**OURS, **(spec or {})}}
+    return found | ({"status": status} if status else {})
+
+
+def refusals(policy, account, *, new=None, old=None, namespace="team", home="kai-scheduler", **request):
+    """The messages against a write, as an API server would find them; None if the policy is not concerned."""
+    values = {
+        "object": new,
+        "oldObject": old,
+        "request": {
+            "userInfo": {"username": f"system:serviceaccount:{home}:{account}"},
+            "namespace": namespace,
+            "resource": {"resource": ""},
+            **request,
+        },
+    }
+    if not all(cel.evaluate(each["expression"], **values) for each in policy.get("matchConditions", ())):
+        return None
+    variables = {}
+    for each in policy.get("variables", ()):
+        with contextlib.suppress(
+            cel.CelError
+        ):  # one that is not asked for in this case need not have a value
+            variables[each["name"]] = cel.evaluate(each["expression"], variables=variables, **values)
+    return [
+        rule["message"]
+        for rule in policy["validations"]
+        if not cel.evaluate(REPAIR.sub("false", rule["expression"]), variables=variables, **values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "account", "new", "old", "namespace"),
+    [
+        (
+            "kai-pod-grouper-pods",
+            "pod-grouper",
+            a_pod(annotations={names.POD_GROUP_ANNOTATION: "g"}, labels={names.SUBGROUP_LABEL: "s"}),
+            a_pod(),
+            "team",
+        ),
+        ("kai-binder-pods", "binder", a_pod(**FRACTION, resourceVersion="2"), a_pod(), "team"),
+        ("kai-binder-pods", "binder", a_pod(), a_pod(**FRACTION), "team"),
+        (
+            "kai-binder-claims",
+            "binder",
+            a_pod(annotations=CLAIM),
+            a_pod(annotations={}),
+            names.RESERVATION_NAMESPACE,
+        ),
+        ("kai-binder-deletions", "binder", None, a_pod(**FRACTION), "team"),
+        ("kai-scheduler-evictions", "scheduler", None, a_pod(), "team"),
+        (
+            "kai-podgroup-controller-pods",
+            "podgroup-controller",
+            a_pod(status={"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}),
+            a_pod(status={"phase": "Pending"}),
+            "team",
+        ),
+        (
+            "kai-binder-resource-claims",
+            "binder",
+            dynamicresources._extended_manifest(msgspec.convert(a_pod(uid="u"), Pod), {}),
+            None,
+            "team",
+        ),
+    ],
+)
+def test_what_a_process_writes_is_let_through(objects, policy, account, new, old, namespace):
+    assert refusals(policies(objects)[policy]["spec"], account, new=new, old=old, namespace=namespace) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "account", "new", "old", "said"),
+    [
+        (
+            "kai-pod-grouper-pods",
+            "pod-grouper",
+            a_pod(spec={"containers": []}),
+            a_pod(),
+            "may not change fields",
+        ),
+        ("kai-pod-grouper-pods", "pod-grouper", a_pod(labels={"a": "b"}), a_pod(), "may not change labels"),
+        (
+            "kai-pod-grouper-pods",
+            "pod-grouper",
+            a_pod(finalizers=["a/b"]),
+            a_pod(),
+            "may not change metadata",
+        ),
+        (
+            "kai-binder-pods",
+            "binder",
+            a_pod(annotations={"gpu-fraction": "1"}),
+            a_pod(),
+            "change annotations",
+        ),
+        ("kai-binder-deletions", "binder", None, a_pod(), "only pods that share a GPU"),
+        (
+            "kai-scheduler-evictions",
+            "scheduler",
+            None,
+            a_pod(spec={"schedulerName": "x"}),
+            "whose schedulerName",
+        ),
+        (
+            "kai-podgroup-controller-pods",
+            "podgroup-controller",
+            a_pod(status={"phase": "Failed"}),
+            a_pod(status={"phase": "Pending"}),
+            "may not change status",
+        ),
+        ("kai-grants-pods", "somebody", a_pod(**FRACTION), a_pod(), "only the binder may write them"),
+        ("kai-grants-pods", "somebody", a_pod(**FRACTION), None, "only the binder may write them"),
+    ],
+)
+def test_what_it_does_not_write_is_refused_in_words(objects, policy, account, new, old, said):
+    [message] = refusals(policies(objects)[policy]["spec"], account, new=new, old=old)
+    assert said in message
+
+
+def test_nobody_else_is_held_by_what_holds_an_account(objects):
+    changed = {"new": a_pod(labels={"a": "b"}), "old": a_pod()}
+    for name, policy in policies(objects).items():
+        if not name.startswith("kai-grants-"):
+            assert refusals(policy["spec"], "somebody", home="team", **changed) is None, name
+    assert refusals(policies(objects)["kai-grants-pods"]["spec"], "somebody", home="team", **changed) == []
+
+
+def test_the_reservation_pod_that_the_binder_makes_is_let_through_with_all_that_values_say(render):
+    objects = render()
+    policy = policies(objects)["kai-binder-reservations"]["spec"]
+    flags = dict(flag.removeprefix("--").split("=", 1) for flag in objects.flags("binder") if "=" in flag)
+    settings = BinderSettings.parse([f"--{key}={value}" for key, value in flags.items() if "reserv" in key])
+    pod = settings.template.manifest(node="n", group="g", tolerations=None, annotations=CLAIM)
+
+    def said(pod):
+        return refusals(policy, "binder", new=pod, namespace=pod["metadata"]["namespace"])
+
+    assert said(pod) == []
+    pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    assert "may not be privileged" in said(pod)[0]

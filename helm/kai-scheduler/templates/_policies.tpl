@@ -79,6 +79,7 @@ spec:
         apiVersions: ["*"]
         resources: {{ toJson $policy.resources }}
         operations: {{ toJson $policy.operations }}
+  {{- if or $policy.accounts $policy.namespace $policy.notNamespace $policy.conditions }}
   matchConditions:
     {{- with $policy.accounts }}
     - name: account
@@ -96,6 +97,7 @@ spec:
     - name: {{ .name }}
       expression: {{ toJson .expression }}
     {{- end }}
+  {{- end }}
   {{- if or $may $policy.variables }}
   variables:
     {{- if $may }}
