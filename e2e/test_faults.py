@@ -12,7 +12,7 @@ from e2e.troubles import kill
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.model import names
-from kai_cli.views.nodes import gpu_groups
+from kai.model.rules.gpu_groups import gpu_groups
 
 WHOLE, SHARED = 400, 100
 NODES, GPUS_PER_NODE = 60, 8
@@ -67,7 +67,7 @@ async def test_every_process_is_killed_in_turn_under_load(large_cluster):
 
     # The kubelet refuses a pod that its node has no device for, so a double booking would show as Failed.
     whole = Counter(pod.spec.node_name for pod in pods if pod.metadata.name.startswith("whole"))
-    groups = Counter(group for pod in pods for group in gpu_groups(pod))
+    groups = Counter(group for pod in pods for group in gpu_groups(pod.labels))
     assert max(groups.values()) <= 2
     reservations = await cluster.pods(names.RESERVATION_NAMESPACE)
     assert {pod.labels[names.GPU_GROUP_LABEL] for pod in reservations} == set(groups)

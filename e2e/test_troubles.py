@@ -17,10 +17,10 @@ from kai.kube.errors import NotFound
 from kai.kube.resources import POD_GROUPS, PODS, QUEUES, Resource
 from kai.model import names
 from kai.model.objects import Pod, PodGroup, Queue
+from kai.model.rules.gpu_groups import gpu_groups
 from kai.snapshot import codec
 from kai.wire.channel import TlsFiles
 from kai.wire.clients import connect_scheduler
-from kai_cli.views.nodes import gpu_groups
 
 NODES, GPUS_PER_NODE = 25, 8
 #: Of each load: whole GPUs, halves of GPUs, and a gang.
@@ -74,11 +74,11 @@ async def submit(cluster: Cluster, load: str) -> None:
 
 def assert_nothing_is_double(pods: list[Pod], reservations: list[Pod]) -> None:
     """Every device has one user, or two halves; a pod without device would have failed."""
-    groups = Counter(group for pod in pods for group in gpu_groups(pod))
+    groups = Counter(group for pod in pods for group in gpu_groups(pod.labels))
     assert max(groups.values()) <= 2
     assert {pod.labels[names.GPU_GROUP_LABEL] for pod in reservations} == set(groups)
-    used = Counter(pod.spec.node_name for pod in [*pods, *reservations] if not gpu_groups(pod))
-    used += Counter(pod.spec.node_name for pod in reservations if gpu_groups(pod))
+    used = Counter(pod.spec.node_name for pod in [*pods, *reservations] if not gpu_groups(pod.labels))
+    used += Counter(pod.spec.node_name for pod in reservations if gpu_groups(pod.labels))
     assert max(used.values()) <= GPUS_PER_NODE
 
 

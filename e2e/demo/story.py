@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kai.model import names
 from kai.model.objects import Pod
-from kai_cli.views.nodes import gpu_groups
+from kai.model.rules.gpu_groups import gpu_groups
 
 from .world import World
 
@@ -55,7 +55,9 @@ def fractions_share_a_gpu(world: World) -> Seen:
         return Seen(False, f"{len(running)} of 2 running")
     large, small = running["vllm-test-07"], running["vllm-test-02"]
     same_node = large.spec.node_name == small.spec.node_name
-    done = same_node and bool(gpu_groups(large)) and gpu_groups(large) == gpu_groups(small)
+    done = (
+        same_node and bool(gpu_groups(large.labels)) and gpu_groups(large.labels) == gpu_groups(small.labels)
+    )
     return Seen(done, f"0.7 on {_device(large)}, 0.2 on {_device(small)}")
 
 
@@ -64,7 +66,7 @@ def third_fraction_gets_another_gpu(world: World) -> Seen:
     if len(running) < 3:
         return Seen(False, f"{len(running)} of 3 running")
     half, large = running["vllm-test-05"], running["vllm-test-07"]
-    done = bool(gpu_groups(half)) and gpu_groups(half) != gpu_groups(large)
+    done = bool(gpu_groups(half.labels)) and gpu_groups(half.labels) != gpu_groups(large.labels)
     return Seen(done, f"0.5 on {_device(half)}, not on {_device(large)}")
 
 
@@ -122,7 +124,7 @@ def _fractions(world: World) -> dict[str, Pod]:
 
 
 def _device(pod: Pod) -> str:
-    groups = "+".join(group[:8] for group in gpu_groups(pod))
+    groups = "+".join(group[:8] for group in gpu_groups(pod.labels))
     return f"GPU {groups or '(none)'} of {pod.spec.node_name}"
 
 
