@@ -1,0 +1,69 @@
+"""What an attack costs a cycle, counted in work that does not depend on the machine."""
+
+import random
+from collections import Counter
+
+from e2e.hostile import attacks, site
+from e2e.hostile.attacks import Tenant
+from e2e.hostile.offline import World
+from kai.engine.kernel import neighbours
+from kai.engine.kernel.neighbours import Selection
+from kai.engine.plugins.predicates import attraction
+
+
+def besieged(*forms, seed):
+    """A world in which pods run, others wait in vain, and these attacks have come, one after the other."""
+    world, tenant = World(), Tenant(random.Random(seed), site.TENANT_NAMESPACES)
+    for form in (attacks.a_flood, *forms):
+        _, attack = tenant.draw(form)
+        world.attack(attack)
+        world.cycle()
+    return world
+
+
+def test_a_term_is_compared_with_a_pod_a_few_times_in_a_cycle_however_often_pods_are_moved(monkeypatch):
+    world = besieged(*[attacks.terms_about_other_pods] * 2, attacks.pods_that_are_all_unlike, seed=0)
+    compared: Counter[tuple[int, tuple[tuple[str, str], ...]]] = Counter()
+    kept: list[Selection] = []
+    original = Selection.matches
+
+    def counted(self, namespace, labels):
+        kept.append(self)
+        compared[id(self), tuple(labels.items())] += 1
+        return original(self, namespace, labels)
+
+    monkeypatch.setattr(Selection, "matches", counted)
+    world.cycle()
+    assert compared
+    assert compared.most_common(1)[0][1] <= 3 * len(world.state.tasks)
+
+
+def test_wishes_by_keys_that_no_node_has_are_not_weighed(monkeypatch):
+    world = besieged(*[attacks.terms_about_other_pods] * 2, seed=5)
+    weighed: Counter[str] = Counter()
+    original = attraction.in_domains
+
+    def counted(handle, key, counts, weight):
+        weighed[key] += 1
+        return original(handle, key, counts, weight)
+
+    monkeypatch.setattr(attraction, "in_domains", counted)
+    world.cycle()
+    assert set(weighed) <= {"kubernetes.io/hostname"}
+
+
+def test_the_counts_of_neighbours_are_those_of_the_state_after_any_moves():
+    """Also of a term that was asked about between a move and its being taken back."""
+    world = besieged(seed=1)
+    state = world.state
+    told = neighbours.Neighbours(state.nodes, {})
+    tasks = [task for task in state.tasks.values() if task.node is not None][:6]
+    terms = [{"labelSelector": {}}, {"labelSelector": {"matchLabels": {"no": "body"}}}]
+    first = told.counts(terms[0], tasks[0]).copy()
+    mark = told.mark()
+    for task in tasks:
+        told.moved(task, task.node, -1)
+    told.counts(terms[1], tasks[0])
+    told.undo(mark)
+    assert (told.counts(terms[0], tasks[0]) == first).all()
+    assert not told.counts(terms[1], tasks[0]).any()
