@@ -9,7 +9,7 @@ from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
 from kai.kube.client import PatchKind
 from kai.kube.resources import NODES
 from kai.local.kubelet.nodes import NodeShape
-from kai_cli.views.nodes import gpu_groups
+from kai.model.rules.gpu_groups import gpu_groups
 
 
 async def nodes_of(cluster) -> list[str]:
@@ -22,7 +22,7 @@ async def test_four_quarters_fill_one_device(cluster, queue, namespace):
     parts = [a_pod(f"p{i}", namespace, name, annotations={"gpu-fraction": "0.25"}) for i in range(4)]
     await cluster.apply(as_yaml(*parts))
     pods = await cluster.running(namespace, count=4)
-    assert len({group for pod in pods for group in gpu_groups(pod)}) == 1
+    assert len({group for pod in pods for group in gpu_groups(pod.labels)}) == 1
 
 
 async def test_memory_of_a_device_is_shared_until_it_is_used_up(cluster, queue, namespace):
@@ -30,7 +30,7 @@ async def test_memory_of_a_device_is_shared_until_it_is_used_up(cluster, queue, 
     halves = [a_pod(f"p{i}", namespace, name, annotations={"gpu-memory": "40000"}) for i in range(3)]
     await cluster.apply(as_yaml(*halves))
     pods = await cluster.running(namespace, count=3)
-    devices = Counter(group for pod in pods for group in gpu_groups(pod))
+    devices = Counter(group for pod in pods for group in gpu_groups(pod.labels))
     assert sorted(devices.values()) == [1, 2]
 
 

@@ -3,7 +3,7 @@
 from e2e.manifests import a_job, a_pod, as_yaml, on
 from kai.kube.resources import NODES
 from kai.local.kubelet.nodes import NodeShape
-from kai_cli.views.nodes import gpu_groups
+from kai.model.rules.gpu_groups import gpu_groups
 
 
 async def test_scattered_work_moves_together_for_what_needs_a_whole_node(cluster, queue, namespace):
@@ -47,4 +47,4 @@ async def test_scattered_parts_move_to_one_device_for_what_needs_a_whole_one(clu
     await cluster.apply(as_yaml(a_pod("whole", namespace, name, gpus=1, spec=there)))
     await cluster.running(namespace, "whole", count=1)
     both = await cluster.running(namespace, "one", count=1) + await cluster.running(namespace, "two", count=1)
-    assert len({group for pod in both for group in gpu_groups(pod)}) == 1
+    assert len({group for pod in both for group in gpu_groups(pod.labels)}) == 1

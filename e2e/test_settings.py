@@ -16,7 +16,7 @@ from kai.kube.errors import ApiError
 from kai.kube.resources import CONFIG_MAPS, PODS, PVCS
 from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
-from kai_cli.views.nodes import gpu_groups
+from kai.model.rules.gpu_groups import gpu_groups
 
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"
@@ -179,7 +179,7 @@ async def test_parts_are_spread_over_devices(cluster, queue, node, namespace):
         part = a_pod(f"p{number}", namespace, name, annotations={"gpu-fraction": "0.3"}, spec=there)
         await cluster.apply(as_yaml(part))
         pods = await cluster.running(namespace, count=number + 1)
-    assert len({group for pod in pods for group in gpu_groups(pod)}) == 2
+    assert len({group for pod in pods for group in gpu_groups(pod.labels)}) == 2
 
 
 # --- queues ---------------------------------------------------------------------------------------
