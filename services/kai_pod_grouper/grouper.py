@@ -42,17 +42,21 @@ class Membership:
     unlisted: bool = False
 
 
-async def group_pod(pod: Pod, cluster: Cluster, options: GroupingOptions) -> LeftAlone | Membership:
+async def group_pod(
+    pod: Pod, cluster: Cluster, options: GroupingOptions, *, adrift: bool = False
+) -> LeftAlone | Membership:
     """Decide, without changing anything.
+
+    A pod that is ``adrift`` runs without a group that exists: it is given one, whoever else was to do so.
 
     Raises:
         GroupingError: the pod should be grouped but cannot be; the message is for the user.
     """
     if pod.spec.scheduler_name != options.scheduler_name:
         return LeftAlone("another scheduler's pod")
-    if _skipped(pod.annotations.get(names.SKIP_POD_GROUPER)):
+    if not adrift and _skipped(pod.annotations.get(names.SKIP_POD_GROUPER)):
         return LeftAlone("skip annotation on the pod")
-    if not pod.metadata.owner_references and names.POD_GROUP_ANNOTATION in pod.annotations:
+    if not adrift and not pod.metadata.owner_references and names.POD_GROUP_ANNOTATION in pod.annotations:
         return LeftAlone(EXTERNAL)
     try:
         owners, walk_note = await owners_of(pod, cluster)
@@ -61,7 +65,7 @@ async def group_pod(pod: Pod, cluster: Cluster, options: GroupingOptions) -> Lef
             return LeftAlone("being deleted, and so is its owner")
         raise
     for owner in owners:
-        if _skipped(owner.annotations.get(names.SKIP_POD_GROUPER)):
+        if not adrift and _skipped(owner.annotations.get(names.SKIP_POD_GROUPER)):
             return LeftAlone(f"skip annotation on {owner.of}")
     top = owners[-1] if owners else pod_document(pod)
     workload = Workload(

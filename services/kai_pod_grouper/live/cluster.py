@@ -13,6 +13,7 @@ from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
 from kai.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from kai.kube.store import Store
+from kai.model import names
 from kai.model.objects import ApiObject, Json, PodGroup, PriorityClass
 from kai_pod_grouper.grouping import type_defaults
 from kai_pod_grouper.grouping.cluster import KARTA_LABELS
@@ -28,6 +29,7 @@ from kai_pod_grouper.workloads.kubeflow import JOB_NAME_LABEL
 _INDEXED: Final = (REVISION_LABEL, JOB_NAME_LABEL)
 _BY_LABEL: Final = "label"
 _BY_UID: Final = "uid in the name"
+_BY_GROUP: Final = "group"
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 log = structlog.get_logger()
@@ -43,6 +45,11 @@ def _label_values(pod: Pod) -> Iterable[str]:
     return [f"{pod.metadata.namespace}/{key}={pod.labels[key]}" for key in _INDEXED if key in pod.labels]
 
 
+def _group_of(pod: Pod) -> Iterable[str]:
+    name = pod.annotations.get(names.POD_GROUP_ANNOTATION)
+    return [f"{pod.metadata.namespace}/{name}"] if name else ()
+
+
 def _uids_in_name(group: PodGroup) -> Iterable[str]:
     return [f"{group.metadata.namespace}/{uid}" for uid in _UID.findall(group.metadata.name)]
 
@@ -51,7 +58,7 @@ class Watches:
     """What is followed: pods of our scheduler, pod groups, priority classes, and what is configured."""
 
     def __init__(self, client: KubeClient, settings: PodGrouperSettings) -> None:
-        self.pods: Store[Pod] = Store(indexes={_BY_LABEL: _label_values})
+        self.pods: Store[Pod] = Store(indexes={_BY_LABEL: _label_values, _BY_GROUP: _group_of})
         self.pod_groups: Store[PodGroup] = Store(indexes={_BY_UID: _uids_in_name})
         self.defaults = TypeDefaults()
         self._priority_classes: Store[PriorityClass] = Store()
@@ -93,6 +100,10 @@ class Watches:
         """Wait until each watch has told all that exists."""
         for reflector, _ in self._running:
             await reflector.synced.wait()
+
+    def members(self, group: str) -> list[Pod]:
+        """The pods that name a group (``namespace/name``), whether it exists or not."""
+        return list(self.pods.by_index(_BY_GROUP, group))
 
     @property
     def synced(self) -> bool:

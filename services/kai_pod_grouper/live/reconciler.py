@@ -34,6 +34,8 @@ _LONGEST_RETRY_SECONDS: Final = 60.0
 _SHOWN: Final = 500
 _SECOND_LOOK_SECONDS: Final = 1.5 * IMPATIENT_SECONDS
 _REMEMBERED_NOTES: Final = 10_000
+#: How long a pod may run without a group that exists: longer than it takes somebody to replace a group.
+ADRIFT_SECONDS: Final = 30.0
 #: What others write on pods and no rule reads.
 _NOT_OURS_TO_READ: Final = frozenset(
     {
@@ -90,10 +92,13 @@ class Reconciler:
         self._awaiting_node: set[str] = set()
         #: Pods looked at once more if nothing is heard, since what we read may be a second old.
         self._unlisted: set[str] = set()
+        #: Pods that have a node and no group that exists: since when, on the clock of the event loop.
+        self._adrift: dict[str, float] = {}
         self._outcomes = Counter(
             "kai_podgrouper_pods", "Pods looked at, by what became of them", ("outcome",), registry=registry
         )
         watches.pods.listen(self._heard_of_pod)
+        watches.pod_groups.listen(self._heard_of_group)
 
     async def run(self, *, workers: int) -> None:
         """Look at every pod, then at each that changes, until cancelled."""
@@ -112,6 +117,21 @@ class Reconciler:
                 self._forget(old)
         elif old is None or self._matters(old, new):
             self._enqueue(new)
+
+    def _heard_of_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Nobody is charged for what the pods of a group hold that is gone."""
+        if new is None and old is not None:
+            for pod in self._watches.members(old.key):
+                if pod.holds_node:
+                    self._look_later(pod)
+
+    def _look_later(self, pod: Pod) -> float:
+        """Look again whether it is adrift; since when it is."""
+        now = asyncio.get_running_loop().time()
+        key = _workload_of(pod)
+        self._mark(key, (pod,))
+        self._queue.add_after(key, ADRIFT_SECONDS)
+        return self._adrift.setdefault(pod.key, now)
 
     def _matters(self, old: Pod, new: Pod) -> bool:
         echo = self._writer.is_own_echo(old, new)
@@ -141,6 +161,7 @@ class Reconciler:
         self._failing.discard(pod.key)
         self._awaiting_node.discard(pod.key)
         self._unlisted.discard(pod.key)
+        self._adrift.pop(pod.key, None)
 
     # --- looking at it -------------------------------------------------------------------------
     async def _reconcile(self, key: WorkloadKey) -> float | None:
@@ -173,7 +194,8 @@ class Reconciler:
         self.looks += 1
         cluster = self._retrying if pod.key in self._failing else self._cluster
         try:
-            outcome = await group_pod(pod, cluster, self._options)
+            adrift = await self._is_adrift(pod)
+            outcome = await group_pod(pod, cluster, self._options, adrift=adrift)
         except (GroupingError, kube.KubeError) as error:
             self._fail(pod, error, failed)
             return None
@@ -196,6 +218,20 @@ class Reconciler:
         else:
             self._unlisted.discard(pod.key)
         return outcome
+
+    async def _is_adrift(self, pod: Pod) -> bool:
+        """Whether it has run for long without a group that exists, so that no queue is charged for it."""
+        meta = pod.metadata
+        group = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
+        if not pod.holds_node or (group and self._cluster.pod_group(meta.namespace, group) is not None):
+            self._adrift.pop(pod.key, None)
+            return False
+        now = asyncio.get_running_loop().time()
+        since = self._adrift.get(pod.key)
+        if since is None or now - since < ADRIFT_SECONDS:
+            self._look_later(pod)
+            return False
+        return not group or await self._writer.is_gone(f"{meta.namespace}/{group}")
 
     def _note(self, pod: Pod, membership: Membership) -> None:
         """Log what was ignored, the same for a whole workload once."""

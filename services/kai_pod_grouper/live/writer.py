@@ -58,6 +58,19 @@ class Writer:
         found = self._written.get(key) or self._pod_groups.get(key)
         return None if found is None or self._gone.get(key) == found.metadata.uid else found
 
+    async def is_gone(self, key: str) -> bool:
+        """Whether there is no such pod group, as the API server has it at this moment.
+
+        Raises:
+            KubeError: nobody can tell.
+        """
+        namespace, _, name = key.partition("/")
+        try:
+            await self._client.get(POD_GROUPS, name, namespace=namespace, type=PodGroup)
+        except kube.NotFound:
+            return True
+        return False
+
     async def apply(self, wanted: PodGroup) -> None:
         """Make the pod group what is wanted. Writes nothing if it is.
 

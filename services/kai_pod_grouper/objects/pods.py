@@ -18,10 +18,23 @@ class PodSpec(ApiStruct):
     scheduling_gates: list[Json] | None = None
 
 
+class PodStatus(ApiStruct):
+    """``status`` of a pod."""
+
+    phase: str = ""
+
+
 class Pod(ApiObject):
     """A pod, without what only its node needs to know."""
 
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    @property
+    def holds_node(self) -> bool:
+        """Whether it takes room on a node, and is to stay there."""
+        ends = self.metadata.deletion_timestamp is not None or self.status.phase in ("Succeeded", "Failed")
+        return bool(self.spec.node_name) and not ends
 
 
 def decode_pod(body: object) -> Pod:

@@ -421,6 +421,70 @@ async def test_a_pod_that_others_move_to_another_group_is_brought_back(cluster):
         await eventually(is_back)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [{"pod-group-name": "nowhere"}, {"pod-group-name": "nowhere", "kai.scheduler/skip-podgrouper": "true"}],
+    ids=["another group", "and nobody is to group it"],
+)
+async def test_a_pod_that_runs_cannot_leave_every_group_that_exists(cluster, monkeypatch, words):
+    """Its queue would not be charged for it any more."""
+    monkeypatch.setattr(reconciler, "ADRIFT_SECONDS", 0.3)
+    await cluster.create(a_pod("one", nodeName="n1"), a_pod("waits"))
+    pod = (await cluster.pods())["one"]
+    name = f"pg-one-{pod['metadata']['uid']}"
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "one", "waits"))
+        for each in ("one", "waits"):
+            await cluster.client.patch(PODS, each, {"metadata": {"annotations": words}}, namespace="default")
+
+        async def is_back():
+            return (await cluster.memberships())["one"] == name
+
+        await eventually(is_back)
+    assert (await cluster.memberships())["waits"] == "nowhere"
+
+
+async def test_the_group_of_a_pod_that_runs_is_made_again_when_somebody_deletes_it(cluster, monkeypatch):
+    monkeypatch.setattr(reconciler, "ADRIFT_SECONDS", 0.3)
+    await cluster.create(a_pod("one", nodeName="n1"))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "one"))
+        ((name, group),) = (await cluster.groups()).items()
+        await cluster.client.delete(POD_GROUPS, name, namespace="default")
+
+        async def is_made_again():
+            groups = await cluster.groups()
+            return name in groups and groups[name]["metadata"]["uid"] != group["metadata"]["uid"]
+
+        await eventually(is_made_again)
+
+
+async def test_a_group_that_is_replaced_keeps_its_pods(cluster):
+    """As when its user applies it anew by force."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "mine", "namespace": "default"},
+        "spec": {"queue": "q", "minMember": 1},
+    }
+    await cluster.create(group, a_pod("one", nodeName="n1", annotations={"pod-group-name": "mine"}))
+    async with a_pod_grouper(cluster):
+        await cluster.client.delete(POD_GROUPS, "mine", namespace="default")
+        await cluster.create(group, a_pod("marker"))
+        await eventually(has_members(cluster, "marker"))
+    assert (await cluster.memberships())["one"] == "mine"
+
+
+async def test_pods_that_end_are_not_grouped_for_their_last_moments(cluster, monkeypatch):
+    monkeypatch.setattr(reconciler, "ADRIFT_SECONDS", 0.1)
+    await cluster.create(a_pod("one", nodeName="n1", annotations={"pod-group-name": "nowhere"}))
+    done = {"status": {"phase": "Succeeded"}}
+    await cluster.client.patch(PODS, "one", done, namespace="default", subresource="status")
+    async with a_pod_grouper(cluster) as grouper:
+        await grouper.join()
+    assert await cluster.groups() == {}
+
+
 async def test_what_binding_writes_on_a_pod_is_no_reason_to_look_again(cluster):
     job = await cluster.create(a_job())
     await cluster.create(a_pod("one", owner=job))
