@@ -547,3 +547,15 @@ def test_the_values_file_is_what_its_schema_says():
 def test_an_old_kubernetes_is_refused(helm):
     result = helm.run("template", "kai", str(CHART), "--kube-version", "1.25.0")
     assert "incompatible with Kubernetes" in result.stderr
+
+
+def test_all_who_read_or_write_the_shard_of_an_object_are_told_its_label(helm):
+    objects = helm.render(
+        values={"certificates": EXISTING, "global": {"nodePoolLabelKey": "example.com/pool"}}
+    )
+    told = {
+        name
+        for name, _, container in containers(objects)
+        if "--nodepool-label-key=example.com/pool" in container.get("args", ())
+    }
+    assert told == DEPLOYMENTS.keys()

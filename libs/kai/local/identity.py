@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +72,3 @@ def _portable_start_of(pid: int) -> str | None:
         return None if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
     except psutil.NoSuchProcess:
         return None
-
-
-def ends_with_parent(number: signal.Signals) -> Callable[[], None]:
-    """What a child runs before its program, so that the kernel signals it when its parent is gone.
-
-    Only Linux can do that; elsewhere ``kai local down`` finds what a killed parent has left.
-    """
-    if sys.platform != "linux":
-        return lambda: None
-    parent, libc = os.getpid(), ctypes.CDLL(None)  # loaded here: little is safe between fork and exec
-
-    def arrange() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, int(number))
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return arrange

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from kai.local.identity import ProcessIdentity, ends_with_parent
+from kai.local.identity import ProcessIdentity
 from kai.local.probes import Probe
+from kai.runtime.parents import ends_with_parent
 
 _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 30.0

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kai.runtime.parents import ends_with_parent
 from kai.session.errors import CannotServe
 from kai.session.server import START_SECONDS, command
 
@@ -99,7 +100,13 @@ async def _redis(password: str, max_memory: str) -> AsyncIterator[asyncio.subpro
     """A redis-server in the current folder while the block runs."""
     program, *arguments = command(directory=Path(), unix_socket=Path(_SOCKET))
     process = await asyncio.create_subprocess_exec(
-        program, "-", *arguments, "--maxmemory", max_memory, stdin=asyncio.subprocess.PIPE
+        program,
+        "-",
+        *arguments,
+        "--maxmemory",
+        max_memory,
+        stdin=asyncio.subprocess.PIPE,
+        preexec_fn=ends_with_parent(signal.SIGKILL),
     )
     try:
         await _configure(process, password)

@@ -217,6 +217,17 @@ async def test_it_ends_with_its_redis_and_its_redis_with_it(folder):
         assert not child.is_running()
 
 
+async def test_its_redis_does_not_outlive_it_though_it_is_killed(folder):
+    async with serving(folder, *tls(folder)) as redis:
+        (child,) = psutil.Process(redis.process.pid).children()
+        redis.process.kill()
+
+        def gone():
+            return not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+        await eventually(gone)
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
