@@ -218,14 +218,14 @@ async def test_a_decision_that_cannot_be_told_keeps_no_other_back_and_is_made_ag
 
 
 async def test_cycles_that_nothing_cures_are_tried_again_until_they_succeed(cluster, monkeypatch):
-    def broken(session):
+    def broken(opened):
         raise ZeroDivisionError("of ours")
 
     await cluster.node("n1")
     async with cluster.scheduler() as scheduler, cluster.binder():
         await cluster.pod("p0")
         await cluster.bound("p0")
-        monkeypatch.setattr(sessions, "build_topology", broken)
+        monkeypatch.setattr(sessions, "Plugins", broken)
         await cluster.pod("p1")
 
         async def failures():
