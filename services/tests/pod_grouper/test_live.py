@@ -175,10 +175,10 @@ async def test_a_pod_that_grouping_fails_over_is_told_so_and_others_of_its_workl
 ):
     grouped = reconciler.group_pod
 
-    async def fragile(pod, *args):
+    async def fragile(pod, *args, **more):
         if pod.metadata.name == "odd":
             raise RecursionError("too deep")
-        return await grouped(pod, *args)
+        return await grouped(pod, *args, **more)
 
     monkeypatch.setattr(reconciler, "group_pod", fragile)
     job = await cluster.create(a_job())
@@ -367,11 +367,11 @@ async def test_trouble_at_the_api_server_delays_and_loses_nothing(cluster):
 async def test_a_mistake_of_ours_delays_a_workload_and_loses_none_of_its_pods(cluster, monkeypatch):
     tries = []
 
-    async def fails_at_first(pod, *others):
+    async def fails_at_first(pod, *others, **more):
         tries.append(pod.key)
         if len(tries) == 1:
             raise RuntimeError("a mistake")
-        return await group_pod(pod, *others)
+        return await group_pod(pod, *others, **more)
 
     monkeypatch.setattr(reconciler, "group_pod", fails_at_first)
     job = await cluster.create(a_job())
