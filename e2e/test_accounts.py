@@ -336,10 +336,14 @@ def as_admission(w):
 
 
 def as_reservation(w):
+    """Two policies refuse the same; either may answer."""
     at = {"namespace": RESERVATION}
     yield w.image(w.reservation, container="resource-reservation", **at), "may not change fields: spec"
-    yield w.marked(PODS, w.reservation, annotations={names.RESERVED_GPU: "9"}, **at), "only the device of its"
-    yield w.marked(PODS, w.reservation, labels={"runai-gpu-group": "x"}, **at), "labels"
+    yield (
+        w.marked(PODS, w.reservation, annotations={names.RESERVED_GPU: "9"}, **at),
+        "only the device of its|is told once",
+    )
+    yield w.marked(PODS, w.reservation, labels={"runai-gpu-group": "x"}, **at), "labels|only the binder may"
     yield w.delete(PODS, w.reservation, **at), "cannot delete resource"
     yield w.image("own"), "cannot patch resource"
 
