@@ -19,7 +19,7 @@ from typing import Self
 
 from kai.local.identity import ProcessIdentity
 from kai.local.probes import Probe
-from kai.runtime.parents import ends_with_parent
+from kai.session.parents import ends_with_parent
 
 _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 30.0

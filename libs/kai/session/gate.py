@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kai.runtime.parents import ends_with_parent
 from kai.session.errors import CannotServe
+from kai.session.parents import ends_with_parent
 from kai.session.server import START_SECONDS, command
 
 #: Unix sockets have short names only, so it is named from within its folder.
