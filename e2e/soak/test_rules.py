@@ -302,8 +302,10 @@ def test_descriptors_that_grow_on_are_a_breach():
 
 
 def test_connections_that_a_busy_time_opened_are_no_leak():
-    busy = a_life(lambda at: 100, seconds=1500, descriptors=lambda at: 15 if at < 700 else 27)
-    assert not rules_of(processes.sizes_level_off(busy))
+    step = a_life(lambda at: 100, seconds=1500, descriptors=lambda at: 15 if at < 700 else 27)
+    assert not rules_of(processes.sizes_level_off(step))
+    filling = a_life(lambda at: 100, seconds=1500, descriptors=lambda at: 15 + at // 100)
+    assert not rules_of(processes.sizes_level_off(filling))
 
 
 # --- latency -----------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from e2e.soak.frame import Breach, LogLine, ProcessSample, called
 WARM_UP_SECONDS, SHORTEST_SECONDS = 300.0, 300.0
 #: Growth in an hour, as told by a line through what was seen: of memory by part and at least, of descriptors.
 GROWTH_PART, GROWTH_MIB, GROWTH_DESCRIPTORS = 0.5, 40.0, 60.0
+#: Pools of connections fill up to what was once needed at the same time, and stay so: as many are no leak.
+POOLED_DESCRIPTORS = 32.0
 
 
 def nothing_restarts_by_itself(restarts: Mapping[str, int], killed: Mapping[str, int]) -> Iterator[Breach]:
@@ -58,7 +60,8 @@ def sizes_level_off(samples: Iterable[ProcessSample]) -> Iterator[Breach]:
             yield Breach("memory grows", called("process", name), message)
         descriptors = [float(one.descriptors) for one in settled]
         opened = 3600 * slope(at, descriptors)
-        if opened > GROWTH_DESCRIPTORS and _rises(descriptors):
+        more = max(descriptors) - descriptors[0]
+        if opened > GROWTH_DESCRIPTORS and more > POOLED_DESCRIPTORS and _rises(descriptors):
             yield Breach("descriptors grow", called("process", name), f"{opened:.0f} more each hour")
 
 
