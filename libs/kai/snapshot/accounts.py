@@ -20,7 +20,7 @@ from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.refusals import Refusals
 from kai.snapshot.resources import ResourceTable
-from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, Node, PodFacts, Queue, Task
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, Node, PodFacts, Queue, Standing, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, Status
 from kai.snapshot.table import NodeTable
 
@@ -74,6 +74,8 @@ class Accounts:
         self._backed: tuple[int, ...] = ()
         self._queues_dirty = False
         self._system_namespaces = self.params.system_namespaces
+        #: How groups stand that name the same: by priority class, preemptibility and namespace.
+        self._standings: dict[tuple[str, str, str], Standing] = {}
         self._now = 0.0
         self.min_gpu_memory = UNKNOWN_GPU_MEMORY
         self.max_gpu_memory = UNKNOWN_GPU_MEMORY
@@ -121,7 +123,9 @@ class Accounts:
         facts = facts_of(task)
         status = pods.status(facts, self._now, self.params.stuck_in_releasing_seconds)
         job = self.jobs.get(facts.group_key) if facts.group_key else None
-        task.shut_out = job is not None and self._shuts_out(job, facts)
+        task.shut_out = (
+            job is not None and (job.usurps or self.access.restricted) and self._shuts_out(job, facts)
+        )
         if job is not None and status is Status.PENDING and (job.aside is not None or task.shut_out):
             status = Status.GATED  # it asks for nothing until it takes part again
         task.status = status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kai.model import access, limits, names
 from kai.model.claims import Grant, claims_of
@@ -16,24 +16,17 @@ from kai.snapshot import jobs, nodes, pods, queues
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, JobFacts, Node, PodFacts, Queue, Task
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, JobFacts, Node, PodFacts, Queue, Standing, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
 
 _LOWEST_PRIORITY = -(2**31)
+#: Users decide how many different ones there are.
+_MOST_STANDINGS = 4096
 
 
-class _Standing(NamedTuple):
-    """How a job stands to others."""
-
-    priority: int
-    preemptible: bool
-    usurps: bool
-    unwelcome: bool
-
-
-def _standing_of(job: Job) -> _Standing:
-    return _Standing(job.priority, job.preemptible, job.usurps, job.unwelcome)
+def _standing_of(job: Job) -> Standing:
+    return Standing(job.priority, job.preemptible, job.usurps, job.unwelcome)
 
 
 #: GPU groups that a message names.
@@ -373,12 +366,19 @@ class Intake(Accounts):
         job.last_start = max(job.last_start, seconds(told.get(names.LAST_START_TIMESTAMP)))
         job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
 
-    def _standing(self, facts: JobFacts, namespace: str) -> _Standing:
-        usurps = access.usurped(facts.priority_class, namespace, self._system_namespaces)
+    def _standing(self, facts: JobFacts, namespace: str) -> Standing:
+        key = (facts.priority_class, facts.preemptibility, namespace)
+        standing = self._standings.get(key)
+        if standing is None:
+            usurps = access.usurped(facts.priority_class, namespace, self._system_namespaces)
+            priority, preemptible = self._priority(facts, usurps=usurps)
+            standing = Standing(priority, preemptible=preemptible, usurps=usurps, unwelcome=False)
+            if len(self._standings) >= _MOST_STANDINGS:
+                self._standings.clear()
+            self._standings[key] = standing
         if self.access.restricted and self.access.barrier(facts.queue, namespace, None):
-            return _Standing(_LOWEST_PRIORITY, preemptible=True, usurps=usurps, unwelcome=True)
-        priority, preemptible = self._priority(facts, usurps=usurps)
-        return _Standing(priority, preemptible=preemptible, usurps=usurps, unwelcome=False)
+            return standing._replace(priority=_LOWEST_PRIORITY, preemptible=True, unwelcome=True)
+        return standing
 
     def _rank_again(self, job: Job) -> None:
         """What a job's standing depends on has changed, and the group is as it was."""
@@ -403,6 +403,7 @@ class Intake(Accounts):
             and (old.value, old.global_default) == (obj.value, obj.global_default)
         ):
             return
+        self._standings.clear()
         for job in list(self.jobs.values()):
             self._rank_again(job)
 

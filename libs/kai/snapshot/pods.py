@@ -21,8 +21,10 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
     labels = meta.labels or {}
     group = (meta.annotations or {}).get(names.POD_GROUP_ANNOTATION, "")
     ours = pod.spec.scheduler_name == params.scheduler_name
-    reservation = holds_device(meta, app=params.reservation_app, namespace=params.reservation_namespace)
-    scaling = asks_for_nodes(meta, namespace=params.scaling_namespace)
+    reservation = scaling = False
+    if labels.get(names.APP_LABEL) in (params.reservation_app, names.SCALING_POD_APP):
+        reservation = holds_device(meta, app=params.reservation_app, namespace=params.reservation_namespace)
+        scaling = asks_for_nodes(meta, namespace=params.scaling_namespace)
     status = pod.status
     return PodFacts(
         key=pod.key,

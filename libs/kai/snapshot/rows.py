@@ -6,7 +6,7 @@ Only :mod:`kai.snapshot.ledger` changes sums and statuses.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -307,6 +307,15 @@ class Job(msgspec.Struct, eq=False):
     def elastic(self) -> bool:
         """Whether some pod set has more pods than it needs."""
         return any(pod_set.min_member < len(pod_set.tasks) for pod_set in self.pod_sets.values())
+
+
+class Standing(NamedTuple):
+    """How a job stands to others."""
+
+    priority: int
+    preemptible: bool
+    usurps: bool
+    unwelcome: bool
 
 
 class JobFacts(msgspec.Struct, eq=False):
