@@ -49,7 +49,7 @@ class Limit:
 
     def check(self, value: Any, field: str = "") -> None:
         """Raise :class:`OutOfBounds` for a number that is beyond; ``field`` says more exactly where."""
-        if not self.within(value):
+        if not self.least <= value <= self.most:
             raise self.exceeded(value, field)
 
     def check_count(self, items: Sized | None, field: str = "") -> None:

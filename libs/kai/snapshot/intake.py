@@ -296,7 +296,8 @@ class Intake(Accounts):
     def _put_job(self, group: PodGroup) -> None:
         facts = jobs.facts(group, self.params.partition)
         standing = self._standing(facts, group.metadata.namespace)
-        job = self.jobs.get(group.key)
+        key = group.key
+        job = self.jobs.get(key)
         if (
             job is not None
             and job.facts.shape == facts.shape
@@ -308,9 +309,9 @@ class Intake(Accounts):
             return
         root, leaves, error = jobs.tree(group)
         if job is not None:
-            self._drop_job(job.key)
+            self._drop_job(key)
         job = Job(
-            key=group.key,
+            key=key,
             namespace=group.metadata.namespace,
             name=group.metadata.name,
             uid=group.metadata.uid,

@@ -93,10 +93,10 @@ class ClusterState(Exclusion):
             return
         bounds.check(kind, obj)
         match kind:
-            case Kind.NODE:
-                self._apply_node(obj)
             case Kind.POD_GROUP:
                 self._apply_pod_group(obj)
+            case Kind.NODE:
+                self._apply_node(obj)
             case Kind.QUEUE:
                 self._apply_queue(obj)
             case Kind.PRIORITY_CLASS:
