@@ -15,8 +15,8 @@ from kai.session.usage import BUCKET_SECONDS, Bucket, UsageRecord, bucket_start
 
 pytestmark = pytest.mark.integration
 
-#: Redis numbers its streams by its own clock.
-NOW = time.time()
+#: Redis numbers its streams by its own clock. Within a bucket, so that a second later is in the same one.
+NOW = bucket_start(time.time()) + 10.0
 
 
 def a_publication(version, *, epoch=1, **more):
