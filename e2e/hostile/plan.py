@@ -32,14 +32,14 @@ def hostile(*, seed: int, seconds: float, objects: int, begin: float = 0.0) -> l
     tenant = Tenant(random.Random(seed), site.TENANT_NAMESPACES)
     drawn: list[tuple[str, Attack]] = []
     while _size(drawn) < objects:
-        drawn.append(tenant.draw())
+        drawn.append(tenant.draw(FORMS))
     return _spread(drawn, seconds, begin)
 
 
 def rehearsal(*, seed: int, seconds: float) -> list[Action]:
     """Each form of attack once, so that whoever has to do with it has been at work."""
     tenant = Tenant(random.Random(seed), site.TENANT_NAMESPACES)
-    return _spread([tenant.draw(form) for form in FORMS], seconds, 0.0)
+    return _spread([tenant.draw([form]) for form in FORMS], seconds, 0.0)
 
 
 def _size(drawn: list[tuple[str, Attack]]) -> int:

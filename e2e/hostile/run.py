@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import aiohttp
 
 import deadlines
-from e2e.harness import kai
 from e2e.hostile import plan, rules, site
 from e2e.soak.actions import Action, Put
+from e2e.soak.cluster import RunOptions, cluster
 from e2e.soak.frame import Breach, Frame, ProcessSample, called
 from e2e.soak.journal import Clock, Journal
 from e2e.soak.judge import SURROUNDINGS, Judge, States
@@ -42,53 +41,21 @@ CLEAR_SECONDS, SETTLE_SECONDS, MEASURED_SECONDS = 90.0, 40.0, 10.0
 _OF_KUBERNETES: Final = "kube-root-ca.crt"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a siege is to be. ``folder`` takes the report and the logs."""
+#: As the chart installs it, roles and admission policies in force.
+_FLAGS: Final = ("--chart",)
 
-    minutes: float
-    seed: int
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(RunOptions):
+    """What a siege is to be."""
+
+    kind: ClassVar[str] = "hostile"
     objects: int
-    folder: Path
-    keep: bool = False
-
-    @property
-    def name(self) -> str:
-        """Of its cluster."""
-        return f"hostile-{os.getpid()}"
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Of its administrator."""
-        return self.folder / "kubeconfig"
-
-
-@contextlib.contextmanager
-def cluster(options: Options) -> Iterator[ClusterFiles]:
-    """The cluster as the chart installs it, roles and admission policies in force, without nodes."""
-    name = f"--name={options.name}"
-    kai(
-        "local",
-        "up",
-        name,
-        "--chart",
-        "--nodes=0",
-        "--binders=2",
-        f"--kubeconfig={options.kubeconfig}",
-        "--detach",
-    )
-    files = ClusterFiles.of(options.name)
-    try:
-        yield files
-    finally:
-        shutil.copytree(files.logs, options.folder / "logs", dirs_exist_ok=True)
-        if not options.keep:
-            kai("local", "down", name)
 
 
 async def siege(options: Options, say: Callable[[str], None]) -> Report:
     """Run it; what was found is in the report."""
-    with cluster(options) as files:
+    with cluster(options, *_FLAGS) as files:
         async with KubeClient.connect(str(options.kubeconfig), user_agent="team") as client:
             return await _Siege(options, files, client, say).run()
 

@@ -4,7 +4,7 @@ import gc
 import random
 
 from e2e.hostile import site
-from e2e.hostile.attacks import Tenant
+from e2e.hostile.attacks import FORMS, Tenant
 from e2e.hostile.footprint import footprint
 from e2e.hostile.offline import World
 
@@ -18,7 +18,7 @@ def lived(rounds, *, seed):
     world, tenant = World(), Tenant(random.Random(seed), site.TENANT_NAMESPACES)
     early = None
     for number in range(rounds):
-        _, attack = tenant.draw()
+        _, attack = tenant.draw(FORMS)
         world.attack(attack)
         if number % 4 == 0:
             world.cycle()

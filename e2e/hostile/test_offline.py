@@ -3,8 +3,8 @@
 import random
 from collections import Counter
 
-from e2e.hostile import attacks, site
-from e2e.hostile.attacks import Tenant
+from e2e.hostile import site
+from e2e.hostile.attacks import Tenant, floods
 from e2e.hostile.offline import World
 from kai.engine.kernel import neighbours
 from kai.engine.kernel.neighbours import Selection
@@ -14,15 +14,15 @@ from kai.engine.plugins.predicates import attraction
 def besieged(*forms, seed):
     """A world in which pods run, others wait in vain, and these attacks have come, one after the other."""
     world, tenant = World(), Tenant(random.Random(seed), site.TENANT_NAMESPACES)
-    for form in (attacks.a_flood, *forms):
-        _, attack = tenant.draw(form)
+    for form in (floods.a_flood, *forms):
+        _, attack = tenant.draw([form])
         world.attack(attack)
         world.cycle()
     return world
 
 
 def test_a_term_is_compared_with_a_pod_a_few_times_in_a_cycle_however_often_pods_are_moved(monkeypatch):
-    world = besieged(*[attacks.terms_about_other_pods] * 2, attacks.pods_that_are_all_unlike, seed=0)
+    world = besieged(*[floods.terms_about_other_pods] * 2, floods.pods_that_are_all_unlike, seed=0)
     compared: Counter[tuple[int, tuple[tuple[str, str], ...]]] = Counter()
     kept: list[Selection] = []
     original = Selection.matches
@@ -39,7 +39,7 @@ def test_a_term_is_compared_with_a_pod_a_few_times_in_a_cycle_however_often_pods
 
 
 def test_wishes_by_keys_that_no_node_has_are_not_weighed(monkeypatch):
-    world = besieged(*[attacks.terms_about_other_pods] * 2, seed=5)
+    world = besieged(*[floods.terms_about_other_pods] * 2, seed=5)
     weighed: Counter[str] = Counter()
     original = attraction.in_domains
 

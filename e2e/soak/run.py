@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import aiohttp
 import yaml
 
-from e2e.harness import ROOT, kai
+from e2e.harness import ROOT
 from e2e.soak import site
 from e2e.soak.actions import Action, Put
+from e2e.soak.cluster import RunOptions, cluster
 from e2e.soak.ending import Ending
 from e2e.soak.frame import Frame
 from e2e.soak.journal import Clock, Journal
@@ -34,59 +33,28 @@ from kai.local.state import ClusterFiles
 LOOK_SECONDS, COUNT_SECONDS, SAY_SECONDS = 1.0, 5.0, 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a soak is to be. ``folder`` takes the report and the logs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(RunOptions):
+    """What a soak is to be."""
 
-    minutes: float
-    seed: int
-    folder: Path
+    kind: ClassVar[str] = "soak"
     kills: bool = True
-    keep: bool = False
-
-    @property
-    def name(self) -> str:
-        """Of its cluster."""
-        return f"soak-{os.getpid()}"
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Of its cluster."""
-        return self.folder / "kubeconfig"
 
 
-@contextlib.contextmanager
-def cluster(options: Options) -> Iterator[ClusterFiles]:
-    """The cluster, without nodes of its own; its logs are kept when it ends."""
+def _flags(options: Options) -> list[str]:
+    """Every plugin that there is takes part."""
     plugins = [{"name": plugin} for plugin in dict.fromkeys((*DEFAULT_PLUGINS, "numa"))]
     configuration = options.folder / "scheduler.yaml"
     configuration.write_text(yaml.safe_dump({"tiers": [{"plugins": plugins}]}))
-    flags = (
-        "--nodes=0",
-        "--binders=2",
+    return [
         f"--flag=scheduler:scheduler-conf={configuration}",
         '--flag=binder:plugins={"hamicore": {"enabled": true}}',
-    )
-    kai(
-        "local",
-        "up",
-        f"--name={options.name}",
-        *flags,
-        f"--kubeconfig={options.kubeconfig}",
-        "--detach",
-    )
-    files = ClusterFiles.of(options.name)
-    try:
-        yield files
-    finally:
-        shutil.copytree(files.logs, options.folder / "logs", dirs_exist_ok=True)
-        if not options.keep:
-            kai("local", "down", f"--name={options.name}")
+    ]
 
 
 async def soak(options: Options, say: Callable[[str], None]) -> Report:
     """Run it; what was found is in the report."""
-    with cluster(options) as files:
+    with cluster(options, *_flags(options)) as files:
         async with KubeClient.connect(str(options.kubeconfig), user_agent="soak") as client:
             return await _Soak(options, files, client, say).run()
 

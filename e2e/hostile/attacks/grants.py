@@ -1,0 +1,68 @@
+"""What says what a pod was given: rewritten, made up, or there before anybody decided."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from e2e.hostile import site
+from e2e.hostile.attacks.tenant import Attack, Form, Json, Patched, Tenant
+from kai.model import names
+
+_GPU_GROUPS: Final = tuple(f"{names.MULTI_GPU_GROUP_PREFIX}{number}" for number in range(8))
+
+
+def annotations_rewritten_after_the_bind(tenant: Tenant, name: str, namespace: str) -> Attack:
+    pods = [
+        tenant.pod(f"{name}-{number}", namespace, annotations={names.GPU_FRACTION: "0.9"})
+        for number in range(2)
+    ]
+    lies: list[Json] = [
+        {"annotations": {names.GPU_FRACTION: "0.01"}},
+        {"annotations": {names.GPU_FRACTION: None}},
+        {"annotations": {names.GPU_MEMORY: "1"}},
+        {"annotations": {names.RECEIVED_RESOURCE_TYPE: "Regular"}},
+        {"annotations": {names.POD_GROUP_ANNOTATION: "another"}},
+        {"labels": {names.GPU_GROUP_LABEL: "somewhere-else"}},
+        {"labels": {names.GPU_GROUP_LABEL: None}},
+        {"labels": {names.QUEUE_LABEL: site.TEAM_QUEUE}},
+        {"labels": {names.APP_LABEL: names.RESERVATION_APP}},
+    ]
+    later = [
+        Patched(after, pod, {"metadata": tenant.rng.choice(lies)})
+        for pod in pods
+        for after in (0.2, 2.0, 6.0, 12.0)
+    ]
+    return Attack(tuple(pods), tuple(later))
+
+
+def reservations_of_his_own(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """As if these pods held devices for others."""
+    labels = {names.APP_LABEL: names.RESERVATION_APP, names.GPU_GROUP_LABEL: f"{name}-group"}
+    labels |= {key: f"{name}-{number}" for number, key in enumerate(_GPU_GROUPS)}
+    pods = [tenant.pod(f"{name}-{n}", namespace, labels=labels, gpus=n) for n in range(3)]
+    pods[2]["metadata"]["annotations"] = {names.RESERVED_GPU: "0"}
+    pods[1]["spec"]["schedulerName"] = tenant.rng.choice(("default-scheduler", names.SCHEDULER_NAME))
+    return Attack(tuple(pods))
+
+
+def groups_of_devices_named_beforehand(tenant: Tenant, name: str, namespace: str) -> Attack:
+    labels = {key: f"{site.NODES[0]}-{number}" for number, key in enumerate(_GPU_GROUPS)}
+    told = {names.GPU_FRACTION: "0.1", names.GPU_FRACTION_NUM_DEVICES: "2"}
+    pods = [tenant.pod(f"{name}-{n}", namespace, labels=labels, annotations=told) for n in range(3)]
+    return Attack(tuple(pods))
+
+
+def a_node_named_beforehand(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Past every scheduler, with labels as if ours had placed it."""
+    labels = {names.GPU_GROUP_LABEL: f"{name}-group"}
+    pod = tenant.pod(name, namespace, labels=labels, annotations={names.GPU_FRACTION: "0.5"})
+    pod["spec"]["nodeName"] = tenant.rng.choice(site.NODES)
+    return Attack((pod,))
+
+
+FORMS: Final[tuple[Form, ...]] = (
+    annotations_rewritten_after_the_bind,
+    reservations_of_his_own,
+    groups_of_devices_named_beforehand,
+    a_node_named_beforehand,
+)

@@ -1,0 +1,127 @@
+"""Pod groups: trees, gangs, queues, priorities and times."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from e2e.hostile import site
+from e2e.hostile.attacks.tenant import Attack, Form, Patched, Tenant
+from e2e.manifests import a_group, a_job, members
+from kai.model import names
+
+_FAR: Final = (
+    "9999-12-31T23:59:59Z",
+    "2099-01-01T00:00:00Z",
+    "0000-00-00T00:00:00Z",
+    "-292277022657-01-27T08:29:52Z",
+)
+_TIMES: Final = (names.LAST_START_TIMESTAMP, names.STALE_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
+_SYSTEM: Final = ("system-node-critical", "system-cluster-critical")
+
+
+def subgroups_nested_deep(tenant: Tenant, name: str, namespace: str) -> Attack:
+    depth = tenant.rng.choice((15, 16, 17, 200, 1500))
+    parts = [
+        {"name": f"s{number}", **({"parent": f"s{number - 1}"} if number else {}), "minMember": 1}
+        for number in range(depth)
+    ]
+    labels = {names.SUBGROUP_LABEL: f"s{depth - 1}"}
+    return tenant.grouped(name, namespace, tenant.group(name, namespace, subGroups=parts), labels=labels)
+
+
+def subgroups_without_number(tenant: Tenant, name: str, namespace: str) -> Attack:
+    count = tenant.rng.choice((999, 1000, 1001, 5000))
+    parts = [{"name": f"s{number}", "minMember": 1} for number in range(count)]
+    labels = {names.SUBGROUP_LABEL: "s0"}
+    return tenant.grouped(name, namespace, tenant.group(name, namespace, subGroups=parts), 3, labels=labels)
+
+
+def subgroups_in_a_circle(tenant: Tenant, name: str, namespace: str) -> Attack:
+    size = tenant.rng.choice((1, 2, 15))
+    parts = [{"name": f"s{n}", "parent": f"s{(n + 1) % size}", "minMember": 1} for n in range(size)]
+    labels = {names.SUBGROUP_LABEL: "s0"}
+    return tenant.grouped(name, namespace, tenant.group(name, namespace, subGroups=parts), labels=labels)
+
+
+def a_gang_without_end(tenant: Tenant, name: str, namespace: str) -> Attack:
+    needed = tenant.rng.choice((1000, 10**6, 2**31 - 1))
+    return tenant.grouped(name, namespace, tenant.group(name, namespace, minMember=needed), 30, gpus=1)
+
+
+def a_gang_that_cannot_be_packed(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Many pods, each of another size, together a little more than fits."""
+    group = tenant.group(name, namespace, minMember=40)
+    pods = [
+        tenant.pod(
+            f"{name}-{number}",
+            namespace,
+            annotations={names.POD_GROUP_ANNOTATION: name, names.GPU_FRACTION: f"0.{51 + number}"},
+        )
+        for number in range(40)
+    ]
+    return Attack((group, *pods))
+
+
+def a_foreign_queue(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Somebody else's queue, and a priority that is the system's."""
+    queue = tenant.rng.choice((site.TEAM_QUEUE, site.TEAM_QUEUE, names.DEFAULT_PARENT_QUEUE))
+    group = a_group(name, namespace, queue, minMember=1, priorityClassName=tenant.rng.choice(_SYSTEM))
+    group["metadata"]["labels"] = {names.QUEUE_LABEL: queue}
+    return Attack((group, *members(name, namespace, queue, "", 2, gpus=1)))
+
+
+def a_priority_of_the_system(tenant: Tenant, name: str, namespace: str) -> Attack:
+    priority = tenant.rng.choice(_SYSTEM)
+    job = a_job(name, namespace, site.TENANT_QUEUE, pods=2, priority=priority, gpus=1)
+    pod = tenant.pod(f"{name}-pod", namespace, gpus=1, spec={"priorityClassName": priority})
+    return Attack((job, pod))
+
+
+def times_that_are_far_ahead(tenant: Tenant, name: str, namespace: str) -> Attack:
+    group = tenant.group(name, namespace, minMember=1)
+    far = {key: tenant.rng.choice((*_FAR, tenant.absurd())) for key in _TIMES}
+    group["metadata"]["annotations"] = far
+    again = {"metadata": {"annotations": dict.fromkeys(_TIMES, _FAR[0])}}
+    return Attack(
+        (group, *members(name, namespace, site.TENANT_QUEUE, "", 2, gpus=1)),
+        tuple(Patched(float(after), group, again) for after in (3, 6, 9)),
+    )
+
+
+def delays_that_never_end(tenant: Tenant, name: str, namespace: str) -> Attack:
+    group = tenant.group(name, namespace, minMember=1)
+    group["metadata"]["annotations"] = {
+        names.PREEMPTION_DELAY: tenant.rng.choice(("1000000h", "-1h", "9" * 60 + "h", "9" * 400 + "h")),
+        names.STALENESS_GRACE_PERIOD: tenant.rng.choice(("1000000h", "-1s", "1ns")),
+    }
+    return tenant.grouped(name, namespace, group, gpus=1)
+
+
+def a_group_changed_all_the_time(tenant: Tenant, name: str, namespace: str) -> Attack:
+    group = tenant.group(name, namespace, minMember=1)
+    attack = tenant.grouped(name, namespace, group, 3)
+    changes = [
+        Patched(0.5 * number, group, {"spec": {"minMember": 1 + number % 5}}) for number in range(1, 20)
+    ]
+    return Attack(attack.manifests, tuple(changes))
+
+
+def a_topology_that_is_not_there(tenant: Tenant, name: str, namespace: str) -> Attack:
+    job = a_job(name, namespace, site.TENANT_QUEUE, pods=4, gang=4)
+    job["metadata"]["annotations"] |= {names.TOPOLOGY: tenant.absurd(), names.TOPOLOGY_REQUIRED: "x" * 300}
+    return Attack((job,))
+
+
+FORMS: Final[tuple[Form, ...]] = (
+    subgroups_nested_deep,
+    subgroups_without_number,
+    subgroups_in_a_circle,
+    a_gang_without_end,
+    a_gang_that_cannot_be_packed,
+    a_foreign_queue,
+    a_priority_of_the_system,
+    times_that_are_far_ahead,
+    delays_that_never_end,
+    a_group_changed_all_the_time,
+    a_topology_that_is_not_there,
+)
