@@ -11,7 +11,7 @@ from e2e.harness import local_cluster
 from e2e.manifests import a_job, a_pod, as_yaml, on
 from e2e.third_party.definitions import a_definition, served
 from e2e.troubles import restart
-from kai.engine.plugin_table import DEFAULT_PLUGINS
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.resources import PODS
 from kai.local.kubelet.nodes import NodeShape, NumaShape, numa_manifest
 from kai.model import names

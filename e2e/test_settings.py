@@ -10,7 +10,7 @@ from e2e.harness import local_cluster
 from e2e.manifests import a_claim, a_job, a_pod, a_volume, as_yaml, on, with_volume
 from e2e.third_party import definitions
 from e2e.third_party.cases import DEFINITIONS, Case
-from kai.engine.plugin_table import DEFAULT_PLUGINS
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.client import PatchKind
 from kai.kube.errors import ApiError
 from kai.kube.resources import CONFIG_MAPS, PODS, PVCS

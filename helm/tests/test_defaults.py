@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kai.engine import SchedulerConfig
-from kai.engine.plugin_table import DEFAULT_PLUGINS, PLUGINS
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 from kai.local import bootstrap
 from kai.local.cluster import ClusterOptions
 from kai.local.cluster import suite_options as of_cluster

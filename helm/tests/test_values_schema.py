@@ -9,7 +9,7 @@ import yaml
 
 from kai.engine import SchedulerConfig
 from kai.engine.config import ACTIONS, BUDGETS
-from kai.engine.plugin_table import PLUGINS, arguments_of
+from kai.engine.config.plugin_table import PLUGINS, arguments_of
 from kai.engine.usage.params import FIELDS
 from kai.runtime import ServiceSettings
 from kai_binder.plugins import known_arguments

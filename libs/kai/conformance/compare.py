@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kai.engine.framework.session import Session
 from kai.engine.plugins.numa import NumaZones
-from kai.engine.session import Session
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task

@@ -13,8 +13,8 @@ from kai.conformance.compare import Differences, compare, compare_calls
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.config import PluginOption
+from kai.engine.framework.session import Session
 from kai.engine.plugins.dynamicresources import ResourceClaims
-from kai.engine.session import Session
 from kai.model import names
 from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topology
 from kai.model.rules.gpu_groups import gpu_group_labels

@@ -7,17 +7,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kai.engine import opposites, outcomes
-from kai.engine.actions import ACTIONS
-from kai.engine.arguments import ConfigError
+from kai.engine.actions import ACTIONS, opposites
 from kai.engine.config import SchedulerConfig
-from kai.engine.containment import Containment
-from kai.engine.explain import detail, job_order, questions
+from kai.engine.config.arguments import ConfigError
+from kai.engine.containment.cycles import Containment
+from kai.engine.containment.transaction import Transaction, undone_if_failed
+from kai.engine.explain import detail, job_order, outcomes, questions
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
+from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
-from kai.engine.session import Session
-from kai.engine.transaction import Transaction, undone_if_failed
 from kai.model.decisions import CycleResult
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
@@ -44,12 +43,12 @@ class Engine:
     def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
         """Why a pod group waits, and what would let it run; the state stays as it is."""
         with undone_if_failed(state):
-            return questions.explain_pod_group(self, state, key, now)
+            return questions.explain_pod_group(self.open, state, key, now)
 
     def explain_pod(self, state: ClusterState, key: str, now: float) -> PodAnswer | None:
         """What each node says to a pod; the state stays as it is."""
         with undone_if_failed(state):
-            return questions.explain_pod(self, state, key, now)
+            return questions.explain_pod(self.open, state, key, now)
 
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """The order in which jobs that wait are looked at, as of the last cycle; None before the first."""

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from kai.engine.packing import FreeNodes, Shape
-from kai.engine.packing.headroom import Ints
+from kai.engine.packing.free import Ints
 from kai.engine.packing.workload import Floats
 from kai.pack import strategies
 from kai.pack.trace import Trace

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.packing import FreeNodes, Headroom, Shape, Workload
-from kai.engine.packing.headroom import TINY, Ints
+from kai.engine.packing.free import Ints
+from kai.engine.packing.headroom import TINY
 from kai.engine.packing.workload import Floats
 
 _JOINS_SHARED: Final = 10_000.0

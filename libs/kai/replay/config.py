@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kai.engine import installed
-from kai.engine.config import ACTIONS, GENERATORS, EngineParams, SchedulerConfig
-from kai.engine.plugin_table import arguments_of
+from kai.engine.config import ACTIONS, GENERATORS, EngineParams, SchedulerConfig, installed
+from kai.engine.config.plugin_table import arguments_of
 from kai.model import duration
 
 _WHERE: Final = "config"

@@ -2,7 +2,7 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
-from kai.engine.amounts import told
+from kai.engine.reasons.amounts import told
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.state import ClusterState, Kind
 

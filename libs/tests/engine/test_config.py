@@ -3,9 +3,9 @@
 import pytest
 
 from kai.engine import Engine
-from kai.engine.arguments import ConfigError
 from kai.engine.config import SchedulerConfig
-from kai.engine.plugin_table import (
+from kai.engine.config.arguments import ConfigError
+from kai.engine.config.plugin_table import (
     DEFAULT_PLUGINS,
     PLUGINS,
     MinRuntimeArguments,

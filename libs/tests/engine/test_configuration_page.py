@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kai.engine.plugin_table import DEFAULT_PLUGINS, PLUGINS
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "configuration.md").read_text()
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine
-from kai.engine import allocation as placing
 from kai.engine import engine as engines
-from kai.engine import outcomes as found
-from kai.engine import session as sessions
 from kai.engine.actions import stalegangeviction
 from kai.engine.config import PluginOption
+from kai.engine.explain import outcomes as found
+from kai.engine.framework import allocation as placing
+from kai.engine.framework import session as sessions
+from kai.engine.framework.session import Session
+from kai.engine.framework.statement import Statement
 from kai.engine.plugins import OPENERS
-from kai.engine.session import Session
-from kai.engine.statement import Statement
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup
 from kai.snapshot.ledger import Ledger

@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
-from kai.engine import Engine, SchedulerConfig, installed
-from kai.engine.arguments import ConfigError
-from kai.engine.config import DEFAULT_OPTIONS
+from kai.engine import Engine, SchedulerConfig
+from kai.engine.config import DEFAULT_OPTIONS, installed
+from kai.engine.config.arguments import ConfigError
 from kai.replay import config as replayed
 from kai.snapshot.state import ClusterState, Kind
 

@@ -7,9 +7,9 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.engine.framework.statement import Statement
+from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.search.moves import Moves
-from kai.engine.statement import Statement
-from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import CycleResult
 from kai.model.objects import ObjectMeta, Topology, TopologyConstraint, TopologyLevel, TopologySpec
 from kai.snapshot.rows import Job, Node, Task

@@ -13,8 +13,8 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.kernel.view import NEVER
-from kai.engine.pending import ForeseenJobs
-from kai.engine.search.pools import Pool
+from kai.engine.queueing.pending import ForeseenJobs
+from kai.engine.queueing.pools import Pool
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, SubGroup
 from kai.snapshot.rows import Job
@@ -443,7 +443,7 @@ def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
     """Looking ahead at every step decides as never looking ahead."""
     from unittest import mock
 
-    from kai.engine import pending
+    from kai.engine.queueing import pending
 
     objects = a_world(world)
     with mock.patch.multiple(pending, _MANY=1, _CAUTION=1_000):
@@ -465,7 +465,7 @@ def test_many_pods_evicted_at_once_are_evicted_like_each_alone(world: int) -> No
     at_once = Engine().open(together, NOW).statement()
     for key in chosen:
         one_by_one.evict(alone.tasks[key])
-    with mock.patch("kai.engine.statement._MANY", 1):
+    with mock.patch("kai.engine.framework.statement._MANY", 1):
         at_once.evict_all([together.tasks[key] for key in chosen])
     at_once.check()
     together.check()

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from kai.engine import session as sessions
-from kai.engine.session import Session
+from kai.engine.framework import session as sessions
+from kai.engine.framework.session import Session
 from kai.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kai.model import names
 from kai.runtime.health import HealthServer

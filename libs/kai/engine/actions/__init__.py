@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kai.engine.actions import allocate, consolidation, preempt, reclaim, stalegangeviction
-from kai.engine.session import Session
+from kai.engine.framework.session import Session
 
 ACTIONS: Final[dict[str, Callable[[Session], None]]] = {
     "allocate": allocate.run,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kai.engine.actions import singles
-from kai.engine.allocation import allocate_job
-from kai.engine.session import Session
+from kai.engine.framework.allocation import allocate_job
+from kai.engine.framework.session import Session
 from kai.snapshot.rows import Job
 
 ACTION = "allocate"

@@ -8,15 +8,15 @@ from itertools import islice
 import numpy as np
 
 from kai.engine.actions import eviction
-from kai.engine.decisions import Message
+from kai.engine.framework.decisions import Message
+from kai.engine.framework.session import Session
+from kai.engine.queueing.pools import may_lose
+from kai.engine.queueing.victims import Batch, VictimSource
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.search.moves import Moves
-from kai.engine.search.pools import may_lose
 from kai.engine.search.scenarios import gpu_need
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
-from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Session
 from kai.model.decisions import Reason
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from kai.engine import minruntime
-from kai.engine.allocation import allocate_job
-from kai.engine.decisions import Message
-from kai.engine.minruntime import Spared
+from kai.engine.framework.allocation import allocate_job
+from kai.engine.framework.decisions import Message
+from kai.engine.framework.session import Session
+from kai.engine.queueing import minruntime
+from kai.engine.queueing.chunks import tasks_to_allocate
+from kai.engine.queueing.minruntime import Spared
+from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Result, Search, Solution, Validator
-from kai.engine.search.victims import VictimSource
-from kai.engine.session import Session
-from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.times import rfc3339

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kai.engine import capacity
 from kai.engine.actions import eviction
-from kai.engine.decisions import Message
-from kai.engine.minruntime import MinRuntime, keeps_core
+from kai.engine.framework.decisions import Message
+from kai.engine.framework.session import Session
+from kai.engine.queueing import capacity
+from kai.engine.queueing.minruntime import MinRuntime, keeps_core
+from kai.engine.queueing.victims import Batch, VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
-from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Session
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Task
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil, gcd
 
 from kai.engine.actions import eviction
-from kai.engine.amounts import told
-from kai.engine.decisions import Message
 from kai.engine.fairness.order import fits
 from kai.engine.fairness.queues import Triple
 from kai.engine.fairness.reclaim import Reclamation
-from kai.engine.minruntime import MinRuntime, keeps_core
+from kai.engine.framework.decisions import Message
+from kai.engine.framework.session import Session
+from kai.engine.queueing.chunks import tasks_to_allocate
+from kai.engine.queueing.minruntime import MinRuntime, keeps_core
+from kai.engine.queueing.victims import Batch, VictimSource
 from kai.engine.reasons import Unschedulable
+from kai.engine.reasons.amounts import told
 from kai.engine.search.bounds import free_centi
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
-from kai.engine.search.victims import Batch, VictimSource
-from kai.engine.session import Session
-from kai.engine.tree import tasks_to_allocate
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED

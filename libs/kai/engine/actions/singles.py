@@ -1,9 +1,9 @@
 """Placing jobs whose next chunk is one ordinary pod: the same rules as for all, without a transaction.
 
 Nothing can fail half-way here, so there is nothing to take back, and equal pods that go to one node in a row
-are placed together. Whatever is not ordinary is left to :func:`~kai.engine.allocation.allocate_job`: shared
-devices, plugins with an opinion on the class or a log of placements, nominations, topology, pods that have to
-wait, and everything that finds no place.
+are placed together. Whatever is not ordinary is left to
+:func:`~kai.engine.framework.allocation.allocate_job`: shared devices, plugins with an opinion on the class or
+a log of placements, nominations, topology, pods that have to wait, and everything that finds no place.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kai.engine.session import Session
-from kai.engine.tree import only_task, tasks_to_allocate
+from kai.engine.framework.session import Session
+from kai.engine.queueing.chunks import only_task, tasks_to_allocate
 from kai.snapshot.rows import Job, Task
 
 #: Takes jobs that come next, at most so many, while each has a task to go on with; returns these tasks.

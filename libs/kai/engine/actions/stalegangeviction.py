@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kai.engine.session import Session
+from kai.engine.framework.session import Session
 from kai.snapshot.rows import Job
 from kai.snapshot.status import ACTIVE_ALLOCATED
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from kai.engine.amounts import told
+from kai.engine.reasons.amounts import told
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Taint, Toleration
 from kai.snapshot.classes import Constraints, TaskClass

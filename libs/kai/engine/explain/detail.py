@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kai.engine.explain.questions import NodeAnswer, node_answers
+from kai.engine.framework.session import Session
 from kai.engine.reasons import NO_ROOM
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.status import Status
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kai.engine.actions import allocate
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
+from kai.engine.framework.session import Session
 
 
 @dataclass(frozen=True, slots=True)

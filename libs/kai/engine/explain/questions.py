@@ -8,30 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 
-from kai.engine import outcomes
 from kai.engine.actions.eviction import delayed
-from kai.engine.allocation import allocate_job
-from kai.engine.explain import structure
+from kai.engine.explain import outcomes, structure
 from kai.engine.explain.changes import Change
-from kai.engine.explain.fit import node_verdicts
 from kai.engine.explain.remedies import remedies
-from kai.engine.explain.trial import Trials
+from kai.engine.explain.trial import Begin, Trials
+from kai.engine.framework.allocation import allocate_job
+from kai.engine.framework.fit import node_verdicts
+from kai.engine.framework.session import Session
 from kai.engine.kernel.labels import Mask
+from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons import Unschedulable
-from kai.engine.tree import tasks_to_allocate
 from kai.model.decisions import PodGroupOutcome, QueueShare, Reason
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
-
-if TYPE_CHECKING:
-    from kai.engine.engine import Engine
-    from kai.engine.session import Session
 
 #: What the search for remedies may take of the thread in which cycles run.
 SECONDS: Final = 0.25
@@ -66,9 +62,9 @@ class PodAnswer:
     nodes: tuple[NodeAnswer, ...]
 
 
-def explain_pod_group(engine: Engine, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
+def explain_pod_group(begin: Begin, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
     """Ask about a pod group (``namespace/name``); None if there is none."""
-    session = engine.open(state, now)
+    session = begin(state, now)
     job = state.jobs.get(key)
     if job is None:
         return None
@@ -78,7 +74,7 @@ def explain_pod_group(engine: Engine, state: ClusterState, key: str, now: float)
         delayed(session, job)
         _remember_spared(session, job)
     found = outcomes.describe(session, job)
-    trials = Trials(engine, state, job, now, seconds=SECONDS)
+    trials = Trials(begin, state, job, now, seconds=SECONDS)
     if fits:
         fits = trials.served()
         text = THERE_IS_ROOM if fits else OTHERS_FIRST
@@ -94,9 +90,9 @@ def explain_pod_group(engine: Engine, state: ClusterState, key: str, now: float)
     )
 
 
-def explain_pod(engine: Engine, state: ClusterState, key: str, now: float) -> PodAnswer | None:
+def explain_pod(begin: Begin, state: ClusterState, key: str, now: float) -> PodAnswer | None:
     """Ask about a pod (``namespace/name``); None if there is none."""
-    session = engine.open(state, now)
+    session = begin(state, now)
     task = state.task(key)
     if task is None:
         return None

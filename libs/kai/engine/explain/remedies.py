@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from kai.engine.amounts import asked
 from kai.engine.explain.changes import (
     CONSTRAINTS,
     HOSTNAME,
@@ -22,13 +21,12 @@ from kai.engine.explain.changes import (
     Tolerate,
 )
 from kai.engine.explain.trial import Trials
-from kai.engine.tree import tasks_to_allocate
+from kai.engine.framework.session import Session
+from kai.engine.queueing.chunks import tasks_to_allocate
+from kai.engine.queueing.requests import asked
 from kai.model.objects import Taint
 from kai.snapshot.resources import CPU, GPU
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, Node, Queue, Task
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 _MEGABYTE: Final = 1_000_000
 _TOLERANCE: Final = 1e-6

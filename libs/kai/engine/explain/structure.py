@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from kai.engine.amounts import told
+from kai.engine.framework.session import Session
+from kai.engine.reasons.amounts import told
 from kai.model.decisions import Explanation, Reason
 from kai.snapshot.rows import Job, Task
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 
 def blocks(job: Job) -> bool:

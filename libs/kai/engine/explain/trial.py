@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 from kai.engine.actions import allocate
-from kai.engine.allocation import allocate_job
 from kai.engine.explain.changes import AddNodes, Change
-from kai.engine.session import VIEWS
+from kai.engine.framework.allocation import allocate_job
+from kai.engine.framework.session import VIEWS, Session
+from kai.engine.framework.statement import Statement
 from kai.snapshot.rows import Job, Queue
 from kai.snapshot.state import ClusterState
 
-if TYPE_CHECKING:
-    from kai.engine.engine import Engine
-    from kai.engine.session import Session
-    from kai.engine.statement import Statement
+#: Opens a session on a state, at a moment.
+Begin: TypeAlias = Callable[[ClusterState, float], Session]
 
 #: What sessions keep of nodes alone, and of the promises of the last cycle.
 _OF_NODES: Final = ("total", "topologies", "devices", "largest", "headroom")
@@ -28,7 +27,7 @@ class Trials:
 
     def __init__(
         self,
-        engine: Engine,
+        begin: Begin,
         state: ClusterState,
         job: Job,
         now: float,
@@ -36,7 +35,7 @@ class Trials:
         seconds: float,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        self._engine = engine
+        self._begin = begin
         self._state = state
         self._job = job
         self._now = now
@@ -68,7 +67,7 @@ class Trials:
         state, memory = self._state, self._state.memory
         state.memory = _scratch(memory, nodes=nodes)
         try:
-            session = self._engine.open(state, self._now)
+            session = self._begin(state, self._now)
             session.quiet = True
             candidates = session.allocatable_jobs()
             statement = session.statement()

@@ -1,16 +1,21 @@
-"""What the engine and its plugins agree on; it knows no plugin. A plugin needs no other import of ours.
+"""What the engine and its plugins agree on, and one cycle; it knows no plugin.
 
-``protocols``  what a plugin can be: small contracts, of which it fulfils one or several
-``handle``     what a plugin may see of a cycle
-``kept``       what its owner keeps from cycle to cycle, with its type
-``resolved``   the plugins of a cycle by what they can do, and for each class of pods
+``protocols``   what a plugin can be: small contracts, of which it fulfils one or several
+``handle``      what a plugin may see of a cycle
+``resolved``    the plugins of a cycle by what they can do, and for each class of pods
 
-``docs/plugins.md`` has one.
+``session``     one cycle's view of the state
+``statement``   a transaction over it
+``decisions``   what is left of transactions
+``allocation``  placing the next chunk of a job; ``devices`` which of a node's, ``fit`` why not there
+``options``     which parts of orders are on
+
+A plugin needs no other import of ours than from here; ``docs/plugins.md`` has one.
 """
 
-from kai.engine.arguments import Arguments, argument, names, number, seconds, switch
+from kai.engine.config.arguments import Arguments, argument, names, number, seconds, switch
+from kai.engine.config.plugin_table import PluginSpec
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.kept import Kept
 from kai.engine.framework.protocols import (
     Filter,
     NodeFilter,
@@ -20,8 +25,8 @@ from kai.engine.framework.protocols import (
     Scorer,
     Tracker,
 )
-from kai.engine.plugin_table import PluginSpec
 from kai.snapshot.group_order import LabelRank
+from kai.snapshot.kept import Kept
 
 __all__ = [
     "Arguments",

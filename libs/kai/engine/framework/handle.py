@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from kai.engine.arguments import Arguments
 from kai.engine.config import EngineParams, SchedulerConfig
+from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.model.faults import Fault
 from kai.snapshot.classes import ClassTable, TaskClass
@@ -55,7 +55,7 @@ class Handle:
     now: float
     #: Time alone changes what the plugin says at a moment: let there be a cycle then.
     due: Callable[[float], None]
-    #: For :class:`~kai.engine.framework.kept.Kept`.
+    #: For :class:`~kai.snapshot.kept.Kept`.
     memory: dict[str, Any]
     config: SchedulerConfig
 

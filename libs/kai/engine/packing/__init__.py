@@ -20,7 +20,8 @@ to score again just the nodes that were touched.
 With ``numba`` (the extra ``fast``) the loop over nodes is compiled; without it numpy gives the same figures.
 """
 
-from kai.engine.packing.headroom import FreeNodes, Headroom
+from kai.engine.packing.free import FreeNodes
+from kai.engine.packing.headroom import Headroom
 from kai.engine.packing.workload import Request, Shape, Workload
 
 __all__ = ["FreeNodes", "Headroom", "Request", "Shape", "Workload"]

@@ -17,7 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from kai.engine.packing.headroom import FreeNodes, Headroom
+from kai.engine.packing.free import FreeNodes
+from kai.engine.packing.headroom import Headroom
 from kai.engine.packing.workload import Floats, Shape, Workload
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, MEMORY

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numba
 import numpy as np
 
+from kai.engine.packing.free import FreeNodes, Ints
 from kai.engine.packing.workload import Floats, Request, Workload
-
-if TYPE_CHECKING:
-    from kai.engine.packing.headroom import FreeNodes, Ints
 
 #: CPU, memory, devices and portion of each shape.
 _Shapes: TypeAlias = tuple[Floats, Floats, Floats, Floats]

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.packing.free import FreeNodes, Ints
 from kai.engine.packing.workload import Floats, Request, Workload
-
-Ints = NDArray[np.int64]
 
 #: A part of a device that is smaller is rounding.
 TINY: Final = 1e-6
 _BEST: Final = 9.0
-
-
-@dataclass(frozen=True, slots=True)
-class FreeNodes:
-    """Columns of what is free; all arrays have one row for each node."""
-
-    cpu: Floats
-    memory: Floats
-    whole: Floats  # devices that nobody uses
-    shared: Floats  # [nodes, devices] free part of each device in use, 0 for none; any order
-    group: Ints  # group of nodes, as shapes name them
-
-    def rows(self, rows: Ints) -> FreeNodes:
-        """Some of the rows, copied."""
-        return FreeNodes(
-            self.cpu[rows], self.memory[rows], self.whole[rows], self.shared[rows], self.group[rows]
-        )
 
 
 class Headroom:

@@ -1,7 +1,7 @@
 """The plugins that look at single pods, by the names of the configuration; none knows another.
 
-The other names of :mod:`kai.engine.plugin_table` are switches of what the engine itself does for all nodes,
-queues or jobs at once.
+The other names of :mod:`kai.engine.config.plugin_table` are switches of what the engine itself does for all
+nodes, queues or jobs at once.
 """
 
 from collections.abc import Mapping

@@ -14,12 +14,12 @@ from kai.engine.dra.inventory import Inventory
 from kai.engine.dra.ledger import ClaimLedger, Plan
 from kai.engine.dra.pods import PodDemand
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.kept import Kept
 from kai.engine.framework.protocols import Filter, NodeFilter, Plugin, PreFilter, Readiness, Tracker
 from kai.engine.kernel.labels import Mask
 from kai.model import dra, quantity
 from kai.model.objects import ObjectMeta, Pod
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kept import Kept
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from kai.engine.config.plugin_table import NumaArguments
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, Plugin, Scorer, Tracker
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import Placement
-from kai.engine.plugin_table import NumaArguments
 from kai.model import quantity
 from kai.model.numa import NodeResourceTopology
 from kai.snapshot.classes import TaskClass

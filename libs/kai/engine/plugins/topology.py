@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.kept import Kept
 from kai.engine.framework.protocols import NodeSets, Plugin
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask, NodeLabels
@@ -22,6 +21,7 @@ from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
+from kai.snapshot.kept import Kept
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 from kai.snapshot.state import Kind

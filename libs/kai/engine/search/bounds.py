@@ -7,21 +7,18 @@ upper bound on what a simulation can place, so a simulation is worth its cost on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kai.engine.framework.session import Session
 from kai.engine.kernel.neighbours import Selection
 from kai.engine.kernel.room import PLENTY, Numbers, Room
 from kai.engine.kernel.room import free_centi as of_node
+from kai.engine.queueing.victims import TaskColumns
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
-
-if TYPE_CHECKING:
-    from kai.engine.search.victims import TaskColumns
-    from kai.engine.session import Session
 
 
 def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]:

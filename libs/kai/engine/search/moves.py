@@ -15,12 +15,12 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from kai.engine import devices
+from kai.engine.framework import devices
+from kai.engine.framework.session import Session
 from kai.engine.kernel.labels import Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import free_and_needed, required_domains
 from kai.engine.search.offers import Offer, Offers, Order
-from kai.engine.session import Session
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kai.engine.framework.session import Session
 from kai.engine.kernel.view import NEVER
-from kai.engine.search.pools import may_lose
+from kai.engine.queueing.chunks import tasks_to_evict
+from kai.engine.queueing.pools import may_lose
+from kai.engine.queueing.victims import Reversed, reversed_key
 from kai.engine.search.scenarios import place
-from kai.engine.search.victims import Reversed, reversed_key
-from kai.engine.session import Session
-from kai.engine.tree import tasks_to_evict
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED

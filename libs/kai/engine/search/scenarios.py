@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.framework.session import Session
+from kai.engine.queueing.victims import Batch, Ints, TaskColumns, VictimSource
 from kai.engine.search.bounds import GangBound
-from kai.engine.search.victims import Batch, Ints, TaskColumns, VictimSource
-from kai.engine.session import Session
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
 

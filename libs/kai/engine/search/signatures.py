@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kai.engine.minruntime import Spared
+from kai.engine.queueing.minruntime import Spared
 from kai.snapshot.rows import Job, PodSet, SubGroupSet
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 

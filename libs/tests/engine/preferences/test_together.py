@@ -6,7 +6,7 @@ import pytest
 
 from kai.bench.objects import a_group
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.plugin_table import DEFAULT_PLUGINS
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.engine.plugins.predicates.affinity import PodAffinity
 from kai.snapshot.state import Kind
 

@@ -15,8 +15,8 @@ from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.config import EngineParams, PluginOption
-from kai.engine.decisions import Decisions
-from kai.engine.plugin_table import DEFAULT_PLUGINS
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS
+from kai.engine.framework.decisions import Decisions
 from kai.model import names
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, PodGroup

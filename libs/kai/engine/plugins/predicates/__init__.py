@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.kept import Kept
 from kai.engine.framework.protocols import Plugin
 from kai.engine.plugins.predicates.affinity import PodAffinity, terms
 from kai.engine.plugins.predicates.attraction import companions, wishes
@@ -20,6 +19,7 @@ from kai.engine.plugins.predicates.references import ConfigMaps, HostPorts, Larg
 from kai.engine.plugins.predicates.refusals import RefusingNodes
 from kai.engine.plugins.predicates.spread import TopologySpread, must_hold
 from kai.engine.plugins.predicates.volumes import Volumes
+from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
 
 

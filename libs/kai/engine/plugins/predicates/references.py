@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from kai.engine.amounts import told
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.kept import Kept
 from kai.engine.framework.protocols import NodeFilter, PreFilter, Readiness
+from kai.engine.reasons.amounts import told
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kept import Kept
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind

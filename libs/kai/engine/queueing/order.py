@@ -7,12 +7,10 @@ so it is computed again when either may have changed, and only then.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from kai.engine.amounts import asked
-from kai.engine.fairness.queues import Triple
-from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.rows import Job, Queue
 
 JobKey: TypeAlias = tuple[int, int, float, str, str]
 Key: TypeAlias = tuple[float, ...]
@@ -42,12 +40,6 @@ def _growth(job: Job) -> int:
             return 0
         above = above or pod_set.active_allocated > pod_set.min_member
     return 2 if above else 1
-
-
-def request_of(tasks: Sequence[Task], gpu_memory: int) -> Triple:
-    """CPU, memory and GPUs that tasks ask of their queue."""
-    cpu, memory, centi = asked(tasks, gpu_memory)
-    return (float(cpu), float(memory), centi / 100)
 
 
 class Leaf(Protocol[Head_co]):

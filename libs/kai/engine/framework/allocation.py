@@ -6,16 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kai.engine import capacity, devices
-from kai.engine.explain.fit import fit_counts
+from kai.engine.framework import devices
+from kai.engine.framework.fit import fit_counts
 from kai.engine.framework.resolved import Concerned
+from kai.engine.framework.session import Session
+from kai.engine.framework.statement import Statement
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.view import NEVER
+from kai.engine.queueing import capacity
+from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
 from kai.engine.reasons import NO_ROOM, Unschedulable
-from kai.engine.session import Session
-from kai.engine.statement import Statement
-from kai.engine.tree import ordered_members, tasks_to_allocate
 from kai.model.decisions import Reason
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet, SubGroupSet, Task

@@ -8,28 +8,29 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from kai.engine import capacity
 from kai.engine.config import SchedulerConfig
-from kai.engine.decisions import Decisions
-from kai.engine.disruption import victim_key
+from kai.engine.framework.decisions import Decisions
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.kept import Kept
+from kai.engine.framework.options import group_order, score_options
 from kai.engine.framework.protocols import Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
+from kai.engine.framework.statement import Statement
 from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.room import Room
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
-from kai.engine.minruntime import MinRuntime
-from kai.engine.options import group_order, score_options
-from kai.engine.order import JobKey, job_key, request_of
-from kai.engine.pending import ForeseenJobs, PendingJobs, TwoJobs
+from kai.engine.queueing import capacity
+from kai.engine.queueing.disruption import victim_key
+from kai.engine.queueing.minruntime import MinRuntime
+from kai.engine.queueing.order import JobKey, job_key
+from kai.engine.queueing.pending import ForeseenJobs, PendingJobs, TwoJobs
+from kai.engine.queueing.pools import Pool, Pools
+from kai.engine.queueing.requests import request_of
+from kai.engine.queueing.shares import Usage, divide_cluster
+from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import JobErrors, Unschedulable
-from kai.engine.search.pools import Pool, Pools
-from kai.engine.search.victims import VictimSource
-from kai.engine.shares import Usage, divide_cluster
-from kai.engine.statement import Statement
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kept import Kept
 from kai.snapshot.resources import PODS
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState

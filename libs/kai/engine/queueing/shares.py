@@ -9,12 +9,12 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kai.engine.config import SchedulerConfig
+from kai.engine.config.plugin_table import ProportionArguments
 from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
 from kai.engine.fairness.reclaim import ReclaimRules
-from kai.engine.framework.kept import Kept
-from kai.engine.plugin_table import ProportionArguments
+from kai.snapshot.kept import Kept
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
 

@@ -1,12 +1,10 @@
-"""Amounts of resources: what tasks ask for in all, and how people write it."""
+"""Amounts of resources as people write them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
-from kai.snapshot.rows import Task
 
 _BINARY: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
 _DECIMAL: Final = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
@@ -39,14 +37,3 @@ def _bytes(amount: float) -> str:
         if amount >= size:
             return f"{amount / size:.4g} {name}"
     return f"{amount:g} bytes"
-
-
-def asked(tasks: Sequence[Task], gpu_memory: int) -> tuple[int, int, int]:
-    """CPU, memory and hundredths of GPUs that tasks ask of their queue, where a GPU has so many MiB."""
-    if len(tasks) == 1:
-        return tasks[0].cls.charge(gpu_memory)
-    cpu = memory = centi = 0
-    for task in tasks:
-        more = task.cls.charge(gpu_memory)
-        cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
-    return cpu, memory, centi

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from kai.engine.framework.session import Session
 from kai.engine.kernel.labels import Mask
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Task
-
-if TYPE_CHECKING:
-    from kai.engine.session import Session
 
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
 #: The one that uses it, and the one that reserves it.

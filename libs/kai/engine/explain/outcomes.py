@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kai.engine import phrases
+from kai.engine.explain import phrases
+from kai.engine.framework.session import Session
+from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons import JobErrors
-from kai.engine.session import Session
-from kai.engine.tree import tasks_to_allocate
 from kai.model import access, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace as replace_fields
 
-from kai.engine.search.pools import Pools
-from kai.engine.statement import ALLOCATE, EVICT, Operation, Statement
+from kai.engine.framework.statement import ALLOCATE, EVICT, Operation, Statement
+from kai.engine.queueing.pools import Pools
 from kai.model.decisions import BindDecision, Eviction, Nomination
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.rows import Job, Node, Task

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from math import gcd
 from typing import TypeAlias
 
-from kai.engine.order import JobKey
+from kai.engine.queueing.order import JobKey
 from kai.snapshot.rows import Job, Queue, Task
 
 _At: TypeAlias = tuple[JobKey, str]

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from kai.engine import installed
-from kai.engine.arguments import Arguments, ConfigError
-from kai.engine.plugin_table import DEFAULT_PLUGINS, PluginSpec, written_defaults
+from kai.engine.config import installed
+from kai.engine.config.arguments import Arguments, ConfigError
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PluginSpec, written_defaults
 from kai.model import documents, duration, spelling
 
 ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")

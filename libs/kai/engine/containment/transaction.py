@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kai.engine.decisions import Decisions
+from kai.engine.framework.decisions import Decisions
 from kai.model.decisions import CycleResult
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState

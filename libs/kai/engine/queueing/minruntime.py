@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from kai.engine.config import SchedulerConfig
-from kai.engine.plugin_table import MinRuntimeArguments, Resolve
+from kai.engine.config.plugin_table import MinRuntimeArguments, Resolve
+from kai.engine.queueing.victims import Batch
 from kai.engine.reasons import Unschedulable
-from kai.engine.search.victims import Batch
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue
 from kai.snapshot.times import rfc3339

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Triple
-from kai.engine.order import JobKey, Key, QueueNode, QueueTree
-from kai.engine.tree import tasks_to_evict
+from kai.engine.queueing.chunks import tasks_to_evict
+from kai.engine.queueing.order import JobKey, Key, QueueNode, QueueTree
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue, Task
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kai.engine.order import JobKey
+from kai.engine.queueing.order import JobKey
 from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind

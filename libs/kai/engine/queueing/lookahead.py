@@ -14,9 +14,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.amounts import asked
 from kai.engine.fairness.order import QueueOrder
-from kai.engine.tree import only_task, tasks_to_allocate
+from kai.engine.queueing.chunks import only_task, tasks_to_allocate
+from kai.engine.queueing.requests import asked
 from kai.snapshot.rows import Job, Queue
 
 Ints: TypeAlias = NDArray[np.int64]

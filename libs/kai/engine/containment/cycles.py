@@ -4,9 +4,10 @@ A cycle is a transaction: one that fails leaves nothing behind, neither decision
 over is set aside, and told so by a fault, and the cycle runs again at once for everybody else. What is set
 aside is tried again when it changes, and after a pause that grows with each failure.
 
-Whose fault a failure is, is found by :mod:`kai.engine.blame`. Pod groups come first: whatever a user's pods
-meet, it is they that are new to it. Only what fails with no pod group at hand, or over the pod groups of
-several namespaces alike, is a matter of something else. Where nothing is at hand, jobs are tried by halves.
+Whose fault a failure is, is found by :mod:`~kai.engine.containment.blame`. Pod groups come first: whatever a
+user's pods meet, it is they that are new to it. Only what fails with no pod group at hand, or over the pod
+groups of several namespaces alike, is a matter of something else. Where nothing is at hand, jobs are tried by
+halves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from kai.engine.blame import Suspect, suspects
+from kai.engine.containment.blame import Suspect, suspects
 from kai.model.decisions import CycleResult
 from kai.model.faults import SET_ASIDE, Fault
 from kai.snapshot.kinds import object_uid

@@ -11,8 +11,8 @@ from collections import Counter
 import msgspec
 
 from kai.engine.actions.allocate import should_pipeline
+from kai.engine.framework.session import Session
 from kai.engine.reasons import Unschedulable
-from kai.engine.session import Session
 from kai.model.decisions import Eviction, Reason
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status

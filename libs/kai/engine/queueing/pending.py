@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from kai.engine.fairness.order import QueueOrder
-from kai.engine.foresight import foresee
-from kai.engine.order import JobHeap, JobKey, Key, QueueNode, QueueTree, request_of
-from kai.engine.tree import tasks_to_allocate
+from kai.engine.queueing.chunks import tasks_to_allocate
+from kai.engine.queueing.lookahead import foresee
+from kai.engine.queueing.order import JobHeap, JobKey, Key, QueueNode, QueueTree
+from kai.engine.queueing.requests import request_of
 from kai.snapshot.rows import Job, Queue, Task
 
 #: So many jobs are worth a look ahead; the part of them taken step by step after one that was in vain.

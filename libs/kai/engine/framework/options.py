@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from kai.engine.config import SchedulerConfig
-from kai.engine.framework.kept import Kept
+from kai.engine.config.plugin_table import NodePlacementArguments, Placement
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
-from kai.engine.plugin_table import NodePlacementArguments, Placement
 from kai.snapshot.group_order import GroupOrder
+from kai.snapshot.kept import Kept
 from kai.snapshot.state import ClusterState
 
 #: For the shapes of the workload.

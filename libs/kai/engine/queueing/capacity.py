@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kai.engine.amounts import asked, told
+from kai.engine.queueing.requests import asked
 from kai.engine.reasons import Unschedulable
+from kai.engine.reasons.amounts import told
 from kai.model.decisions import Reason
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task

@@ -1,0 +1,27 @@
+"""What people configure: read, checked and decoded once, with an error that names what is wrong."""
+
+from kai.engine.config.arguments import ConfigError
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS
+from kai.engine.config.scheduler import (
+    ACTIONS,
+    BUDGETS,
+    DEFAULT_OPTIONS,
+    GENERATORS,
+    EngineParams,
+    PluginOption,
+    SchedulerConfig,
+    SearchBudgets,
+)
+
+__all__ = [
+    "ACTIONS",
+    "BUDGETS",
+    "DEFAULT_OPTIONS",
+    "DEFAULT_PLUGINS",
+    "GENERATORS",
+    "ConfigError",
+    "EngineParams",
+    "PluginOption",
+    "SchedulerConfig",
+    "SearchBudgets",
+]

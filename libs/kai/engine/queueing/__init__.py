@@ -1,0 +1,1 @@
+"""Who comes next, and who goes first: queues, their jobs, their pods, and victims. Nodes do not matter."""
