@@ -12,9 +12,9 @@ from e2e.harness import ROOT, Cluster, local_cluster
 from e2e.manifests import a_queue, as_yaml
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, PODS
-from kai.local.kubelet.nodes import NodeShape, node_manifest, node_status, slice_manifest
-from kai.local.ports import LOOPBACK
 from kai.model.objects import Pod
+from kai_local.kubelet.nodes import NodeShape, node_manifest, node_status, slice_manifest
+from kai_local.ports import LOOPBACK
 
 
 def pytest_collection_modifyitems(items):

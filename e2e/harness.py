@@ -24,10 +24,10 @@ import deadlines
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import NotFound, ServerError, TransportError
 from kai.kube.resources import EVENTS, NODES, POD_GROUPS, PODS, QUEUES
-from kai.local.real import binaries
-from kai.local.suite import SERVICES
 from kai.model import names
 from kai.model.objects import Node, Pod, PodGroup
+from kai_local.real import binaries
+from kai_local.suite import SERVICES
 
 ROOT = Path(__file__).resolve().parents[1]
 KAI = (sys.executable, "-m", "kai_cli")

@@ -8,8 +8,8 @@ import pytest
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
 from kai.kube.client import PatchKind
 from kai.kube.resources import NODES
-from kai.local.kubelet.nodes import NodeShape
 from kai.model.rules.gpu_groups import gpu_groups
+from kai_local.kubelet.nodes import NodeShape
 
 
 async def nodes_of(cluster) -> list[str]:

@@ -2,8 +2,8 @@
 
 from e2e.manifests import a_job, a_pod, as_yaml, on
 from kai.kube.resources import NODES
-from kai.local.kubelet.nodes import NodeShape
 from kai.model.rules.gpu_groups import gpu_groups
+from kai_local.kubelet.nodes import NodeShape
 
 
 async def test_scattered_work_moves_together_for_what_needs_a_whole_node(cluster, queue, namespace):

@@ -13,7 +13,7 @@ import pytest
 from e2e.contract import servers
 from e2e.contract.__main__ import answers_of, differing, recorded
 from e2e.harness import REAL
-from kai.local.real import binaries
+from kai_local.real import binaries
 
 KNOWN = json.loads((Path(__file__).parent / "contract" / "known.json").read_text())
 

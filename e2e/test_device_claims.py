@@ -4,8 +4,8 @@ import pytest
 
 from e2e.manifests import a_group, a_pod, as_yaml
 from kai.kube.resources import RESOURCE_CLAIMS
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape
 
 
 async def devices(cluster, namespace) -> list[str]:

@@ -5,9 +5,9 @@ import pytest
 from e2e.manifests import a_group, a_job, a_pod, a_template, as_yaml, on
 from e2e.metrics import total
 from kai.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES, Resource
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
 from kai.model.objects import PodGroup
+from kai_local.kubelet.nodes import NodeShape
 
 JOBS = Resource("batch", "v1", "jobs", "Job")
 HALF = {"gpu-fraction": "0.5"}

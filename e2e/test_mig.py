@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from e2e.manifests import a_pod, as_yaml
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape
 
 SMALL, LARGE = "1g.10gb", "3g.40gb"
 

@@ -13,8 +13,8 @@ from e2e.third_party.definitions import a_definition, served
 from e2e.troubles import restart
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.resources import PODS
-from kai.local.kubelet.nodes import NodeShape, NumaShape, numa_manifest
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape, NumaShape, numa_manifest
 
 GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
 API_VERSION = f"{GROUP}/v1alpha2"

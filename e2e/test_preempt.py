@@ -7,8 +7,8 @@ import pytest
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
 from kai.kube.client import PatchKind
 from kai.kube.resources import POD_GROUPS
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape
 
 EXTENDED = "e2e.example.com/widget"
 

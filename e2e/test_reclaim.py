@@ -3,8 +3,8 @@
 import pytest
 
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, sized
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape
 
 
 def labels(priority: str) -> dict[str, str]:

@@ -14,9 +14,9 @@ from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.client import PatchKind
 from kai.kube.errors import ApiError
 from kai.kube.resources import CONFIG_MAPS, PODS, PVCS
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
 from kai.model.rules.gpu_groups import gpu_groups
+from kai_local.kubelet.nodes import NodeShape
 
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"

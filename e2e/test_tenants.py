@@ -11,8 +11,8 @@ from e2e.troubles import restart
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import ApiError
 from kai.kube.resources import EVENTS, NAMESPACES, PODS, Resource
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape
 
 
 @pytest.mark.parametrize(

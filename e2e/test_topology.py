@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from e2e.manifests import a_job, a_pod, as_yaml, on
-from kai.local.kubelet.nodes import NodeShape
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape
 
 ZONES, RACKS, NODES_EACH = 2, 2, 2
 GPUS = 2

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.manifests import a_claim, a_pod, a_volume, as_yaml, on, with_volume
 from kai.kube.resources import Resource
-from kai.local.kubelet.nodes import NodeShape
+from kai_local.kubelet.nodes import NodeShape
 
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
 

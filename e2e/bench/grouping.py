@@ -107,7 +107,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 @asynccontextmanager
 async def a_bench() -> AsyncIterator[Bench]:
     with tempfile.TemporaryDirectory() as folder:
-        command = (sys.executable, "-m", "kai.local.apiserver", "--dir", folder)
+        command = (sys.executable, "-m", "kai_local.apiserver", "--dir", folder)
         server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         try:
             await server.stdout.readline()

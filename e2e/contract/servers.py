@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from deadlines import patience
-from kai.local import probes
-from kai.local.ports import LOOPBACK, free_ports
-from kai.local.processes import Program, Supervisor
-from kai.local.real import binaries
-from kai.local.real.programs import ControlPlane
+from kai_local import probes
+from kai_local.ports import LOOPBACK, free_ports
+from kai_local.processes import Program, Supervisor
+from kai_local.real import binaries
+from kai_local.real.programs import ControlPlane
 
 
 @asynccontextmanager
@@ -21,7 +21,7 @@ async def embedded(folder: Path) -> AsyncIterator[Path]:
     (port,) = free_ports(1)
     listen = f"{LOOPBACK}:{port}"
     flags = ("--listen", listen, "--dir", str(folder / "server"), "--authorization", "rbac")
-    command = (sys.executable, "-m", "kai.local.apiserver", *flags)
+    command = (sys.executable, "-m", "kai_local.apiserver", *flags)
     ready = probes.http(f"https://{listen}/readyz", folder / "server" / "ca.crt")
     async with Supervisor(folder / "logs") as supervisor:
         supervisor.start(Program("apiserver", command, ready=ready))

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from kai.local.real.binaries import BUILDS, built, locate
+from kai_local.real.binaries import BUILDS, built, locate
 
 _MODULES = Path(__file__).parent
 _VERSION = "k8s.io/component-base/version"

@@ -38,7 +38,7 @@ STAGES: Final = (
             "e2e/test_",
             "e2e/conftest.py",
             "e2e/harness.py",
-            "libs/kai/local/real/",
+            "libs/kai_local/real/",
             "helm/kai-scheduler/",
         ),
         preparation=("make", "controlplane"),

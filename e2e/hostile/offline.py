@@ -14,13 +14,13 @@ from e2e.hostile.attacks import Attack
 from e2e.manifests import a_group
 from kai.bench.objects import usual_priorities
 from kai.engine import Engine
-from kai.local.apiserver import patch as patches
-from kai.local.kubelet.nodes import node_status
-from kai.local.ports import LOOPBACK
 from kai.model import names
 from kai.model.decisions import CycleResult
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
 from kai.snapshot.state import ClusterState, Kind
+from kai_local.apiserver import patch as patches
+from kai_local.kubelet.nodes import node_status
+from kai_local.ports import LOOPBACK
 
 Json = dict[str, Any]
 NOW: Final = 1_900_000_000.0

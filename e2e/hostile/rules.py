@@ -13,10 +13,10 @@ from e2e.soak.frame import Breach, Frame, ProcessSample, called, is_ours, is_res
 from e2e.soak.journal import Entry
 from e2e.soak.rules.latency import Placed
 from e2e.soak.rules.placement import portion
-from kai.local.objects import LocalPod
-from kai.local.requests import pod_requests
 from kai.model import names
 from kai.model.resource_lists import parsed
+from kai_local.objects import LocalPod
+from kai_local.requests import pod_requests
 
 #: On a machine of its own; the busier it is, the longer.
 LONGEST_SECONDS = 5.0

@@ -7,7 +7,7 @@ from typing import Any, Final
 from e2e.manifests import a_queue
 from e2e.soak.site import PROBE_NAMESPACE, PROBE_QUEUE
 from kai.kube import resources
-from kai.local.kubelet.nodes import NodeShape, node_manifest, slice_manifest
+from kai_local.kubelet.nodes import NodeShape, node_manifest, slice_manifest
 
 Json = dict[str, Any]
 

@@ -8,9 +8,9 @@ from e2e.soak.journal import Entry
 from e2e.soak.rules import placement
 from e2e.soak.rules.latency import Placed
 from e2e.soak.test_rules import a_frame, a_group, a_node, a_pod, a_queue, a_share
-from kai.local.objects import LocalPodSpec
 from kai.model import names
 from kai.model.objects import ObjectMeta, QueueStatus
+from kai_local.objects import LocalPodSpec
 
 CALM = {"slowness": lambda begin, end: 1.0}
 

@@ -20,8 +20,6 @@ from kai.engine import Engine
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
-from kai.local.objects import LocalPod
-from kai.local.state import ClusterFiles
 from kai.model import names
 from kai.model.decisions import CycleResult
 from kai.model.faults import INVALID_OBJECT
@@ -30,6 +28,8 @@ from kai.replay import archive, scene
 from kai.snapshot import codec
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import WireError
+from kai_local.objects import LocalPod
+from kai_local.state import ClusterFiles
 
 #: On an idle machine: to get ready, to have no change, to come to rest at all, to agree, to be cleared away.
 READY_SECONDS, QUIET_SECONDS, REST_SECONDS, AGREE_SECONDS, CLEAR_SECONDS = 60.0, 8.0, 90.0, 20.0, 60.0

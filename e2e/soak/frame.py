@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kai.local.objects import LocalPod
 from kai.model import names
 from kai.model.objects import Node, PodGroup, Queue
+from kai_local.objects import LocalPod
 
 Json = dict[str, Any]
 

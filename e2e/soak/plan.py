@@ -26,8 +26,8 @@ from e2e.soak.actions import (
     Signal,
     subject,
 )
-from kai.local.kubelet.nodes import NodeShape, slice_manifest
 from kai.model import names
+from kai_local.kubelet.nodes import NodeShape, slice_manifest
 
 #: Mean seconds between two deeds.
 PACE_SECONDS = 1.2

@@ -7,7 +7,6 @@ import pytest
 
 from e2e.soak.rules import accounts, constraints
 from e2e.soak.test_rules import a_frame, a_group, a_node, a_pod, a_queue, members, rules_of
-from kai.local.objects import LocalPod
 from kai.model import names
 from kai.model.objects import (
     Condition,
@@ -21,6 +20,7 @@ from kai.model.objects import (
     SchedulingCondition,
     TopologyConstraint,
 )
+from kai_local.objects import LocalPod
 
 LEVELS = ("zone", "rack")
 

@@ -5,7 +5,6 @@ import pytest
 from e2e.soak.frame import Frame, LogLine, ProcessSample
 from e2e.soak.rules import coverage, groups, latency, placement, processes, queues, remains, telling
 from e2e.soak.rules.latency import Placed
-from kai.local.objects import LocalContainer, LocalPod, LocalPodSpec, LocalPodStatus
 from kai.model import names
 from kai.model.objects import (
     Node,
@@ -20,6 +19,7 @@ from kai.model.objects import (
     ResourceRequirements,
     SubGroup,
 )
+from kai_local.objects import LocalContainer, LocalPod, LocalPodSpec, LocalPodStatus
 
 
 # --- what there is -----------------------------------------------------------------------------

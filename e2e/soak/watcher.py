@@ -21,10 +21,10 @@ from e2e.soak.rules.latency import Placed
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector, Removed, Upserted
-from kai.local.kubelet.nodes import HOSTNAME_LABEL
-from kai.local.objects import LocalPod
-from kai.local.state import ClusterFiles, ClusterRecord
 from kai.model.objects import ApiObject, Node, PodGroup, Queue
+from kai_local.kubelet.nodes import HOSTNAME_LABEL
+from kai_local.objects import LocalPod
+from kai_local.state import ClusterFiles, ClusterRecord
 
 #: Counters of what must never happen.
 COUNTERS = (

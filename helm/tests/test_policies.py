@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from helm.tests.conftest import CHART, Rendered
-from kai.local.apiserver import cel
 from kai.model import names
 from kai.model.objects import Pod
 from kai_binder.plugins import dynamicresources, volumebinding
 from kai_binder.settings import BinderSettings
+from kai_local.apiserver import cel
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 #: Who may repair is asked of the API server's roles; nobody here.

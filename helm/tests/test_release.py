@@ -82,7 +82,7 @@ class Release:
 @asynccontextmanager
 async def an_api_server(folder):
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kai.local.apiserver", "--dir", str(folder), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "kai_local.apiserver", "--dir", str(folder), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     assert b"serving" in await process.stdout.readline()

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kai.local import probes
-from kai.local.state import ProcessRecord
+from kai_local import probes
+from kai_local.state import ProcessRecord
 
 _WRONG, _NOTE = "[-]", "[!]"
 

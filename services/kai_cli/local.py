@@ -13,10 +13,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kai.local.cluster import ClusterOptions, take_down
-from kai.local.kubeconfig import KubeconfigError
-from kai.local.progress import for_stream, replay
-from kai.local.state import (
+from kai.model import quantity
+from kai_cli import health
+from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
+from kai_cli.views.amounts import count
+from kai_local.cluster import ClusterOptions, take_down
+from kai_local.kubeconfig import KubeconfigError
+from kai_local.progress import for_stream, replay
+from kai_local.state import (
     DEFAULT_NAME,
     ClusterError,
     ClusterFiles,
@@ -24,12 +28,8 @@ from kai.local.state import (
     ProcessRecord,
     known_clusters,
 )
-from kai.local.suite import SERVICES, UnknownService, parse_flags
-from kai.local.up import command_line
-from kai.model import quantity
-from kai_cli import health
-from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
-from kai_cli.views.amounts import count
+from kai_local.suite import SERVICES, UnknownService, parse_flags
+from kai_local.up import command_line
 
 if TYPE_CHECKING:
     import psutil

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import aiohttp
 import typer
 
-from kai.local.state import DEFAULT_NAME, ClusterError, ClusterFiles
 from kai_cli.output import fail
+from kai_local.state import DEFAULT_NAME, ClusterError, ClusterFiles
 
 #: Lists of large clusters take their time.
 _DEADLINE_SECONDS: Final = 300.0

@@ -28,7 +28,7 @@ from e2e.bench.scale.meter import Reading
 from e2e.bench.scale.world import Size, World
 from e2e.harness import Cluster, kai
 from kai.kube.client import KubeClient
-from kai.local.real import binaries
+from kai_local.real import binaries
 
 
 def chains(wanted: list[str]) -> list[list[Case]]:
@@ -94,7 +94,7 @@ def cluster(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 def _keep_logs(name: str, folder: Path) -> None:
     import shutil
 
-    from kai.local.state import ClusterFiles
+    from kai_local.state import ClusterFiles
 
     shutil.copytree(ClusterFiles.of(name).logs, folder / name)
 

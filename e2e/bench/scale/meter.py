@@ -13,7 +13,7 @@ import aiohttp
 import psutil
 
 from e2e.metrics import scrape
-from kai.local.state import ClusterFiles, ProcessRecord
+from kai_local.state import ClusterFiles, ProcessRecord
 
 LOOK_SECONDS = 0.5
 #: Everything that is not a service of ours: the control plane, the nodes, and who started them.

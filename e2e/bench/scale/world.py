@@ -19,10 +19,10 @@ from e2e.harness import Cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
 from kai.kube.errors import NotFound
 from kai.kube.resources import JOBS, LEASES, POD_GROUPS, PODS
-from kai.local.state import ClusterFiles, ProcessRecord
 from kai.model.names import NAMESPACE as KAI
 from kai.model.names import SCHEDULER_NAME
 from kai.model.objects import ApiObject, PodGroup
+from kai_local.state import ClusterFiles, ProcessRecord
 
 NAMESPACE = "scale"
 #: The queue of what fills the cluster, the queue of who comes then, and the department of both.

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from e2e.soak.frame import Breach, Frame, called, group_key, shared_devices
 from e2e.soak.rules.groups import preemptible
 from e2e.soak.rules.placement import portion
-from kai.local.objects import LocalPod
-from kai.local.requests import pod_requests
 from kai.model import names
+from kai_local.objects import LocalPod
+from kai_local.requests import pod_requests
 
 _ROUNDING = 0.02
 #: What was decided before a queue was changed is carried out after it.

@@ -13,9 +13,9 @@ from kai.kube.lease import LeaderElector, LeaseTimes, follow_leader
 from kai.kube.reflector import Reflector
 from kai.kube.resources import CONFIG_MAPS, CORE_EVENTS, LEASES, NAMESPACES, PODS
 from kai.kube.store import Store
-from kai.local.apiserver.faults import Rule
-from kai.local.apiserver.server import ApiServer
 from kai.model.objects import ApiObject, Json, Pod
+from kai_local.apiserver.faults import Rule
+from kai_local.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.integration
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kai.local.bootstrap import crd_directory
-from kai.local.state import ClusterError
+from kai_local.bootstrap import crd_directory
+from kai_local.state import ClusterError
 
 
 def test_the_definitions_are_found_beside_the_sources(monkeypatch):

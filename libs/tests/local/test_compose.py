@@ -13,15 +13,15 @@ import yaml
 
 from kai.kube import resources
 from kai.kube.client import KubeClient
-from kai.local.ports import free_ports
 from kai.runtime import ServiceSettings
+from kai_local.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = {
     name: service["command"]
     for name, service in COMPOSE["services"].items()
-    if any("kai_" in str(word) for word in service["command"])
+    if service["command"][2].startswith("kai_") and not service["command"][2].startswith("kai_local.")
 }
 
 
@@ -119,7 +119,7 @@ def test_nothing_depends_on_what_a_profile_leaves_out(name):
 # --- preparation -------------------------------------------------------------------------------
 def prepare(tmp_path, *flags):
     (tmp_path / "cluster").mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "kai.local.compose"]
+    command = [sys.executable, "-m", "kai_local.compose"]
     command += [f"--cluster={tmp_path / 'cluster'}", f"--certificates={tmp_path / 'certificates'}"]
     return subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
 
@@ -128,7 +128,7 @@ def prepare(tmp_path, *flags):
 async def an_api_server(folder):
     (port,) = free_ports(1)
     server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kai.local.apiserver", "--listen", f"127.0.0.1:{port}", "--dir", str(folder)),
+        *(sys.executable, "-m", "kai_local.apiserver", "--listen", f"127.0.0.1:{port}", "--dir", str(folder)),
         stdout=asyncio.subprocess.PIPE,
     )
     try:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kai.local import kubeconfig
-from kai.local.kubeconfig import Entry, KubeconfigError
+from kai_local import kubeconfig
+from kai_local.kubeconfig import Entry, KubeconfigError
 
 OURS = Entry(
     "kai-test", {"server": "https://127.0.0.1:1", "certificate-authority-data": "Q0E="}, {"token": "t"}

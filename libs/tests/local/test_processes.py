@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from deadlines import eventually, patience
-from kai.local.identity import ProcessIdentity
-from kai.local.ports import PortInUse, free_ports, is_free, require_free
-from kai.local.probes import http_status
-from kai.local.processes import Child, ProcessFailed, Program, State, Supervisor
+from kai_local.identity import ProcessIdentity
+from kai_local.ports import PortInUse, free_ports, is_free, require_free
+from kai_local.probes import http_status
+from kai_local.processes import Child, ProcessFailed, Program, State, Supervisor
 
 pytestmark = pytest.mark.integration
 
@@ -118,7 +118,7 @@ def test_nothing_survives_a_kill_of_the_supervising_process(tmp_path: Path) -> N
     code = f"""
         import asyncio, sys
         from pathlib import Path
-        from kai.local.processes import Program, Supervisor
+        from kai_local.processes import Program, Supervisor
         async def main():
             async with Supervisor(Path({str(tmp_path)!r})) as supervisor:
                 child = supervisor.start(Program("a", (sys.executable, "-c", {IGNORES_TERM!r})))

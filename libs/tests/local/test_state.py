@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kai.local import cluster
-from kai.local.identity import ProcessIdentity
-from kai.local.kubeconfig import Entry, add, use_context
-from kai.local.state import (
+from kai_local import cluster
+from kai_local.identity import ProcessIdentity
+from kai_local.kubeconfig import Entry, add, use_context
+from kai_local.state import (
     ClusterError,
     ClusterFiles,
     ClusterRecord,
@@ -61,7 +61,7 @@ def test_a_name_is_taken_once_and_free_again_afterwards(tmp_path: Path) -> None:
 def test_a_name_is_free_when_its_owner_was_killed(tmp_path: Path) -> None:
     code = f"""
 import sys, time
-from kai.local.state import ClusterFiles
+from kai_local.state import ClusterFiles
 with ClusterFiles.of("box", {{"XDG_STATE_HOME": {str(tmp_path)!r}}}).claimed():
     print("claimed", flush=True)
     time.sleep(600)

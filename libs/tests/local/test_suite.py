@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kai.local.suite import SERVICES, SuiteOptions, UnknownService, choose, parse_flags, plan
-from kai.local.webhooks import WebhookEndpoints
+from kai_local.suite import SERVICES, SuiteOptions, UnknownService, choose, parse_flags, plan
+from kai_local.webhooks import WebhookEndpoints
 
 
 def options(**more: object) -> SuiteOptions:

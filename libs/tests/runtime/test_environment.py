@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kai.local.suite import SERVICES
 from kai.runtime import ServiceSettings, environment
+from kai_local.suite import SERVICES
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = [*(service.module for service in SERVICES.values()), "kai_resource_reservation"]
@@ -30,7 +30,7 @@ def test_variables_that_files_name_are_known(path):
 
 
 def test_variables_that_our_programs_read_themselves_are_known():
-    sources = [*(ROOT / "libs" / "kai").rglob("*.py"), *(ROOT / "services").glob("kai_*/**/*.py")]
+    sources = [*(ROOT / "libs").glob("kai*/**/*.py"), *(ROOT / "services").glob("kai_*/**/*.py")]
     named = {}
     for source in sources:
         for name in re.findall(r"environ(?:\.get\(|\[)\"(KAI_[A-Z0-9_]+)\"", source.read_text()):

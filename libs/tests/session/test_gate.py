@@ -12,13 +12,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually, within
-from kai.local.ports import free_ports
 from kai.runtime import certificates
 from kai.session.cache import Publication, SessionCache
 from kai.session.credentials import RedisCredentials
 from kai.session.errors import CacheUnavailable
 from kai.session.gate import ensure_password
 from kai.session.publisher import PublisherMetrics, SessionPublisher
+from kai_local.ports import free_ports
 
 pytestmark = pytest.mark.integration
 

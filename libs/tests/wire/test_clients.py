@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from kai.local.ports import free_ports
 from kai.wire import clients
 from kai.wire.channel import serve
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import PeerUnavailable
+from kai_local.ports import free_ports
 
 pytestmark = pytest.mark.integration
 

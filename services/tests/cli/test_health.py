@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from kai.local.state import ProcessRecord
 from kai_cli.health import Health, ask, told_by
+from kai_local.state import ProcessRecord
 
 NOT_READY = "[+]api ok\n[-]lease: nobody renews it\n[!]set aside: Pod team/broken\nnot ready\n"
 
@@ -56,7 +56,7 @@ async def url() -> AsyncIterator[str]:
 
 @pytest.mark.integration
 async def test_an_answer_is_read_to_its_end(url: str) -> None:
-    from kai.local.probes import http_answer, http_status
+    from kai_local.probes import http_answer, http_status
 
     status, text = await http_answer(f"{url}?verbose")
     assert (status, text) == (503, NOT_READY + "x" * 200_000)

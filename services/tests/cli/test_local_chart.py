@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from deadlines import patience, until
-from kai.local.state import ClusterFiles
+from kai_local.state import ClusterFiles
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubectl]
 

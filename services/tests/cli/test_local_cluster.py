@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from deadlines import patience, until
-from kai.local.state import ClusterFiles, ClusterRecord, ProcessRecord
+from kai_local.state import ClusterFiles, ClusterRecord, ProcessRecord
 
 pytestmark = pytest.mark.integration
 

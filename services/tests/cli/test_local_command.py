@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kai.local.state import ClusterFiles, ClusterRecord, ProcessRecord
 from kai_cli.__main__ import app
 from kai_cli.local import _read_log
+from kai_local.state import ClusterFiles, ClusterRecord, ProcessRecord
 
 
 @pytest.fixture(autouse=True)

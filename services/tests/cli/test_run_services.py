@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from deadlines import patience, until
-from kai.local.ports import free_ports
+from kai_local.ports import free_ports
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +27,7 @@ KAI = [sys.executable, "-m", "kai_cli"]
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
     """The kubeconfig of an API server that knows nothing of us."""
-    command = [sys.executable, "-m", "kai.local.apiserver", "--dir", str(tmp_path)]
+    command = [sys.executable, "-m", "kai_local.apiserver", "--dir", str(tmp_path)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout
     assert "serving" in server.stdout.readline()

@@ -40,7 +40,7 @@ WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "me
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An API server with a queue, a pod group and a pod of it that waits."""
     directory = tmp_path_factory.mktemp("server")
-    command = [sys.executable, "-m", "kai.local.apiserver", "--dir", str(directory)]
+    command = [sys.executable, "-m", "kai_local.apiserver", "--dir", str(directory)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout
     assert "serving" in server.stdout.readline()

@@ -8,13 +8,13 @@ import pytest
 
 from kai.bench.objects import a_node, a_queue, usual_priorities
 from kai.kube.reflector import Removed, Upserted
-from kai.local.apiserver import structural
 from kai.model.dra import ResourceClaim
 from kai.model.faults import OutOfBounds
 from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topology
 from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
 from kai_admission.cluster_watch import NodeBook, NodeRecord
+from kai_local.apiserver import structural
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.objects.pods import decode_pod

@@ -18,7 +18,6 @@ import pytest
 
 from kai.advice.facts import Capacity, Facts
 from kai.kube.errors import TransportError
-from kai.local.apiserver import cel
 from kai.model.objects import Queue
 from kai.runtime import certificates
 from kai.runtime.registration import VALIDATE_POD, VALIDATE_POD_GROUP, VALIDATE_QUEUE, VALIDATE_TOPOLOGY, WARN
@@ -27,6 +26,7 @@ from kai.validation.queues import QueueRules
 from kai_admission.advisor import advisor
 from kai_admission.handlers import handlers
 from kai_admission.settings import AdmissionSettings
+from kai_local.apiserver import cel
 from kai_podgroup_controller.webhook import review as review_pod_group
 from kai_queue_controller.webhook import reviewer as queue_reviewer
 

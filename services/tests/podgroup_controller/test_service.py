@@ -12,13 +12,13 @@ from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.lease import LeaderElector
 from kai.kube.resources import CORE_EVENTS, CRDS, NAMESPACES, POD_GROUPS, PODS
-from kai.local.apiserver.faults import Rule
-from kai.local.apiserver.server import ApiServer
 from kai.model.decisions import Outcome
 from kai.runtime import Host
 from kai.wire.channel import serve
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
+from kai_local.apiserver.faults import Rule
+from kai_local.apiserver.server import ApiServer
 from kai_podgroup_controller.service import PodGroupControllerService
 from kai_podgroup_controller.settings import PodGroupControllerSettings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kai.local.apiserver import patch, schema, strategic
+from kai_local.apiserver import patch, schema, strategic
 
 POD = schema.builtin("", "v1", "Pod")
 

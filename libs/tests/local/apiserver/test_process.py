@@ -20,7 +20,7 @@ async def begin(*arguments):
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "kai.local.apiserver",
+        "kai_local.apiserver",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

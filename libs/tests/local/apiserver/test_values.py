@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from kai.local.apiserver import cel, decode, fieldsets, jsonpath, printers, protobuf, schema
-from kai.local.apiserver.discovery import version_order
-from kai.local.apiserver.errors import ApiFailure
+from kai_local.apiserver import cel, decode, fieldsets, jsonpath, printers, protobuf, schema
+from kai_local.apiserver.discovery import version_order
+from kai_local.apiserver.errors import ApiFailure
 
 CANONICAL = {
     "1": "1",

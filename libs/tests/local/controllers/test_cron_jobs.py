@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kai.local.controllers import cron_jobs
-from kai.local.controllers.actions import Create, Delete, Patch
-from kai.local.controllers.objects import Workload
+from kai_local.controllers import cron_jobs
+from kai_local.controllers.actions import Create, Delete, Patch
+from kai_local.controllers.objects import Workload
 
 NOON = 1_800_014_400.0  # 2027-01-15T12:00:00Z
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from kai.kube import resources
-from kai.local.controllers.actions import Create, Delete, Patch
-from kai.local.controllers.device_claims import POD_CLAIM_NAME, claims_for, reconcile_claim
-from kai.local.controllers.objects import Workload
-from kai.local.objects import DeviceClaim, LocalPod
+from kai_local.controllers.actions import Create, Delete, Patch
+from kai_local.controllers.device_claims import POD_CLAIM_NAME, claims_for, reconcile_claim
+from kai_local.controllers.objects import Workload
+from kai_local.objects import DeviceClaim, LocalPod
 
 Json = dict[str, Any]
 SPEC: Json = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kai.local.controllers.placement import Unplaceable, choose_node
-from kai.local.objects import LocalPod
 from kai.model.objects import Node
+from kai_local.controllers.placement import Unplaceable, choose_node
+from kai_local.objects import LocalPod
 
 Json = dict[str, Any]
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from kai.local.controllers.actions import Create, Delete, Patch
-from kai.local.controllers.objects import Workload
-from kai.local.controllers.volumes import (
+from kai.model.objects import ObjectMeta
+from kai_local.controllers.actions import Create, Delete, Patch
+from kai_local.controllers.objects import Workload
+from kai_local.controllers.volumes import (
     PROVISIONER,
     StorageClass,
     claims_of,
     reconcile_claim,
     reconcile_volume,
 )
-from kai.local.objects import LocalPod
-from kai.model.objects import ObjectMeta
+from kai_local.objects import LocalPod
 
 Json = dict[str, Any]
 WAITING = StorageClass(

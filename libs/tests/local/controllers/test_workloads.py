@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from kai.local.controllers import daemon_sets, deployments, jobs, replica_sets, stateful_sets
-from kai.local.controllers.actions import Create, Delete, Patch, Plan
-from kai.local.controllers.objects import Workload
-from kai.local.objects import LocalPod
-from kai.local.watches import controller_of
 from kai.model.objects import Node, NodeStatus, ObjectMeta, Taint
+from kai_local.controllers import daemon_sets, deployments, jobs, replica_sets, stateful_sets
+from kai_local.controllers.actions import Create, Delete, Patch, Plan
+from kai_local.controllers.objects import Workload
+from kai_local.objects import LocalPod
+from kai_local.watches import controller_of
 
 NOW = 1_800_000_000.0
 Json = dict[str, Any]

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from kai.local.kubelet.ledger import NodeLedger
-from kai.local.kubelet.life import PodLife, Stage
-from kai.local.kubelet.lifecycle import Annotate, Delete, PatchStatus, Report, recover, step
-from kai.local.kubelet.nodes import NodeShape, device_id, node_manifest
-from kai.local.kubelet.references import Missing
-from kai.local.objects import DataObject, DeviceClaim, LocalPod, VolumeClaim
 from kai.model.objects import ObjectMeta
+from kai_local.kubelet.ledger import NodeLedger
+from kai_local.kubelet.life import PodLife, Stage
+from kai_local.kubelet.lifecycle import Annotate, Delete, PatchStatus, Report, recover, step
+from kai_local.kubelet.nodes import NodeShape, device_id, node_manifest
+from kai_local.kubelet.references import Missing
+from kai_local.objects import DataObject, DeviceClaim, LocalPod, VolumeClaim
 
 NOW = 1_800_000_000.0
 Json = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kai.local.kubelet.programs import Run, run_of, terminate_seconds
-from kai.local.objects import LocalContainer, LocalPod
 from kai.model.objects import ObjectMeta
+from kai_local.kubelet.programs import Run, run_of, terminate_seconds
+from kai_local.objects import LocalContainer, LocalPod
 
 
 def a_pod(**annotations: str) -> LocalPod:

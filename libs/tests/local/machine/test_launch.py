@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from kai.local.machine.launch import (
+from kai_local.machine.launch import (
     CannotLaunch,
     Check,
     Launch,
@@ -13,7 +13,7 @@ from kai.local.machine.launch import (
     port_of,
     write_mounts,
 )
-from kai.local.machine.materials import at_home
+from kai_local.machine.materials import at_home
 
 ADDRESS = "127.9.9.1"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kai.local.machine.network import NoRoute, serve_proxy, socket_path
-from kai.local.machine.places import Places, pod_address
-from kai.local.machine.routes import Backend, route
+from kai_local.machine.network import NoRoute, serve_proxy, socket_path
+from kai_local.machine.places import Places, pod_address
+from kai_local.machine.routes import Backend, route
 
 SERVICE = {
     "metadata": {"name": "admission", "namespace": "kai-scheduler"},

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from deadlines import eventually
-from kai.local.machine.status import Before, exit_code, of_process, waiting
-from kai.local.processes import Child, Program, Run, State, Supervisor
+from kai_local.machine.status import Before, exit_code, of_process, waiting
+from kai_local.processes import Child, Program, Run, State, Supervisor
 
 NOW = 1_700_000_000.0
 POD = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kai.local.real import binaries
+from kai_local.real import binaries
 
 MODULES = Path(__file__).resolve().parents[4] / "e2e" / "controlplane"
 

@@ -1,0 +1,77 @@
+"""Doing what controllers plan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from kai.kube import resources
+from kai.kube.client import KubeClient
+from kai.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kai.kube.resources import Resource
+from kai_local.controllers.actions import Action, Create, Delete, Patch
+from kai_local.controllers.expectations import Expectations
+
+_AT_ONCE = 16
+#: What comes back to its owner's controller by a watch.
+_AWAITED = frozenset({resources.PODS, resources.REPLICA_SETS, resources.JOBS})
+
+_log = structlog.get_logger(__name__)
+
+
+class Actor:
+    """Writes to the API server, so much at a time, and keeps account of what is still to be seen."""
+
+    def __init__(self, client: KubeClient, expectations: Expectations) -> None:
+        self._client = client
+        self._expectations = expectations
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def carry_out(self, actions: Iterable[Action], owner: str) -> None:
+        """Do all of it; the first failure is raised after the rest was tried."""
+        results = await asyncio.gather(*(self._do(one, owner) for one in actions), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _do(self, action: Action, owner: str) -> None:
+        async with self._limit:
+            match action:
+                case Create(resource, namespace, body):
+                    await self._create(resource, namespace, body, owner)
+                case Delete(resource, namespace, name, uid, propagation):
+                    await self._delete(resource, namespace, name, uid, propagation)
+                case Patch(resource, namespace, name, patch, subresource):
+                    try:
+                        await self._client.patch(
+                            resource, name, patch, namespace=namespace, subresource=subresource
+                        )
+                    except NotFound:
+                        return
+
+    async def _create(self, resource: Resource, namespace: str, body: dict[str, Any], owner: str) -> None:
+        if resource in _AWAITED:
+            self._expectations.expect_created(owner)
+        try:
+            await self._client.create(resource, body, namespace=namespace)
+        except AlreadyExists:
+            self._expectations.created(owner)
+        except ApiError as error:
+            self._expectations.created(owner)
+            _log.warning("not created", kind=resource.kind, namespace=namespace, error=str(error))
+            raise
+
+    async def _delete(
+        self, resource: Resource, namespace: str, name: str, uid: str, propagation: str
+    ) -> None:
+        self._expectations.expect_deleted(uid)
+        try:
+            await self._client.delete(resource, name, namespace=namespace, uid=uid, propagation=propagation)
+        except (NotFound, Conflict):  # gone already
+            return
+        except ApiError:
+            self._expectations.deleted(uid)
+            raise

@@ -1,0 +1,174 @@
+"""Watches workloads and their pods, asks the pure controllers what to do, and does it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from kai.kube import resources
+from kai.kube.client import KubeClient
+from kai.kube.reflector import Reflector
+from kai.kube.store import Store
+from kai.kube.workqueue import WorkQueue
+from kai.model.objects import ApiObject, Node
+from kai_local.controllers import cron_jobs, daemon_sets, deployments, jobs, replica_sets, stateful_sets
+from kai_local.controllers.actions import Plan
+from kai_local.controllers.actor import Actor
+from kai_local.controllers.devices import DeviceClaims
+from kai_local.controllers.expectations import Expectations
+from kai_local.controllers.objects import Workload
+from kai_local.controllers.placing import Placing
+from kai_local.controllers.storage import Storage
+from kai_local.objects import LocalPod
+from kai_local.watches import Watches, controller_of, owner_uid
+
+#: Kind and ``namespace/name``.
+Key = tuple[str, str]
+
+_WORKERS = 8
+#: Changes of pods come in bunches; one look at all of them is enough.
+_SETTLE_SECONDS = 0.05
+_WORKLOADS = (
+    resources.DEPLOYMENTS,
+    resources.REPLICA_SETS,
+    resources.STATEFUL_SETS,
+    resources.DAEMON_SETS,
+    resources.JOBS,
+    resources.CRON_JOBS,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class Controllers:
+    """All controllers over one set of watches. :meth:`run` goes on until cancelled.
+
+    ``chart_elsewhere``: the pods of the chart are placed by somebody else.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        watches: Watches,
+        *,
+        chart_elsewhere: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.ready = asyncio.Event()
+        self._client = client
+        self._clock = clock
+        self._queue: WorkQueue[Key] = WorkQueue("workloads")
+        self._expectations = Expectations(clock)
+        self._actor = Actor(client, self._expectations)
+        self._watches = watches
+        self._pods, self._nodes = watches.pods, watches.nodes
+        self._workloads: dict[str, Store[Workload]] = {}
+        for resource in _WORKLOADS:
+            store: Store[Workload] = Store(indexes={"owner": owner_uid})
+            store.listen(self._workload_listener(resource.kind))
+            self._workloads[resource.kind] = store
+        self._pods.listen(self._pod_changed)
+        self._nodes.listen(self._node_changed)
+        self._placing = Placing(client, self._pods, self._nodes, chart_elsewhere=chart_elsewhere)
+        self._storage = Storage(client, watches, self._actor)
+        self._device_claims = DeviceClaims(client, watches, self._actor)
+
+    async def run(self) -> None:
+        """Watch and act."""
+        followed = [
+            (Reflector(self._client, resource, Workload), self._workloads[resource.kind])
+            for resource in _WORKLOADS
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            for reflector, store in followed:
+                tasks.create_task(reflector.run(store))
+            for reflector, _ in followed:
+                await reflector.synced.wait()
+            await self._watches.ready.wait()
+            tasks.create_task(self._queue.run(self._work, workers=_WORKERS))
+            tasks.create_task(self._placing.run())
+            tasks.create_task(self._storage.run())
+            tasks.create_task(self._device_claims.run())
+            self.ready.set()
+            _log.info("controllers run")
+
+    # --- what changed --------------------------------------------------------------------------
+    def _workload_listener(self, kind: str) -> Callable[[Workload | None, Workload | None], None]:
+        def changed(old: Workload | None, new: Workload | None) -> None:
+            self._seen(old, new)
+            if new is not None:
+                self._queue.add((kind, new.key))
+            self._wake_owner(new or old, 0.0)
+
+        return changed
+
+    def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
+        self._seen(old, new)
+        self._wake_owner(new or old, _SETTLE_SECONDS)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        for daemon_set in self._workloads["DaemonSet"]:
+            self._queue.add_after(("DaemonSet", daemon_set.key), _SETTLE_SECONDS)
+
+    def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Keep account of what came into being and what went."""
+        if new is not None and (old is None or old.metadata.uid != new.metadata.uid):
+            owner = controller_of(new)
+            if owner is not None:
+                self._expectations.created(owner.uid)
+        gone = old is not None and (new is None or new.metadata.deletion_timestamp is not None)
+        if gone and old is not None:
+            self._expectations.deleted(old.metadata.uid)
+
+    def _wake_owner(self, obj: ApiObject | None, delay: float) -> None:
+        owner = controller_of(obj) if obj is not None else None
+        if obj is None or owner is None or owner.kind not in self._workloads:
+            return
+        key = (owner.kind, f"{obj.metadata.namespace}/{owner.name}")
+        if delay:
+            self._queue.add_after(key, delay)
+        else:
+            self._queue.add(key)
+
+    # --- what to do ----------------------------------------------------------------------------
+    async def _work(self, key: Key) -> float | None:
+        kind, name = key
+        workload = self._workloads[kind].get(name)
+        if workload is None:
+            return None
+        uid = workload.metadata.uid
+        remaining = self._expectations.remaining(uid)
+        if remaining:
+            return remaining
+        plan = self._plan(kind, workload)
+        await self._actor.carry_out(plan.actions, uid)
+        return plan.again_in
+
+    def _plan(self, kind: str, workload: Workload) -> Plan:
+        uid, now = workload.metadata.uid, self._clock()
+        match kind:
+            case "Deployment":
+                return deployments.reconcile(workload, self._owned("ReplicaSet", uid), now)
+            case "ReplicaSet":
+                return replica_sets.reconcile(workload, self._pods_of(uid), now)
+            case "StatefulSet":
+                return stateful_sets.reconcile(workload, self._pods_of(uid), now)
+            case "DaemonSet":
+                return daemon_sets.reconcile(workload, self._pods_of(uid), list(self._nodes), now)
+            case "Job":
+                return jobs.reconcile(workload, self._pods_of(uid), now)
+            case _:
+                return cron_jobs.reconcile(workload, self._owned("Job", uid), now)
+
+    def _pods_of(self, uid: str) -> list[LocalPod]:
+        pods = self._pods.by_index("owner", uid)
+        return [pod for pod in pods if not self._expectations.is_doomed(pod.metadata.uid)]
+
+    def _owned(self, kind: str, uid: str) -> list[Workload]:
+        found = self._workloads[kind].by_index("owner", uid)
+        return [
+            one for one in found if not one.terminating and not self._expectations.is_doomed(one.metadata.uid)
+        ]

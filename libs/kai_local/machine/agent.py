@@ -1,0 +1,454 @@
+"""The agent of this machine: watches the pods of the chart, and runs what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from kai.kube.client import KubeClient, PatchKind
+from kai.kube.errors import Conflict, KubeError, NotFound
+from kai.kube.events import EventRecorder, ObjectReference
+from kai.kube.reflector import Change, Reflector, Removed, Upserted
+from kai.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, SERVICES
+from kai.kube.workqueue import WorkQueue
+from kai.model import names
+from kai_local import probes
+from kai_local.machine import NODE, SELECTOR, status
+from kai_local.machine.kubelet import serve_kubelet
+from kai_local.machine.launch import (
+    CannotLaunch,
+    Check,
+    Launch,
+    Manifest,
+    Surroundings,
+    launch,
+    write_mounts,
+)
+from kai_local.machine.materials import at_home, surroundings, write_kubeconfig
+from kai_local.machine.network import serve_proxy, socket_path
+from kai_local.machine.node import register
+from kai_local.machine.options import MachineOptions
+from kai_local.machine.places import Places, pod_address
+from kai_local.machine.routes import Backend, route
+from kai_local.probes import Probe
+from kai_local.processes import Child, Program, State, Supervisor
+from kai_local.state import ProcessRecord
+
+_WORKERS = 32
+_REGISTER_EVERY = 10.0
+_RETRY_SECONDS = 2.0
+_MOUNTS_EVERY = 30.0
+_SHORT: Final = {"kai-scheduler-default": "scheduler", "kai-redis": "redis"}
+_ADDRESS: Final = "kai.local/address"
+_HOW = (
+    "Runs as a process of this machine, from the programs that are installed here: image, resources, "
+    "security context, node selector, affinity and network policies have no effect"
+)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Hosted:
+    """A pod with its process. ``told`` is the status that was written last."""
+
+    pod: Manifest
+    launch: Launch
+    child: Child
+    before: status.Before
+    ready: bool = False
+    told: dict[str, Any] | None = None
+    health: asyncio.Task[None] | None = None
+
+    @property
+    def uid(self) -> str:
+        """Of the pod."""
+        return str(self.pod["metadata"]["uid"])
+
+    @property
+    def name(self) -> str:
+        """Of the process."""
+        return self.child.program.name
+
+
+class Machine:
+    """Runs the pods of the chart. :meth:`run` goes on until cancelled, and then ends them in order."""
+
+    def __init__(self, client: KubeClient, options: MachineOptions) -> None:
+        self._client = client
+        self._options = options
+        self._places = Places()
+        self._pods: dict[str, Manifest] = {}
+        self._services: dict[str, Manifest] = {}
+        self._hosted: dict[str, Hosted] = {}
+        self._reserved: set[str] = set()
+        self._work: WorkQueue[str] = WorkQueue("pods", maximum_backoff=5.0)
+        self._events = EventRecorder(client, controller="kubelet")
+        self._supervisor = Supervisor(options.logs, on_change=self._child_changed)
+        self._tasks = asyncio.TaskGroup()
+
+    async def run(self) -> None:
+        """Register the machine, serve its network and its kubelet, and tend the pods."""
+        kubelet = socket_path(self._options.folder, "kubelet.sock")
+
+        def find_route(host: str, port: int) -> str:
+            return route(
+                host,
+                port,
+                services=self._services.values(),
+                backends=self._backends(),
+                kubelet=str(kubelet),
+            )
+
+        async with (
+            self._supervisor,
+            serve_kubelet(kubelet, self._options.folder / "kubelet", self._find_child),
+            serve_proxy(self._options.egress, find_route),
+            self._tasks,
+        ):
+            self._options.ready_file.touch()
+            await self._tend_all()
+
+    async def _tend_all(self) -> None:
+        pods = Reflector(self._client, PODS, dict, label_selector=SELECTOR)
+        services = Reflector(self._client, SERVICES, dict, label_selector=SELECTOR)
+        self._tasks.create_task(self._events.run())
+        self._tasks.create_task(self._stay_registered())
+        self._tasks.create_task(services.run(self._service_changed))
+        self._tasks.create_task(pods.run(self._pod_changed))
+        await self._work.run(self._tend, workers=_WORKERS)
+
+    async def _stay_registered(self) -> None:
+        """Nodes may be deleted by anybody; this machine is still there."""
+        while True:
+            try:
+                await register(self._client)
+            except KubeError as error:
+                _log.warning("cannot register this machine", error=str(error))
+            await asyncio.sleep(_REGISTER_EVERY)
+
+    # --- what changes --------------------------------------------------------------------------
+    def _pod_changed(self, change: Change[Manifest]) -> None:
+        if isinstance(change, Upserted):
+            key = _key(change.obj)
+            self._pods[key] = change.obj
+            self._work.add(key)
+        elif isinstance(change, Removed):
+            self._pods.pop(change.obj_key, None)
+            self._work.add(change.obj_key)
+
+    def _service_changed(self, change: Change[Manifest]) -> None:
+        if isinstance(change, Upserted):
+            self._services[_key(change.obj)] = change.obj
+        elif isinstance(change, Removed):
+            self._services.pop(change.obj_key, None)
+
+    def _child_changed(self, child: Child) -> None:
+        self._write_record()
+        for key, hosted in self._hosted.items():
+            if hosted.child is child:
+                if child.state is State.CRASHED:
+                    hosted.ready = False
+                    self._tell_end(hosted)
+                elif child.state is State.READY:
+                    hosted.ready = True
+                self._work.add(key)
+
+    def _tell_end(self, hosted: Hosted) -> None:
+        run = hosted.child.run
+        code = status.exit_code(run.exit_status if run else None)
+        _log.warning("process ended", pod=_key(hosted.pod), process=hosted.name, exit_code=code)
+        self._emit(
+            hosted.pod, "Warning", "BackOff", f"The process ended with status {code}; it is started again"
+        )
+
+    # --- a pod ---------------------------------------------------------------------------------
+    async def _tend(self, key: str) -> float | None:
+        """Bring what runs in line with the pod, and tell the pod what runs."""
+        pod, hosted = self._pods.get(key), self._hosted.get(key)
+        if hosted is not None and (pod is None or pod["metadata"]["uid"] != hosted.uid):
+            await self._end(key, hosted)
+            hosted = None
+        if pod is None or pod["status"].get("phase") in ("Succeeded", "Failed"):
+            return None
+        if pod["metadata"].get("deletionTimestamp"):
+            await self._delete(key, pod, hosted)
+            return None
+        node = pod["spec"].get("nodeName")
+        if not node and await self._is_cordoned():
+            await self._write_status(pod, status.unplaced(f"node {NODE} is unschedulable: uncordon it"))
+            return _RETRY_SECONDS
+        if not node:
+            await self._bind(pod)
+        if node != NODE:
+            return None
+        if hosted is None:
+            try:
+                hosted = await self._start(key, pod)
+            except CannotLaunch as problem:
+                await self._refuse(pod, str(problem))
+                return _RETRY_SECONDS
+        hosted.pod = pod
+        await self._tell(hosted)
+        return None
+
+    async def _bind(self, pod: Manifest) -> None:
+        """Take a pod that nobody has placed yet."""
+        spec, meta = pod["spec"], pod["metadata"]
+        if spec.get("schedulerName", "default-scheduler") != "default-scheduler" or spec.get(
+            "schedulingGates"
+        ):
+            return
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+        }
+        with contextlib.suppress(Conflict, NotFound):
+            await self._client.create_subresource(
+                PODS, meta["name"], "binding", binding, namespace=meta["namespace"]
+            )
+
+    async def _is_cordoned(self) -> bool:
+        with contextlib.suppress(NotFound):
+            node: Manifest = await self._client.get(NODES, NODE)
+            return bool(node["spec"].get("unschedulable"))
+        return False
+
+    async def _start(self, key: str, pod: Manifest) -> Hosted:
+        """Raises :class:`CannotLaunch`; then nothing of it is left."""
+        namespace = pod["metadata"]["namespace"]
+        alone = await self._replicas(pod) <= 1
+        address = self._places.take(key, namespace, _application(pod))
+        name = self._reserve_name(pod, alone=alone)
+        try:
+            one = await self._plan(pod, name, address)
+        except BaseException:
+            self._places.give_back(key)
+            raise
+        finally:  # nothing else runs until it has been started
+            self._reserved.discard(name)
+        program = Program(
+            name,
+            tuple(one.command),
+            one.environment,
+            ready=_probe(one.ready) if one.ready else None,
+            address=_shown(one),
+            debug_address=one.debug_address,
+            health=one.ready.url if one.ready and one.ready.url.startswith("http") else "",
+            stop_after=one.stop_after,
+        )
+        child = self._supervisor.start(program)
+        hosted = self._hosted[key] = Hosted(pod, one, child, status.Before.of(pod))
+        hosted.health = self._tasks.create_task(self._watch_health(key, hosted))
+        self._emit(pod, "Normal", "Started", f"{_HOW}. It listens on {address}")
+        annotations = {"metadata": {"annotations": {_ADDRESS: address}}}
+        await self._client.patch(PODS, pod["metadata"]["name"], annotations, namespace=namespace)
+        return hosted
+
+    async def _plan(self, pod: Manifest, name: str, address: str) -> Launch:
+        folder = self._options.folder / pod["metadata"]["uid"]
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        around = await self._around(pod)
+        kubeconfig = None
+        if pod["spec"].get("automountServiceAccountToken") is not False:
+            kubeconfig = await write_kubeconfig(self._client, pod, self._options.kubeconfig, folder)
+        return at_home(launch(pod, name, address, folder, around), kubeconfig, folder)
+
+    async def _around(self, pod: Manifest) -> Surroundings:
+        addresses, ours = self._dns(pod["metadata"]["namespace"]), frozenset(self._options.ours)
+        return await surroundings(self._client, pod, addresses=addresses, ours=ours)
+
+    def _dns(self, namespace: str) -> dict[str, str]:
+        """Where the Services of a namespace are, as its DNS would tell."""
+        return {
+            service["metadata"]["name"]: self._places.first_address(namespace, selector["app"])
+            for service in self._services.values()
+            if service["metadata"]["namespace"] == namespace
+            if "app" in (selector := service["spec"].get("selector") or {})
+        }
+
+    async def _replicas(self, pod: Manifest) -> int:
+        """How many pods of this kind there shall be."""
+        namespace = pod["metadata"]["namespace"]
+        found: Manifest = pod
+        for kind in (REPLICA_SETS, DEPLOYMENTS):
+            owner = next(
+                (o for o in found["metadata"].get("ownerReferences") or () if o["kind"] == kind.kind), None
+            )
+            if owner is None:
+                break
+            with contextlib.suppress(NotFound):
+                found = await self._client.get(kind, owner["name"], namespace=namespace)
+        return int(found["spec"].get("replicas", 1))
+
+    async def _end(self, key: str, hosted: Hosted) -> None:
+        if hosted.health is not None:
+            hosted.health.cancel()
+        await self._supervisor.forget(hosted.name)
+        shutil.rmtree(self._options.folder / hosted.uid, ignore_errors=True)
+        self._hosted.pop(key, None)
+        self._places.give_back(key)
+        self._inherit_name(hosted)
+        self._write_record()
+
+    def _reserve_name(self, pod: Manifest, *, alone: bool) -> str:
+        """A name for a pod's process: the service's if there is to be one such pod, else with a number."""
+        base, taken = _base(pod), self._reserved | self._supervisor.children.keys()
+        if alone and base not in taken:
+            name = base
+        else:
+            first = 2 if base in taken else 1
+            name = next(n for i in itertools.count(first) if (n := f"{base}-{i}") not in taken)
+        self._reserved.add(name)
+        return name
+
+    def _inherit_name(self, gone: Hosted) -> None:
+        """Where a pod took the place of another, its process is called as that one was."""
+        left = [one for one in self._hosted.values() if _base(one.pod) == _base(gone.pod)]
+        if gone.name == _base(gone.pod) and len(left) == 1:
+            self._supervisor.rename(left[0].name, gone.name)
+
+    async def _delete(self, key: str, pod: Manifest, hosted: Hosted | None) -> None:
+        if hosted is not None:
+            hosted.ready = False
+            with contextlib.suppress(KubeError):  # it ends all the same
+                await self._tell(hosted)
+            self._emit(pod, "Normal", "Killing", f"Stopping process {hosted.name}")
+            await self._end(key, hosted)
+        meta = pod["metadata"]
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(
+                PODS, meta["name"], namespace=meta["namespace"], uid=meta["uid"], grace_seconds=0
+            )
+
+    # --- what is told --------------------------------------------------------------------------
+    async def _tell(self, hosted: Hosted) -> None:
+        found = status.of_process(
+            hosted.pod,
+            hosted.child,
+            hosted.before,
+            address=pod_address(hosted.uid),
+            ready=hosted.ready,
+            now=time.time(),
+        )
+        if found != hosted.told:
+            await self._write_status(hosted.pod, found)
+            hosted.told = found
+
+    async def _refuse(self, pod: Manifest, problem: str) -> None:
+        self._emit(pod, "Warning", "Failed", problem)
+        found = status.waiting(pod, "CreateContainerConfigError", problem, time.time())
+        told = (pod.get("status") or {}).get("containerStatuses") or [{}]
+        if told[0].get("state") != found["containerStatuses"][0]["state"]:
+            _log.warning("pod cannot be started", pod=_key(pod), reason=problem)
+            await self._write_status(pod, found)
+
+    async def _write_status(self, pod: Manifest, found: dict[str, Any]) -> None:
+        meta = pod["metadata"]
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.patch(
+                PODS,
+                meta["name"],
+                {"metadata": {"uid": meta["uid"]}, "status": found},
+                namespace=meta["namespace"],
+                subresource="status",
+                kind=PatchKind.STRATEGIC,
+            )
+
+    def _emit(self, pod: Manifest, kind: str, reason: str, message: str) -> None:
+        meta = pod["metadata"]
+        about = ObjectReference("v1", "Pod", meta["namespace"], meta["name"], meta["uid"])
+        self._events.emit(about, "Warning" if kind == "Warning" else "Normal", reason, message)
+
+    def _write_record(self) -> None:
+        """For ``kai local status``."""
+        records = [ProcessRecord.of(child) for _, child in sorted(self._supervisor.children.items())]
+        fresh = self._options.record.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(records))
+        fresh.replace(self._options.record)
+
+    # --- health --------------------------------------------------------------------------------
+    async def _watch_health(self, key: str, hosted: Hosted) -> None:
+        """Ask its probes for as long as it lives."""
+        checks = [check for check in (hosted.launch.ready, hosted.launch.alive) if check is not None]
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._renew_mounts(hosted))
+            for check in checks:
+                tasks.create_task(self._watch(key, hosted, check))
+
+    async def _renew_mounts(self, hosted: Hosted) -> None:
+        """A Secret or ConfigMap that changes changes in the pods that have it mounted, some time later."""
+        folder = self._options.folder / hosted.uid
+        while True:
+            await asyncio.sleep(_MOUNTS_EVERY)
+            with contextlib.suppress(KubeError, CannotLaunch):  # what is there stays
+                write_mounts(hosted.pod, folder, await self._around(hosted.pod))
+
+    async def _watch(self, key: str, hosted: Hosted, check: Check) -> None:
+        probe, failed = _probe(check), 0
+        while True:
+            await asyncio.sleep(check.every)
+            if hosted.child.state is not State.READY:
+                failed = 0
+                continue
+            failed = 0 if await probe() else failed + 1
+            if hosted.child.state is not State.READY or 0 < failed < check.failures:
+                continue
+            if check is hosted.launch.ready and hosted.ready != (failed == 0):
+                hosted.ready = failed == 0
+                self._work.add(key)
+            if check is hosted.launch.alive and failed and hosted.child.identity is not None:
+                self._emit(hosted.pod, "Warning", "Unhealthy", "Liveness probe failed: the process is killed")
+                hosted.child.identity.signal(signal.SIGKILL)
+                failed = 0
+
+    # --- who asks ------------------------------------------------------------------------------
+    def _backends(self) -> Iterator[Backend]:
+        for hosted in self._hosted.values():
+            yield Backend(hosted.pod, hosted.launch.address, hosted.ready)
+
+    def _find_child(self, key: str) -> Child | None:
+        hosted = self._hosted.get(key)
+        return None if hosted is None else hosted.child
+
+
+def _key(obj: Manifest) -> str:
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def _application(pod: Manifest) -> str:
+    labels = pod["metadata"].get("labels") or {}
+    return str(labels.get("app") or pod["spec"]["containers"][0]["name"])
+
+
+def _base(pod: Manifest) -> str:
+    """The name of a pod's process where it is the only one: that of the service, whatever the shard."""
+    application, namespace = _application(pod), pod["metadata"]["namespace"]
+    name = _SHORT.get(application, application)
+    return name if namespace == names.NAMESPACE else f"{name}.{namespace}"
+
+
+def _probe(check: Check) -> Probe:
+    if check.url.startswith("tcp://"):
+        host, _, port = check.url.removeprefix("tcp://").rpartition(":")
+        return probes.tcp(host, int(port))
+    return probes.http(check.url)
+
+
+def _shown(one: Launch) -> str:
+    """The address that a user can ask."""
+    if one.ready is None or not one.ready.url.startswith("http"):
+        return one.address
+    return one.ready.url.removesuffix("/readyz")

@@ -1,0 +1,78 @@
+"""A real control plane as the plane of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kai_local.ports import free_ports
+from kai_local.processes import Program, Supervisor
+from kai_local.real import binaries
+from kai_local.real.chart import Installation
+from kai_local.real.programs import ControlPlane
+from kai_local.state import ClusterFiles
+
+_PATIENCE = 180.0
+
+
+def chart_values(*, binders: int, flags: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """The values that a cluster in a box installs the chart with: parts of GPUs may be asked for.
+
+    ``flags`` are more flags by service.
+    """
+    values: dict[str, dict[str, Any]] = {"global": {"gpuSharing": True}, "binder": {"replicas": binders}}
+    for service, added in flags.items():
+        values.setdefault(service.replace("-", ""), {})["args"] = dict(added)
+    return values
+
+
+def installation(
+    files: ClusterFiles, *, binders: int, flags: Mapping[str, Mapping[str, str]]
+) -> Installation:
+    """The chart as a cluster in a box needs it."""
+    return Installation(
+        helm=binaries.find(("helm",))["helm"],
+        kubeconfig=files.admin_kubeconfig,
+        folder=files.directory / "pods",
+        values=chart_values(binders=binders, flags=flags),
+        ours=[f"--{flag}={value}" for added in flags.values() for flag, value in added.items()],
+    )
+
+
+class RealPlane:
+    """etcd, kube-apiserver, kube-controller-manager, KWOK, and our stand-in for device plugins."""
+
+    programs: Sequence[str] = ("devices", "kwok", "controllers", "apiserver", "etcd")
+
+    def __init__(self, folder: Path, port: int, shape: Sequence[str], *, egress: str = "") -> None:
+        """``egress``: the socket at which this machine's agent leads to the chart's pods.
+
+        Raises :class:`BinariesMissing`.
+        """
+        etcd, peer, controllers, kwok = free_ports(4, taken={port})
+        self._plane = ControlPlane(
+            binaries=binaries.find(),
+            folder=folder,
+            etcd_port=etcd,
+            etcd_peer_port=peer,
+            api_port=port,
+            controllers_port=controllers,
+            kwok_port=kwok,
+            egress=egress,
+        )
+        self._shape = (*shape, "--chart") if egress else tuple(shape)
+        self.url = self._plane.url
+
+    async def start(self, supervisor: Supervisor) -> None:
+        """Keys, then etcd, then the API server: each needs the one before."""
+        self._plane.folder.mkdir(exist_ok=True)
+        self._plane.write_egress()
+        await supervisor.run_to_end(self._plane.credentials())
+        for program in (self._plane.etcd(), self._plane.api_server()):
+            supervisor.start(program)
+            await supervisor.wait_ready([program.name], _PATIENCE)
+
+    def nodes(self) -> list[Program]:
+        """The controllers, the hardware, and who plays the kubelets."""
+        return [self._plane.controllers(), self._plane.devices(*self._shape), self._plane.kwok()]
