@@ -115,9 +115,11 @@ def requests(resources: ResourceRequirements | None) -> ResourceList:
 
 def resized(pod: AnyPod) -> tuple[object, ...] | None:
     """What of a pod's status its requests depend on; None if they are as specified."""
-    status = pod.status
+    status, whole = pod.status, pod.spec.resources is not None
+    if not whole and not status.container_statuses and not status.init_container_statuses:
+        return None  # no kubelet told anything yet
     granted = _granted(status)
-    if not granted and pod.spec.resources is None:
+    if not granted and not whole:
         return None
     specs = [*pod.spec.containers, *(pod.spec.init_containers or ())]
     differing = [
@@ -125,10 +127,10 @@ def resized(pod: AnyPod) -> tuple[object, ...] | None:
         for each in specs
         if each.name in granted and any(has != requests(each.resources) for has in granted[each.name] if has)
     ]
-    whole = (status.resources, status.allocated_resources) if pod.spec.resources is not None else (None, None)
-    if not differing and whole == (None, None):
+    of_all = (status.resources, status.allocated_resources) if whole else (None, None)
+    if not differing and of_all == (None, None):
         return None
-    return (*differing, *whole, _never(status))
+    return (*differing, *of_all, _never(status))
 
 
 def _granted(status: _Status) -> dict[str, tuple[ResourceList, ResourceList]]:

@@ -19,16 +19,12 @@ class AccessTable:
     def __init__(self, queues: Mapping[str, Queue], namespaces: Mapping[str, Mapping[str, Any]]) -> None:
         self._queues = queues
         self._namespaces = namespaces
-        #: Queues that say who may use them.
+        #: Whether any queue says who may use it; where none does nobody need ask.
+        self.restricted = False
         self._restricted: set[str] = set()
         #: Namespaces whose answers may have changed since somebody looked; None: all.
         self.stale: set[str] | None = set()
         self._known: dict[tuple[str, str, str | None], str] = {}
-
-    @property
-    def restricted(self) -> bool:
-        """Whether any queue says who may use it; where none does nobody need ask."""
-        return bool(self._restricted)
 
     def queue_changed(self, name: str, old: Queue | None, new: Queue | None) -> None:
         """A queue came, went or says something else."""
@@ -39,6 +35,7 @@ class AccessTable:
             self._restricted.add(name)
         else:
             self._restricted.discard(name)
+        self.restricted = bool(self._restricted)
         if before or self.restricted:
             self._known.clear()
             self.stale = None

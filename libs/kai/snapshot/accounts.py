@@ -120,55 +120,62 @@ class Accounts:
             raise
 
     def _enter(self, task: Task) -> None:
-        facts = facts_of(task)
+        facts, uid, cls = task.facts, task.uid, task.cls
+        assert facts is not None
         status = pods.status(facts, self._now, self.params.stuck_in_releasing_seconds)
-        job = self.jobs.get(facts.group_key) if facts.group_key else None
-        task.shut_out = (
-            job is not None and (job.usurps or self.access.restricted) and self._shuts_out(job, facts)
-        )
-        if job is not None and status is Status.PENDING and (job.aside is not None or task.shut_out):
-            status = Status.GATED  # it asks for nothing until it takes part again
+        key = facts.group_key
+        job = self.jobs.get(key) if key else None
+        if job is not None:
+            shut_out = job.usurps or (self.access.restricted and self._shuts_out(job, facts))
+            if shut_out is not task.shut_out:
+                task.shut_out = shut_out
+            if status is Status.PENDING and (shut_out or job.aside is not None):
+                status = Status.GATED  # it asks for nothing until it takes part again
+        elif task.shut_out:
+            task.shut_out = False
         task.status = status
         if facts.deleted_at and status in (Status.RELEASING, Status.STUCK_IN_RELEASING):
-            self._releasing[task.uid] = task
-        if facts.group_key:
-            members = self._members.get(facts.group_key)
+            self._releasing[uid] = task
+        if key:
+            members = self._members.get(key)
             if members is None:
-                self._members[facts.group_key] = {task.uid: task}
-            else:
-                members[task.uid] = task
+                members = self._members[key] = {}
+            members[uid] = task
             if job is not None and status is not Status.FAILED:
                 self._enlist(task, job)
-        name = facts.node_name or facts.assumed_node
-        if name:
-            self._on_node.setdefault(name, {})[task.uid] = task
-        node = self.nodes.by_name.get(name) if name and ACTIVE_USED[status] else None
-        if node is not None and task.cls.vast and not self.ledger.bears(task, node):
+        node = None
+        if name := facts.node_name or facts.assumed_node:
+            here = self._on_node.get(name)
+            if here is None:
+                here = self._on_node[name] = {}
+            here[uid] = task
+            if ACTIVE_USED[status]:
+                node = self.nodes.by_name.get(name)
+        if node is not None and cls.vast and not self.ledger.bears(task, node):
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
-            shares = facts.granted_ids or facts.group_ids or facts.assumed_groups
-            groups = shares if task.cls.shared else ()
+            groups = facts.granted_ids or facts.group_ids or facts.assumed_groups if cls.shared else ()
             task.placement = facts.assumed_placement
             self.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
                 self.ledger.reserve(node, facts.group_ids, 1)
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, node, 1)
-        if task.job is not None and ACTIVE_ALLOCATED[status]:
-            self.ledger.charge(task, node.gpu_memory if node is not None else self.min_gpu_memory)
-        elif task.job is not None and status is Status.PENDING:
-            self.ledger.ask(task, self.min_gpu_memory, 1)
+        if task.job is not None:
+            if ACTIVE_ALLOCATED[status]:
+                self.ledger.charge(task, node.gpu_memory if node is not None else self.min_gpu_memory)
+            elif status is Status.PENDING:
+                self.ledger.ask(task, self.min_gpu_memory, 1)
 
     def _shuts_out(self, job: Job, facts: PodFacts) -> bool:
         """Whether a pod may not be given a place as a part of a job."""
-        access = self.access
-        return job.usurps or (
-            access.restricted and bool(access.barrier(job.queue.name, job.namespace, facts.account))
-        )
+        return job.usurps or bool(self.access.barrier(job.queue.name, job.namespace, facts.account))
 
     def _withdraw(self, task: Task) -> None:
-        facts = facts_of(task)
-        self._releasing.pop(task.uid, None)
+        facts, uid = task.facts, task.uid
+        assert facts is not None
+        if self._releasing:
+            self._releasing.pop(uid, None)
         if task.charged is not None:
             self.ledger.discharge(task)
         elif task.job is not None and task.status is Status.PENDING:
@@ -181,17 +188,16 @@ class Accounts:
             self.ledger.unhold(task)
         task.placement = None
         if name := facts.node_name or facts.assumed_node:
-            discard(self._on_node, name, task.uid)
+            discard(self._on_node, name, uid)
         if task.job is not None:
             self._delist(task)
         elif facts.group_key and (job := self.jobs.get(facts.group_key)) is not None:
-            job.invalid.pop(task.uid, None)
+            job.invalid.pop(uid, None)
         if facts.group_key:
-            discard(self._members, facts.group_key, task.uid)
+            discard(self._members, facts.group_key, uid)
 
     def _enlist(self, task: Task, job: Job) -> None:
-        facts = facts_of(task)
-        pod_set = job.single or job.pod_sets.get(facts.sub_group)
+        pod_set = job.single or job.pod_sets.get(facts_of(task).sub_group)
         self.touched_jobs[job.key] = job
         if pod_set is None:
             job.invalid[task.uid] = task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
@@ -99,6 +99,8 @@ class TaskClass:
     shared: bool = field(init=False)
     #: Whether it asks for no kind of GPU.
     cpu_only: bool = field(init=False)
+    #: Whether it wants to be near or away from other pods.
+    affine: bool = field(init=False)
     #: Whether it asks for so much of anything that a few hundred of its pods would not fit into 64 bits.
     vast: bool = field(init=False)
     #: What a queue is charged wherever the node does not matter.
@@ -107,6 +109,7 @@ class TaskClass:
     def __post_init__(self) -> None:
         self._charge = (self.cpu, self.memory, self.centi_gpus)
         self.shared = self.kind is GpuKind.FRACTION or self.kind is GpuKind.MEMORY
+        self.affine = bool(self.constraints.pod_affinity or self.constraints.pod_anti_affinity)
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
         self.vast = any(amount > _VAST for _, amount in self.items)
 
@@ -240,8 +243,13 @@ class ClassTable:
         )
         return _encode_quickly(
             (
-                [_container_key(c, pod) for c in spec.containers],
-                [_container_key(c, pod) for c in spec.init_containers or ()],
+                [
+                    _container_key(each, pod)
+                    if each.env or each.env_from
+                    else (each.resources, each.ports, each.restart_policy)
+                    for each in spec.containers
+                ],
+                [_container_key(each, pod) for each in spec.init_containers] if spec.init_containers else (),
                 spec.overhead,
                 spec.resources,
                 resized(pod) if spec.node_name else None,
@@ -331,11 +339,14 @@ class ClassTable:
         return offered + sum(mig_gpus(name) * amount for name, amount in unoffered.items())
 
 
-def gpu_annotations(pod: Pod) -> list[tuple[str, str]]:
+def gpu_annotations(pod: Pod) -> Sequence[tuple[str, str]]:
     """The annotations that ask for GPUs."""
     annotations = pod.metadata.annotations
     if not annotations:
-        return []
+        return ()
+    keys = "".join(annotations)
+    if names.GPU_FRACTION not in keys and names.GPU_MEMORY not in keys and names.MIG_PREFIX not in keys:
+        return ()  # nearly all pods there are
     found = [item for item in annotations.items() if item[0].startswith(_GPU_ANNOTATIONS)]
     return sorted(found) if found else found
 
@@ -426,8 +437,9 @@ def _constraints(pod: Pod) -> Constraints:
 
 
 def _container_key(container: Container, pod: Pod) -> tuple[Any, ...]:
-    config_maps = _config_maps_of(container, pod) if container.env or container.env_from else ()
-    return (container.resources, container.ports, container.restart_policy, config_maps)
+    """What a class depends on; without an environment no config maps are needed."""
+    told = (container.resources, container.ports, container.restart_policy)
+    return (*told, *_config_maps_of(container, pod)) if container.env or container.env_from else told
 
 
 def _volumes(pod: Pod) -> tuple[list[str], list[str]]:

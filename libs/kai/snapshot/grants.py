@@ -11,11 +11,9 @@ class Grants:
     """Claims by the uid of the pod that has them, and by the reservation pod on which they stand."""
 
     def __init__(self) -> None:
-        self._of_pod: dict[str, dict[str, tuple[str, str, Claim]]] = {}
+        #: By uid; to be read, never to be changed.
+        self.of_pods: dict[str, dict[str, tuple[str, str, Claim]]] = {}
         self._on: dict[str, tuple[str, str, dict[str, Claim]]] = {}
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._of_pod
 
     def put(self, reservation: str, node: str, group: str, claims: Mapping[str, Claim]) -> set[str]:
         """The claims on a reservation pod as they are now; the pods (uids) whose record changed."""
@@ -27,7 +25,7 @@ class Grants:
         if told:
             self._on[reservation] = (node, group, told)
         for uid, claim in told.items():
-            self._of_pod.setdefault(uid, {})[reservation] = (node, group, claim)
+            self.of_pods.setdefault(uid, {})[reservation] = (node, group, claim)
         return changed
 
     def drop(self, reservation: str) -> set[str]:
@@ -36,14 +34,14 @@ class Grants:
 
     def of(self, uid: str, node: str) -> tuple[Grant, frozenset[str]] | None:
         """What a pod was granted on a node, and on which devices (GPU groups); None: nothing recorded."""
-        there = self._of_pod.get(uid, {}).values()
+        there = self.of_pods.get(uid, {}).values()
         return granted({group: claim for where, group, claim in there if where == node})
 
     def _take_off(self, reservation: str) -> set[str]:
         _, _, claims = self._on.pop(reservation)
         for uid in claims:
-            of_pod = self._of_pod[uid]
+            of_pod = self.of_pods[uid]
             del of_pod[reservation]
             if not of_pod:
-                del self._of_pod[uid]
+                del self.of_pods[uid]
         return set(claims)

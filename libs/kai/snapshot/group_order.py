@@ -56,15 +56,23 @@ class GroupOrder:
     ranks: tuple[LabelRank, ...] = (LEADERS_FIRST, HEADS_FIRST, BY_TASK_PRIORITY)
     #: Subgroups below their minimum first, then the emptier; off, they go by name alone.
     needy_first: bool = True
+    #: Those that are looked at: pods without any of them are alike.
     _labels: frozenset[str] = field(init=False, compare=False)
     _unlabelled: tuple[Rank, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_labels", frozenset(each.label for each in self.ranks))
+        labels = {names.TASK_PRIORITY_LABEL, *(each.label for each in self.ranks)}
+        object.__setattr__(self, "_labels", frozenset(labels))
         object.__setattr__(self, "_unlabelled", tuple(each.rank(None) for each in self.ranks))
 
     def key(self, labels: Mapping[str, str] | None, created: float, uid: str) -> Key:
-        """The key by which the pods of a set are sorted, best first; ``created`` in Unix seconds."""
+        """The key by which the pods of a set are sorted, best first; ``created`` in Unix seconds.
+
+        Raises:
+            OutOfBounds: the label of its priority says no number of 32 bits, whether or not that counts.
+        """
         if not labels or self._labels.isdisjoint(labels):
             return (*self._unlabelled, created, uid)
+        if names.TASK_PRIORITY_LABEL in labels:
+            limits.TASK_PRIORITY.integer(labels[names.TASK_PRIORITY_LABEL])
         return (*[each.rank(labels.get(each.label)) for each in self.ranks], created, uid)

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from kai.model import access, limits, names
-from kai.model.claims import Grant, claims_of
-from kai.model.faults import NOT_AS_GRANTED, Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.model.rules import device_claims, priorities
 from kai.snapshot import jobs, nodes, pods, queues
-from kai.snapshot.accounts import Accounts, facts_of
+from kai.snapshot.accounts import facts_of
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.granted import Granted
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, JobFacts, Node, PodFacts, Queue, Standing, Task
 from kai.snapshot.status import Status
@@ -29,11 +28,7 @@ def _standing_of(job: Job) -> Standing:
     return Standing(job.priority, job.preemptible, job.usurps, job.unwelcome)
 
 
-#: GPU groups that a message names.
-_SHOWN = 4
-
-
-class Intake(Accounts):
+class Intake(Granted):
     """What the newest version of an object changes in the rows."""
 
     # --- pods ----------------------------------------------------------------------------------
@@ -56,28 +51,20 @@ class Intake(Accounts):
         cls: TaskClass,
         gpu_claims: tuple[tuple[str, int], ...] = (),
     ) -> None:
-        created = seconds(pod.metadata.creation_timestamp)
-        order = pods.key(pod, created, self.group_order)
+        meta = pod.metadata
+        labels, told = meta.labels, meta.annotations
+        created = seconds(meta.creation_timestamp) if meta.creation_timestamp else 0.0
+        order = self.group_order.key(labels, created, meta.uid)
         old = self._tasks_by_key.get(facts.key)
         if old is not None and old.uid != uid:
             self._forget(old)
             old = None
         claims = cls.claims or pod.status.extended_resource_claim_status is not None
-        told = pod.metadata.annotations
         if claims or (told and (names.NUMA_OBSERVED in told or names.NUMA_PREDICTED in told)):
             facts.pod = pod
         decided: TaskClass | None = None
         if old is None:
-            task = Task(
-                uid,
-                pod.metadata.namespace,
-                pod.metadata.name,
-                cls,
-                created,
-                order,
-                pod.metadata.labels,
-                facts=facts,
-            )
+            task = Task(uid, meta.namespace, meta.name, cls, created, order, labels, facts=facts)
             self.tasks[uid] = self._tasks_by_key[facts.key] = task
         else:
             task = old
@@ -85,13 +72,14 @@ class Intake(Accounts):
             self._unindex(task)
             self._keep_decisions(facts_of(task), facts)
             decided = task.cls if facts.assumed_node and task.cls.shared else None
-            task.facts, task.cls, task.labels, task.order = facts, cls, pod.metadata.labels, order
+            task.facts, task.cls, task.labels, task.order = facts, cls, labels, order
             task.bare = False
-        if task.told_cls is not None or decided is not None or uid in self.grants:
+        if decided is not None or uid in self.grants.of_pods or task.told_cls is not None:
             self._hold_to_grant(task, cls, decided)
         task.claims = gpu_claims
-        task.nominated = facts.nominated or task.nominated
-        if cls.constraints.pod_affinity or cls.constraints.pod_anti_affinity:
+        if facts.nominated:
+            task.nominated = facts.nominated
+        if cls.affine:
             self.affine[uid] = task
         if claims:
             for key in self._claim_keys(pod):
@@ -99,58 +87,6 @@ class Intake(Accounts):
         self._attach(task)
         if facts.reservation:
             self._read_claims(facts, pod)
-
-    # --- what was granted ----------------------------------------------------------------------
-    def _read_claims(self, facts: PodFacts, pod: Pod) -> None:
-        """Take in what a reservation pod records of others."""
-        claims = claims_of(pod.metadata.annotations or {})
-        if claims:
-            facts.pod = pod
-        group = facts.group_ids[0] if facts.group_ids else ""
-        self._grants_changed(self.grants.put(facts.key, facts.node_name, group, claims))
-
-    def _grants_changed(self, uids: Iterable[str]) -> None:
-        for uid in uids:
-            task = self.tasks.get(uid)
-            if task is not None:
-                self._detach(task)
-                self._hold_to_grant(task, task.told_cls or task.cls, task.cls)
-                self._attach(task)
-
-    def _hold_to_grant(self, task: Task, told: TaskClass, decided: TaskClass | None) -> None:
-        """Let a task hold what it was granted, which need not be what its pod says: that is ``told``.
-
-        While it is being bound, what was ``decided`` counts until it is recorded.
-        """
-        facts = facts_of(task)
-        facts.granted_ids, cls = (), told
-        node = facts.node_name or facts.assumed_node
-        known = self.grants.of(task.uid, node) if node else None
-        if known is not None and (facts.node_name or not known[1].isdisjoint(facts.assumed_groups)):
-            grant, groups = known
-            cls = self.classes.granted(told, grant)
-            if facts.node_name:
-                own = () if len(groups) >= grant.devices else facts.group_ids or facts.assumed_groups
-                facts.granted_ids = tuple(sorted(groups.union(own)))
-        elif decided is not None and decided.shared and facts.assumed_node:  # not recorded yet
-            grant = Grant(decided.devices, decided.portion_centi, decided.gpu_memory_mib)
-            cls = self.classes.granted(told, grant)
-        task.cls, task.told_cls = cls, None if cls is told else told
-        self._tell_overruled(task)
-
-    def _tell_overruled(self, task: Task) -> None:
-        facts, told = facts_of(task), task.told_cls
-        moved = facts.granted_ids and set(facts.granted_ids) != set(facts.group_ids)
-        if not facts.node_name or (told is None and not moved):
-            self.overruled.pop(facts.key, None)
-            return
-        self.overruled[facts.key] = Fault(
-            kind=Kind.POD.kubernetes,
-            key=facts.key,
-            uid=task.uid,
-            reason=NOT_AS_GRANTED,
-            message=_difference(task),
-        )
 
     @staticmethod
     def _keep_decisions(old: PodFacts, new: PodFacts) -> None:
@@ -525,25 +461,6 @@ class Intake(Accounts):
             if gpus:
                 found.append((key, gpus))
         return tuple(found)
-
-
-def _difference(task: Task) -> str:
-    facts, told = facts_of(task), task.told_cls or task.cls
-    says = _share(told) if told.shared else "no part of a GPU"
-    if facts.granted_ids and set(facts.granted_ids) != set(facts.group_ids):
-        says += f" on {', '.join(facts.group_ids[:_SHOWN]) or 'no device'}"
-    return (
-        f"its labels and annotations say that it holds {says}; it was granted {_share(task.cls)} "
-        f"on {', '.join(facts.granted_ids[:_SHOWN])}, which counts until it ends; "
-        "set them back, and make another pod to ask for something else"
-    )
-
-
-def _share(cls: TaskClass) -> str:
-    part = (
-        f"{cls.portion_centi / 100:g} of a GPU" if cls.portion_centi else f"{cls.gpu_memory_mib} MiB of a GPU"
-    )
-    return part if cls.devices == 1 else f"{part} on each of {cls.devices}"
 
 
 def _gpus_of(claim: dict[str, Any]) -> int:

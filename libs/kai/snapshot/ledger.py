@@ -13,7 +13,10 @@ A shared device counts against its node by what it is at the moment, not by how 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -54,11 +57,23 @@ _WIDEST: Final = 1 << 62
 _HELD, _RELEASING, _PIPELINED, _RESERVED = 0, 1, 2, 3
 
 
+@dataclass(slots=True)
+class _Sums:
+    """What many tasks are charged, added up."""
+
+    #: By class the row of each task's node, of whose idle resources it holds its own.
+    rows: dict[TaskClass, list[int]] = field(default_factory=dict)
+    #: By queue, whether its jobs are preemptible, and what each task is charged: how many there are.
+    tasks: dict[tuple[Queue, bool, tuple[int, int, int]], int] = field(default_factory=dict)
+
+
 class Ledger:
     """Charges tasks to nodes, queues and pod groups."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
+        #: What was not entered yet, while :meth:`at_once`.
+        self._late: _Sums | None = None
         #: Mirrors of the queues' amounts, float64 ``[queues, 3]`` with GPUs in devices.
         self.set_queues(0)
 
@@ -68,6 +83,41 @@ class Ledger:
         self.non_preemptible: NDArray[np.float64] = np.zeros((max(count, 1), 3))
         self._allocated_cells = cells(self.allocated)
         self._non_preemptible_cells = cells(self.non_preemptible)
+
+    def clear(self, queues: int) -> None:
+        """Nothing is charged to any node or queue, of which there are so many."""
+        self.set_queues(queues)
+        self.nodes.clear_charges()
+        if self._late is not None:
+            self._late = _Sums()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Enter what many tasks are charged in one step, at the end.
+
+        Meanwhile nobody may read sums, and nodes and queues stay as they are.
+        """
+        self._late = _Sums()
+        try:
+            yield
+        finally:
+            self._catch_up()
+            self._late = None
+
+    def _catch_up(self) -> None:
+        late = self._late
+        if late is None:
+            return
+        self._late = _Sums()
+        for (queue, preemptible, (cpu, memory, centi)), count in late.tasks.items():
+            self._charge(queue, preemptible, cpu * count, memory * count, centi * count)
+        offered, idle, touched = self.nodes.cells_allocatable, self.nodes.cells_idle, self.nodes.touched
+        for cls, rows in late.rows.items():
+            for row, count in Counter(rows).items():
+                for column, amount in cls.items:
+                    if offered[row, column] > 0:
+                        idle[row, column] -= amount * count
+                touched.append(row)
 
     # --- pod groups ----------------------------------------------------------------------------
     def join(self, task: Task, job: Job, pod_set: PodSet) -> None:
@@ -122,28 +172,33 @@ class Ledger:
     # --- queues --------------------------------------------------------------------------------
     def charge(self, task: Task, gpu_memory: int) -> None:
         """Charge a task to its queue and all above; GPUs have ``gpu_memory`` MiB where it runs."""
-        task.charged = task.cls.charge(gpu_memory)
-        self._charge(task, task.charged, 1)
+        job = task.job
+        assert job is not None
+        task.charged = charged = task.cls.charge(gpu_memory)
+        if self._late is None:
+            self._charge(job.queue, job.preemptible, *charged)
+        else:
+            tasks, key = self._late.tasks, (job.queue, job.preemptible, charged)
+            tasks[key] = tasks.get(key, 0) + 1
 
     def discharge(self, task: Task) -> None:
         """The inverse of :meth:`charge`."""
-        assert task.charged is not None
-        self._charge(task, task.charged, -1)
+        job, charged = task.job, task.charged
+        assert job is not None
+        assert charged is not None
+        cpu, memory, centi = charged
+        self._charge(job.queue, job.preemptible, -cpu, -memory, -centi)
         task.charged = None
 
     def recharge(self, task: Task, charged: tuple[int, int, int]) -> None:
         """Charge again what was discharged before."""
-        task.charged = charged
-        self._charge(task, charged, 1)
-
-    def _charge(self, task: Task, amounts: tuple[int, int, int], sign: int) -> None:
-        job = task.job
+        job, task.charged = task.job, charged
         assert job is not None
-        cpu, memory, centi = amounts
-        if sign < 0:
-            cpu, memory, centi = -cpu, -memory, -centi
+        self._charge(job.queue, job.preemptible, *charged)
+
+    def _charge(self, leaf: Queue, preemptible: bool, cpu: int, memory: int, centi: int) -> None:
         mirror = self._allocated_cells
-        for queue in job.queue.path:
+        for queue in leaf.path:
             queue.version += 1
             held = queue.allocated
             row = queue.row
@@ -154,7 +209,7 @@ class Ledger:
             if centi:
                 held[2] += centi
                 mirror[row, 2] = held[2] / 100
-            if not job.preemptible:
+            if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
     def ask(self, task: Task, gpu_memory: int, sign: int) -> None:
@@ -255,14 +310,14 @@ class Ledger:
             leaf = (job.queue.row, job.preemptible)
             total = sums.get(leaf)
             if total is None:
-                total = sums[leaf] = [task, 0, 0, 0]
+                total = sums[leaf] = [job.queue, 0, 0, 0]
             total[1] += charged[0]
             total[2] += charged[1]
             total[3] += charged[2]
             self._move(job, pod_set, _STEPS[task.status][Status.RELEASING])
             task.releasing, task.charged, task.status = True, None, Status.RELEASING
-        for task, cpu, memory, centi in sums.values():
-            self._charge(task, (cpu, memory, centi), -1)
+        for (_, preemptible), (queue, cpu, memory, centi) in sums.items():
+            self._charge(queue, preemptible, -cpu, -memory, -centi)
         offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched
         for cls, where in rows.items():
             counts = np.bincount(where, minlength=len(self.nodes))
@@ -273,15 +328,25 @@ class Ledger:
     # --- nodes ---------------------------------------------------------------------------------
     def bears(self, task: Task, node: Node) -> bool:
         """Whether a node's sums, which are 64 bits wide, can take another pod that asks for the absurd."""
+        self._catch_up()
         idle, row = self.nodes.cells_idle, node.row
         return all(idle[row, column] - amount > -_WIDEST for column, amount in task.cls.items)
 
     def hold(self, task: Task, node: Node, groups: tuple[str, ...], *, releasing: bool) -> None:
         """The task takes its resources from a node's idle ones; they are being released if so said."""
+        cls = task.cls
         task.node, task.groups, task.releasing = node, groups, releasing
         node.tasks[task.uid] = task
-        node.legacy_mig += task.cls.legacy_mig
-        self._items(task, node, self.nodes.cells_idle, -1)
+        if cls.legacy_mig:
+            node.legacy_mig += 1
+        if self._late is not None and not (releasing or cls.vast or _reserves(task)):
+            rows = self._late.rows.get(cls)
+            if rows is None:
+                rows = self._late.rows[cls] = []
+            rows.append(node.row)
+        else:
+            self._items(task, node, self.nodes.cells_idle, -1)
+            self.nodes.touched.append(node.row)
         if releasing:
             self._items(task, node, self.nodes.cells_releasing, 1)
         if groups:
@@ -290,7 +355,6 @@ class Ledger:
                 self._share(node, group, size, size if releasing else 0, 0)
         for claim, gpus in task.claims:
             self._claim(node, claim, gpus, 1, 1 if releasing else 0, 0)
-        self.nodes.touched.append(node.row)
 
     def unhold(self, task: Task) -> None:
         """The inverse of :meth:`hold`."""
@@ -365,9 +429,9 @@ class Ledger:
 
     def _items(self, task: Task, node: Node, cells: Any, sign: int) -> None:
         row, offered = node.row, self.nodes.cells_allocatable
-        reserves = task.facts is not None and task.facts.reservation
+        takes_device = not _reserves(task)
         for column, amount in task.cls.items:
-            if offered[row, column] > 0 and not (reserves and column == GPU):
+            if offered[row, column] > 0 and (takes_device or column != GPU):
                 cells[row, column] += sign * amount
 
     def _share(
@@ -411,6 +475,11 @@ class Ledger:
         row = node.row
         self.nodes.cells_idle[row, GPU] += gpus * (idle_after - idle)
         self.nodes.cells_releasing[row, GPU] += gpus * (freed_after - freed)
+
+
+def _reserves(task: Task) -> bool:
+    """Whether a pod stands for a shared device, which is charged to those who share it."""
+    return task.facts is not None and task.facts.reservation
 
 
 def _device_charge(device: list[int]) -> tuple[int, int]:

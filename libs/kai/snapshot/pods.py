@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sys import intern
 
-from kai.model import limits, names
+from kai.model import names
 from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.model.rules.reservations import asks_for_nodes, holds_device
-from kai.snapshot.group_order import GroupOrder, Key
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import PodFacts
 from kai.snapshot.status import Status
@@ -17,42 +16,35 @@ from kai.snapshot.times import seconds
 
 def facts(pod: Pod, params: StateParams) -> PodFacts:
     """Everything about a pod that its row depends on."""
-    meta = pod.metadata
-    labels = meta.labels or {}
-    group = (meta.annotations or {}).get(names.POD_GROUP_ANNOTATION, "")
-    ours = pod.spec.scheduler_name == params.scheduler_name
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    labels, told, namespace = meta.labels, meta.annotations, meta.namespace
+    ours = spec.scheduler_name == params.scheduler_name
+    group = told.get(names.POD_GROUP_ANNOTATION) if told and ours else None
+    sub_group = ""
+    devices: tuple[str, ...] = ()
     reservation = scaling = False
-    if labels.get(names.APP_LABEL) in (params.reservation_app, names.SCALING_POD_APP):
-        reservation = holds_device(meta, app=params.reservation_app, namespace=params.reservation_namespace)
-        scaling = asks_for_nodes(meta, namespace=params.scaling_namespace)
-    status = pod.status
+    if labels:
+        sub_group, devices = labels.get(names.SUBGROUP_LABEL, ""), gpu_groups(labels)
+        if labels.get(names.APP_LABEL) in (params.reservation_app, names.SCALING_POD_APP):
+            app, there = params.reservation_app, params.reservation_namespace
+            reservation = holds_device(meta, app=app, namespace=there)
+            scaling = asks_for_nodes(meta, namespace=params.scaling_namespace)
+    account = spec.service_account_name
     return PodFacts(
-        key=pod.key,
+        key=f"{namespace}/{meta.name}" if namespace else meta.name,
         phase=status.phase or "Pending",
-        node_name=pod.spec.node_name,
+        node_name=spec.node_name,
         deleted_at=seconds(meta.deletion_timestamp) if meta.deletion_timestamp else 0.0,
-        gated=bool(pod.spec.scheduling_gates),
-        group_key=f"{meta.namespace}/{group}" if group and ours else "",
-        sub_group=labels.get(names.SUBGROUP_LABEL, ""),
+        gated=bool(spec.scheduling_gates),
+        group_key=f"{namespace}/{group}" if group else "",
+        sub_group=sub_group,
         ours=ours,
         utility=reservation or scaling,
         reservation=reservation,
-        group_ids=gpu_groups(labels),
+        group_ids=devices,
         nominated=status.nominated_node_name,
-        account=intern(pod.spec.service_account_name or names.DEFAULT_SERVICE_ACCOUNT),
+        account=intern(account) if account else names.DEFAULT_SERVICE_ACCOUNT,
     )
-
-
-def key(pod: Pod, created: float, order: GroupOrder) -> Key:
-    """The key by which tasks of a pod set are ordered, best first; ``created`` in Unix seconds.
-
-    Raises:
-        OutOfBounds: the label of its priority says no number of 32 bits, whether or not that counts.
-    """
-    labels = pod.metadata.labels
-    if labels and names.TASK_PRIORITY_LABEL in labels:
-        limits.TASK_PRIORITY.integer(labels[names.TASK_PRIORITY_LABEL])
-    return order.key(labels, created, pod.metadata.uid)
 
 
 def status(facts: PodFacts, now: float, stuck_after: float) -> Status:

@@ -19,11 +19,10 @@ def clear(state: Accounts) -> None:
     """Every row holds nothing and every index is empty; tasks, jobs, queues and nodes stay."""
     state.pending_jobs.clear()
     state.foreign[:] = (0, 0, 0)
-    state.nodes.clear_charges()
     for job in state.jobs.values():
         _clear_job(job)
     count = len(state.queue_order)
-    state.ledger.set_queues(count)
+    state.ledger.clear(count)
     for queue in state.queue_order:
         queue.allocated, queue.non_preemptible, queue.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
         queue.version += 1

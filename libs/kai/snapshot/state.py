@@ -7,6 +7,7 @@ of the decisions taken since (:class:`~kai.snapshot.rows.PodFacts`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,8 +130,9 @@ class ClusterState(Exclusion):
             for kind in sorted(by_kind, key=_LOADING.index):
                 if kind is Kind.POD_GROUP:
                     self._refresh()
-                for obj in by_kind[kind]:
-                    self.take(kind, obj)
+                with self.ledger.at_once() if kind is Kind.POD else nullcontext():
+                    for obj in by_kind[kind]:
+                        self.take(kind, obj)
 
     def remove(self, kind: Kind, key: str) -> None:
         """Forget an object by ``namespace/name`` (or name); unknown keys are ignored."""
@@ -193,7 +195,7 @@ class ClusterState(Exclusion):
             facts = facts_of(task)
             facts.node_name = facts.node_name or facts.assumed_node
             facts.group_ids = facts.group_ids or facts.assumed_groups
-            if uid in self.grants:
+            if uid in self.grants.of_pods:
                 self._hold_to_grant(task, task.told_cls or task.cls, task.cls)
             self._attach(task)
 

@@ -254,7 +254,7 @@ def test_nothing_is_remembered_of_pods_and_reservations_that_are_gone():
         state.remove(kind, obj.key)
     settled(state)
     assert not state.overruled
-    assert not state.grants._of_pod
+    assert not state.grants.of_pods
     assert not state.grants._on
 
 

@@ -185,6 +185,23 @@ def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_rig
     state.check()
 
 
+def test_a_pod_that_cannot_be_charged_while_many_are_loaded_leaves_all_sums_right(monkeypatch) -> None:
+    state = a_state()
+    hold = state.ledger.hold
+
+    def fails_for_one(task, *args, **options) -> None:
+        hold(task, *args, **options)
+        if task.name == "p2":
+            raise OutOfBounds("memory", 1, "less")
+
+    monkeypatch.setattr(state.ledger, "hold", fails_for_one)
+    state.load((Kind.POD, a_pod(f"p{number}", group="g", gpus=1, node="n")) for number in range(4))
+    state.settle(NOW)
+    assert list(state.faults) == [(Kind.POD, "default/p2")]
+    assert gpus_idle(state) == 1
+    state.check()
+
+
 def test_the_pod_group_annotation_of_a_refused_pod_is_kept() -> None:
     state = a_state()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1, node="n")))

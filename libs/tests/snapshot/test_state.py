@@ -111,6 +111,22 @@ def test_any_interleaving_of_events_ends_equal_to_a_fresh_build(seed: int) -> No
     assert _sums(state) == _sums(rebuilt)
 
 
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_what_is_loaded_at_once_is_charged_as_if_it_had_come_one_by_one(seed: int) -> None:
+    rng = random.Random(seed)
+    final = _final_objects()
+    events = [(kind, rng.choice([*_earlier(kind, obj), obj])) for kind, obj in rng.choices(final, k=40)]
+    vast = a_pod("vast", group="gang", gpus=1, node="node-0", memory=f"{1 << 44}")
+    loaded = ClusterState()
+    for kind, obj in rng.sample(final, k=rng.randint(0, len(final))):
+        loaded.apply(kind, obj)
+    loaded.load([*events, *rng.sample(final, k=len(final)), (Kind.POD, vast)])
+    loaded.settle(NOW)
+    loaded.check()
+    assert _sums(loaded) == _sums(_fresh([*_final_objects(), (Kind.POD, vast)]))
+
+
 def _sums(state: ClusterState) -> object:
     return (
         {

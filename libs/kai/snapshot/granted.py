@@ -1,0 +1,90 @@
+"""What pods hold of shared devices: what they were granted, whatever they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kai.model.claims import Grant, claims_of
+from kai.model.faults import NOT_AS_GRANTED, Fault
+from kai.model.objects import Pod
+from kai.snapshot.accounts import Accounts, facts_of
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.kinds import Kind
+from kai.snapshot.rows import PodFacts, Task
+
+#: GPU groups that a message names.
+_SHOWN = 4
+
+
+class Granted(Accounts):
+    """Holding pods to what reservation pods record of them."""
+
+    def _read_claims(self, facts: PodFacts, pod: Pod) -> None:
+        """Take in what a reservation pod records of others."""
+        claims = claims_of(pod.metadata.annotations or {})
+        if claims:
+            facts.pod = pod
+        group = facts.group_ids[0] if facts.group_ids else ""
+        self._grants_changed(self.grants.put(facts.key, facts.node_name, group, claims))
+
+    def _grants_changed(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            task = self.tasks.get(uid)
+            if task is not None:
+                self._detach(task)
+                self._hold_to_grant(task, task.told_cls or task.cls, task.cls)
+                self._attach(task)
+
+    def _hold_to_grant(self, task: Task, told: TaskClass, decided: TaskClass | None) -> None:
+        """Let a task hold what it was granted, which need not be what its pod says: that is ``told``.
+
+        While it is being bound, what was ``decided`` counts until it is recorded.
+        """
+        facts = facts_of(task)
+        facts.granted_ids, cls = (), told
+        node = facts.node_name or facts.assumed_node
+        known = self.grants.of(task.uid, node) if node else None
+        if known is not None and (facts.node_name or not known[1].isdisjoint(facts.assumed_groups)):
+            grant, groups = known
+            cls = self.classes.granted(told, grant)
+            if facts.node_name:
+                own = () if len(groups) >= grant.devices else facts.group_ids or facts.assumed_groups
+                facts.granted_ids = tuple(sorted(groups.union(own)))
+        elif decided is not None and decided.shared and facts.assumed_node:  # not recorded yet
+            grant = Grant(decided.devices, decided.portion_centi, decided.gpu_memory_mib)
+            cls = self.classes.granted(told, grant)
+        task.cls, task.told_cls = cls, None if cls is told else told
+        self._tell_overruled(task)
+
+    def _tell_overruled(self, task: Task) -> None:
+        facts, told = facts_of(task), task.told_cls
+        moved = facts.granted_ids and set(facts.granted_ids) != set(facts.group_ids)
+        if not facts.node_name or (told is None and not moved):
+            self.overruled.pop(facts.key, None)
+            return
+        self.overruled[facts.key] = Fault(
+            kind=Kind.POD.kubernetes,
+            key=facts.key,
+            uid=task.uid,
+            reason=NOT_AS_GRANTED,
+            message=_difference(task),
+        )
+
+
+def _difference(task: Task) -> str:
+    facts, told = facts_of(task), task.told_cls or task.cls
+    says = _share(told) if told.shared else "no part of a GPU"
+    if facts.granted_ids and set(facts.granted_ids) != set(facts.group_ids):
+        says += f" on {', '.join(facts.group_ids[:_SHOWN]) or 'no device'}"
+    return (
+        f"its labels and annotations say that it holds {says}; it was granted {_share(task.cls)} "
+        f"on {', '.join(facts.granted_ids[:_SHOWN])}, which counts until it ends; "
+        "set them back, and make another pod to ask for something else"
+    )
+
+
+def _share(cls: TaskClass) -> str:
+    part = (
+        f"{cls.portion_centi / 100:g} of a GPU" if cls.portion_centi else f"{cls.gpu_memory_mib} MiB of a GPU"
+    )
+    return part if cls.devices == 1 else f"{part} on each of {cls.devices}"
