@@ -7,6 +7,7 @@ from e2e.hostile import site
 from e2e.hostile.attacks import FORMS, Tenant
 from e2e.hostile.footprint import footprint
 from e2e.hostile.offline import World
+from kai.snapshot.kept import Kept
 
 ROUNDS = 1000
 #: What a table may have more elements than it had, and all of them by part: caches are not always full.
@@ -53,6 +54,6 @@ def test_no_name_that_a_pod_made_up_becomes_a_column():
 
 def test_a_table_that_keeps_what_is_gone_is_found():
     world, early, _ = lived(30, seed=9)
-    world.state.memory["kept"] = [{"n": number} for number in range(5000)]
+    Kept().get(world.state.memory, None, lambda: [{"n": number} for number in range(5000)])
     late = at_rest(world)
     assert max(late[where] - early[where] for where in late) > SPARE

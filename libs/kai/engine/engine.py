@@ -17,7 +17,7 @@ from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
-from kai.model.decisions import CycleResult
+from kai.model.decisions import CycleResult, PodGroupOutcome
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
 
@@ -86,9 +86,13 @@ class _Cycle:
         self._now = now
         self._usage = usage
         self._transaction = Transaction(state)
+        #: What is to be told of pod groups.
+        self._found: tuple[PodGroupOutcome, ...] = ()
 
-    def revoke(self, result: CycleResult | None = None) -> None:
-        self._transaction.revoke(result)
+    def revoke(self) -> None:
+        outcomes.unpublish(self._state, self._found)
+        self._found = ()
+        self._transaction.revoke()
 
     def run(self) -> CycleResult:
         state, config = self._state, self._engine.config
@@ -108,7 +112,7 @@ class _Cycle:
         opposites.cancel(session)
         if config.params.detailed_fit_errors:
             detail.detail_pods(session)
-        found = outcomes.collect(session)
+        self._found = outcomes.collect(session)
         shares = outcomes.shares(session)
         session.close()
         timings["close"] = time.perf_counter() - started
@@ -118,7 +122,7 @@ class _Cycle:
             binds=tuple(decided.binds),
             evictions=tuple(decided.evictions),
             nominations=tuple(decided.nominations),
-            outcomes=found,
+            outcomes=self._found,
             shares=shares,
             faults=(*state.faults.values(), *state.overruled.values()),
             timings=timings,

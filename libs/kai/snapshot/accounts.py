@@ -16,6 +16,7 @@ from kai.snapshot.access import AccessTable
 from kai.snapshot.classes import ClassTable
 from kai.snapshot.grants import Grants
 from kai.snapshot.group_order import GroupOrder
+from kai.snapshot.kept import Memory
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.refusals import Refusals
@@ -61,8 +62,8 @@ class Accounts:
         self.grants = Grants()
         self.refusals = Refusals()
         self.group_order = GroupOrder()
-        #: What the engine keeps from cycle to cycle; nothing in it is needed to decide right.
-        self.memory: dict[str, Any] = {}
+        #: What others keep here from cycle to cycle.
+        self.memory = Memory()
         #: A change failed half-way: no sum can be trusted until all are found anew.
         self.unsound = False
         self._tasks_by_key: dict[str, Task] = {}

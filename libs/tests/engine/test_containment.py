@@ -306,6 +306,23 @@ def test_a_failure_that_nothing_cures_is_raised() -> None:
     assert bound(contained().run(state, NOW)) == ["other-0"]
 
 
+def test_what_an_attempt_found_before_it_failed_is_told_by_the_next_one() -> None:
+    state, shares = a_state(), found.shares
+    submit(state, "large", gpus=99)
+    submit(state, "poison")
+
+    def poisoned(session):
+        job = session.state.jobs[POISON]
+        if job.aside is None:
+            raise Boom
+        return shares(session)
+
+    with mock.patch.object(found, "shares", poisoned):
+        result = contained().run(state, NOW)
+    told = {each.pod_group: each.outcome for each in result.outcomes}
+    assert told == {"default/large": Outcome.UNSCHEDULABLE, POISON: Outcome.UNSCHEDULABLE}
+
+
 def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
     state, engine = a_state(), contained()
     submit(state, "poison", pods=3)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kai.engine.framework.session import Session
+from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job
+from kai.snapshot.state import ClusterState
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
 ACTION = "stalegangeviction"
+#: Jobs by key that ran with too few pods when last looked at.
+_STALE: Final = Carried[dict[str, Job]](dict, copied=dict)
 
 
 def run(session: Session) -> None:
     """Look at every gang that changed, and at those known to be stale."""
-    for job in session.maybe_stale():
+    for job in _maybe_stale(session.state):
         if not is_stale(job):
             if job.stale_since:
                 job.stale_since = 0.0
@@ -27,6 +33,17 @@ def run(session: Session) -> None:
             _evict(session, job)
         elif grace >= 0:
             session.due(job.stale_since + grace)
+
+
+def _maybe_stale(state: ClusterState) -> list[Job]:
+    """Jobs that changed since the last cycle, and those that were stale then."""
+    known = _STALE.of(state.memory)
+    known.update(state.touched_jobs)
+    jobs = [state.jobs[key] for key in sorted(known) if key in state.jobs]
+    known.clear()
+    jobs = [job for job in jobs if job.aside is None]
+    known.update((job.key, job) for job in jobs if job.active_used and not job.gang_satisfied)
+    return jobs
 
 
 def is_stale(job: Job) -> bool:

@@ -69,7 +69,7 @@ class Cycle(Protocol):
     def run(self) -> CycleResult:
         """Run it."""
 
-    def revoke(self, result: CycleResult | None = None) -> None:
+    def revoke(self) -> None:
         """The state is as before it began, whether it failed or had a result; it can be run again."""
 
 
@@ -260,7 +260,7 @@ class _Attempt:
         try:
             result = self._try()
             if isinstance(result, CycleResult):
-                self._cycle.revoke(result)
+                self._cycle.revoke()
                 return True
             return False
         finally:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
 
 from kai.engine.framework.decisions import Decisions
-from kai.model.decisions import CycleResult
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState
-
-#: What is more than a saving of work, and changes in the course of a cycle.
-_KEPT: Final = ("promised", "stale")
-_OUTCOMES: Final = "outcomes"
 
 
 class Transaction:
@@ -24,17 +18,11 @@ class Transaction:
         #: What was decided since, as soon as anything can be.
         self.decisions: Decisions | None = None
         self._touched: dict[str, Job] = dict(state.touched_jobs)
-        self._memory: dict[str, Any] = {key: state.memory[key].copy() for key in _KEPT if key in state.memory}
+        self._memory = state.memory.carried()
 
-    def revoke(self, result: CycleResult | None = None) -> None:
-        """Leave nothing behind; what was half done when something failed is found anew.
-
-        ``result`` is that of a cycle that went well and is taken back all the same.
-        """
+    def revoke(self) -> None:
+        """Leave nothing behind; what was half done when something failed is found anew."""
         state = self._state
-        outcomes = state.memory.get(_OUTCOMES, {})
-        for outcome in result.outcomes if result is not None else ():
-            outcomes.pop(outcome.pod_group, None)
         if self.decisions is not None:
             self.decisions.revoke()
             self.decisions = None
@@ -43,9 +31,7 @@ class Transaction:
         state.touched_jobs.update(
             (key, job) for key, job in self._touched.items() if state.jobs.get(key) is job
         )
-        state.memory.clear()
-        state.memory.update((key, value.copy()) for key, value in self._memory.items())
-        state.memory[_OUTCOMES] = outcomes
+        state.memory.restore(self._memory)
 
 
 @contextmanager

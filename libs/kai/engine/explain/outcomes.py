@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from kai.engine.explain import phrases
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
@@ -9,11 +12,14 @@ from kai.engine.reasons import JobErrors
 from kai.model import access, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
+from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 from kai.snapshot.times import rfc3339, seconds
 
+#: What was told last, by pod group. Others know it, so it cannot be taken back with a cycle.
+_PUBLISHED: Final = Carried[dict[str, PodGroupOutcome]](dict, copied=None)
 _IN_FLIGHT = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING)
 
 
@@ -23,7 +29,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
     A job that runs as its pod group says, and of which nothing was ever said, is passed over.
     """
     state = session.state
-    published: dict[str, PodGroupOutcome] = state.memory.setdefault("outcomes", {})
+    published = _PUBLISHED.of(state.memory)
     changed: list[PodGroupOutcome] = []
     looked_at = {**state.touched_jobs, **state.pending_jobs}
     for key in sorted(looked_at):
@@ -42,6 +48,18 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
         for key in [key for key in published if key not in state.jobs]:
             del published[key]
     return tuple(changed)
+
+
+def published(state: ClusterState, key: str) -> PodGroupOutcome | None:
+    """What was told last of a pod group, if anything was."""
+    return _PUBLISHED.of(state.memory).get(key)
+
+
+def unpublish(state: ClusterState, found: Iterable[PodGroupOutcome]) -> None:
+    """Nobody was told these after all: the next cycle tells them, as far as they hold then."""
+    told = _PUBLISHED.of(state.memory)
+    for outcome in found:
+        told.pop(outcome.pod_group, None)
 
 
 def _nothing_to_say(session: Session, job: Job) -> bool:

@@ -148,7 +148,7 @@ def _fits(session: Session, job: Job) -> bool:
 
 def _remember_spared(session: Session, job: Job) -> None:
     """Whom the minimum runtime protects is found by searches for victims: the last cycle's word counts."""
-    known = session.state.memory.get("outcomes", {}).get(job.key)
+    known = outcomes.published(session.state, job.key)
     for each in known.explanations if known is not None else ():
         if each.reason == Reason.MIN_RUNTIME:
             session.error(job, Unschedulable(Reason.MIN_RUNTIME, each.message))

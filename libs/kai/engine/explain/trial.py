@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 from kai.engine.actions import allocate
 from kai.engine.explain.changes import AddNodes, Change
 from kai.engine.framework.allocation import allocate_job
-from kai.engine.framework.session import VIEWS, Session
+from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
 from kai.snapshot.rows import Job, Queue
 from kai.snapshot.state import ClusterState
 
 #: Opens a session on a state, at a moment.
 Begin: TypeAlias = Callable[[ClusterState, float], Session]
-
-#: What sessions keep of nodes alone, and of the promises of the last cycle.
-_OF_NODES: Final = ("total", "topologies", "devices", "largest", "headroom")
-_PROMISED: Final = "promised"
 
 
 class Trials:
@@ -65,7 +61,7 @@ class Trials:
     def _served(self, *, nodes: bool, for_good: bool) -> bool:
         """Serve everybody as allocation does; nothing stays. With ``nodes`` there are others than before."""
         state, memory = self._state, self._state.memory
-        state.memory = _scratch(memory, nodes=nodes)
+        state.memory = memory.lent(same_nodes=not nodes)
         try:
             session = self._begin(state, self._now)
             session.quiet = True
@@ -120,15 +116,3 @@ def _over_share(session: Session, queue: Queue) -> bool:
         amount > share or 0 <= quota < amount
         for amount, quota, share in zip(held, queue.deserved, fair, strict=True)
     )
-
-
-def _scratch(memory: dict[str, Any], *, nodes: bool) -> dict[str, Any]:
-    """What a trial may know from the cycles before; what it finds out itself stays here."""
-    found = {_PROMISED: memory.get(_PROMISED, [])}
-    if nodes:
-        return found
-    found |= {key: memory[key] for key in _OF_NODES if key in memory}
-    if (known := memory.get(VIEWS.name)) is not None:
-        stamp, (filters, views) = known
-        found[VIEWS.name] = (stamp, (filters, dict(views)))
-    return found

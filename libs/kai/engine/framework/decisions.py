@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace as replace_fields
 
@@ -12,12 +12,15 @@ from kai.engine.framework.statement import ALLOCATE, EVICT, Operation, Statement
 from kai.engine.queueing.pools import Pools
 from kai.model.decisions import BindDecision, Eviction, Nomination
 from kai.snapshot.classes import GpuKind
+from kai.snapshot.kept import Carried, as_it_is
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 
 #: What to tell about a victim, for the pod group that profits.
 Message: TypeAlias = Callable[[Task, str], str]
+#: Pod groups that wait for resources being released, in the order in which they were promised.
+PROMISED: Final = Carried[tuple[str, ...]](tuple, copied=as_it_is, lent=True)
 
 
 class Decisions:
@@ -259,7 +262,7 @@ class Decisions:
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""
         promised = [each.pod.pod_group for each in self.nominations]
-        self._state.memory["promised"] = list(dict.fromkeys(promised))
+        PROMISED.put(self._state.memory, tuple(dict.fromkeys(promised)))
         for task in self._pipelined.values():
             if task.status is not Status.PIPELINED:
                 continue

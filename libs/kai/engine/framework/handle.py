@@ -12,6 +12,7 @@ from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.model.faults import Fault
 from kai.snapshot.classes import ClassTable, TaskClass
+from kai.snapshot.kept import Memory
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.refusals import Refusals
 from kai.snapshot.resources import ResourceTable
@@ -56,7 +57,7 @@ class Handle:
     #: Time alone changes what the plugin says at a moment: let there be a cycle then.
     due: Callable[[float], None]
     #: For :class:`~kai.snapshot.kept.Kept`.
-    memory: dict[str, Any]
+    memory: Memory
     config: SchedulerConfig
 
     @cached_property

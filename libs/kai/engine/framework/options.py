@@ -12,11 +12,11 @@ from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
 from kai.snapshot.group_order import GroupOrder
-from kai.snapshot.kept import Kept
+from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.state import ClusterState
 
 #: For the shapes of the workload.
-_HEADROOM: Final = Kept[TableHeadroom]("headroom")
+_HEADROOM: Final = Kept[TableHeadroom](lent=as_it_is)
 
 
 def group_order(config: SchedulerConfig) -> GroupOrder:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from kai.engine.config import SchedulerConfig
-from kai.engine.framework.decisions import Decisions
+from kai.engine.framework.decisions import PROMISED, Decisions
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.options import group_order, score_options
 from kai.engine.framework.protocols import Opener, Plugin
@@ -37,9 +37,9 @@ from kai.snapshot.state import ClusterState
 
 _MANY_VIEWS = 512
 #: What each class demands of nodes, and its fits and scores, while nodes and options are the same.
-VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]]("views")
+_VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]](lent=lambda kept: (kept[0], dict(kept[1])))
 #: Possible victims by queue.
-_POOLS: Final = Kept[Pools]("pools")
+_POOLS: Final = Kept[Pools]()
 _NO_PLUGINS: Final[Mapping[str, Opener]] = {}
 _UNKNOWN: Any = object()
 
@@ -118,7 +118,7 @@ class Session:
 
     def _open_filters(self) -> None:
         stamp = (self.nodes.epoch, self.options, self.predicates)
-        self.static, self._views = VIEWS.get(self.state.memory, stamp, lambda: (self._filters(), {}))
+        self.static, self._views = _VIEWS.get(self.state.memory, stamp, lambda: (self._filters(), {}))
         if len(self._views) > _MANY_VIEWS:
             self._views.clear()
 
@@ -278,16 +278,6 @@ class Session:
         victims = list(of_queue.values())
         return VictimSource(victims, self.queue_order, self.victim_key, None, gangs=gangs, together=True)
 
-    def maybe_stale(self) -> list[Job]:
-        """Jobs that changed since the last cycle, and those that were stale then."""
-        known: dict[str, Job] = self.state.memory.setdefault("stale", {})
-        known.update(self.state.touched_jobs)
-        jobs = [self.state.jobs[key] for key in sorted(known) if key in self.state.jobs]
-        known.clear()
-        jobs = [job for job in jobs if job.aside is None]
-        known.update((job.key, job) for job in jobs if job.active_used and not job.gang_satisfied)
-        return jobs
-
     def due_time(self) -> float:
         """When time alone may change what is decided; infinite if never, 0 for soon."""
         releasing = self.state.next_stuck()
@@ -299,7 +289,7 @@ class Session:
 
     def promised_jobs(self) -> list[Job]:
         """Jobs that the last cycle let wait for resources being released, in the order of its promises."""
-        known: list[str] = self.state.memory.get("promised", [])
+        known = PROMISED.of(self.state.memory)
         if not known or not self.config.params.keep_nominations:
             return []
         able = {job.key: job for job in self.allocatable_jobs()}

@@ -19,7 +19,7 @@ from kai.engine.kernel.labels import Mask
 from kai.model import dra, quantity
 from kai.model.objects import ObjectMeta, Pod
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.kept import Kept
+from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
@@ -190,9 +190,9 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
 
 
 #: The devices of the cluster, while slices, classes and nodes stay as they are.
-_INVENTORY: Final = Kept[Inventory]("devices")
+_INVENTORY: Final = Kept[Inventory](lent=as_it_is)
 #: Whether any class has claims, while there is no new class.
-_CLAIMED: Final = Kept[bool]("claimed")
+_CLAIMED: Final = Kept[bool]()
 
 
 def opened(handle: Handle) -> Iterator[Plugin]:

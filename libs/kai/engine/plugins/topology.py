@@ -21,7 +21,7 @@ from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
-from kai.snapshot.kept import Kept
+from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 from kai.snapshot.state import Kind
@@ -74,7 +74,7 @@ class _Tree:
 
 
 #: By the name of a topology; None where there is none.
-_TREES: Final = Kept[dict[str, _Tree | None]]("topologies")
+_TREES: Final = Kept[dict[str, _Tree | None]](lent=as_it_is)
 
 
 def opened(handle: Handle) -> tuple[Plugin, ...]:

@@ -14,15 +14,15 @@ from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
 from kai.engine.fairness.reclaim import ReclaimRules
-from kai.snapshot.kept import Kept
+from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
 
 _Queues: TypeAlias = tuple[QueueForest, QueueColumns, frozenset[str]]
 #: What depends on the queues alone: their tree, their columns, and those that no limit binds.
-_QUEUES: Final = Kept[_Queues]("queues")
+_QUEUES: Final = Kept[_Queues]()
 #: CPU, memory and GPUs that ready nodes offer.
-_OFFERED: Final = Kept[Floats]("total")
+_OFFERED: Final = Kept[Floats](lent=as_it_is)
 
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
 Usage: TypeAlias = Mapping[str, tuple[float, float, float]]

@@ -33,7 +33,7 @@ class _Demands:
 
 
 #: Of all classes, while there is no new one.
-_DEMANDS: Final = Kept[_Demands]("demands")
+_DEMANDS: Final = Kept[_Demands]()
 
 
 def opened(handle: Handle) -> Iterator[Plugin]:

@@ -8,13 +8,13 @@ from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, PreFilter, Readiness
 from kai.engine.reasons.amounts import told
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.kept import Kept
+from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
 
 #: ``[resources]`` the most that any node has.
-_LARGEST: Final = Kept[list[int]]("largest")
+_LARGEST: Final = Kept[list[int]](lent=as_it_is)
 
 
 class LargestNode(PreFilter):
