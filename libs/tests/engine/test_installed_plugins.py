@@ -159,3 +159,45 @@ def test_its_pods_may_be_ranked_by_a_label_of_its_own(site: Path) -> None:
 
     assert first(SchedulerConfig()) == ["a"]
     assert first(SchedulerConfig.parse(named("example.rank"))) == ["z"]
+
+
+_SHIELD = """
+from kai.engine.framework import PluginSpec, VictimPolicy, VictimRules
+
+class Shield(VictimPolicy):
+    def rules(self, search):
+        if search.action != "reclaim":
+            return None
+        return VictimRules({part}={function})
+
+plugin = PluginSpec(meaning="jobs of a name are safe", opener=lambda handle: (Shield(),))
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "function"),
+    [
+        ("accepts", "lambda job: job.name != 'safe'"),
+        ("allows", "lambda victims: all(each.job.name != 'safe' for each in victims)"),
+    ],
+)
+def test_it_may_have_a_say_in_who_gives_up_a_place(site: Path, part: str, function: str) -> None:
+    code = _SHIELD.replace("{part}", part).replace("{function}", function)
+    install(site, "example_shield", code, "example.shield = example_shield:plugin")
+
+    def evicted(config: SchedulerConfig) -> list[str]:
+        state = ClusterState()
+        for each in usual_priorities():
+            state.apply(Kind.PRIORITY_CLASS, each)
+        state.apply(Kind.QUEUE, a_queue("much", gpu=0))
+        state.apply(Kind.QUEUE, a_queue("none", gpu=1))
+        for created, name in enumerate(("open", "safe")):
+            state.apply(Kind.NODE, a_node(f"of-{name}", gpus=1))
+            state.apply(Kind.POD_GROUP, a_group(name, queue="much", created=created))
+            state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1, node=f"of-{name}"))
+        state.apply(Kind.POD_GROUP, a_group("waits", queue="none"))
+        state.apply(Kind.POD, a_pod("waits-0", group="waits", gpus=1))
+        return [each.pod.name for each in Engine(config).run(state, NOW).evictions]
+
+    assert evicted(SchedulerConfig()) == ["safe-0"]
+    assert evicted(SchedulerConfig.parse(named("example.shield"))) == ["open-0"]

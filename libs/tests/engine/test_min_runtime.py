@@ -5,6 +5,7 @@ import pytest
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import DEFAULT_PLUGINS, PluginOption
+from kai.engine.plugins.minruntime import MinRuntime
 from kai.model.decisions import PodGroupOutcome
 from kai.snapshot.state import ClusterState, Kind
 
@@ -15,6 +16,10 @@ BY_QUEUE = SchedulerConfig(
         PluginOption(name, {"reclaimResolveMethod": "queue"} if name == "minruntime" else {})
         for name in DEFAULT_PLUGINS
     )
+)
+
+WITHOUT = SchedulerConfig(
+    plugins=tuple(PluginOption(name) for name in DEFAULT_PLUGINS if name != "minruntime")
 )
 
 
@@ -148,3 +153,17 @@ def test_nobody_is_told_of_minimum_runtime_where_it_keeps_nobody_from_anything()
     state.apply(Kind.POD_GROUP, a_group("large", queue="speech", min_member=1))
     state.apply(Kind.POD, a_pod("large-0", group="large", gpus=9))
     assert "MinRuntimeNotElapsed" not in reasons(outcome(state, "large"))
+
+
+def test_a_cycle_in_which_nobody_says_anything_of_it_has_no_such_plugin() -> None:
+    state = ClusterState()
+    state.apply(Kind.QUEUE, a_queue("plain"))
+    engine = Engine()
+    assert engine.open(state, NOW).plugins.of(MinRuntime) is None
+    state.apply(Kind.QUEUE, a_queue("plain", preempt_min_runtime="3m"))
+    assert engine.open(state, NOW).plugins.of(MinRuntime) is not None
+    assert Engine(WITHOUT).open(state, NOW).plugins.of(MinRuntime) is None
+
+
+def test_left_out_of_the_configuration_it_protects_nobody() -> None:
+    assert protected_minutes(a_cluster(), "vision", "speech", WITHOUT) == 0

@@ -10,8 +10,10 @@ import numpy as np
 from kai.engine.actions import eviction
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
+from kai.engine.framework.victims import VictimRules
+from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.pools import may_lose
-from kai.engine.queueing.victims import Batch, VictimSource
+from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.search.moves import Moves
 from kai.engine.search.scenarios import gpu_need
@@ -92,12 +94,20 @@ class _Consolidation:
         del job, tasks
         return True
 
-    def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
-        """All that may move; of more than the cap those that make room, else the last in order."""
+    def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
+        """All that may move; of more than the cap those that make room, else the last in order.
+
+        Those that make room are looked for without asking anybody, so not where somebody has a say.
+        """
         session, most = self.session, self._most
-        if most >= 0 and self._more_than(most) and (jobs := self._moves.fewest(job, tasks)):
+        if (
+            most >= 0
+            and rules.accepts is None
+            and self._more_than(most)
+            and (jobs := self._moves.fewest(job, tasks))
+        ):
             return session.victims_among(jobs)
-        return session.victim_source(job, lambda queue: True, most=None if most < 0 else most)
+        return session.victim_source(job, lambda queue: True, rules.accepts, most=None if most < 0 else most)
 
     def _more_than(self, most: int) -> bool:
         """Whether there are more jobs that could be moved; with one to spare, the job that waits."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
-from kai.engine.queueing import minruntime
+from kai.engine.framework.victims import VictimRules, VictimSearch, both
+from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_allocate
-from kai.engine.queueing.minruntime import Spared
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
-from kai.engine.search.signatures import Representatives
+from kai.engine.search.signatures import Representatives, Why
 from kai.engine.search.solver import Result, Search, Solution, Validator
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
@@ -41,11 +41,11 @@ class Strategy(Protocol):
     def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
         """False where a bound shows that victims cannot suffice."""
 
-    def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
-        """Who may be evicted, in order."""
+    def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
+        """Who may be evicted, in order: those that the rules of plugins accept."""
 
-    def validator(self, job: Job, tasks: list[Task]) -> Validator:
-        """Judges a set of victims; made before anything is evicted."""
+    def validator(self, job: Job, tasks: list[Task]) -> Validator | None:
+        """Judges a set of victims by what the action is for; made before anything is evicted."""
 
     def message(self, job: Job) -> Message:
         """What to tell about each victim; made before anything is evicted."""
@@ -83,7 +83,7 @@ class _Action:
             return ()
         representatives = strategy.representatives(job)
         if representatives.skips(job):
-            self._tell_spared(job, representatives.spared(job))
+            self._tell_why(job, representatives.why(job))
             return ()
         tasks = tasks_to_allocate(job, simulation=True)
         if not tasks or _hopeless(session, job, tasks):
@@ -106,12 +106,11 @@ class _Action:
 
     def _solve(self, job: Job, tasks: list[Task], representatives: Representatives) -> Solution | None:
         session, strategy = self.session, self.strategy
-        spared = session.min_runtime.spared
-        spared.clear()
+        rules = session.plugins.victim_rules(VictimSearch(action=strategy.action, job=job, tasks=tasks))
         search: Search | None = None
         deadline = self.budget.job()
         if self._first_sufficed and len(tasks) == 1:
-            search = self._search(job, tasks, deadline)
+            search = self._search(job, tasks, rules, deadline)
             solution = search.first_victim()
             if solution is not None:
                 self._found(Result.SOLVED, deadline)
@@ -120,7 +119,7 @@ class _Action:
         if never_fits(session, job, tasks) or not strategy.may_suffice(job, tasks):
             representatives.failed(job)
             return None
-        result, solution = (search or self._search(job, tasks, deadline)).run()
+        result, solution = (search or self._search(job, tasks, rules, deadline)).run()
         self._found(result, deadline)
         if solution is not None:
             self._first_sufficed = [batch.number for batch in solution.victims] == [0]
@@ -129,18 +128,19 @@ class _Action:
             session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
             session.due(0.0)
         else:
-            representatives.failed(job, spared.values())
+            representatives.failed(job, rules.why)
         if solution is None:
-            self._tell_spared(job, spared.values())
+            self._tell_why(job, rules.why)
         return solution
 
-    def _tell_spared(self, job: Job, spared: Collection[Spared]) -> None:
-        if spared and (why := minruntime.told(spared, job)) is not None:
-            self.session.error(job, why)
+    def _tell_why(self, job: Job, why: Why | None) -> None:
+        if why is not None and (found := why(job)) is not None:
+            self.session.error(job, found)
 
-    def _search(self, job: Job, tasks: list[Task], deadline: Deadline) -> Search:
+    def _search(self, job: Job, tasks: list[Task], rules: VictimRules, deadline: Deadline) -> Search:
         strategy = self.strategy
-        source, validator = strategy.victims(job, tasks), strategy.validator(job, tasks)
+        source = strategy.victims(job, tasks, rules)
+        validator = both((strategy.validator(job, tasks), rules.allows)) or _any_victims
         return Search(self.session, strategy.action, job, source, validator, deadline)
 
     def _found(self, result: Result, deadline: Deadline) -> None:
@@ -162,6 +162,11 @@ class _Action:
             return True
         statement.rollback()
         return False
+
+
+def _any_victims(victims: Sequence[Batch]) -> bool:
+    del victims
+    return True
 
 
 def delayed(session: Session, job: Job) -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kai.engine.actions import eviction
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
+from kai.engine.framework.victims import VictimRules, both
 from kai.engine.queueing import capacity
-from kai.engine.queueing.minruntime import MinRuntime, keeps_core
-from kai.engine.queueing.victims import Batch, VictimSource
+from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.signatures import Representatives
-from kai.engine.search.solver import Validator
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Task
 
@@ -31,7 +28,6 @@ class _Preempt:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._representatives: dict[str, Representatives] = {}
-        self._min_runtime: MinRuntime = session.min_runtime
 
     def representatives(self, job: Job) -> Representatives:
         known = self._representatives.get(job.queue.name)
@@ -59,29 +55,17 @@ class _Preempt:
         del job, tasks
         return True
 
-    def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
+    def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         del tasks
-        protects = self._min_runtime.protects_from_preempt
         return self.session.victim_source(
             job,
             lambda queue: queue is job.queue,
-            lambda victim: victim.priority < job.priority and (victim.elastic or not protects(victim)),
+            both((lambda victim: victim.priority < job.priority, rules.accepts)),
         )
 
-    def validator(self, job: Job, tasks: list[Task]) -> Validator:
+    def validator(self, job: Job, tasks: list[Task]) -> None:
+        """Lower priority is enough."""
         del job, tasks
-        protects = self._min_runtime.protects_from_preempt
-
-        def within_runtime(victims: Sequence[Batch]) -> bool:
-            by_job: dict[str, list[Batch]] = {}
-            for batch in victims:
-                by_job.setdefault(batch.job.key, []).append(batch)
-            return all(
-                not protects(batches[0].job) or keeps_core(batches, batches[0].job)
-                for batches in by_job.values()
-            )
-
-        return within_runtime
 
     def message(self, job: Job) -> Message:
         del job

@@ -11,9 +11,10 @@ from kai.engine.fairness.queues import Triple
 from kai.engine.fairness.reclaim import Reclamation
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
+from kai.engine.framework.victims import VictimRules
+from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.queueing.chunks import tasks_to_allocate
-from kai.engine.queueing.minruntime import MinRuntime, keeps_core
-from kai.engine.queueing.victims import Batch, VictimSource
+from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import told
 from kai.engine.search.bounds import free_centi
@@ -39,8 +40,6 @@ class _Reclaim:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._representatives: dict[str, Representatives] = {}
-        self._min_runtime: MinRuntime = session.min_runtime
-        self._nobody_protected = self._min_runtime.idle(session.state.queue_order)
         self._requests: dict[int, dict[Triple, list[Job]]] | None = None
         #: What each queue is entitled to, in words: GPUs, CPU, memory.
         self._entitled: dict[int, tuple[str, ...]] = {}
@@ -69,14 +68,8 @@ class _Reclaim:
         request, rules, mine = self._request(job, tasks), self.session.rules, job.queue
         return lambda queue: queue is not mine and rules.may_be_victim(mine.row, request, queue.row)
 
-    def victims(self, job: Job, tasks: list[Task]) -> VictimSource:
-        of_queue, mine = self._losers(job, tasks), job.queue
-        if self._nobody_protected:
-            return self.session.victim_source(job, of_queue)
-        protects = self._min_runtime.protects_from_reclaim
-        return self.session.victim_source(
-            job, of_queue, lambda victim: victim.elastic or not protects(victim, mine)
-        )
+    def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
+        return self.session.victim_source(job, self._losers(job, tasks), rules.accepts)
 
     def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
         """Whether what is free and what may be taken from each queue could cover the request's GPUs.
@@ -127,22 +120,14 @@ class _Reclaim:
     def validator(self, job: Job, tasks: list[Task]) -> Validator:
         session = self.session
         ledger = session.rules.open(job.queue.row, self._request(job, tasks), preemptible=job.preemptible)
-        protects = self._min_runtime.protects_from_reclaim
         moving = session.config.params.allow_consolidating_reclaim
         memory = session.state.min_gpu_memory
         leveled = session.forest.leveled
 
         def fair(victims: Sequence[Batch]) -> bool:
-            by_job: dict[str, list[Batch]] = {}
-            for batch in victims:
-                by_job.setdefault(batch.job.key, []).append(batch)
-            if not self._nobody_protected:
-                for batches in by_job.values():
-                    if protects(batches[0].job, job.queue) and not keeps_core(batches, batches[0].job):
-                        return False
             mark = ledger.mark()
             lost = _Lost(memory, lambda row: leveled(job.queue.row, row)[1])
-            for batches in by_job.values():
+            for batches in by_job(victims).values():
                 tasks = batches[0].tasks if len(batches) == 1 else [t for each in batches for t in each.tasks]
                 if moving:
                     tasks = [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]

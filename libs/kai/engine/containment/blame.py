@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from kai.engine.queueing.victims import Batch
+from kai.engine.queueing.batches import Batch
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.state import ClusterState, Kind
 

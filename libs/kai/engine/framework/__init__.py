@@ -2,6 +2,7 @@
 
 ``protocols``   what a plugin can be: small contracts, of which it fulfils one or several
 ``handle``      what a plugin may see of a cycle
+``victims``     a search for victims, and what plugins say to it
 ``resolved``    the plugins of a cycle by what they can do, and for each class of pods
 
 ``session``     one cycle's view of the state
@@ -24,12 +25,16 @@ from kai.engine.framework.protocols import (
     Readiness,
     Scorer,
     Tracker,
+    VictimPolicy,
 )
+from kai.engine.framework.victims import VictimRules, VictimSearch
+from kai.engine.queueing.batches import Batch, by_job
 from kai.snapshot.group_order import LabelRank
 from kai.snapshot.kept import Kept
 
 __all__ = [
     "Arguments",
+    "Batch",
     "Filter",
     "Handle",
     "Kept",
@@ -41,7 +46,11 @@ __all__ = [
     "Readiness",
     "Scorer",
     "Tracker",
+    "VictimPolicy",
+    "VictimRules",
+    "VictimSearch",
     "argument",
+    "by_job",
     "names",
     "number",
     "seconds",

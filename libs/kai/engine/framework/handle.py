@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -16,7 +16,7 @@ from kai.snapshot.kept import Memory
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.refusals import Refusals
 from kai.snapshot.resources import ResourceTable
-from kai.snapshot.rows import Job, Task
+from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.table import NodeTable
 
 A = TypeVar("A", bound=Arguments)
@@ -41,6 +41,8 @@ class Handle:
     #: Pod groups by ``namespace/name``, and those of them that have pods which wait.
     jobs: Mapping[str, Job]
     pending_jobs: Mapping[str, Job]
+    #: Parents before children; a queue's place in it is its row.
+    queues: Sequence[Queue]
     classes: ClassTable
     resources: ResourceTable
     #: Other objects by kind and key, and a number for each kind that changes with every change.

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.framework.handle import Handle
+from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.reasons import Unschedulable
 from kai.model.objects import TopologyConstraint
@@ -150,7 +151,19 @@ class NodeSets(ABC):
         """
 
 
-Plugin: TypeAlias = PreFilter | Filter | NodeFilter | Readiness | Scorer | Tracker | NodeSets
+class VictimPolicy(ABC):
+    """Has a say in who gives up a place for a job that waits."""
+
+    @abstractmethod
+    def rules(self, search: VictimSearch) -> VictimRules | None:
+        """What it says to one search; None: nothing.
+
+        Called once for each search, before anything is evicted, so what is read here is the state to which
+        all of it is compared. When the functions that it returns are called: :class:`VictimRules`.
+        """
+
+
+Plugin: TypeAlias = PreFilter | Filter | NodeFilter | Readiness | Scorer | Tracker | NodeSets | VictimPolicy
 
 #: Makes the plugins that a name of the configuration stands for, none where the cluster gives them nothing
 #: to do. Called when a cycle begins, in the order in which the configuration has the names. Whether one is

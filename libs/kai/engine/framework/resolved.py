@@ -16,7 +16,9 @@ from kai.engine.framework.protocols import (
     Readiness,
     Scorer,
     Tracker,
+    VictimPolicy,
 )
+from kai.engine.framework.victims import ANYBODY, VictimRules, VictimSearch, all_of
 from kai.snapshot.classes import TaskClass
 
 P = TypeVar("P")
@@ -41,6 +43,7 @@ class Plugins:
         self._of_classes: tuple[Any, ...] = tuple(each for each in self._all if isinstance(each, OfClasses))
         self._concerned: dict[int, Concerned | None] = {}
         self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
+        self._victim_policies: tuple[VictimPolicy, ...] = _those(self._all, VictimPolicy)
         self.node_sets: NodeSets | None = next(iter(_those(self._all, NodeSets)), None)
 
     def concerned(self, cls: TaskClass) -> Concerned | None:
@@ -64,6 +67,13 @@ class Plugins:
             readiness=_those(some, Readiness),
             scorers=_those(some, Scorer),
         )
+
+    def victim_rules(self, search: VictimSearch) -> VictimRules:
+        """What all of them say to one search for victims."""
+        if not self._victim_policies:
+            return ANYBODY
+        rules = [each.rules(search) for each in self._victim_policies]
+        return all_of([each for each in rules if each is not None])
 
     def forget(self, cls: int) -> None:
         """Forget a class that was made up for a question."""

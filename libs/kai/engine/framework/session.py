@@ -21,7 +21,6 @@ from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
 from kai.engine.queueing import capacity
 from kai.engine.queueing.disruption import victim_key
-from kai.engine.queueing.minruntime import MinRuntime
 from kai.engine.queueing.order import JobKey, job_key
 from kai.engine.queueing.pending import ForeseenJobs, PendingJobs, TwoJobs
 from kai.engine.queueing.pools import Pool, Pools
@@ -87,7 +86,6 @@ class Session:
         self.plugins = Plugins(self._opened(plugins))
         #: Those that have something to say about pods of a class; None where nobody has.
         self.concerned: Callable[[TaskClass], Concerned | None] = self.plugins.concerned
-        self.min_runtime = MinRuntime(config, now)
         self.nominate = config.plugin("nominatednode") is not None
         self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
         #: The order of jobs inside a queue.
@@ -131,6 +129,7 @@ class Session:
             affine=state.affine,
             jobs=state.jobs,
             pending_jobs=state.pending_jobs,
+            queues=state.queue_order,
             classes=state.classes,
             resources=state.resources,
             objects=state.objects,
@@ -281,7 +280,7 @@ class Session:
     def due_time(self) -> float:
         """When time alone may change what is decided; infinite if never, 0 for soon."""
         releasing = self.state.next_stuck()
-        return min(self.next_due, self.min_runtime.next_end, releasing)
+        return min(self.next_due, releasing)
 
     def due(self, moment: float) -> None:
         """Time alone changes something then."""

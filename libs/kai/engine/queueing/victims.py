@@ -11,29 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Triple
+from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import JobKey, Key, QueueNode, QueueTree
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.rows import Job, Queue
 
 Ints: TypeAlias = NDArray[np.int64]
 #: Whether a job may be a victim.
 Accepts: TypeAlias = Callable[[Job], bool]
 Reversed: TypeAlias = tuple[float, float, float, "_Descending", "_Descending"]
-
-
-class Batch(msgspec.Struct, eq=False):
-    """What a victim gives up at once; nobody changes it."""
-
-    number: int
-    job: Job
-    tasks: tuple[Task, ...]
 
 
 class _Descending:

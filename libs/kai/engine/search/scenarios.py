@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.framework.session import Session
-from kai.engine.queueing.victims import Batch, Ints, TaskColumns, VictimSource
+from kai.engine.queueing.batches import Batch
+from kai.engine.queueing.victims import Ints, TaskColumns, VictimSource
 from kai.engine.search.bounds import GangBound
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task

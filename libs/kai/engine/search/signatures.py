@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kai.engine.queueing.minruntime import Spared
+from kai.engine.reasons import Unschedulable
 from kai.snapshot.rows import Job, PodSet, SubGroupSet
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
 Signature: TypeAlias = frozenset[tuple[object, ...]]
+#: Whom the rules of plugins kept safe from a job.
+Why: TypeAlias = Callable[[Job], Unschedulable | None]
 
 
 def signature(job: Job) -> tuple[object, ...]:
@@ -47,8 +49,8 @@ def _constraints(pod_set: PodSet) -> tuple[tuple[str, str, str], ...]:
 class _Representative:
     #: Ascending: requests of all pending tasks as (cpu, memory, GPU memory, hundredths of GPUs, items).
     requests: tuple[tuple[int, ...], ...]
-    #: Whom the minimum runtime kept safe from it.
-    spared: tuple[Spared, ...] = ()
+    #: Why it found too few victims, where plugins kept some safe.
+    why: Why | None = None
 
 
 class Representatives:
@@ -67,12 +69,12 @@ class Representatives:
         known = self._failed.get(signature(job))
         return known is not None and not _easier(_requests(job), known.requests)
 
-    def spared(self, job: Job) -> tuple[Spared, ...]:
-        """Whom the minimum runtime kept safe from the job that failed under the same constraints."""
+    def why(self, job: Job) -> Why | None:
+        """Why the job that failed under the same constraints found too few victims."""
         known = self._failed.get(signature(job))
-        return known.spared if known is not None else ()
+        return known.why if known is not None else None
 
-    def failed(self, job: Job, spared: Iterable[Spared] = ()) -> None:
+    def failed(self, job: Job, why: Why | None = None) -> None:
         """Remember a failure, if it is at least as easy as the one known."""
         if not self._enabled:
             return
@@ -82,7 +84,7 @@ class Representatives:
             len(requests) <= len(known.requests)
             and all(_within(mine, theirs) for mine, theirs in zip(requests, known.requests, strict=False))
         ):
-            self._failed[key] = _Representative(requests, tuple(spared))
+            self._failed[key] = _Representative(requests, why)
 
 
 def _requests(job: Job) -> tuple[tuple[int, ...], ...]:

@@ -1,0 +1,151 @@
+"""Minimum runtime: how long a job that started is safe from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from kai.engine.config.plugin_table import MinRuntimeArguments, Resolve
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Plugin, VictimPolicy
+from kai.engine.framework.victims import VictimRules, VictimSearch
+from kai.engine.queueing.batches import Batch, by_job
+from kai.engine.reasons import Unschedulable
+from kai.model.decisions import Reason
+from kai.snapshot.kept import Kept, as_it_is
+from kai.snapshot.kinds import Kind
+from kai.snapshot.rows import Job, Queue
+from kai.snapshot.times import rfc3339
+
+#: Jobs that run and are safe, by key, and until when.
+_Spared: TypeAlias = dict[str, tuple[Job, float]]
+
+#: Whether some queue says anything of minimum runtimes.
+_SAID: Final = Kept[bool](lent=as_it_is)
+#: So many are named, the first to lose their protection first.
+_NAMED: Final = 3
+#: A start that is said to be further in the future is not believed, or it would protect for ever.
+_CLOCK_SKEW_SECONDS: Final = 600.0
+
+
+def opened(handle: Handle) -> Iterator[Plugin]:
+    """It is needed where a queue or the configuration says anything of minimum runtimes."""
+    told = handle.arguments(MinRuntimeArguments)
+    said = (
+        told.preempt
+        or told.reclaim
+        or _SAID.get(handle.memory, handle.versions[Kind.QUEUE], lambda: any(map(_says, handle.queues)))
+    )
+    if said:
+        yield MinRuntime(handle, told)
+
+
+def _says(queue: Queue) -> bool:
+    return bool(queue.preempt_min_runtime or queue.reclaim_min_runtime)
+
+
+class MinRuntime(VictimPolicy):
+    """The ``minruntime`` plugin in one cycle.
+
+    What a job holds above its minimum is never protected, and moving its pods asks for no minimum runtime.
+    """
+
+    def __init__(self, handle: Handle, told: MinRuntimeArguments) -> None:
+        self._now = handle.now
+        self._due = handle.due
+        self._preempt, self._reclaim = told.preempt, told.reclaim
+        self._by_queue = told.resolve_method is Resolve.QUEUE
+        #: Seconds by the queues of victim and taker; the latter empty within a queue.
+        self._known: dict[tuple[str, str], float] = {}
+
+    def rules(self, search: VictimSearch) -> VictimRules | None:
+        """Jobs that may lose nothing are no victims; of others the minimum must be left."""
+        if search.action == "consolidation":
+            return None
+        spared: _Spared = {}
+        taker = search.job.queue if search.action == "reclaim" else None
+
+        def safe(victim: Job) -> bool:
+            return bool(victim.last_start) and self._protects(victim, taker, spared)
+
+        def leaves_the_minimum(victims: Sequence[Batch]) -> bool:
+            return all(
+                not safe(batches[0].job) or keeps_core(batches, batches[0].job)
+                for batches in by_job(victims).values()
+            )
+
+        return VictimRules(
+            accepts=lambda victim: victim.elastic or not safe(victim),
+            allows=leaves_the_minimum,
+            why=partial(_told, spared),
+        )
+
+    def _protects(self, victim: Job, taker: Queue | None, spared: _Spared) -> bool:
+        if victim.unwelcome or victim.last_start > self._now + _CLOCK_SKEW_SECONDS:
+            return False
+        end = victim.last_start + self._seconds(victim.queue, taker)
+        if self._now >= end:
+            return False
+        self._due(end)
+        spared[victim.key] = (victim, end)
+        return True
+
+    def _seconds(self, victim: Queue, taker: Queue | None) -> float:
+        key = (victim.name, taker.name if taker is not None else "")
+        if key not in self._known:
+            self._known[key] = self._preempt_of(victim) if taker is None else self._reclaim_of(victim, taker)
+        return self._known[key]
+
+    def _preempt_of(self, queue: Queue) -> float:
+        return next(
+            (each.preempt_min_runtime for each in queue.path if each.preempt_min_runtime is not None),
+            self._preempt,
+        )
+
+    def _reclaim_of(self, victim: Queue, taker: Queue) -> float:
+        def first(queues: Sequence[Queue]) -> float:
+            return next(
+                (each.reclaim_min_runtime for each in queues if each.reclaim_min_runtime is not None),
+                self._reclaim,
+            )
+
+        if self._by_queue:
+            return first(victim.path)
+        line, other = victim.path[::-1], taker.path[::-1]
+        if not line or not other or line[0] is not other[0]:
+            return first(line[:1])
+        common = 0
+        while common + 1 < min(len(line), len(other)) and line[common + 1] is other[common + 1]:
+            common += 1
+        start = min(common + 1, len(line) - 1)
+        return first(line[start::-1])
+
+
+def _told(spared: _Spared, job: Job) -> Unschedulable | None:
+    """Who is safe from a job for now, of those that it might else take the place of; None if nobody is."""
+    found = sorted(
+        (end, victim.key)
+        for victim, end in spared.values()
+        if victim.queue is not job.queue or victim.priority < job.priority
+    )
+    if not found:
+        return None
+    names = [f"{key} until {rfc3339(end)}" for end, key in found[:_NAMED]]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    text = f"protected by minimum runtime: {', '.join(names)}{more}"
+    return Unschedulable(Reason.MIN_RUNTIME, text)
+
+
+def keeps_core(victims: Sequence[Batch], job: Job) -> bool:
+    """Whether a job keeps its minimum everywhere if these victims, all of them its own, are taken."""
+    taken: dict[str, int] = {}
+    for batch in victims:
+        for task in batch.tasks:
+            if task.pod_set is not None:
+                taken[task.pod_set.name] = taken.get(task.pod_set.name, 0) + 1
+    # Victims still hold what they have, and those moved are not gone.
+    return all(
+        job.pod_sets[name].active_used - number >= job.pod_sets[name].min_member
+        for name, number in taken.items()
+    )
