@@ -382,10 +382,7 @@ class Intake(Granted):
         self.queue_order = queues.link(
             self.queues.values(), full_hierarchy=self.params.full_hierarchy_fairness
         )
-        self.ledger.set_queues(len(self.queue_order))
-        for number, row in enumerate(self.queue_order):
-            row.row = number
-            row.allocated, row.non_preemptible, row.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+        self.ledger.set_queues(self.queue_order)
         self.versions[Kind.QUEUE] += 1
         for job in self.jobs.values():
             self.touched_jobs[job.key] = job

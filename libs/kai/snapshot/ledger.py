@@ -75,17 +75,22 @@ class Ledger:
         #: What was not entered yet, while :meth:`at_once`.
         self._late: _Sums | None = None
         #: Mirrors of the queues' amounts, float64 ``[queues, 3]`` with GPUs in devices.
-        self.set_queues(0)
+        self.set_queues(())
 
-    def set_queues(self, count: int) -> None:
-        """Make mirrors for a number of queues, all zero."""
+    def set_queues(self, queues: Sequence[Queue]) -> None:
+        """These queues from now on, parents before children; nothing is charged to any."""
+        for row, queue in enumerate(queues):
+            queue.row = row
+            queue.allocated, queue.non_preemptible, queue.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+            queue.version += 1
+        count = len(queues)
         self.allocated: NDArray[np.float64] = np.zeros((max(count, 1), 3))
         self.non_preemptible: NDArray[np.float64] = np.zeros((max(count, 1), 3))
         self._allocated_cells = cells(self.allocated)
         self._non_preemptible_cells = cells(self.non_preemptible)
 
-    def clear(self, queues: int) -> None:
-        """Nothing is charged to any node or queue, of which there are so many."""
+    def clear(self, queues: Sequence[Queue]) -> None:
+        """Nothing is charged to any node or queue."""
         self.set_queues(queues)
         self.nodes.clear_charges()
         if self._late is not None:
@@ -137,13 +142,23 @@ class Ledger:
         pod_set.ordered = None
         task.job = task.pod_set = None
 
-    def set_status(self, task: Task, status: Status) -> None:
-        """Change the state of a task in the counters of its pod group."""
+    def set_status(self, task: Task, status: Status, *, virtual: bool = False) -> None:
+        """Change the state of a task, and the counters of its pod group; ``virtual``: it is only tried."""
         if task.job is not None and task.pod_set is not None:
             self._move(task.job, task.pod_set, _STEPS[task.status][status])
             if status is Status.PENDING:
                 task.pod_set.cursor = 0
-        task.status = status
+        task.status, task.virtual = status, virtual
+
+    @staticmethod
+    def confirm(task: Task) -> None:
+        """What was only tried with a task is decided."""
+        task.virtual = False
+
+    @staticmethod
+    def place(task: Task, placement: dict[str, Any] | None) -> None:
+        """What plugins found for a task where it is, by plugin; whoever binds it is told."""
+        task.placement = placement
 
     @staticmethod
     def _move(job: Job, pod_set: PodSet, step: tuple[int, ...]) -> None:
@@ -253,7 +268,7 @@ class Ledger:
             assert job is not None
             assert pod_set is not None
             task.node, task.groups, task.releasing, task.charged = node, (), False, charged
-            task.status = Status.BINDING
+            task.status, task.virtual = Status.BINDING, False
             node.tasks[task.uid] = task
             for claim, gpus in task.claims:
                 self._claim(node, claim, gpus, 1, 0, 0)
@@ -297,7 +312,9 @@ class Ledger:
         )
 
     def vacate(self, tasks: Sequence[Task]) -> None:
-        """Tasks begin to release what they hold, and their queues are charged no longer: sums in one step."""
+        """Tasks are tried as victims: they begin to release what they hold, and their queues are charged no
+        longer. All sums in one step.
+        """
         rows: dict[TaskClass, list[int]] = {}
         sums: dict[tuple[int, bool], list[Any]] = {}
         for task in tasks:
@@ -315,7 +332,8 @@ class Ledger:
             total[2] += charged[1]
             total[3] += charged[2]
             self._move(job, pod_set, _STEPS[task.status][Status.RELEASING])
-            task.releasing, task.charged, task.status = True, None, Status.RELEASING
+            task.releasing, task.charged = True, None
+            task.status, task.virtual = Status.RELEASING, True
         for (_, preemptible), (queue, cpu, memory, centi) in sums.items():
             self._charge(queue, preemptible, -cpu, -memory, -centi)
         offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched

@@ -21,11 +21,7 @@ def clear(state: Accounts) -> None:
     state.foreign[:] = (0, 0, 0)
     for job in state.jobs.values():
         _clear_job(job)
-    count = len(state.queue_order)
-    state.ledger.clear(count)
-    for queue in state.queue_order:
-        queue.allocated, queue.non_preemptible, queue.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
-        queue.version += 1
+    state.ledger.clear(state.queue_order)
     for task in state.tasks.values():
         _clear_task(task)
 

@@ -1,6 +1,6 @@
 """Rows of the cluster state: nodes, tasks, pod groups (jobs) and queues, with the sums that decisions read.
 
-Only :mod:`kai.snapshot.ledger` changes sums and statuses.
+Only :mod:`kai.snapshot.ledger` changes sums and statuses, and nobody outside of this package changes a row.
 """
 
 from __future__ import annotations

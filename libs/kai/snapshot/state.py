@@ -17,7 +17,7 @@ from kai.snapshot.accounts import discard, facts_of
 from kai.snapshot.collector import paused
 from kai.snapshot.exclusion import Exclusion
 from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
-from kai.snapshot.rows import Task
+from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
 if TYPE_CHECKING:
@@ -213,14 +213,16 @@ class ClusterState(Exclusion):
             facts_of(task).evicting = False
             self._attach(task)
 
-    def placed(self, task: Task) -> None:
-        """The engine decided to bind a pending task, and all sums say so; keep the indices in step."""
-        job, facts = task.job, task.facts
+    def placed(self, task: Task, node: Node) -> None:
+        """The engine decided to bind a pending task, and all sums say so; keep the rest in step."""
+        job, facts, name = task.job, task.facts, node.name
         assert job is not None
         assert facts is not None
-        here = self._on_node.get(facts.assumed_node)
+        self.ledger.confirm(task)
+        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = name, task.groups, task.placement
+        here = self._on_node.get(name)
         if here is None:
-            here = self._on_node[facts.assumed_node] = {}
+            here = self._on_node[name] = {}
         here[task.uid] = task
         self.touched_jobs[job.key] = job
         if not job.pending:
@@ -233,9 +235,46 @@ class ClusterState(Exclusion):
         discard(self._on_node, facts.assumed_node, task.uid)
         self._unassume(task)
         facts.evicting = False
-        task.placement = None
+        self.ledger.confirm(task)
+        self.ledger.place(task, None)
         self.ledger.ask(task, self.min_gpu_memory, 1)
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
+
+    def doomed(self, task: Task) -> None:
+        """The engine decided to evict a task, and all sums say so."""
+        facts_of(task).evicting = True
+        if task.status is Status.RELEASING:
+            self.ledger.confirm(task)
+
+    @staticmethod
+    def nominate(task: Task, node: str) -> None:
+        """A task is to wait for its place on a node; for none if that is empty."""
+        task.nominated = node
+
+    def started(self, job: Job, moment: float) -> None:
+        """A job that held nothing began to run then."""
+        job.last_start = moment
+
+    def robbed(self, job: Job, moment: float) -> None:
+        """A job was made to give up pods then."""
+        job.last_eviction = moment
+        self.touched_jobs[job.key] = job
+
+    def stale(self, job: Job, since: float) -> None:
+        """A job runs with too few pods since then; 0 if it has enough."""
+        job.stale_since = since
+        self.touched_jobs[job.key] = job
+
+    @staticmethod
+    def revoke_bind(task: Task) -> None:
+        """A bind that was decided is taken back, but in no sum; :meth:`mend` finds these anew."""
+        facts = facts_of(task)
+        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = "", (), None
+
+    @staticmethod
+    def revoke_eviction(task: Task) -> None:
+        """The same for an eviction."""
+        facts_of(task).evicting = False
 
     @staticmethod
     def _unassume(task: Task) -> None:

@@ -59,7 +59,6 @@ def _take_back(session: Session, task: Task, eviction: Eviction) -> None:
         text = f"pod {task.key}: what it could have had is given to workload {eviction.evictor}"
         session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
     session.state.unplaced(task)
-    task.virtual = False
 
 
 def _without(evictions: list[Eviction], gone: set[str]) -> list[Eviction]:
@@ -82,10 +81,10 @@ def _restore_times(session: Session) -> None:
     evicted = {each.pod.pod_group for each in session.decisions.evictions}
     for key, moment in session.decisions.started_before.items():
         if key not in bound:
-            session.state.jobs[key].last_start = moment
+            session.state.started(session.state.jobs[key], moment)
     for key, moment in session.decisions.evicted_before.items():
         if key not in evicted:
-            session.state.jobs[key].last_eviction = moment
+            session.state.robbed(session.state.jobs[key], moment)
 
 
 def _wait_together(session: Session, job: Job) -> None:

@@ -20,12 +20,10 @@ def run(session: Session) -> None:
     for job in _maybe_stale(session.state):
         if not is_stale(job):
             if job.stale_since:
-                job.stale_since = 0.0
-                session.state.touched_jobs[job.key] = job
+                session.state.stale(job, 0.0)
             continue
         if not 0 < job.stale_since <= session.now:  # users write annotations, and clocks differ
-            job.stale_since = session.now
-            session.state.touched_jobs[job.key] = job
+            session.state.stale(job, session.now)
         grace = job.facts.staleness_grace
         if grace is None:
             grace = session.config.params.default_staleness_grace_seconds

@@ -12,8 +12,8 @@ import msgspec
 from kai.engine.reasons.amounts import told
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Taint, Toleration
+from kai.snapshot import trials
 from kai.snapshot.classes import Constraints, TaskClass
-from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 from kai.snapshot.state import ClusterState
@@ -68,15 +68,21 @@ class RaiseBounds:
     def made(self, state: ClusterState, job: Job) -> Iterator[None]:
         """The state with it."""
         with ExitStack() as changes:
-            for name, bounds in (("limit", self.limits), ("deserved", self.quotas)):
-                for key, wanted in bounds.items():
-                    queue = state.queues[key]
-                    before = getattr(queue, name)
-                    now = tuple(b if w is None else w for b, w in zip(before, wanted, strict=True))
-                    changes.enter_context(_set(queue, name, now))
+            for key in {**self.limits, **self.quotas}:
+                queue = state.queues[key]
+                limit = _raised(queue.limit, self.limits.get(key))
+                deserved = _raised(queue.deserved, self.quotas.get(key))
+                changes.enter_context(trials.with_bounds(queue, limit=limit, deserved=deserved))
             if self.preemptible:
-                changes.enter_context(_set(job, "preemptible", True))
+                changes.enter_context(trials.preemptible(job))
             yield
+
+
+def _raised(before: tuple[float, float, float], wanted: Bounds | None) -> tuple[float, float, float]:
+    if wanted is None:
+        return before
+    cpu, memory, gpu = (old if new is None else new for old, new in zip(before, wanted, strict=True))
+    return cpu, memory, gpu
 
 
 def _raises(word: str, bounds: Mapping[str, Bounds]) -> Iterator[str]:
@@ -142,7 +148,7 @@ class RelaxTopology:
             for member in _members(job.root):
                 if member.constraint is not None:
                     relaxed = msgspec.structs.replace(member.constraint, required_topology_level="")
-                    changes.enter_context(_set(member, "constraint", relaxed))
+                    changes.enter_context(trials.with_constraint(member, relaxed))
             yield
 
 
@@ -158,15 +164,11 @@ class LowerMinimum:
         """What to do."""
         return f"lower the minimum from {self.before} to {self.minimum} pods: so many fit now"
 
-    @contextmanager
-    def made(self, state: ClusterState, job: Job) -> Iterator[None]:
+    def made(self, state: ClusterState, job: Job) -> AbstractContextManager[None]:
         """The state with it."""
         del state
         assert job.single is not None
-        job.next_tasks.clear()
-        with _set(job.single, "min_member", self.minimum):
-            yield
-        job.next_tasks.clear()
+        return trials.with_minimum(job, job.single, self.minimum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,33 +195,13 @@ class AddNodes:
         meta = msgspec.structs.replace(self.like.metadata, name=name, uid=name, labels=labels)
         return msgspec.structs.replace(self.like, metadata=meta)
 
-    @contextmanager
-    def made(self, state: ClusterState, job: Job) -> Iterator[None]:
-        """Rows end as they were, so what was derived from them before stays true: the epoch comes back."""
+    def made(self, state: ClusterState, job: Job) -> AbstractContextManager[None]:
+        """The state with them."""
         del job
-        epoch, version = state.nodes.epoch, state.version
-        added = self.nodes()
-        try:
-            for node in added:
-                state.apply(Kind.NODE, node)
-            yield
-        finally:
-            for node in reversed(added):
-                state.remove(Kind.NODE, node.metadata.name)
-            state.nodes.epoch, state.version = epoch, version
+        return trials.with_nodes(state, self.nodes())
 
 
 # --- trying things --------------------------------------------------------------------------------
-@contextmanager
-def _set(target: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(target, name)
-    setattr(target, name, value)
-    try:
-        yield
-    finally:
-        setattr(target, name, before)
-
-
 def _members(group: SubGroupSet) -> Iterator[PodSet | SubGroupSet]:
     yield group
     for member in group.members:
@@ -229,23 +211,15 @@ def _members(group: SubGroupSet) -> Iterator[PodSet | SubGroupSet]:
             yield member
 
 
-@contextmanager
-def _reclassed(job: Job, parts: Callable[[Constraints], dict[str, Any]]) -> Iterator[None]:
+def _reclassed(job: Job, parts: Callable[[Constraints], dict[str, Any]]) -> AbstractContextManager[None]:
     """Give the pods that wait classes of their own for a while, with negative numbers."""
     tasks = waiting(job)
-    before = [task.cls for task in tasks]
     made: dict[int, TaskClass] = {}
-    for cls in before:
+    for cls in (task.cls for task in tasks):
         if cls.id not in made:
             constraints: Constraints = replace(cls.constraints, **parts(cls.constraints))
             made[cls.id] = replace(cls, constraints=constraints, id=-2 - cls.id)
-    for task in tasks:
-        task.cls = made[task.cls.id]
-    try:
-        yield
-    finally:
-        for task, cls in zip(tasks, before, strict=True):
-            task.cls = cls
+    return trials.reclassed(tasks, made)
 
 
 def waiting(job: Job) -> list[Task]:

@@ -105,18 +105,10 @@ class Decisions:
         self._bound(task, node)
 
     def _bound(self, task: Task, node: Node) -> None:
-        job, facts = task.job, task.facts
+        job = task.job
         assert job is not None
-        assert facts is not None
-        decision = self._bind_decision(task, node)
-        task.virtual = False
-        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = (
-            node.name,
-            task.groups,
-            task.placement,
-        )
-        self.binds.append(decision)
-        self._state.placed(task)
+        self.binds.append(self._bind_decision(task, node))
+        self._state.placed(task, node)
         self.placed.add(job.key)
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
@@ -147,9 +139,8 @@ class Decisions:
     def _commit_eviction(
         self, task: Task, action: str, evictor: Job | None, size: int, message: Message | None
     ) -> None:
-        job, facts = task.job, task.facts
+        job = task.job
         assert job is not None
-        assert facts is not None
         if task.uid in self._pipelined:
             self._give_up_turn(task, evictor)
             return
@@ -162,14 +153,11 @@ class Decisions:
             evictor=taker,
         )
         self.evictions.append(eviction)
-        facts.evicting = True
-        if task.status is Status.RELEASING:
-            task.virtual = False
+        self._state.doomed(task)
         self.evicted_before.setdefault(job.key, job.last_eviction)
-        job.last_eviction = self._now
+        self._state.robbed(job, self._now)
         if message is not None:
             self._told[task.uid] = (task, message)
-        self._state.touched_jobs[job.key] = job
 
     def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
         """A pod that only waited for resources waits without a place again; nothing is deleted.
@@ -185,7 +173,7 @@ class Decisions:
             waits = any(each.job is task.job for each in self._pipelined.values())
             if not waits and task.job is not evictor:
                 self._take_over(task.job.key, evictor.key)
-        task.virtual = False
+        self._ledger.confirm(task)
         if task.facts is not None and not task.facts.evicting:
             self._ledger.set_status(task, Status.PENDING)
             if task.job is not None:
@@ -204,37 +192,33 @@ class Decisions:
         node = task.pipelined_node
         assert node is not None
         self._pipelined[task.uid] = task
-        task.virtual = False
+        self._ledger.confirm(task)
         self._nominate(task, node.name)
         self.nominations.append(Nomination(pod=task.ref(), node=node.name))
         self.pipelined.add(job.key)
 
     def _nominate(self, task: Task, node: str) -> None:
         self.nominated_before.setdefault(task.uid, task.nominated)
-        task.nominated = node
+        self._state.nominate(task, node)
 
     def revoke(self) -> None:
         """Decide nothing of it after all; the sums, which are of no use any more, have to be counted anew."""
-        tasks, jobs = self._state.tasks, self._state.jobs
+        state = self._state
         for bind in self.binds:
-            facts = tasks[bind.pod.uid].facts
-            if facts is not None:
-                facts.assumed_node, facts.assumed_groups, facts.assumed_placement = "", (), None
+            state.revoke_bind(state.tasks[bind.pod.uid])
         for eviction in self.evictions:
-            facts = tasks[eviction.pod.uid].facts
-            if facts is not None:
-                facts.evicting = False
+            state.revoke_eviction(state.tasks[eviction.pod.uid])
         for uid, node in self.nominated_before.items():
-            tasks[uid].nominated = node
+            state.nominate(state.tasks[uid], node)
         for key, moment in self.started_before.items():
-            jobs[key].last_start = moment
+            state.started(state.jobs[key], moment)
         for key, moment in self.evicted_before.items():
-            jobs[key].last_eviction = moment
+            state.robbed(state.jobs[key], moment)
 
     def started(self, job: Job) -> None:
         """A job that held nothing begins to run."""
         self.started_before.setdefault(job.key, job.last_start)
-        job.last_start = self._now
+        self._state.started(job, self._now)
 
     def begin(self, task: Task, node: Node) -> None:
         """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared."""

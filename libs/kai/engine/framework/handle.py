@@ -26,7 +26,7 @@ _MOVING: Final = frozenset({"consolidation", "reclaim", "preempt"})
 
 @dataclass(frozen=True, kw_only=True)
 class Handle:
-    """The cluster as of now, virtual placements included; to be read, never to be changed.
+    """The cluster as of now, virtual placements included; to be read, and changed by :attr:`place` alone.
 
     Rows and tables are those of the state itself, so what a plugin reads later is newer.
     """
@@ -58,6 +58,8 @@ class Handle:
     now: float
     #: Time alone changes what the plugin says at a moment: let there be a cycle then.
     due: Callable[[float], None]
+    #: Sets what plugins found for a pod where it is (``Task.placement``), by plugin; trackers use it.
+    place: Callable[[Task, dict[str, Any] | None], None]
     #: For :class:`~kai.snapshot.kept.Kept`.
     memory: Memory
     config: SchedulerConfig

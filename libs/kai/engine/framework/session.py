@@ -140,6 +140,7 @@ class Session:
             flags=self.config.params,
             now=self.now,
             due=self.due,
+            place=state.ledger.place,
             memory=state.memory,
             config=self.config,
         )

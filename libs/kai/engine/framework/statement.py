@@ -66,7 +66,7 @@ class Statement:
             self._ledger.unpipeline(task)
         else:
             self._ledger.set_releasing(task, releasing=True)
-        self._set(task, Status.RELEASING, virtual=True)
+        self._ledger.set_status(task, Status.RELEASING, virtual=True)
         self.log.append(operation)
         if where is not None:
             for tracker in self._trackers:
@@ -84,15 +84,13 @@ class Statement:
             Operation(EVICT, task, (task.status, task.virtual, task.charged), task.node) for task in tasks
         ]
         self._ledger.vacate(tasks)
-        for task in tasks:
-            task.virtual = True
 
     def allocate(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
         """The pod takes idle resources of a node."""
         operation = Operation(ALLOCATE, task, (task.status, task.virtual, None), node, groups)
         ledger = self._ledger
         ledger.hold(task, node, groups, releasing=False)
-        self._set(task, Status.ALLOCATED, virtual=True)
+        ledger.set_status(task, Status.ALLOCATED, virtual=True)
         ledger.charge(task, node.gpu_memory)
         self.log.append(operation)
         self._track(operation, node)
@@ -104,7 +102,7 @@ class Statement:
         operation = Operation(PIPELINE, task, (task.status, task.virtual, task.charged), node, groups)
         ledger = self._ledger
         ledger.pipeline(task, node, groups)
-        self._set(task, Status.PIPELINED, virtual=True)
+        ledger.set_status(task, Status.PIPELINED, virtual=True)
         ledger.charge(task, node.gpu_memory)
         self.log.append(operation)
         self._track(operation, node)
@@ -127,7 +125,7 @@ class Statement:
         eviction.void = True
         status, virtual, charged = eviction.was
         self._hold_again(eviction)
-        self._set(task, status, virtual=virtual)
+        self._ledger.set_status(task, status, virtual=virtual)
         if charged is not None:
             self._ledger.recharge(task, charged)
         self.log.append(operation)
@@ -193,13 +191,9 @@ class Statement:
                 if task.charged is not None:
                     ledger.discharge(task)
                 self._let_go_again(operation.target)
-        self._set(task, status, virtual=virtual)
+        ledger.set_status(task, status, virtual=virtual)
         for tracker, mark in zip(self._trackers, operation.marks, strict=False):
             tracker.undo(mark)
-
-    def _set(self, task: Task, status: Status, *, virtual: bool) -> None:
-        self._ledger.set_status(task, status)
-        task.virtual = virtual
 
     def check(self) -> None:
         """Assert that the log and the rows agree: the last step of each task is in effect."""

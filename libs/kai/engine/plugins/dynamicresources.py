@@ -146,7 +146,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
             return
         self.ledger.place(demand, plan)
         results = {"claims": plan.claim_allocations, "extended_claim": plan.extended_claim}
-        task.placement = {**(task.placement or {}), **results}
+        self._handle.place(task, {**(task.placement or {}), **results})
 
     def evicted(self, task: Task, node: Node) -> None:
         """The pod gives them up."""
@@ -169,7 +169,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         while len(self._log) > mark:
             ledger_mark, task, placement = self._log.pop()
             self.ledger.undo(ledger_mark)
-            task.placement = placement
+            self._handle.place(task, placement)
         self._plan = None
 
     def objects_after(self, gone: set[str]) -> list[dict[str, Any]]:

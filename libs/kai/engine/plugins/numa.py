@@ -93,7 +93,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         if placement:
             self._ledger.charge(node.name, placement)
             zones = self._ledger.describe(node.name, placement)
-            task.placement = {**(task.placement or {}), "numa": zones}
+            self._handle.place(task, {**(task.placement or {}), "numa": zones})
 
     def evicted(self, task: Task, node: Node) -> None:
         """Credit what it had."""
@@ -129,7 +129,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
                 self._held[uid] = held
             task = self._handle.tasks.get(uid)
             if task is not None:
-                task.placement = placement
+                self._handle.place(task, placement)
 
     # --- what tests and explanations ask ---------------------------------------------------------
     def zones_of(self, task: Task) -> set[int]:

@@ -1,0 +1,170 @@
+"""Rows of the state change in few places: a sum that somebody else writes is a sum that cannot be trusted."""
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kai.snapshot import rows
+
+ROOT = Path(__file__).resolve().parents[3]
+SNAPSHOT = ROOT / "libs/kai/snapshot"
+#: Those who read rows: nothing of them is theirs to write.
+READERS = (ROOT / "libs/kai/engine", ROOT / "services/kai_scheduler")
+ROWS = (
+    rows.Task,
+    rows.PodFacts,
+    rows.PodSet,
+    rows.SubGroupSet,
+    rows.Job,
+    rows.JobFacts,
+    rows.Queue,
+    rows.Node,
+)
+#: What readers found out about a row, and keep on it, by field: the one module that does.
+CACHES = {
+    "next_tasks": "engine/queueing/chunks.py",
+    "cursor": "engine/queueing/chunks.py",
+    "signature": "engine/search/signatures.py",
+}
+#: What is written elsewhere and only called as a field of a row is.
+NO_ROWS = {
+    ("engine/containment/cycles.py", "entry.job"),
+    ("engine/queueing/order.py", "node.key"),
+    ("engine/queueing/order.py", "parent.children"),
+    ("engine/queueing/shares.py", "columns.allocated"),
+    ("engine/queueing/shares.py", "columns.deserved"),
+    ("engine/queueing/shares.py", "columns.limit"),
+    ("engine/queueing/shares.py", "columns.weight"),
+    ("kai_scheduler/dispatch.py", "gang.members"),
+    ("kai_scheduler/dispatch.py", "work.gang.members"),
+    ("kai_scheduler/dispatch.py", "work.phase"),
+    ("kai_scheduler/servicers.py", "found.version"),
+}
+#: Sums and statuses: what tasks hold, and what that adds up to.
+SUMS = {
+    *("status", "virtual", "charged", "releasing", "groups", "pipelined_node", "pipelined_groups", "job"),
+    *("pod_set", "alive", "gated", "pending", "pipelined", "active_allocated", "active_used", "succeeded"),
+    *("allocated", "non_preemptible", "claims", "tasks", "legacy_mig"),
+}
+#: Who writes them, and from which side: the ledger both; the others enter what the ledger then counts.
+WRITERS = {
+    "ledger.py": SUMS,
+    "recount.py": SUMS,  # everything to nothing
+    "table.py": {"groups", "claims", "tasks", "legacy_mig"},  # of all nodes at once, to nothing
+    "accounts.py": {"status"},  # of a task that is in no sum
+    "intake.py": {"claims", "gated"},  # what a pod's spec says
+    "exclusion.py": {"gated"},  # the same, of a pod that is not known any more
+}
+_CHANGES = {
+    "add",
+    "append",
+    "clear",
+    "discard",
+    "extend",
+    "insert",
+    "pop",
+    "popitem",
+    "remove",
+    "setdefault",
+    "sort",
+    "update",
+}
+
+
+def _fields() -> set[str]:
+    found: set[str] = set()
+    for row in ROWS:
+        if issubclass(row, msgspec.Struct):
+            found.update(row.__struct_fields__)
+        else:
+            found.update(each.name for each in dataclasses.fields(row))
+    return found
+
+
+FIELDS = _fields()
+
+
+def _written(node: ast.AST) -> Iterator[ast.expr]:
+    """What a statement or call changes."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        for target in node.targets:
+            yield from target.elts if isinstance(target, ast.Tuple | ast.List) else (target,)
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For):
+        yield node.target
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+        yield node.func.value
+
+
+def writes(source: str) -> Iterator[tuple[int, str, str]]:
+    """Line, field and expression of what is called as a field of a row and is written from outside."""
+    for node in ast.walk(ast.parse(source)):
+        for target in _written(node):
+            while isinstance(target, ast.Subscript):
+                target = target.value
+            if not isinstance(target, ast.Attribute) or target.attr not in FIELDS:
+                continue
+            text = ast.unparse(target)
+            if not text.startswith(("self.", "cls.")):
+                yield node.lineno, target.attr, text  # type: ignore[attr-defined]
+
+
+def test_who_reads_rows_does_not_write_them() -> None:
+    found = []
+    for root in READERS:
+        for path in sorted(root.rglob("*.py")):
+            where = str(path.relative_to(root.parent))
+            for line, field, text in writes(path.read_text()):
+                if CACHES.get(field) != where and (where, text) not in NO_ROWS:
+                    found.append(f"{where}:{line}: {text}")
+    assert not found, "state changes by methods of ClusterState and Ledger only"
+
+
+def test_who_reads_rows_sets_nothing_by_a_name_that_is_only_known_when_it_runs() -> None:
+    for root in READERS:
+        for path in sorted(root.rglob("*.py")):
+            calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+            names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+            assert names.isdisjoint({"setattr", "delattr"}), path
+
+
+def test_sums_are_written_by_the_ledger_alone() -> None:
+    found = [
+        f"{path.name}:{line}: {text}"
+        for path in sorted(SNAPSHOT.rglob("*.py"))
+        for line, field, text in writes(path.read_text())
+        if field in SUMS and field not in WRITERS.get(path.name, set())
+    ]
+    assert not found
+
+
+def test_nothing_is_allowed_that_nobody_does() -> None:
+    done = {
+        (str(path.relative_to(root.parent)), text)
+        for root in READERS
+        for path in root.rglob("*.py")
+        for _, _, text in writes(path.read_text())
+    }
+    assert done >= NO_ROWS
+    for field, where in CACHES.items():
+        assert any(path == where and text.endswith(f".{field}") for path, text in done), field
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "task.status = 1",
+        "task.job, other = None, 1",
+        "job.pending += 1",
+        "queue.allocated[0] += 1",
+        "node.groups.pop('a')",
+        "del node.tasks['a']",
+        "for each.row in range(3): pass",
+        "session.state.jobs[key].last_start = 0.0",
+    ],
+)
+def test_every_way_to_write_is_seen(source: str) -> None:
+    assert list(writes(source))
