@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane lint proto bench scale fuzz soak hostile clean
+.PHONY: install demo test e2e controlplane lint proto derived bench scale fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -21,6 +21,10 @@ proto: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iproto \
 		--python_out=libs --grpc_python_out=libs --mypy_out=quiet:libs --mypy_grpc_out=quiet:libs \
 		$$(cd proto && find . -name '*.proto' | sed 's|^\./||' | sort)
+
+# What the chart and the pages repeat of tables in code.
+derived: install
+	@$(BIN)/python -m derived
 
 lint: install
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

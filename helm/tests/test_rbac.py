@@ -14,9 +14,10 @@ import pytest
 import kai_pod_grouper.service
 import kai_podgroup_controller.service
 import kai_queue_controller.service
+from derived import plural
 from kai.kube import resources
 from kai.kube.resources import Resource
-from kai_pod_grouper.offline.rights import GRANTED
+from kai_pod_grouper.offline import rights
 
 SERVICES = Path(__file__).resolve().parents[2] / "services"
 ACCOUNTS = {
@@ -177,7 +178,7 @@ def test_every_request_in_the_code_is_allowed(objects, with_switches, service, a
 #: Allowed beside what the client is asked for, and why.
 BESIDE = {
     # Owners of pods are found by discovery; their finalizers matter where owners may block deletion.
-    "pod-grouper": lambda request: request.group in GRANTED or request.resource == "pods/finalizers",
+    "pod-grouper": lambda request: request.group in rights.granted() or request.resource == "pods/finalizers",
     # Claims are written by server version, some under a rule of newer servers, and owned by their pod.
     "binder": lambda request: (
         request.resource.startswith("resourceclaims") or request.resource == "pods/finalizers"
@@ -211,16 +212,9 @@ def test_owners_of_pods_can_be_read(objects):
     for request in granted(objects, "pod-grouper"):
         if request.verb == "get" and "/" not in request.resource:
             plurals[request.group].add(request.resource)
-    for group, kinds in GRANTED.items():
+    for group, kinds in rights.granted().items():
         for kind in kinds:
             assert plural(kind) in plurals[group], f"{kind} of {group or 'core'}"
-
-
-def plural(kind):
-    name = kind.lower()
-    if name.endswith("s"):
-        return f"{name}es"
-    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
 def test_only_what_is_everywhere_is_granted_everywhere(objects):

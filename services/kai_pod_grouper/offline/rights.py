@@ -5,44 +5,15 @@ A preview knows no cluster, so it takes this for the cluster's answer.
 
 from typing import Final
 
-#: Kinds by API group. The role grants get, list and watch on each.
-GRANTED: Final[dict[str, tuple[str, ...]]] = {
-    "": ("Pod",),
-    "amlarc.azureml.com": ("AmlJob",),
-    "apps": ("Deployment", "ReplicaSet", "StatefulSet"),
-    "argoproj.io": ("Workflow",),
-    "batch": ("CronJob", "Job"),
-    "egx.nvidia.io": ("SPOTRequest",),
-    "grove.io": ("PodClique", "PodCliqueScalingGroup", "PodCliqueSet", "PodGangSet"),
-    "jobset.x-k8s.io": ("JobSet",),
-    "kubeflow.org": (
-        "JAXJob",
-        "MPIJob",
-        "Notebook",
-        "PyTorchJob",
-        "ScheduledWorkflow",
-        "TFJob",
-        "XGBoostJob",
-    ),
-    "kubevirt.io": ("VirtualMachine", "VirtualMachineInstance"),
-    "leaderworkerset.x-k8s.io": ("LeaderWorkerSet",),
-    "machinelearning.seldon.io": ("SeldonDeployment",),
-    "nvidia.com": ("DynamoGraphDeployment",),
-    "ray.io": ("RayCluster", "RayJob", "RayService"),
-    "run.ai": (
-        "DistributedInferenceWorkload",
-        "DistributedWorkload",
-        "InferenceWorkload",
-        "InteractiveWorkload",
-        "Karta",
-        "RunaiJob",
-        "TrainingWorkload",
-    ),
+from kai_pod_grouper.rules import known_kinds
+
+#: Kinds beside those that have a rule, by API group: owners on the way up, and what rules look up.
+_LOOKED_UP: Final[dict[str, tuple[str, ...]]] = {
+    "grove.io": ("PodClique", "PodCliqueScalingGroup"),
+    "kubevirt.io": ("VirtualMachine",),
+    "run.ai": ("Karta",),
     "scheduler.grove.io": ("PodGang",),
-    "serving.knative.dev": ("Configuration", "Revision", "Service"),
-    "tekton.dev": ("PipelineRun", "TaskRun"),
-    "trainer.kubeflow.org": ("TrainJob",),
-    "workspace.devfile.io": ("DevWorkspace",),
+    "serving.knative.dev": ("Configuration", "Revision"),
 }
 
 #: Groups of controllers that often stand above the kinds we know. The role leaves them out, so that the
@@ -65,9 +36,18 @@ NOT_GRANTED: Final = frozenset(
 )
 
 
+def granted() -> dict[str, set[str]]:
+    """Kinds by API group, ``""`` that of pods. The role grants get on each, and to update its finalizers."""
+    found: dict[str, set[str]] = {group: set(kinds) for group, kinds in _LOOKED_UP.items()}
+    for api_version, kind in known_kinds():
+        found.setdefault(api_version.rpartition("/")[0], set()).add(kind)
+    return found
+
+
 def is_granted(group: str, kind: str) -> bool | None:
     """Whether the chart's role lets the pod-grouper read the kind; ``None``: only the admin knows."""
-    if group in GRANTED:
-        return kind in GRANTED[group]
+    kinds = granted().get(group)
+    if kinds is not None:
+        return kind in kinds
     built_in = "." not in group or group.endswith(".k8s.io")
     return False if built_in or group in NOT_GRANTED else None

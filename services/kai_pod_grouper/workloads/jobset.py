@@ -118,7 +118,8 @@ KINDS = (
     Kind(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
-        "one group; a subgroup for each replicated job with a leaf of parallelism pods for each replica",
+        "one group; a subgroup for each replicated job with a leaf of parallelism pods for each replica; "
+        "started InOrder it needs one job at a time",
         group_job_set,
     ),
 )

@@ -162,7 +162,8 @@ KINDS = (
     Kind(
         "leaderworkerset.x-k8s.io/v1",
         "LeaderWorkerSet",
-        "one gang for each replica (LeaderReady: leader first); subgroups leader and workers, or segments",
+        "one gang for each replica (LeaderReady: leader first); subgroups leader and workers, or segments by "
+        "subGroupPolicy or annotation segment-size",
         group_leader_worker_set,
     ),
 )

@@ -26,6 +26,8 @@ async def group_deployment(workload: Workload) -> GroupDraft:
 
 
 KINDS = (
-    Kind("v1", "Pod", "one group for the pod; pods of a Spark application share one", group_pod),
+    Kind(
+        "v1", "Pod", "one group for the pod; pods with the same label spark-app-selector share one", group_pod
+    ),
     Kind("apps/v1", "Deployment", "one group for each pod; priority class inference", group_deployment),
 )

@@ -108,7 +108,8 @@ KINDS = (
     Kind(
         "kubeflow.org/v1",
         "PyTorchJob",
-        "as other Kubeflow jobs, or elasticPolicy.minReplicas; subgroups master and worker, or segments",
+        "as other Kubeflow jobs, or elasticPolicy.minReplicas; subgroups master and worker, the worker in "
+        "segments where its template is annotated segment-size",
         group_pytorch_job,
     ),
 )

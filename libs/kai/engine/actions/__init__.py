@@ -1,15 +1,12 @@
-"""The actions of a cycle, by the names of the configuration."""
+"""The actions of a cycle by the names of the configuration: each is the module of its name, with ``run``."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Final
 
-from kai.engine.actions import allocate, consolidation, preempt, reclaim, stalegangeviction
+from kai.engine import config
 from kai.engine.framework.session import Session
 
 ACTIONS: Final[dict[str, Callable[[Session], None]]] = {
-    "allocate": allocate.run,
-    "consolidation": consolidation.run,
-    "reclaim": reclaim.run,
-    "preempt": preempt.run,
-    "stalegangeviction": stalegangeviction.run,
+    name: import_module(f"{__name__}.{name}").run for name in config.ACTIONS
 }

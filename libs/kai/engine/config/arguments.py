@@ -17,8 +17,8 @@ from kai.model import duration, spelling
 
 _ARGUMENT: Final = "argument"
 #: What Go's ``strconv.ParseBool`` takes.
-_TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
-_FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+_TRUE: Final = ("true", "True", "TRUE", "t", "T", "1")
+_FALSE: Final = ("false", "False", "FALSE", "f", "F", "0")
 
 T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -30,10 +30,16 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """Which texts an argument takes, in words, and what they mean; reading another raises a ValueError."""
+    """Which texts an argument takes, in words, and what they mean; reading another raises a ValueError.
+
+    ``words`` are all the texts there are, where they can be counted; else ``pattern``, if there is one, is an
+    expression that every text matches. The chart's schema refuses others by them.
+    """
 
     allowed: str
     read: Callable[[str], T]
+    words: tuple[str, ...] = ()
+    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +104,7 @@ def _read(declared: Argument, text: str, where: str) -> Any:
 # --- kinds -------------------------------------------------------------------------------------------
 def one_of(choices: type[Choice]) -> Kind[Choice]:
     """One of the words of an enumeration."""
-    return Kind(f"one of: {', '.join(choices)}", choices)
+    return Kind(f"one of: {', '.join(choices)}", choices, words=tuple(map(str, choices)))
 
 
 def number(*, least: float) -> Kind[float]:
@@ -110,7 +116,8 @@ def number(*, least: float) -> Kind[float]:
             raise ValueError(text)
         return value
 
-    return Kind(f"a number of at least {least:g}", read)
+    pattern = r"^[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
+    return Kind(f"a number of at least {least:g}", read, pattern=pattern)
 
 
 def seconds() -> Kind[float]:
@@ -122,7 +129,8 @@ def seconds() -> Kind[float]:
             raise ValueError(text)
         return value
 
-    return Kind("a duration such as 90s, 1h30m or 2d, not negative", read)
+    pattern = "^([0-9.]+(ns|us|µs|ms|[smhdwy]))*$|^0$"
+    return Kind("a duration such as 90s, 1h30m or 2d, not negative", read, pattern=pattern)
 
 
 def switch() -> Kind[bool]:
@@ -133,7 +141,7 @@ def switch() -> Kind[bool]:
             raise ValueError(text)
         return text in _TRUE
 
-    return Kind("true or false", read)
+    return Kind("true or false", read, words=(*_TRUE, *_FALSE))
 
 
 def names() -> Kind[tuple[str, ...]]:

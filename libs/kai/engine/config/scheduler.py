@@ -17,7 +17,10 @@ from kai.engine.config.arguments import Arguments, ConfigError
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PluginSpec, written_defaults
 from kai.model import documents, duration, spelling
 
+#: All actions, in the order of a cycle; each is a module of :mod:`kai.engine.actions`.
 ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+#: Those of them that search for victims: they have budgets, and place pods anew that run elsewhere.
+SEARCHING: Final = ("reclaim", "preempt", "consolidation")
 GENERATORS: Final = ("NodeLocalGreedy", "MultiNodeGang")
 _KEYS: Final = ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets")
 BUDGETS: Final = (
@@ -26,7 +29,6 @@ BUDGETS: Final = (
     "minJobSearchDuration",
     "maxGeneratorSearchDuration",
 )
-_BUDGETED: Final = ("default", "reclaim", "preempt", "consolidation")
 #: Switches of single extension points: the original reads them, and never looks at them.
 _DISABLE: Final = "disable"
 _UNLIMITED: Final = -1
@@ -248,7 +250,7 @@ def _budgets(data: Mapping[str, Any]) -> SearchBudgets:
     _known(data, BUDGETS, where)
     per_action, per_job, least_per_job, per_generator = BUDGETS
     default = SearchBudgets()
-    action = _durations(data.get(per_action), f"{where}.{per_action}", _BUDGETED)
+    action = _durations(data.get(per_action), f"{where}.{per_action}", ("default", *SEARCHING))
     generator = _durations(data.get(per_generator), f"{where}.{per_generator}", ("default", *GENERATORS))
     budgets = SearchBudgets(
         action={**default.action, **action},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from kai.engine.config import EngineParams, SchedulerConfig
+from kai.engine.config import SEARCHING, EngineParams, SchedulerConfig
 from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.model.faults import Fault
@@ -20,8 +20,6 @@ from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.table import NodeTable
 
 A = TypeVar("A", bound=Arguments)
-#: Actions that place pods which run elsewhere, if only to see whether they could be.
-_MOVING: Final = frozenset({"consolidation", "reclaim", "preempt"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +75,7 @@ class Handle:
     @cached_property
     def moves(self) -> bool:
         """Whether pods that run may be placed anew, so that what they demand matters, too."""
-        return not _MOVING.isdisjoint(self.config.actions)
+        return any(action in SEARCHING for action in self.config.actions)
 
     def on(self, plugin: str) -> bool:
         """Whether the configuration names a plugin."""

@@ -1,19 +1,16 @@
-"""The plugins by the names of the configuration; none knows another.
+"""The plugins: each is the module of its name in the configuration, with ``opened``; none knows another.
 
 The other names of :mod:`kai.engine.config.plugin_table` are switches of what the engine itself does for all
 nodes, queues or jobs at once.
 """
 
 from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
 from kai.engine.framework.protocols import Opener
-from kai.engine.plugins import dynamicresources, minruntime, numa, predicates, topology
 
 OPENERS: Final[Mapping[str, Opener]] = {
-    "predicates": predicates.opened,
-    "dynamicresources": dynamicresources.opened,
-    "topology": topology.opened,
-    "numa": numa.opened,
-    "minruntime": minruntime.opened,
+    module.name: import_module(f"{__name__}.{module.name}").opened for module in iter_modules(__path__)
 }

@@ -1,0 +1,210 @@
+"""What the chart and the pages repeat of tables in code; ``make derived`` writes it, and a test holds it.
+
+Each part begins with a line that says so and ends where its table or definition ends, so that the rest of a
+file stays as somebody wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kai.engine.config import ACTIONS, SEARCHING
+from kai.engine.config.arguments import Kind
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
+from kai_pod_grouper.offline.rights import granted
+from kai_pod_grouper.rules import known_kinds
+
+ROOT: Final = Path(__file__).resolve().parent
+_CHART: Final = "helm/kai-scheduler"
+_SAID: Final = "{{/* Written by `make derived`. */}}\n"
+
+
+def plural(kind: str) -> str:
+    """The resource of a kind, as API servers name it."""
+    name = kind.lower()
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
+# --- pages -------------------------------------------------------------------------------------------
+def _plugins_in_order() -> list[str]:
+    return [*DEFAULT_PLUGINS, *(name for name in PLUGINS if name not in DEFAULT_PLUGINS)]
+
+
+def _plugin_rows() -> Iterable[tuple[str, ...]]:
+    for name in _plugins_in_order():
+        spec = PLUGINS[name]
+        yield f"`{name}`", str(spec.priority or "off"), spec.meaning
+
+
+def _argument_rows() -> Iterable[tuple[str, ...]]:
+    for name in _plugins_in_order():
+        for each in PLUGINS[name].arguments.declared().values():
+            spellings = ", ".join(f"`{spelling}`" for spelling in each.spellings)
+            yield f"`{name}`", spellings, each.kind.allowed, each.default or "-", each.meaning
+        for spelling, why in PLUGINS[name].without_effect.items():
+            yield f"`{name}`", f"`{spelling}`", "-", "-", f"no effect: {why}"
+
+
+def _kind_rows() -> Iterable[tuple[str, ...]]:
+    """Kinds of which the same is said stand together."""
+    by_summary: dict[str, list[str]] = {}
+    for kind in known_kinds().values():
+        named = by_summary.setdefault(kind.summary, [])
+        if kind.kind not in named:
+            named.append(kind.kind)
+    for summary, named in by_summary.items():
+        yield ", ".join(named), summary
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Callable[[str], str]:
+    """Puts rows in the place of those of the table that has this header."""
+    head = f"| {' | '.join(header)} |\n|{'---|' * len(header)}\n"
+
+    def put(text: str) -> str:
+        before, found, after = text.partition(head)
+        if not found:
+            raise LookupError(f"no table has the header {head!r}")
+        body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        return before + found + body + re.sub(r"\A(?:\|.*(?:\n|\Z))*", "", after)
+
+    return put
+
+
+def _rights(verb: str, nouns: Iterable[str]) -> Callable[[str], str]:
+    """Puts what the pod-grouper may ask about owners in the table of all rights."""
+    head = f"\n| `pod-grouper` | everywhere | {verb} | "
+    row = ", ".join(sorted(nouns))
+
+    def put(text: str) -> str:
+        before, found, after = text.partition(head)
+        if not found:
+            raise LookupError(f"no table has a row that begins with {head!r}")
+        _, _, others = after.partition("\n")
+        return f"{before}{head}{row} |\n{others}"
+
+    return put
+
+
+def _owners(subresource: str = "") -> Iterable[str]:
+    for group, kinds in granted().items():
+        for kind in kinds:
+            resource = f"{plural(kind)}{subresource}"
+            yield f"{resource}.{group}" if group else resource
+
+
+# --- chart -------------------------------------------------------------------------------------------
+def _plugin_schema(spec: PluginSpec) -> dict[str, Any]:
+    declared = {
+        spelling: _argument_schema(each.kind)
+        for each in spec.arguments.declared().values()
+        for spelling in each.spellings
+    }
+    declared |= {spelling: {"type": "string"} for spelling in spec.without_effect}
+    arguments = {"type": "object", "additionalProperties": False, "properties": declared}
+    own = {"enabled": {"type": "boolean"}, "priority": {"type": "integer"}, "arguments": arguments}
+    return {"type": "object", "additionalProperties": False, "properties": own}
+
+
+def _argument_schema(kind: Kind[Any]) -> dict[str, Any]:
+    """An empty text is the default, whatever the kind."""
+    if kind.words:
+        return {"type": "string", "enum": [*kind.words, ""]}
+    return {"type": "string", "pattern": kind.pattern} if kind.pattern else {"type": "string"}
+
+
+def _each(names: Iterable[str], definition: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/definitions/{definition}"} for name in names}
+
+
+def _properties(definition: str, properties: Mapping[str, Any]) -> Callable[[str], str]:
+    """Puts properties in the place of those of a definition of the chart's schema, each on a line."""
+    lines = ",\n".join(f'        "{name}": {_json(each)}' for name, each in properties.items())
+
+    def put(text: str) -> str:
+        before, head, rest = text.partition(f'\n    "{definition}": {{\n')
+        own, opened, rest = rest.partition('\n      "properties": {\n')
+        _, closed, after = rest.partition("\n      }")
+        if not (head and opened and closed):
+            raise LookupError(f"the schema has no definition {definition!r} with properties")
+        return before + head + own + opened + lines + closed + after
+
+    return put
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _template(definitions: Mapping[str, Mapping[str, Any]]) -> Callable[[str], str]:
+    """A whole template of definitions that are YAML."""
+    text = _SAID
+    for name, content in definitions.items():
+        lines = "".join(f"{key}: {_yaml(value)}\n" for key, value in content.items())
+        text += f'{{{{- define "{name}" -}}}}\n{lines}{{{{- end }}}}\n'
+    return lambda _: text
+
+
+def _yaml(value: Any) -> str:
+    return f"[{', '.join(value)}]" if isinstance(value, list) else str(value)
+
+
+def _defaults() -> dict[str, Mapping[str, Any]]:
+    return {
+        "kai.defaultPlugins": {name: PLUGINS[name].priority for name in DEFAULT_PLUGINS},
+        "kai.defaultActions": {name: 100 * (len(ACTIONS) - place) for place, name in enumerate(ACTIONS)},
+    }
+
+
+def _workloads() -> dict[str, Mapping[str, Any]]:
+    kinds = {group: sorted(map(plural, named)) for group, named in granted().items() if group}
+    return {"kai.workloads": dict(sorted(kinds.items()))}
+
+
+PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
+    ("docs/configuration.md", _table(("plugin", "default", "what it does"), list(_plugin_rows()))),
+    (
+        "docs/configuration.md",
+        _table(("plugin", "argument", "value", "default", "meaning"), list(_argument_rows())),
+    ),
+    ("docs/pod-grouper.md", _table(("kind", "group"), list(_kind_rows()))),
+    # Pods and Karta definitions have rows of their own: they are watched, or listed.
+    ("docs/security.md", _rights("get", {*_owners()} - {"pods", "kartas.run.ai"})),
+    ("docs/security.md", _rights("update", _owners("/finalizers"))),
+    (
+        f"{_CHART}/values.schema.json",
+        _properties("plugins", {name: _plugin_schema(spec) for name, spec in PLUGINS.items()}),
+    ),
+    (f"{_CHART}/values.schema.json", _properties("actions", _each(ACTIONS, "action"))),
+    (f"{_CHART}/values.schema.json", _properties("depths", _each(ACTIONS, "depth"))),
+    (
+        f"{_CHART}/values.schema.json",
+        _properties("searches", _each(("default", *SEARCHING), "duration")),
+    ),
+    (f"{_CHART}/templates/_scheduler.tpl", _template(_defaults())),
+    (f"{_CHART}/templates/_workloads.tpl", _template(_workloads())),
+)
+
+
+def derive(root: Path) -> list[Path]:
+    """Bring the files below a folder up to date; those that were not."""
+    changed = []
+    for name, put in PARTS:
+        path = root / name
+        before = path.read_text() if path.exists() else ""
+        after = put(before)
+        if after != before:
+            path.write_text(after)
+            changed.append(path)
+    return changed
+
+
+if __name__ == "__main__":
+    for each in derive(ROOT):
+        sys.stdout.write(f"{each.relative_to(ROOT)}\n")

@@ -1,0 +1,22 @@
+{{/* Written by `make derived`. */}}
+{{- define "kai.workloads" -}}
+amlarc.azureml.com: [amljobs]
+apps: [deployments, replicasets, statefulsets]
+argoproj.io: [workflows]
+batch: [cronjobs, jobs]
+egx.nvidia.io: [spotrequests]
+grove.io: [podcliques, podcliquescalinggroups, podcliquesets, podgangsets]
+jobset.x-k8s.io: [jobsets]
+kubeflow.org: [jaxjobs, mpijobs, notebooks, pytorchjobs, scheduledworkflows, tfjobs, xgboostjobs]
+kubevirt.io: [virtualmachineinstances, virtualmachines]
+leaderworkerset.x-k8s.io: [leaderworkersets]
+machinelearning.seldon.io: [seldondeployments]
+nvidia.com: [dynamographdeployments]
+ray.io: [rayclusters, rayjobs, rayservices]
+run.ai: [distributedinferenceworkloads, distributedworkloads, inferenceworkloads, interactiveworkloads, kartas, runaijobs, trainingworkloads]
+scheduler.grove.io: [podgangs]
+serving.knative.dev: [configurations, revisions, services]
+tekton.dev: [pipelineruns, taskruns]
+trainer.kubeflow.org: [trainjobs]
+workspace.devfile.io: [devworkspaces]
+{{- end }}
