@@ -186,8 +186,8 @@ class PodSet(msgspec.Struct, eq=False):
 
     @property
     def used_enough(self) -> bool:
-        """Whether enough pods hold resources, those that are being moved included."""
-        return self.active_used >= self.min_member
+        """Whether enough pods hold resources, those that are being moved included, or are done."""
+        return self.active_used + self.succeeded >= self.min_member
 
     @property
     def count(self) -> int:
@@ -297,10 +297,10 @@ class Job(msgspec.Struct, eq=False):
 
     @property
     def gang_satisfied(self) -> bool:
-        """Whether enough pods hold resources, by the tree's own minimums."""
+        """Whether enough pods hold resources, or are done, by the tree's own minimums."""
         single = self.single
         if single is not None and self.root.min_sub_group is None:
-            return single.active_used >= single.min_member
+            return single.used_enough
         return self.root.used_enough
 
     @property

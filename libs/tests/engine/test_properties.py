@@ -173,6 +173,21 @@ def test_gangs_start_as_a_whole_or_not_at_all(world: int) -> None:
 
 
 @fuzz
+def test_a_gang_that_is_promised_a_place_is_promised_one_for_each_pod_that_it_lacks(world: int) -> None:
+    """Whether by what is released, or by what others have to give up; pods that are done are not lacking."""
+    objects, rng = a_world(world), random.Random(world)
+    for kind, obj in objects:
+        if kind is Kind.POD and not obj.spec.node_name and rng.random() < 0.2:
+            obj.spec.node_name, obj.status.phase = "node-0", "Succeeded"
+    state = _state(objects)
+    session = Engine().open(state, NOW)
+    for action in ("allocate", "consolidation", "reclaim", "preempt"):
+        ACTIONS[action](session)
+        for key in session.decisions.pipelined:
+            assert state.jobs[key].gang_satisfied, (action, key)
+
+
+@fuzz
 def test_nobody_is_evicted_without_somebody_who_gets_the_place(world: int) -> None:
     state = _state(a_world(world))
     result = Engine().run(state, NOW)

@@ -150,13 +150,9 @@ class _Action:
 
     def _fits_as_it_is(self, job: Job, tasks: list[Task]) -> bool:
         """Let a job wait for what is free or being released, if that is enough: then nobody has to move."""
-        session, used = self.session, job.active_used
+        session = self.session
         statement = session.statement()
-        if (
-            allocate_job(session, statement, job, simulation=True, tasks=tasks)
-            and job.gang_satisfied
-            and job.active_used > used
-        ):
+        if allocate_job(session, statement, job, simulation=True, tasks=tasks):
             session.decisions.commit(statement, action=self.strategy.action)
             session.decisions.count("podgroups_scheduled_by_action", self.strategy.action)
             return True

@@ -45,7 +45,7 @@ class Result(StrEnum):
 
 @dataclass(slots=True)
 class Solution:
-    """A statement in effect that places the job's chunk."""
+    """A statement in effect that places the job's chunk: all that its gang still needs, or one step more."""
 
     statement: Statement
     victims: tuple[Batch, ...]
@@ -84,12 +84,11 @@ class Search:
             return Result.NOT_ATTEMPTED, None
         if self.source.together and (solution := self._with_all(GENERATORS[generators[0]][0])) is not None:
             return Result.SOLVED, solution
-        used = self.job.active_used
         for generator in generators:
             name, started = GENERATORS[generator][0], time.perf_counter()
             self.deadline.start_generator(name)
             solution = self._generate(generator)
-            if solution is not None and self._solves(solution, used):
+            if solution is not None:
                 self._took(name, Result.SOLVED, started)
                 return Result.SOLVED, solution
             passed = self.deadline.generator_passed
@@ -100,13 +99,6 @@ class Search:
 
     def _generators(self) -> list[str]:
         return [plugin.name for plugin in self.session.config.plugins if plugin.name in GENERATORS]
-
-    def _solves(self, solution: Solution, used: int) -> bool:
-        """Whether the gang stands with it; if not, it is taken back."""
-        if self.job.gang_satisfied and self.job.active_used > used:
-            return True
-        solution.statement.rollback()
-        return False
 
     def _with_all(self, name: str) -> Solution | None:
         """All pods at once, by one chunk of each victim: they were chosen for that."""
@@ -132,15 +124,14 @@ class Search:
 
     def _at_once(self, victims: tuple[Batch, ...], name: str) -> Solution | None:
         """All pods by just these victims; a failure is not tried again."""
-        used, started = self.job.active_used, time.perf_counter()
+        started = time.perf_counter()
         evicted = [task for batch in victims for task in batch.tasks]
         solution = self._simulate(self.tasks, victims, evicted, name)
         if solution is None:
             self._failed.add((len(self.tasks), frozenset(batch.number for batch in victims)))
-        elif self._solves(solution, used):
+        else:
             self._took(name, Result.SOLVED, started)
-            return solution
-        return None
+        return solution
 
     def _took(self, generator: str, result: Result, started: float) -> None:
         times = self.session.decisions.searches.setdefault((self.action, generator, str(result)), [])

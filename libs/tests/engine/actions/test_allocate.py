@@ -183,6 +183,15 @@ GANGS = [
         says={"j": "Waiting for 3 pods, currently 2 exist"},
     ),
     Case(
+        "what is left of a gang of which a pod is done",
+        [
+            nodes(1, gpus=4),
+            a_job("j", min_member=2, gpus=1),
+            a_pod("done", group="j", gpus=1, node="n0", phase="Succeeded"),
+        ],
+        binds={"j-0": "n0"},
+    ),
+    Case(
         "no job whose pods are gated",
         [nodes(1, gpus=4), a_job("j", gpus=1, gated=True)],
     ),

@@ -7,6 +7,7 @@ from libs.tests.engine.builders import (
     a_constraint,
     a_job,
     a_node,
+    a_pod,
     a_priority_class,
     a_queue,
     a_topology,
@@ -25,6 +26,11 @@ def runs(count, *, on="n0", gpus=1, **more):
 
 def urgent(name="u", *, priority="build", created=100, **more):
     return a_job(name, priority=priority, created=created, **{"gpus": 1, **more})
+
+
+def done(group, **more):
+    """A pod of a group that succeeded."""
+    return a_pod(f"{group}-done", group=group, gpus=1, node="n0", phase="Succeeded", **more)
 
 
 def slices(job):
@@ -256,6 +262,23 @@ TAKEN = [
         ],
         evicts=["e-1"],
         waits={"u-0": "n0"},
+    ),
+    Case(
+        "for what is left of a gang of which a pod is done",
+        [nodes(1, gpus=1), runs(1), urgent(min_member=2), done("u")],
+        evicts=["r0-0"],
+        waits={"u-0": "n0"},
+    ),
+    Case(
+        "for a subgroup beside one that is done",
+        [
+            nodes(1, gpus=1),
+            runs(1),
+            a_job("u", Part("a"), Part("b", pods=0), gpus=1, priority="build", created=100),
+            done("u", sub_group="b"),
+        ],
+        evicts=["r0-0"],
+        waits={"u-a-0": "n0"},
     ),
     Case(
         "for the job after one that had no chance",
