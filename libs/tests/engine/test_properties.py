@@ -183,7 +183,7 @@ def test_a_gang_that_is_promised_a_place_is_promised_one_for_each_pod_that_it_la
     session = Engine().open(state, NOW)
     for action in ("allocate", "consolidation", "reclaim", "preempt"):
         ACTIONS[action](session)
-        for key in session.decisions.pipelined:
+        for key in {each.pod.pod_group for each in session.decisions.nominations}:
             assert state.jobs[key].gang_satisfied, (action, key)
 
 
