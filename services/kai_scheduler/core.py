@@ -35,8 +35,15 @@ _log = structlog.get_logger(__name__)
 class Decider(Protocol):
     """The engine, as far as the service knows it. Keys are ``namespace/name``, times Unix seconds."""
 
-    def run(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> CycleResult:
-        """Decide one cycle, and fold the decisions into ``state``."""
+    def run(
+        self,
+        state: ClusterState,
+        now: float,
+        *,
+        usage: Usage | None = None,
+        hurry: Callable[[], bool] | None = None,
+    ) -> CycleResult:
+        """Decide one cycle, and fold the decisions into ``state``; searches give way to a ``hurry``."""
 
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """In which order jobs are looked at; None before the first cycle. Leaves the state as it was."""
@@ -72,12 +79,19 @@ class Core:
         """Bring the state up to date, and decide nothing."""
         await self.ask(lambda state: self._fold(state, batch))
 
-    async def cycle(self, batch: Batch, *, now: float, usage: Usage | None = None) -> CycleResult:
-        """Bring the state up to date, and decide."""
+    async def cycle(
+        self,
+        batch: Batch,
+        *,
+        now: float,
+        usage: Usage | None = None,
+        hurry: Callable[[], bool] | None = None,
+    ) -> CycleResult:
+        """Bring the state up to date, and decide; ``hurry`` is asked in the worker thread."""
 
         def work(state: ClusterState) -> CycleResult:
             self._fold(state, batch)
-            return self.engine.run(state, now, usage=usage)
+            return self.engine.run(state, now, usage=usage, hurry=hurry)
 
         result = await self.ask(work)
         self.faults = result.faults

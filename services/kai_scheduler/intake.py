@@ -110,6 +110,8 @@ class Intake:
         self._clock = clock
         self._batch = Batch()
         self._due = math.inf
+        #: Whether a change was gathered that a cycle should look at at once.
+        self.prompt = False
         self._wake = asyncio.Event()
         self._nodes: dict[str, bytes] = {}
         self._queues: dict[str, tuple[int, bytes]] = {}
@@ -169,7 +171,7 @@ class Intake:
         if self._relisted:  # as of now: what came since the relist is in the batch, too
             batch.pods_after_relist = frozenset(self._pods.values())
             self._relisted = False
-        self._due = math.inf
+        self._due, self.prompt = math.inf, False
         return batch
 
     # --- looking -------------------------------------------------------------------------------
@@ -269,6 +271,7 @@ class Intake:
         self._rush(urgency)
 
     def _rush(self, urgency: Urgency) -> None:
+        self.prompt = self.prompt or urgency is Urgency.PROMPT
         due = self._clock() + (self._debounce if urgency is Urgency.PROMPT else self._period)
         if due < self._due:
             self._due = due

@@ -84,6 +84,11 @@ class SchedulerMetrics:
                 ),
                 ("scenario_search_action_budget_exhausted_total", "Budgets exhausted", ("action",)),
                 (
+                    "scenario_search_gave_way_total",
+                    "Searches that stopped for what came meanwhile, to go on in the next cycle",
+                    ("action",),
+                ),
+                (
                     "scenario_search_scenarios_total",
                     "Scenarios by what became of them",
                     ("action", "generator", "state"),

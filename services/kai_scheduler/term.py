@@ -130,15 +130,19 @@ class Term:
                 continue
             failures, ended = 0, loop.time()
             decided = bool(result.binds or result.evictions)
-            not_before = ended + pace.rest(started=started, ended=ended, decided=decided)
-            timer = ended + self._idle_seconds(result)
+            not_before = ended + pace.rest(
+                started=started, ended=ended, decided=decided, gave_way=result.gave_way
+            )
+            timer = ended if result.gave_way else ended + self._idle_seconds(result)
 
     async def _cycle(self) -> CycleResult:
         opened_at, started = self._clock(), time.perf_counter()
         batch = self._intake.take()
         forgotten, self._intake.forgotten = self._intake.forgotten, []
         try:
-            result = await self._core.cycle(batch, now=opened_at, usage=self._usage())
+            result = await self._core.cycle(
+                batch, now=opened_at, usage=self._usage(), hurry=lambda: self._intake.prompt
+            )
         except Exception:
             self._intake.forgotten[:0] = forgotten  # to be told by the next that succeeds
             raise

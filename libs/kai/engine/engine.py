@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kai.engine.actions import ACTIONS, opposites
@@ -17,6 +17,7 @@ from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
+from kai.engine.queueing.turns import Turns
 from kai.model.decisions import CycleResult, PodGroupOutcome
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
@@ -35,10 +36,12 @@ class Engine:
         #: Past use of queues that the last cycle went by; what is asked between cycles goes by it, too.
         self.last_usage: Usage = {}
         self.validate = asked_to_validate()
+        #: Of the searches that give way.
+        self.turns = Turns()
 
-    def open(self, state: ClusterState, now: float) -> Session:
+    def open(self, state: ClusterState, now: float, *, turns: Turns | None = None) -> Session:
         """Begin a cycle, or a question in between; :meth:`Session.close` ends it."""
-        return Session(state, self.config, now, dict(self.last_usage), plugins=OPENERS)
+        return Session(state, self.config, now, dict(self.last_usage), plugins=OPENERS, turns=turns)
 
     def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
         """Why a pod group waits, and what would let it run; the state stays as it is."""
@@ -57,18 +60,27 @@ class Engine:
         with undone_if_failed(state):
             return job_order.job_order(self.open(state, self.last_cycle))
 
-    def run(self, state: ClusterState, now: float, *, usage: Usage | None = None) -> CycleResult:
+    def run(
+        self,
+        state: ClusterState,
+        now: float,
+        *,
+        usage: Usage | None = None,
+        hurry: Callable[[], bool] | None = None,
+    ) -> CycleResult:
         """Run one cycle.
 
         Args:
             state: the cluster; decisions are entered as assumed binds and evictions.
             now: unix seconds.
             usage: past use of queues as a fraction of the cluster (CPU, memory, GPU); none means no history.
+            hurry: whether somebody waits for the end of the cycle; asked during searches, which then give way
+                (:mod:`kai.engine.queueing.turns`). None: they never do.
         """
         with paused():
             if self._containment is None:
-                return _Cycle(self, state, now, usage).run()
-            result = self._containment.run(state, now, lambda: _Cycle(self, state, now, usage))
+                return _Cycle(self, state, now, usage, hurry).run()
+            result = self._containment.run(state, now, lambda: _Cycle(self, state, now, usage, hurry))
         return replace(
             result,
             faults=(*state.faults.values(), *state.overruled.values()),
@@ -80,8 +92,16 @@ class Engine:
 class _Cycle:
     """One cycle, which may be run again after it was taken back."""
 
-    def __init__(self, engine: Engine, state: ClusterState, now: float, usage: Usage | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        state: ClusterState,
+        now: float,
+        usage: Usage | None,
+        hurry: Callable[[], bool] | None,
+    ) -> None:
         self._engine = engine
+        self._hurry = hurry
         self._state = state
         self._now = now
         self._usage = usage
@@ -94,13 +114,20 @@ class _Cycle:
         self._found = ()
         self._transaction.revoke()
 
+    def _somebody_waits(self, session: Session) -> Callable[[], bool] | None:
+        """Pods that were given a place in this cycle wait for its end, too."""
+        hurry = self._hurry
+        return None if hurry is None else lambda: bool(session.decisions.binds) or hurry()
+
     def run(self) -> CycleResult:
         state, config = self._state, self._engine.config
         self._engine.last_cycle, self._engine.last_usage = self._now, self._usage or {}
         timings: dict[str, float] = {}
         started = time.perf_counter()
-        session = self._engine.open(state, self._now)
+        turns = self._engine.turns
+        session = self._engine.open(state, self._now, turns=turns)
         self._transaction.decisions = session.decisions
+        turns.begin(self._somebody_waits(session))
         timings["open"] = time.perf_counter() - started
         for action in config.actions:
             started = time.perf_counter()
@@ -108,6 +135,7 @@ class _Cycle:
             timings[action] = time.perf_counter() - started
             if self._engine.validate:
                 state.check()
+        turns.end()
         started = time.perf_counter()
         opposites.cancel(session)
         if config.params.detailed_fit_errors:
@@ -130,6 +158,7 @@ class _Cycle:
             searches=decided.searches,
             counters=decided.counters,
             next_due=next_due,
+            gave_way=turns.gave_way,
         )
 
 

@@ -173,6 +173,8 @@ class CycleResult:
     #: Unix seconds at which time alone may change what would be decided (minimum runtime, delays,
     #: staleness). 0: unknown, so soon, while anything is pending; infinite: only when told anything new.
     next_due: float = 0.0
+    #: Searches stopped for what came meanwhile; they go on in the next cycle, which should come soon.
+    gave_way: bool = False
     #: Seconds by phase: ``open``, each action by name, ``close``.
     timings: dict[str, float] = field(default_factory=dict)
     #: Seconds spent on opening the session, by plugin.

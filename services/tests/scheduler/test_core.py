@@ -27,7 +27,7 @@ class CountingEngine:
     def __init__(self):
         self.seen = []
 
-    def run(self, state, now, *, usage=None):
+    def run(self, state, now, *, usage=None, hurry=None):
         self.seen.append((sorted(state.tasks), now, usage))
         return CycleResult()
 
@@ -157,9 +157,7 @@ async def test_results_of_decisions_are_applied_after_the_objects(core):
 
 async def test_whoever_a_cycle_failed_over_is_in_the_log_with_the_traceback(core):
     fault = Fault(kind="PodGroup", key="ns/g", uid="u", reason=SET_ASIDE, message="it failed")
-    core.engine.run = lambda state, now, usage=None: CycleResult(
-        faults=(fault,), setbacks=((fault, "trace"),)
-    )
+    core.engine.run = lambda state, now, **_: CycleResult(faults=(fault,), setbacks=((fault, "trace"),))
     with structlog.testing.capture_logs() as logged:
         await core.cycle(Batch(), now=0.0)
     (line,) = logged
@@ -176,7 +174,7 @@ async def test_a_result_that_cannot_be_taken_in_costs_the_others_nothing(core):
 
 
 async def test_an_error_of_the_engine_reaches_who_asked(core):
-    def broken(state, now, *, usage=None):
+    def broken(state, now, *, usage=None, hurry=None):
         raise ZeroDivisionError
 
     core.engine.run = broken

@@ -11,6 +11,7 @@ from kai.engine.framework.session import Session
 from kai.engine.framework.victims import VictimRules, VictimSearch, both
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_allocate
+from kai.engine.queueing.turns import Turn
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import never_fits
@@ -53,16 +54,25 @@ class Strategy(Protocol):
 
 def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     """Serve jobs in order, one chunk each."""
+    turns = session.turns
+    turns.search()
     action = _Action(session, strategy)
     waiting = session.pending_jobs(
-        (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
+        (job for job in jobs if turns.takes_part(job.key) and not delayed(session, job)),
+        depth=session.depth(strategy.action),
     )
     while (job := waiting.pop()) is not None:
         if action.budget.passed:
             session.decisions.count("scenario_search_action_budget_exhausted_total", strategy.action)
             break
+        if turns.over:
+            turns.give_way(session.state.pending_jobs)
+            session.decisions.count("scenario_search_gave_way_total", strategy.action)
+            break
         for queue in action.serve(job):
             waiting.touch(queue)
+    if turns.partial:
+        action.repeat()
 
 
 class _Action:
@@ -82,6 +92,10 @@ class _Action:
         if not strategy.admits(job):
             return ()
         representatives = strategy.representatives(job)
+        if (turn := session.turns.had(strategy.action, job.key)) is not None:
+            if turn.failed:
+                representatives.failed(job, turn.why)
+            return ()
         if representatives.skips(job):
             self._tell_why(job, representatives.why(job))
             return ()
@@ -108,7 +122,8 @@ class _Action:
         session, strategy = self.session, self.strategy
         rules = session.plugins.victim_rules(VictimSearch(action=strategy.action, job=job, tasks=tasks))
         search: Search | None = None
-        deadline = self.budget.job()
+        turns, action = session.turns, strategy.action
+        deadline = self.budget.job(stretch=turns.start(action, job.key), hurry=turns.hurry)
         if self._first_sufficed and len(tasks) == 1:
             search = self._search(job, tasks, rules, deadline)
             solution = search.first_victim()
@@ -118,24 +133,47 @@ class _Action:
         self._first_sufficed = False
         if never_fits(session, job, tasks) or not strategy.may_suffice(job, tasks):
             representatives.failed(job)
+            turns.take(action, job.key, Turn(failed=True))
             return None
         result, solution = (search or self._search(job, tasks, rules, deadline)).run()
         self._found(result, deadline)
         if solution is not None:
             self._first_sufficed = [batch.number for batch in solution.victims] == [0]
         elif result in (Result.DEADLINE, Result.NOT_ATTEMPTED):
-            text = f"the {strategy.action} search ran out of its time budget"
-            session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
-            session.due(0.0)
+            self._out_of_time(job, gave_way=deadline.gave_way)
         else:
             representatives.failed(job, rules.why)
+            turns.take(action, job.key, Turn(failed=True, why=rules.why))
         if solution is None:
             self._tell_why(job, rules.why)
         return solution
 
+    def _out_of_time(self, job: Job, *, gave_way: bool) -> None:
+        session, turns, action = self.session, self.session.turns, self.strategy.action
+        session.due(0.0)
+        turns.take(action, job.key, Turn(failed=False))
+        why = "ran out of its time budget"
+        if gave_way:
+            turns.give_way(session.state.pending_jobs)
+            if not turns.stop(action, job.key):
+                return
+            why = "gives way to others that wait whenever it takes this long; it will be tried again"
+        self._tell(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, f"the {action} search {why}"))
+
     def _tell_why(self, job: Job, why: Why | None) -> None:
         if why is not None and (found := why(job)) is not None:
-            self.session.error(job, found)
+            self._tell(job, found)
+
+    def _tell(self, job: Job, why: Unschedulable) -> None:
+        self.session.error(job, why)
+        self.session.turns.tell(self.strategy.action, job.key, why)
+
+    def repeat(self) -> None:
+        """Tell jobs that searches have not come to in this cycle what they were told before."""
+        session = self.session
+        for key, why in session.turns.told(self.strategy.action).items():
+            if (job := session.state.pending_jobs.get(key)) is not None:
+                session.error(job, why)
 
     def _search(self, job: Job, tasks: list[Task], rules: VictimRules, deadline: Deadline) -> Search:
         strategy = self.strategy

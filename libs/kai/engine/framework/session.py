@@ -26,6 +26,7 @@ from kai.engine.queueing.pending import ForeseenJobs, PendingJobs, TwoJobs
 from kai.engine.queueing.pools import Pool, Pools
 from kai.engine.queueing.requests import request_of
 from kai.engine.queueing.shares import Usage, divide_cluster
+from kai.engine.queueing.turns import Turns
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import JobErrors, Unschedulable
 from kai.snapshot.classes import TaskClass
@@ -54,8 +55,12 @@ class Session:
         usage: Usage | None = None,
         *,
         plugins: Mapping[str, Opener] = _NO_PLUGINS,
+        turns: Turns | None = None,
     ) -> None:
-        """``plugins`` are those that there are, by the names of the configuration."""
+        """``plugins`` are those that there are, by the names of the configuration.
+
+        ``turns`` let searches of several cycles make up one; without them they run to their end.
+        """
         state.settle(now)
         state.order_groups(group_order(config))
         self.state = state
@@ -71,6 +76,7 @@ class Session:
         #: Chunks that would not even fit on empty nodes.
         self.hopeless: dict[tuple[object, ...], bool] = {}
         self.clock: Callable[[], float] = time.monotonic
+        self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
         self.proportion = config.plugin("proportion") is not None
         self.options = score_options(config, state)

@@ -1,4 +1,4 @@
-"""Nested deadlines of searches: action, job, generator. Zero means unlimited."""
+"""Nested deadlines of searches: action, job, generator; zero means unlimited. And the wish to give way."""
 
 from __future__ import annotations
 
@@ -22,12 +22,20 @@ class ActionBudget:
         """Whether nothing is left."""
         return self._clock() >= self._until
 
-    def job(self) -> Deadline:
-        """The deadline of one job's search: what is left, at most the job's own, at least its minimum."""
+    def job(self, *, stretch: float = math.inf, hurry: Callable[[], bool] = lambda: False) -> Deadline:
+        """The deadline of one job's search: what is left, at most the job's own, at least its minimum.
+
+        After ``stretch`` seconds, and never before the minimum, it ends as soon as there is a ``hurry``.
+        """
         left = max(self._until - self._clock(), 0.0)
         seconds = min(left, self._budgets.job or math.inf)
         return Deadline(
-            self._budgets, max(seconds, self._budgets.job_min), self._clock, reduced=left < self._budgets.job
+            self._budgets,
+            max(seconds, self._budgets.job_min),
+            self._clock,
+            reduced=left < self._budgets.job,
+            stretch=max(stretch, self._budgets.job_min),
+            hurry=hurry,
         )
 
 
@@ -35,14 +43,25 @@ class Deadline:
     """When a job's search, and its present generator, must end."""
 
     def __init__(
-        self, budgets: SearchBudgets, seconds: float, clock: Callable[[], float], *, reduced: bool
+        self,
+        budgets: SearchBudgets,
+        seconds: float,
+        clock: Callable[[], float],
+        *,
+        reduced: bool,
+        stretch: float,
+        hurry: Callable[[], bool],
     ) -> None:
         self._budgets = budgets
         self._clock = clock
-        self._until = clock() + seconds
+        began = clock()
+        self._until, self._yields_from = began + seconds, began + stretch
+        self._hurry = hurry
         self._generator_until = math.inf
         #: Less than a full job's budget was left.
         self.reduced = reduced
+        #: It ended for somebody who waits.
+        self.gave_way = False
 
     def start_generator(self, name: str) -> None:
         """Give a generator its own budget."""
@@ -52,10 +71,17 @@ class Deadline:
     @property
     def passed(self) -> bool:
         """Whether the job's search must end."""
-        return self._clock() >= self._until
+        return self._ends(self._clock())
 
     @property
     def generator_passed(self) -> bool:
         """Whether the generator must give way."""
         now = self._clock()
-        return now >= self._generator_until or now >= self._until
+        return now >= self._generator_until or self._ends(now)
+
+    def _ends(self, now: float) -> bool:
+        if now >= self._until:
+            return True
+        if now >= self._yields_from and not self.gave_way:
+            self.gave_way = self._hurry()
+        return self.gave_way

@@ -1,0 +1,151 @@
+"""Searches that give way to those who came meanwhile, and go on in the next cycle.
+
+What a cycle decides is given out at its end. Searches for victims may take longer than all else together, so
+where somebody waits for the end of a cycle, they stop after a while. All jobs that waited when a search first
+stopped make up a *pass*: each has its turn in each action before any has a second one, over as many cycles as
+that takes. So nobody whose search takes long, or fails again and again, keeps those behind him from theirs.
+Where nobody waits, a cycle is a whole pass, and nothing of this matters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kai.engine.reasons import Unschedulable
+from kai.snapshot.rows import Job
+
+#: What each cycle may spend on searches, whoever waits; more where all else of it took longer.
+LEAST_SECONDS: Final = 0.2
+#: One job's search while somebody waits: at first, and at most, as it doubles with each time it is stopped.
+FIRST_STRETCH_SECONDS: Final = 0.25
+LONGEST_STRETCH_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How a job's search ended that found nothing."""
+
+    #: It was made to its end; else a deadline stopped it.
+    failed: bool
+    #: Why it found too few victims, where plugins kept some safe; for any job like it.
+    why: Callable[[Job], Unschedulable | None] | None = None
+
+
+_NONE: Final[dict[str, Turn]] = {}
+_SILENCE: Final[dict[str, Unschedulable]] = {}
+
+
+class Turns:
+    """Whose search was made in this pass, by action.
+
+    ``clock`` is monotonic, in seconds. What is kept from cycle to cycle only shares time out: without it the
+    same is found in one cycle.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._hurry: Callable[[], bool] = _nobody_waits
+        self._began = clock()
+        self._until: float | None = None
+        #: Jobs of a pass that was stopped; None where this cycle begins one.
+        self._members: frozenset[str] | None = None
+        self._had: dict[str, dict[str, Turn]] = {}
+        #: What owners were told in this pass, and in the one before while this has not come to them.
+        self._told: dict[str, dict[str, Unschedulable]] = {}
+        self._told_before: dict[str, dict[str, Unschedulable]] = {}
+        self._stopped: dict[tuple[str, str], int] = {}
+        #: Whether somebody had his turn in this cycle.
+        self._searched = False
+        #: Whether searches of this cycle stopped before their end.
+        self.gave_way = False
+
+    def begin(self, hurry: Callable[[], bool] | None) -> None:
+        """A cycle begins; ``hurry`` says whether somebody waits for its end."""
+        self._hurry = hurry or _nobody_waits
+        self._began, self._until, self.gave_way = self._clock(), None, False
+        self._searched = False
+
+    def end(self) -> None:
+        """All actions of a cycle are done; if none gave way, the pass is over."""
+        if self.gave_way:
+            return
+        self._stopped = {
+            (action, job): times
+            for (action, job), times in self._stopped.items()
+            if (turn := self._had.get(action, _NONE).get(job)) is not None and not turn.failed
+        }
+        self._members = None
+        self._had.clear()
+        self._told_before, self._told = self._told, {}
+
+    def search(self) -> None:
+        """Searches begin; the first of a cycle sets how long they may take while somebody waits."""
+        if self._until is None:
+            now = self._clock()
+            self._until = now + max(LEAST_SECONDS, now - self._began)
+
+    @property
+    def over(self) -> bool:
+        """Whether searches should stop: their share of the cycle is spent, and somebody waits."""
+        if not self._searched or self._until is None:
+            return False
+        return self._clock() >= self._until and self._hurry()
+
+    def hurry(self) -> bool:
+        """Whether somebody waits for the end of this cycle."""
+        return self._hurry()
+
+    def give_way(self, waiting: Iterable[str]) -> None:
+        """Searches stop here; ``waiting`` are all jobs (keys) that may want one."""
+        self.gave_way = True
+        if self._members is None:
+            self._members = frozenset(waiting)
+
+    @property
+    def partial(self) -> bool:
+        """Whether this cycle is only a part of a pass."""
+        return self._members is not None
+
+    def takes_part(self, job: str) -> bool:
+        """Whether a job belongs to the pass; one that came later waits for the next."""
+        return self._members is None or job in self._members
+
+    def had(self, action: str, job: str) -> Turn | None:
+        """How the job's turn in this pass ended; None if it is still to come."""
+        return self._had.get(action, _NONE).get(job) if self._members is not None else None
+
+    def take(self, action: str, job: str, turn: Turn) -> None:
+        """The job had its turn."""
+        self._had.setdefault(action, {})[job] = turn
+
+    def tell(self, action: str, job: str, why: Unschedulable) -> None:
+        """Its owner is told that, until the job has its next turn."""
+        self._told.setdefault(action, {})[job] = why
+
+    def told(self, action: str) -> dict[str, Unschedulable]:
+        """What owners were told last, by job; of jobs that this pass has not come to, in the one before."""
+        had = self._had.get(action, _NONE)
+        before = {job: why for job, why in self._told_before.get(action, _SILENCE).items() if job not in had}
+        return before | self._told.get(action, _SILENCE)
+
+    def start(self, action: str, job: str) -> float:
+        """A search begins; returns the seconds that it may take while somebody waits."""
+        self._searched = True
+        return self._stretch(action, job)
+
+    def stop(self, action: str, job: str) -> bool:
+        """A search was stopped in the middle; the next may take longer. True if it may not."""
+        at_most = self._stretch(action, job) >= LONGEST_STRETCH_SECONDS
+        self._stopped[action, job] = self._stopped.get((action, job), 0) + 1
+        return at_most
+
+    def _stretch(self, action: str, job: str) -> float:
+        times = self._stopped.get((action, job), 0)
+        return min(FIRST_STRETCH_SECONDS * 2.0 ** min(times, 32), LONGEST_STRETCH_SECONDS)
+
+
+def _nobody_waits() -> bool:
+    return False
