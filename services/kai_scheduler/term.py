@@ -37,6 +37,8 @@ RETRY_AT_MOST_PERIODS: Final = 16.0
 #: After a cycle that failed whoever was set aside: until the next, at first, doubling, and at most.
 PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
+#: A cycle that keeps others waiting for longer is worth a line in the log.
+LONG_CYCLE_SECONDS: Final = 3.0
 #: A defect that shows in so many cycles in a row, over minutes, is not weather: start afresh.
 FAILURES_IN_A_ROW: Final = 8
 
@@ -147,6 +149,9 @@ class Term:
             self._intake.forgotten[:0] = forgotten  # to be told by the next that succeeds
             raise
         took = time.perf_counter() - started
+        if took > LONG_CYCLE_SECONDS:
+            spent = {phase: round(seconds, 2) for phase, seconds in result.timings.items()}
+            _log.warning("long cycle", seconds=round(took, 2), by_phase=spent)
         # What was decided is given out first; nothing that is told to others can keep it back.
         self._carry_out(result)
         self._remember_pending(result, forgotten)

@@ -1,0 +1,228 @@
+"""Searches give way to those who wait, and whoever waits for a search gets his turn."""
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, Turn, Turns
+from kai.engine.search.solver import Search
+from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.test_properties import NOW, _carry_out, _state, a_world, fuzz
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _somebody_waits() -> bool:
+    return True
+
+
+# --- one pass ------------------------------------------------------------------------------------------
+@pytest.fixture
+def clock():
+    return Clock(100.0)
+
+
+@pytest.fixture
+def turns(clock):
+    made = Turns(clock)
+    made.begin(_somebody_waits)
+    made.search()
+    return made
+
+
+def test_a_cycle_searches_for_somebody_and_for_a_while_whoever_waits(turns, clock):
+    clock.now += 2 * LEAST_SECONDS
+    assert not turns.over
+    turns.start("reclaim", "a")
+    assert turns.over
+
+
+def test_a_cycle_that_took_long_before_it_searched_searches_as_long(clock):
+    turns = Turns(clock)
+    turns.begin(_somebody_waits)
+    clock.now += 5.0
+    turns.search()
+    turns.start("reclaim", "a")
+    clock.now += 4.9
+    assert not turns.over
+    clock.now += 0.2
+    assert turns.over
+
+
+def test_nothing_gives_way_to_nobody(clock):
+    turns = Turns(clock)
+    turns.begin(lambda: False)
+    turns.search()
+    turns.start("reclaim", "a")
+    clock.now += 1000.0
+    assert not turns.over
+
+
+def test_whoever_had_his_turn_waits_until_all_had_theirs(turns):
+    turns.take("reclaim", "a", Turn(failed=True))
+    turns.give_way(["a", "b"])
+    turns.end()
+    turns.begin(_somebody_waits)
+    assert turns.had("reclaim", "a") == Turn(failed=True)
+    assert turns.had("reclaim", "b") is None
+    assert turns.had("preempt", "a") is None
+    turns.end()
+    turns.begin(_somebody_waits)
+    assert turns.had("reclaim", "a") is None
+
+
+def test_who_comes_during_a_pass_waits_for_the_next(turns):
+    turns.give_way(["a"])
+    turns.end()
+    turns.begin(_somebody_waits)
+    assert turns.takes_part("a")
+    assert not turns.takes_part("late")
+    turns.end()
+    assert turns.takes_part("late")
+
+
+def test_a_search_that_was_stopped_may_take_longer_each_time_up_to_a_bound(turns):
+    found = []
+    for _ in range(6):
+        found.append(turns.start("reclaim", "a"))
+        turns.take("reclaim", "a", Turn(failed=False))
+        turns.stop("reclaim", "a")
+        turns.give_way(["a"])
+        turns.end()
+        turns.begin(_somebody_waits)
+        turns.end()
+        turns.begin(_somebody_waits)
+    assert found == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
+    assert found[-1] == LONGEST_STRETCH_SECONDS
+
+
+def test_a_search_that_came_to_its_end_begins_with_the_shortest_stretch_again(turns):
+    turns.stop("reclaim", "a")
+    turns.take("reclaim", "a", Turn(failed=True))
+    turns.end()
+    assert turns.start("reclaim", "a") == 0.25
+
+
+# --- cycles --------------------------------------------------------------------------------------------
+def _job(name, *, queue, gpus, node="", created=0.0):
+    group = a_group(name, queue=queue, created=created, started=NOW - 500 if node else 0)
+    return [(Kind.POD_GROUP, group), (Kind.POD, a_pod(f"{name}-0", group=name, gpus=gpus, node=node))]
+
+
+def _poor_and_rich(*, wanting: int) -> ClusterState:
+    """Jobs of the poor queue may take nodes of the rich one, each a node."""
+    objects = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
+    objects += [(Kind.QUEUE, a_queue("top"))]
+    objects += [(Kind.QUEUE, a_queue("rich", parent="top", gpu=0, weight=0))]
+    objects += [(Kind.QUEUE, a_queue("poor", parent="top", gpu=-1))]
+    for i in range(wanting):
+        objects.append((Kind.NODE, a_node(f"n{i}", gpus=2)))
+        objects += _job(f"run-{i}", queue="rich", gpus=2, node=f"n{i}")
+        objects += _job(f"want-{i}", queue="poor", gpus=2, created=i)
+    return _state(objects)
+
+
+def _an_engine(turns: Turns) -> Engine:
+    engine = Engine()
+    engine.turns = turns
+    return engine
+
+
+def _each_look_takes_a_second() -> Turns:
+    return Turns(itertools.count().__next__)
+
+
+def test_a_search_gives_way_after_each_job_and_goes_on_with_the_next():
+    state, engine = _poor_and_rich(wanting=3), _an_engine(_each_look_takes_a_second())
+    takers = []
+    for number in range(3):
+        result = engine.run(state, NOW + number, hurry=_somebody_waits)
+        takers.append([each.evictor for each in result.evictions])
+    assert takers == [["default/want-0"], ["default/want-1"], ["default/want-2"]]
+
+
+def test_without_a_hurry_one_cycle_does_it_all():
+    state, engine = _poor_and_rich(wanting=3), _an_engine(_each_look_takes_a_second())
+    result = engine.run(state, NOW, hurry=lambda: False)
+    assert len(result.evictions) == 3
+    assert not result.gave_way
+
+
+def test_a_pod_that_was_placed_waits_for_no_search():
+    state, engine = _poor_and_rich(wanting=3), _an_engine(_each_look_takes_a_second())
+    for kind, obj in [(Kind.NODE, a_node("free", gpus=1)), *_job("small", queue="rich", gpus=1)]:
+        state.apply(kind, obj)
+    result = engine.run(state, NOW, hurry=lambda: False)
+    assert [bind.pod.name for bind in result.binds] == ["small-0"]
+    assert result.gave_way
+    assert len(result.evictions) == 1
+
+
+def test_one_job_whose_search_never_ends_keeps_nobody_from_his_turn(monkeypatch):
+    state, clock, searched = _poor_and_rich(wanting=4), Clock(), []
+    engine = Engine(SchedulerConfig(params=EngineParams(use_scheduling_signatures=False)))
+    engine.turns = Turns(clock)
+
+    def run(search: Search):
+        searched.append(search.job.name)
+        if search.job.name == "want-0":
+            while not search.deadline.passed:
+                clock.now += 0.1
+            return "deadline_exhausted", None
+        clock.now += 0.1
+        return "generators_exhausted", None
+
+    monkeypatch.setattr(Search, "run", run)
+    monkeypatch.setattr(Search, "first_victim", lambda search: None)
+    monkeypatch.setattr("kai.engine.framework.session.time.monotonic", clock)
+    took = []
+    for number in range(24):
+        began = clock.now
+        engine.run(state, NOW + number, hurry=_somebody_waits)
+        took.append(clock.now - began)
+    assert max(took) < LONGEST_STRETCH_SECONDS + 2 * LEAST_SECONDS + 0.2
+    times = {name: searched.count(name) for name in set(searched)}
+    assert set(times) == {f"want-{i}" for i in range(4)}
+    assert max(times.values()) - min(times.values()) <= 1
+
+
+def test_what_a_job_was_told_stays_while_its_turn_has_not_come():
+    state = _poor_and_rich(wanting=2)
+    rich = a_queue("rich", parent="top", gpu=0, weight=0)
+    rich.spec.reclaim_min_runtime = "10h"
+    state.apply(Kind.QUEUE, rich)
+    engine = _an_engine(_each_look_takes_a_second())
+    first = engine.run(state, NOW)
+    told = {each.pod_group for each in first.outcomes if "protected by minimum runtime" in each.message}
+    assert told == {"default/want-0", "default/want-1"}
+    for number in range(1, 7):
+        result = engine.run(state, NOW + number, hurry=_somebody_waits)
+        assert result.gave_way or number > 1
+        assert not [each for each in result.outcomes if each.pod_group in told], "nothing new is said of them"
+
+
+@fuzz
+def test_cycles_that_give_way_leave_nothing_to_do_for_one_that_does_not(world: int) -> None:
+    objects = a_world(world, sharing=False)
+    state, engine = _state(objects), _an_engine(_each_look_takes_a_second())
+    pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
+    quiet, number = 0, 0
+    while quiet < 40:  # more than a pass takes
+        number += 1
+        assert number < 600, "it does not come to rest"
+        result = engine.run(state, NOW + number, hurry=_somebody_waits)
+        _carry_out(state, pods, result, number)
+        state.check()
+        quiet = 0 if result.evictions or result.binds else quiet + 1
+    left = Engine().run(state, NOW + number + 1)
+    assert not left.binds
+    assert not left.evictions
