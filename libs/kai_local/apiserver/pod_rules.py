@@ -198,7 +198,7 @@ def _resources(resources: Obj, field: str) -> list[Cause]:
                 causes.append(invalid_value(where, name, note))
             elif amount < 0:
                 causes.append(invalid_value(where, text, _NOT_NEGATIVE))
-            elif "/" in name and amount % 1:
+            elif "/" in name and amount != amount.to_integral_value():
                 causes.append(invalid_value(where, text, "must be an integer"))
     for name, text in resources.get("requests", {}).items():
         if name in limits and parse(text) > parse(limits[name]):

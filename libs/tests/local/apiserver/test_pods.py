@@ -171,6 +171,14 @@ async def test_the_usual_mistakes_are_refused(api, spec, code, text):
     assert text in answer["message"]
 
 
+async def test_more_devices_than_any_node_has_are_taken_at_their_word(api):
+    body = a_pod()
+    devices = {"nvidia.com/gpu": "1" + "0" * 40}
+    body["spec"]["containers"][0]["resources"] = {"limits": devices, "requests": devices}
+    status, answer = await api.call("POST", PODS, body)
+    assert status == 201, answer
+
+
 async def test_the_spec_of_a_pod_is_fixed_but_for_images_and_more_tolerations(api):
     await api.post(PODS, a_pod())
     status, answer = await api.call(
