@@ -7,7 +7,7 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
-from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, Turn, Turns
+from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, MOST_SECONDS, Turn, Turns
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.test_properties import NOW, _carry_out, _state, a_world, fuzz
@@ -46,15 +46,16 @@ def test_a_cycle_searches_for_somebody_and_for_a_while_whoever_waits(turns, cloc
     assert turns.over
 
 
-def test_a_cycle_that_took_long_before_it_searched_searches_as_long(clock):
+@pytest.mark.parametrize(("before", "searches"), [(0.01, LEAST_SECONDS), (0.7, 0.7), (5.0, MOST_SECONDS)])
+def test_a_cycle_searches_as_long_as_all_else_took_within_bounds(clock, before, searches):
     turns = Turns(clock)
     turns.begin(_somebody_waits)
-    clock.now += 5.0
+    clock.now += before
     turns.search()
     turns.start("reclaim", "a")
-    clock.now += 4.9
+    clock.now += searches - 0.01
     assert not turns.over
-    clock.now += 0.2
+    clock.now += 0.02
     assert turns.over
 
 

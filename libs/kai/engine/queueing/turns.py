@@ -17,8 +17,9 @@ from typing import Final
 from kai.engine.reasons import Unschedulable
 from kai.snapshot.rows import Job
 
-#: What each cycle may spend on searches, whoever waits; more where all else of it took longer.
+#: What each cycle may spend on searches, whoever waits: as much as on all else, within these bounds.
 LEAST_SECONDS: Final = 0.2
+MOST_SECONDS: Final = 1.0
 #: One job's search while somebody waits: at first, and at most, as it doubles with each time it is stopped.
 FIRST_STRETCH_SECONDS: Final = 0.25
 LONGEST_STRETCH_SECONDS: Final = 2.0
@@ -85,7 +86,7 @@ class Turns:
         """Searches begin; the first of a cycle sets how long they may take while somebody waits."""
         if self._until is None:
             now = self._clock()
-            self._until = now + max(LEAST_SECONDS, now - self._began)
+            self._until = now + min(max(LEAST_SECONDS, now - self._began), MOST_SECONDS)
 
     @property
     def over(self) -> bool:
