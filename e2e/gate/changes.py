@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 #: How many commits are looked at.
 COMMITS = 20
+#: How files begin that are tests on a cluster.
+_TESTS = ("e2e/test_", "e2e/accounts/test_")
 _COMMIT = "commit "
 
 
@@ -28,9 +30,7 @@ class Changes:
         """Files of end-to-end tests that changed, the newest change first."""
         found: dict[str, None] = {}
         for paths in self.commits:
-            found |= dict.fromkeys(
-                sorted(p for p in paths if p.startswith("e2e/test_") and p.endswith(".py"))
-            )
+            found |= dict.fromkeys(sorted(p for p in paths if p.startswith(_TESTS) and p.endswith(".py")))
         return list(found)
 
 

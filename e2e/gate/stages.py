@@ -36,6 +36,7 @@ STAGES: Final = (
         minutes=9,
         concerns=(
             "e2e/test_",
+            "e2e/accounts/",
             "e2e/conftest.py",
             "e2e/harness.py",
             "libs/kai_local/real/",

@@ -1,6 +1,6 @@
 """Admission policies: there where they can be, for the accounts of this release, wherever it is installed.
 
-What they refuse is tried on a real API server by ``e2e/test_accounts.py``; here their expressions are
+What they refuse is tried on an API server by ``e2e/accounts``; here their expressions are
 evaluated on what the code writes, and on what it does not.
 """
 

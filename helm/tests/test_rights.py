@@ -1,6 +1,6 @@
 """The table of all that each account may do is checked in, so that each change of it is seen.
 
-That an API server finds the same is held by ``e2e/test_accounts.py``.
+That an API server finds the same is held by ``e2e/accounts``.
 """
 
 import pytest

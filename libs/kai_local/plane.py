@@ -76,6 +76,7 @@ class EmbeddedPlane:
     def nodes(self) -> list[Program]:
         """Kubelets and controllers in one process."""
         ready_file = self._folder / f"{_MACHINERY}.ready"
-        flags = [f"--kubeconfig={self._folder / 'kubeconfig'}", f"--ready-file={ready_file}", *self._shape]
+        config = self._folder / f"{_MACHINERY}.kubeconfig"
+        flags = [f"--kubeconfig={config}", f"--ready-file={ready_file}", *self._shape]
         command = (sys.executable, "-m", "kai_local.machinery", *flags)
         return [Program(_MACHINERY, command, _LEAN, ready=probes.file(ready_file))]

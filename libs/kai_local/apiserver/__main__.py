@@ -77,6 +77,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
         files.write_private(folder / "admin.key", server.admin.key)
         files.write_private(folder / "token", server.admin_token.encode())
         server.write_kubeconfig(folder / "kubeconfig", url=arguments.server)
+        machinery = server.machinery_kubeconfig(arguments.server)
+        files.write_private(folder / "machinery.kubeconfig", machinery.encode())
         print(f"serving on {server.url}", flush=True)  # noqa: T201 (whoever started us reads it)
         await stop.wait()
 

@@ -148,6 +148,11 @@ _SELECTABLE = {
 }
 
 
+def groups() -> list[str]:
+    """The API groups of the built-in resources."""
+    return ["", *_GROUPS]
+
+
 def install(catalogue: Catalogue) -> None:
     """Add every built-in resource."""
     for resource in _built_in():

@@ -29,12 +29,17 @@ class CelError(ValueError):
 def _environment(variables: tuple[str, ...]) -> Any:
     return cel.NewEnv(
         variables=dict.fromkeys(variables, _DYN),
-        extensions=[ext_strings.ExtStrings(), ext_math.ExtMath(), ext_optional.ExtOptional()],
-        functions=_library(),
+        extensions=extensions(),
+        functions=library(),
     )
 
 
-def _library() -> list[Any]:
+def extensions() -> list[Any]:
+    """Parts of the language that Kubernetes takes as they are."""
+    return [ext_strings.ExtStrings(), ext_math.ExtMath(), ext_optional.ExtOptional()]
+
+
+def library() -> list[Any]:
     """Functions that Kubernetes adds to the language and that rules of the field use."""
 
     def member(name: str, result: Any, parameters: list[Any], function: Any) -> Any:

@@ -44,8 +44,8 @@ _KEPT_METADATA: Final = (
 _PERMANENT: Final = frozenset({"default", "kube-system", "kube-public"})
 
 
-class Webhooks(Protocol):
-    """The admission webhooks that users registered."""
+class DynamicAdmission(Protocol):
+    """The admission webhooks and policies that users registered."""
 
     def concern(self, operation: Operation, target: Target) -> bool:
         """Whether any of them may want to see such a request."""
@@ -54,23 +54,23 @@ class Webhooks(Protocol):
     async def mutate(
         self, operation: Operation, target: Target, obj: Obj | None, old: Obj | None, options: WriteOptions
     ) -> Obj | None:
-        """The object as the mutating webhooks leave it."""
+        """The object as those that may change it leave it."""
         ...
 
     async def validate(
         self, operation: Operation, target: Target, obj: Obj | None, old: Obj | None, options: WriteOptions
     ) -> None:
-        """Raises ApiFailure when a webhook refuses."""
+        """Raises ApiFailure when one refuses."""
         ...
 
 
 class Registry:
     """Writes to the store under the rules of the API."""
 
-    def __init__(self, store: Store, admission: Admission, webhooks: Webhooks, clock: Clock) -> None:
+    def __init__(self, store: Store, admission: Admission, dynamic: DynamicAdmission, clock: Clock) -> None:
         self.store = store
         self.admission = admission
-        self.webhooks = webhooks
+        self.dynamic = dynamic
         self.clock = clock
         self.on_write: dict[tuple[str, str], Callable[[Obj, Obj | None], list[Cause]]] = {}
         """Further checks of new states by resource: the object, and the one before."""
@@ -108,8 +108,8 @@ class Registry:
             obj["metadata"]["managedFields"] = entries
         target.name = obj["metadata"].get("name", "")
         self._validate(resource, obj, None)
-        if self.webhooks.concern("CREATE", target):
-            await self.webhooks.validate("CREATE", target, obj, None, options)
+        if self.dynamic.concern("CREATE", target):
+            await self.dynamic.validate("CREATE", target, obj, None, options)
             self.admission.check_namespace(target)
         collection = self.collection(resource)
         if collection.get(target.namespace, target.name) is not None:
@@ -125,9 +125,9 @@ class Registry:
         self.admission.check_namespace(target)
         obj = self._settle(target.resource, obj)
         self.admission.mutate(target.resource, obj)
-        if not self.webhooks.concern("CREATE", target):
+        if not self.dynamic.concern("CREATE", target):
             return obj
-        changed = await self.webhooks.mutate("CREATE", target, obj, None, options)
+        changed = await self.dynamic.mutate("CREATE", target, obj, None, options)
         if changed is not None and changed is not obj:
             obj = self._settle(target.resource, self.read(target, changed, None, options))
             strategy.place(target, obj["metadata"])
@@ -246,24 +246,24 @@ class Registry:
             obj = self._next_state(
                 target, record, change, options, writer, untracked=untracked, whole=not retry
             )
-            if obj is record.obj:
-                return record
-            if self.webhooks.concern("UPDATE", target):
+            if self.dynamic.concern("UPDATE", target):  # also about what changes nothing
                 obj = await self._admit_update(target, obj, record, options)
                 if self.collection(target.resource).get(target.namespace, target.name) is not record:
                     if retry:
                         continue
                     break
+            if obj is record.obj:
+                return record
             if options.dry_run:
                 return Record(obj, record.version)
             return self.store_update(target.resource, record, obj)
         raise errors.conflict(target.resource.plural, target.resource.group, target.name, errors.STALE)
 
     async def _admit_update(self, target: Target, obj: Obj, record: Record, options: WriteOptions) -> Obj:
-        changed = await self.webhooks.mutate("UPDATE", target, obj, record.obj, options)
+        changed = await self.dynamic.mutate("UPDATE", target, obj, record.obj, options)
         if changed is not None and changed is not obj:
             obj = self._finish(target, record, self.read(target, changed, record.obj, options))
-        await self.webhooks.validate("UPDATE", target, obj, record.obj, options)
+        await self.dynamic.validate("UPDATE", target, obj, record.obj, options)
         return obj
 
     def _next_state(
@@ -366,16 +366,19 @@ class Registry:
     # --- delete -------------------------------------------------------------------------------------
 
     async def delete(
-        self, target: Target, options: DeleteOptions, write: WriteOptions
+        self, target: Target, options: DeleteOptions, write: WriteOptions, *, admitted: bool = False
     ) -> tuple[Record, bool]:
-        """Delete an object, or begin to. Returns its last state and whether it is gone."""
+        """Delete an object, or begin to. Returns its last state and whether it is gone.
+
+        ``admitted``: admission was asked already, about the request that led to this.
+        """
         for _ in range(_ATTEMPTS):
             record = self.find(target)
             self._check_preconditions(target, record, options)
             if target.resource.kind == "Namespace" and target.name in _PERMANENT:
                 raise errors.forbidden("namespaces", "", target.name, "this namespace may not be deleted")
-            if self.webhooks.concern("DELETE", target):
-                await self.webhooks.validate("DELETE", target, None, record.obj, write)
+            if not admitted and self.dynamic.concern("DELETE", target):
+                await self.dynamic.validate("DELETE", target, None, record.obj, write)
                 if self.collection(target.resource).get(target.namespace, target.name) is not record:
                     continue
             return self.begin_delete(target.resource, record, options)

@@ -21,11 +21,12 @@ from kai_local.apiserver.admission import Admission
 from kai_local.apiserver.authn import Authenticator
 from kai_local.apiserver.authz import Action, Authorizer
 from kai_local.apiserver.bodies import answer, read_bytes, read_object, refusal
-from kai_local.apiserver.bootstrap import create_base_objects
+from kai_local.apiserver.bootstrap import MACHINERY, create_base_objects
 from kai_local.apiserver.catalogue import Catalogue
 from kai_local.apiserver.clock import Clock
 from kai_local.apiserver.credentials import Credentials
 from kai_local.apiserver.discovery import AGGREGATED, VERSION, Discovery
+from kai_local.apiserver.dynamic import DynamicAdmission
 from kai_local.apiserver.errors import ApiFailure, NothingServed
 from kai_local.apiserver.faults import FAULTS_PATH, REQUESTS_PATH, Dropped, Faults, RequestCounts
 from kai_local.apiserver.garbage import GarbageCollector
@@ -33,6 +34,7 @@ from kai_local.apiserver.journal import Journal
 from kai_local.apiserver.kubelets import Kubelets
 from kai_local.apiserver.openapi import V2_DOCUMENT, V2_MEDIA_TYPE, OpenApi
 from kai_local.apiserver.pki import Authority, Pair
+from kai_local.apiserver.policies import BINDINGS, POLICIES, Policies
 from kai_local.apiserver.reads import Reader, flag
 from kai_local.apiserver.registry import Registry
 from kai_local.apiserver.requests import User
@@ -94,7 +96,11 @@ class ApiServer:
         self.authenticator = Authenticator(credentials.token_key)
         self.authorizer = Authorizer(self.store, rbac=rbac)
         self.webhooks = Dispatcher(self.store, egress=egress)
-        self.registry = Registry(self.store, Admission(self.store), self.webhooks, self.clock)
+        policies = Policies(self.store, self.authorizer)
+        dynamic = DynamicAdmission(policies, self.webhooks)
+        self.registry = Registry(self.store, Admission(self.store), dynamic, self.clock)
+        self.registry.on_write[POLICIES] = policies.check_policy
+        self.registry.on_write[BINDINGS] = policies.check_binding
         self.garbage = GarbageCollector(self.registry, self.catalogue)
         self._reader = Reader(self.store, self.hubs, self.clock)
         pods = self.catalogue.get("", "pods")
@@ -202,6 +208,11 @@ class ApiServer:
         return files.kubeconfig(
             context or self._context, url or self.url, self.authority.certificate, self.admin
         )
+
+    def machinery_kubeconfig(self, url: str = "") -> str:
+        """A kubeconfig of whoever plays kubelets and controllers."""
+        pair = self.authority.client(MACHINERY)
+        return files.kubeconfig(self._context, url or self.url, self.authority.certificate, pair)
 
     def write_kubeconfig(self, path: Path, context: str = "", url: str = "") -> Path:
         """Write the kubeconfig to a file that only its owner reads."""

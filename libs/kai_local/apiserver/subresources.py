@@ -2,6 +2,7 @@
 refuse.
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import web
@@ -24,7 +25,7 @@ from kai_local.apiserver.errors import (
 from kai_local.apiserver.kubelets import Kubelets
 from kai_local.apiserver.pod_printer import selector_text
 from kai_local.apiserver.registry import Registry
-from kai_local.apiserver.requests import DeleteOptions, Target, WriteOptions
+from kai_local.apiserver.requests import DeleteOptions, Target, User, WriteOptions
 from kai_local.apiserver.storage import Record
 
 _SUCCESS: Final[Obj] = {
@@ -108,6 +109,9 @@ class Subresources:
                 target.name,
                 [invalid_value("target.kind", body["target"]["kind"], "must be Node")],
             )
+        if self._registry.dynamic.concern("CREATE", target):
+            body = await self._admitted("Binding", "v1", body, target, options)
+            node = dig(body, "target", "name")
         metadata = body.get("metadata") or {}
         stamp = self._registry.clock.stamp()
 
@@ -116,13 +120,20 @@ class Subresources:
             return _bound(pod, node, metadata, stamp)
 
         record = self._registry.find(target)
-        if self._registry.webhooks.concern("UPDATE", target):
-            await self._registry.update(target, change, options, retry=True)
-        else:
-            obj = change(record.obj)
-            if not options.dry_run:
-                self._registry.store_update(target.resource, record, obj)
-        return answer(_SUCCESS, 201)
+        obj = change(record.obj)
+        if not options.dry_run:
+            self._registry.store_update(target.resource, record, obj)
+        return answer(_SUCCESS, 201, options.warnings)
+
+    async def _admitted(
+        self, kind: str, api_version: str, body: Any, target: Target, options: WriteOptions
+    ) -> Obj:
+        """What is sent to a subresource, an object of its own, as admission leaves it."""
+        metadata = {**(dig(body, "metadata") or {}), "name": target.name, "namespace": target.namespace}
+        sent = {**(body or {}), "kind": kind, "apiVersion": api_version, "metadata": metadata}
+        changed = await self._registry.dynamic.mutate("CREATE", target, sent, None, options) or sent
+        await self._registry.dynamic.validate("CREATE", target, changed, None, options)
+        return changed
 
     def _check_bindable(self, pod: Obj, metadata: Obj, target: Target) -> None:
         own = pod["metadata"]
@@ -157,6 +168,8 @@ class Subresources:
     # --- pods/eviction ------------------------------------------------------------------------------
 
     async def _evict(self, body: Any, target: Target, options: WriteOptions) -> web.Response:
+        if self._registry.dynamic.concern("CREATE", target):
+            body = await self._admitted("Eviction", "policy/v1", body, target, options)
         record = self._registry.find(target)
         wanted = (body or {}).get("deleteOptions") or {}
         if (record.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed", "Pending"):
@@ -170,7 +183,7 @@ class Subresources:
             dry_run=options.dry_run or wanted.get("dryRun") == ["All"],
         )
         plain = Target(target.resource, target.version, target.namespace, target.name)
-        await self._registry.delete(plain, delete, options)
+        await self._registry.delete(plain, delete, options, admitted=True)
         return answer(_SUCCESS, 201)
 
     # --- scale --------------------------------------------------------------------------------------
@@ -228,6 +241,7 @@ class Subresources:
     def _token(self, body: Any, target: Target) -> web.Response:
         record = self._registry.find(target)
         user = service_account(record.namespace, record.name, record.uid)
+        user = self._bound_user(user, target, dig(body, "spec", "boundObjectRef"))
         seconds = dig(body, "spec", "expirationSeconds") or 3600
         request = dict(body or {})
         request.update(kind="TokenRequest", apiVersion="authentication.k8s.io/v1")
@@ -237,6 +251,23 @@ class Subresources:
             "expirationTimestamp": self._registry.clock.stamp(seconds),
         }
         return answer(request, 201)
+
+    def _bound_user(self, user: User, target: Target, reference: Obj | None) -> User:
+        """The user of a token that is bound to a pod: it says which. Other bounds end nothing here."""
+        if not reference or reference.get("kind") != "Pod":
+            return user
+        name, uid = reference.get("name", ""), reference.get("uid", "")
+        pod = self._registry.find(Target(self._pods, self._pods.versions["v1"], target.namespace, name))
+        if uid and uid != pod.uid:
+            why = (
+                f"the UID in the bound object reference ({uid}) does not match the UID in record ({pod.uid})"
+            )
+            raise conflict("pods", "", name, why)
+        if pod.obj["spec"].get("serviceAccountName") != target.name:
+            why = f"cannot bind token for serviceaccount {target.name!r} to pod running with serviceaccount "
+            raise bad_request(f"{why}{pod.obj['spec'].get('serviceAccountName')!r}")
+        prefix = "authentication.kubernetes.io/pod"
+        return replace(user, extra={f"{prefix}-name": (pod.name,), f"{prefix}-uid": (pod.uid,)})
 
     async def _finalize(self, body: Any, target: Target, options: WriteOptions) -> web.Response:
         finalizers = dig(body, "spec", "finalizers") or []

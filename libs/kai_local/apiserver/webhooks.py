@@ -6,14 +6,13 @@ import ssl
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import msgspec
 
-from kai_local.apiserver import cel, patch, selectors
-from kai_local.apiserver.admission import NAMESPACES
-from kai_local.apiserver.catalogue import dig
+from kai_local.apiserver import cel, matching, patch
+from kai_local.apiserver.catalogue import Resource, dig
 from kai_local.apiserver.errors import ApiFailure, Obj
 from kai_local.apiserver.requests import Target, WriteOptions
 from kai_local.apiserver.storage import Change, Store
@@ -31,40 +30,13 @@ class Webhook:
 
     spec: Obj
     mutating: bool
-    namespace_selector: selectors.LabelSelector
-    object_selector: selectors.LabelSelector
+    match: matching.Match
     context: ssl.SSLContext | bool
 
     @property
     def name(self) -> str:
         """The name that refusals show."""
         return str(self.spec["name"])
-
-    def wants(self, operation: str, target: Target) -> bool:
-        """Whether a rule of the webhook covers the request."""
-        resource = target.resource
-        name = f"{resource.plural}/{target.subresource}" if target.subresource else resource.plural
-        for rule in self.spec.get("rules", ()):
-            if (
-                _covers(rule.get("operations"), operation)
-                and _covers(rule.get("apiGroups"), resource.group)
-                and _covers(rule.get("apiVersions"), *resource.versions)
-                and _covers_resource(rule.get("resources", ()), name)
-                and rule.get("scope", "*") in ("*", "Namespaced" if resource.namespaced else "Cluster")
-            ):
-                return True
-        return False
-
-
-def _covers(allowed: list[str] | None, *values: str) -> bool:
-    return "*" in (allowed or ()) or any(value in (allowed or ()) for value in values)
-
-
-def _covers_resource(allowed: list[str], name: str) -> bool:
-    plural, _, sub = name.partition("/")
-    options = {name, "*/*"}
-    options |= {f"*/{sub}", f"{plural}/*"} if sub else {"*", f"{plural}/*"}
-    return any(item in options for item in allowed)
 
 
 class Dispatcher:
@@ -78,11 +50,13 @@ class Dispatcher:
         self._egress = egress
         self._session: aiohttp.ClientSession | None = None
         self._webhooks: dict[tuple[str, str], list[Webhook]] = {}
+        self._concerned: dict[tuple[str, Resource, str], bool] = {}
         for key in (MUTATING, VALIDATING):
             store.collection(key).listeners.append(self._reload)
         self._reload(None)
 
     def _reload(self, _change: Change | None) -> None:
+        self._concerned.clear()
         for key in (MUTATING, VALIDATING):
             self._webhooks[key] = [
                 _compile(spec, mutating=key == MUTATING)
@@ -97,34 +71,26 @@ class Dispatcher:
 
     def concern(self, operation: str, target: Target) -> bool:
         """Whether any webhook has a rule for the request."""
-        return any(
-            webhook.wants(operation, target) for webhooks in self._webhooks.values() for webhook in webhooks
-        )
+        key = (operation, target.resource, target.subresource)
+        found = self._concerned.get(key)
+        if found is None:
+            found = self._concerned[key] = any(
+                webhook.match.concerns(operation, target)
+                for webhooks in self._webhooks.values()
+                for webhook in webhooks
+            )
+        return found
 
     def _matching(self, key: tuple[str, str], request: Obj, target: Target) -> Iterator[Webhook]:
         for webhook in self._webhooks[key]:
-            if webhook.wants(request["operation"], target) and self._selected(webhook, request, target):
+            if webhook.match.concerns(request["operation"], target) and self._selected(
+                webhook, request, target
+            ):
                 yield webhook
 
     def _selected(self, webhook: Webhook, request: Obj, target: Target) -> bool:
-        labels = self._namespace_labels(target, request)
-        if labels is not None and not webhook.namespace_selector.matches(labels):
-            return False
-        states = [state for state in (request.get("object"), request.get("oldObject")) if state]
-        if not any(webhook.object_selector.matches(dig(state, "metadata", "labels")) for state in states):
-            return False
-        return self._conditions_hold(webhook, request)
-
-    def _namespace_labels(self, target: Target, request: Obj) -> dict[str, str] | None:
-        if target.resource.key == NAMESPACES:
-            labels: dict[str, str] = (
-                dig(request.get("object") or request.get("oldObject"), "metadata", "labels") or {}
-            )
-            return labels
-        if not target.resource.namespaced:
-            return None
-        record = self._store.collection(NAMESPACES).get("", target.namespace)
-        return (record.obj["metadata"].get("labels") or {}) if record is not None else {}
+        labels = matching.namespace_labels(self._store, target, request)
+        return webhook.match.selects(request, target, labels) and self._conditions_hold(webhook, request)
 
     def _conditions_hold(self, webhook: Webhook, request: Obj) -> bool:
         for condition in webhook.spec.get("matchConditions", ()):
@@ -150,7 +116,7 @@ class Dispatcher:
         """
         if not self._webhooks[MUTATING]:
             return obj
-        request = _request(operation, target, obj, old, options)
+        request = matching.admission_request(operation, target, obj, old, options)
         changed_after: list[Webhook] = []
         for webhook in list(self._matching(MUTATING, request, target)):
             if await self._mutate_once(webhook, request, options):
@@ -183,7 +149,7 @@ class Dispatcher:
         """Ask all validating webhooks, at once. Raises the first refusal."""
         if not self._webhooks[VALIDATING]:
             return
-        request = _request(operation, target, obj, old, options)
+        request = matching.admission_request(operation, target, obj, old, options)
         calls = [
             self._call(webhook, request, options) for webhook in self._matching(VALIDATING, request, target)
         ]
@@ -275,38 +241,7 @@ def _compile(spec: Obj, *, mutating: bool) -> Webhook:
             context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
         except (ValueError, ssl.SSLError):
             context = True  # calls fail, and say why
-    return Webhook(
-        spec,
-        mutating,
-        selectors.from_object(spec.get("namespaceSelector") or {}),
-        selectors.from_object(spec.get("objectSelector") or {}),
-        context,
-    )
-
-
-def _request(operation: str, target: Target, obj: Obj | None, old: Obj | None, options: WriteOptions) -> Obj:
-    resource = target.resource
-    version = resource.storage_version
-    kind = {"group": resource.group, "version": version, "kind": resource.kind}
-    plural = {"group": resource.group, "version": version, "resource": resource.plural}
-    request: dict[str, Any] = {
-        "kind": kind,
-        "resource": plural,
-        "requestKind": kind,
-        "requestResource": plural,
-        "operation": operation,
-        "userInfo": options.user.info(),
-        "object": obj,
-        "oldObject": old,
-        "dryRun": options.dry_run,
-        "options": {"kind": f"{operation.title()}Options", "apiVersion": "meta.k8s.io/v1"},
-        "name": target.name,
-    }
-    if target.subresource:
-        request["subResource"] = request["requestSubResource"] = target.subresource
-    if target.namespace:
-        request["namespace"] = target.namespace
-    return request
+    return Webhook(spec, mutating, matching.of_webhook(spec), context)
 
 
 def _failed(webhook: Webhook, why: str) -> ApiFailure:

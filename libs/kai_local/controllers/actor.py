@@ -11,6 +11,7 @@ import structlog
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.resources import Resource
 from kai_local.controllers.actions import Action, Create, Delete, Patch
 from kai_local.controllers.expectations import Expectations
@@ -25,8 +26,9 @@ _log = structlog.get_logger(__name__)
 class Actor:
     """Writes to the API server, so much at a time, and keeps account of what is still to be seen."""
 
-    def __init__(self, client: KubeClient, expectations: Expectations) -> None:
+    def __init__(self, client: KubeClient, expectations: Expectations, events: EventRecorder) -> None:
         self._client = client
+        self._events = events
         self._expectations = expectations
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
@@ -62,7 +64,16 @@ class Actor:
         except ApiError as error:
             self._expectations.created(owner)
             _log.warning("not created", kind=resource.kind, namespace=namespace, error=str(error))
+            self._tell(namespace, body, f"Error creating: {error}")
             raise
+
+    def _tell(self, namespace: str, body: dict[str, Any], why: str) -> None:
+        """Tell whose object it would be."""
+        for owner in body["metadata"].get("ownerReferences", ()):
+            about = ObjectReference(
+                owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"]
+            )
+            self._events.emit(about, "Warning", "FailedCreate", why)
 
     async def _delete(
         self, resource: Resource, namespace: str, name: str, uid: str, propagation: str

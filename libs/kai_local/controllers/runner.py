@@ -10,6 +10,7 @@ import structlog
 
 from kai.kube import resources
 from kai.kube.client import KubeClient
+from kai.kube.events import EventRecorder
 from kai.kube.reflector import Reflector
 from kai.kube.store import Store
 from kai.kube.workqueue import WorkQueue
@@ -62,7 +63,8 @@ class Controllers:
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue("workloads")
         self._expectations = Expectations(clock)
-        self._actor = Actor(client, self._expectations)
+        self._events = EventRecorder(client, controller="kai-local-controllers")
+        self._actor = Actor(client, self._expectations, self._events)
         self._watches = watches
         self._pods, self._nodes = watches.pods, watches.nodes
         self._workloads: dict[str, Store[Workload]] = {}
@@ -88,6 +90,7 @@ class Controllers:
             for reflector, _ in followed:
                 await reflector.synced.wait()
             await self._watches.ready.wait()
+            tasks.create_task(self._events.run())
             tasks.create_task(self._queue.run(self._work, workers=_WORKERS))
             tasks.create_task(self._placing.run())
             tasks.create_task(self._storage.run())

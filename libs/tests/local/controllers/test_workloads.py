@@ -9,9 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from kai.kube.errors import Forbidden
+from kai.kube.resources import PODS
 from kai.model.objects import Node, NodeStatus, ObjectMeta, Taint
 from kai_local.controllers import daemon_sets, deployments, jobs, replica_sets, stateful_sets
 from kai_local.controllers.actions import Create, Delete, Patch, Plan
+from kai_local.controllers.actor import Actor
+from kai_local.controllers.expectations import Expectations
 from kai_local.controllers.objects import Workload
 from kai_local.objects import LocalPod
 from kai_local.watches import controller_of
@@ -423,3 +427,24 @@ def test_a_daemon_set_leaves_its_pod_where_a_taint_only_keeps_new_ones_away(
     plan = daemon_sets.reconcile(daemon_set, [pod], [node], NOW)
     assert [action.name for action in plan.actions if isinstance(action, Delete)] == deleted
     assert not [action for action in plan.actions if isinstance(action, Create)]
+
+
+async def test_whose_pod_is_refused_is_told():
+    class Refusing:
+        async def create(self, *_: Any, **__: Any) -> Json:
+            raise Forbidden("pods is forbidden: no")
+
+    told = []
+
+    class Events:
+        def emit(self, about: Any, *event: str) -> None:
+            told.append((about.kind, about.name, *event))
+
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+    body = {"metadata": {"generateName": "r-", "ownerReferences": [owner]}}
+    actor = Actor(Refusing(), Expectations(lambda: NOW), Events())
+    with pytest.raises(Forbidden):
+        await actor.carry_out([Create(PODS, "ns", body)], "u")
+    [(kind, name, level, reason, why)] = told
+    assert (kind, name, level, reason) == ("ReplicaSet", "r", "Warning", "FailedCreate")
+    assert "pods is forbidden: no" in why

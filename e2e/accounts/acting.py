@@ -13,6 +13,7 @@ import yaml
 
 from e2e.harness import Cluster
 from kai.kube.client import KubeClient, PatchKind
+from kai.kube.errors import Forbidden
 from kai.kube.resources import SERVICE_ACCOUNTS, Resource
 from kai.model import names
 
@@ -101,3 +102,21 @@ def _kubeconfig(admin: Path, token: str) -> str:
     context = next(c for c in config["contexts"] if c["name"] == config["current-context"])
     config["users"] = [{"name": context["context"]["user"], "user": {"token": token}}]
     return yaml.safe_dump(config)
+
+
+async def refusal(client: KubeClient, request: Request) -> str:
+    """What the API server says against it; that it did not is said too."""
+    with contextlib.suppress(Forbidden):
+        try:
+            await request.send(client)
+        except Forbidden as refused:
+            return str(refused)
+        except Exception as other:  # noqa: BLE001 (is told as what it is)
+            return f"{type(other).__name__}: {other}"
+    return "done"
+
+
+def describe(request: Request) -> str:
+    """In a line."""
+    subresource = f"/{request.subresource}" if request.subresource else ""
+    return f"{request.verb} {request.resource.plural}{subresource} {request.namespace}/{request.name}"

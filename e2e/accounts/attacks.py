@@ -1,0 +1,251 @@
+"""What is tried with each account: requests, each with words of the refusal."""
+
+from e2e.accounts.acting import Request
+from e2e.accounts.world import RESERVATION, a_lease, binding
+from e2e.manifests import a_group, a_pod
+from kai.kube.client import PatchKind
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    PVCS,
+    PVS,
+    QUEUES,
+    RESOURCE_CLAIMS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
+from kai.model import names
+
+POLICIES = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    False,
+)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+
+
+def as_anybody(w):
+    """Of all: what no process of ours does."""
+    yield Request(verb="list", resource=SECRETS), "cannot list resource"
+    yield (
+        Request(verb="get", resource=SECRETS, namespace=names.NAMESPACE, name="kai-grpc-tls-secret"),
+        "cannot get resource",
+    )
+    yield w.create(NAMESPACES, {"metadata": {"name": "mine"}}), "cannot create resource"
+    yield w.create(PODS, a_pod("x", w.namespace, w.queue)), "cannot create resource"
+    yield w.create(PODS, a_pod("x", "kube-system", w.queue), namespace="kube-system"), "cannot create"
+    yield w.image("kai", namespace="kube-system"), "cannot patch|not found"
+    yield w.patch(VALIDATING_WEBHOOKS, "kai-queue-validation-v2", {"webhooks": []}), "cannot patch resource"
+    yield w.delete(POLICIES, "kai-binder-pods"), "cannot delete resource"
+    yield w.patch(DEPLOYMENTS, "binder", {"spec": {"replicas": 9}}, namespace=names.NAMESPACE), "cannot patch"
+    yield w.patch(QUEUES, w.queue, {"spec": {"priority": 999}}), "cannot patch resource"
+    yield w.create(ROLES, {"metadata": {"name": "all"}, "rules": []}), "cannot create resource"
+
+
+def as_pod_grouper(w):
+    yield w.image("own"), "may not change fields: spec"
+    yield w.marked(PODS, "own", labels={"runai-gpu-group": "x"}), "labels:? runai-gpu-group"
+    yield w.marked(PODS, "own", labels={"app": "other"}), "may not change labels: app"
+    yield (
+        w.marked(PODS, "own", annotations={"received-resource-type": "Fraction"}),
+        "annotations:? received-resource-type",
+    )
+    yield w.patch(PODS, "own", {"metadata": {"finalizers": ["a.b/c"]}}), "metadata: finalizers"
+    yield w.marked(PODS, "foreign", annotations={"pod-group-name": "x"}), "whose schedulerName is kai"
+    yield w.patch(POD_GROUPS, w.group, {"spec": {"queue": "other"}}), "may not change the queue"
+    yield w.patch(POD_GROUPS, w.group, {"metadata": {"finalizers": ["a.b/c"]}}), "may not add finalizers"
+    yield (
+        w.marked(POD_GROUPS, w.group, annotations={names.LAST_START_TIMESTAMP: "2030-01-01T00:00:00Z"}),
+        "only podgroup-controller may write",
+    )
+    yield w.status(POD_GROUPS, w.group, {"phase": "x"}), "cannot patch resource"
+    yield w.delete(POD_GROUPS, w.group), "cannot delete resource"
+    yield w.delete(PODS, "own"), "cannot delete resource"
+    yield w.event("kubelet"), "only what its own process saw"
+    yield from leases(w, "54dff599.kai.scheduler")
+
+
+def as_podgroup_controller(w):
+    yield w.status(PODS, "own", {"phase": "Failed"}), "may not change status: phase"
+    yield w.marked(PODS, "own", labels={"app": "other"}, subresource="status"), "labels: app"
+    yield from conditions(w, "PodScheduled")
+    scheduled = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+    yield (
+        w.status(PODS, "waits", scheduled, kind=PatchKind.STRATEGIC),
+        "may say only that a pod is not scheduled",
+    )
+    yield w.patch(POD_GROUPS, w.group, {"spec": {"queue": "other"}}), "may not change fields: spec"
+    yield w.marked(POD_GROUPS, w.group, labels={"a": "b"}), "may not change labels: a"
+    yield w.image("own"), "cannot patch resource"
+    yield w.delete(PODS, "own"), "cannot delete resource"
+    yield w.event("kubelet"), "only what its own process saw"
+    yield from leases(w, "kai-podgroup-controller")
+
+
+def as_queue_controller(w):
+    yield w.patch(QUEUES, w.queue, {"spec": {"parentQueue": "x"}}), "cannot patch resource"
+    yield w.image("own"), "cannot patch resource"
+    yield w.status(POD_GROUPS, w.group, {"phase": "x"}), "cannot patch resource"
+    yield from leases(w, "kai-queue-controller")
+
+
+def as_scheduler(w):
+    yield w.delete(PODS, "foreign"), "whose schedulerName is kai-scheduler"
+    yield w.delete(PODS, w.reservation, namespace=RESERVATION), "whose schedulerName is kai-scheduler"
+    yield w.image("own"), "cannot patch resource"
+    yield w.status(PODS, "own", {"phase": "Failed"}), "cannot patch resource"
+    yield (
+        w.create(PODS, {"metadata": {"name": "own"}}, name="own", subresource="eviction"),
+        "cannot create resource",
+    )
+    yield w.create(PODS, binding(w), name="waits", subresource="binding"), "cannot create resource"
+    yield w.patch(POD_GROUPS, w.group, {"spec": {"queue": "other"}}), "cannot patch resource"
+    yield w.event("kai-scheduler"), "cannot create resource"
+    yield from leases(w, "kai-scheduler")
+
+
+def as_binder(w):
+    # Pods of users.
+    yield w.image("own"), "may not change fields: spec"
+    yield w.image("foreign"), "may not change fields: spec"
+    yield w.marked(PODS, "own", labels={names.QUEUE_LABEL: "x"}), "may not change labels: kai.scheduler/queue"
+    yield w.marked(PODS, "own", annotations={"gpu-fraction": "0.01"}), "annotations: gpu-fraction"
+    yield w.marked(PODS, "foreign", labels={"runai-gpu-group": "x"}), "whose schedulerName is kai-scheduler"
+    yield w.delete(PODS, "foreign"), "whose schedulerName is kai-scheduler"
+    yield w.delete(PODS, "own"), "only pods that share a GPU"
+    yield w.status(PODS, "own", {"phase": "Failed"}), "may not change status: phase"
+    yield w.marked(PODS, "own", labels={"app": "other"}, subresource="status"), "labels: app"
+    yield from conditions(w, "PodBound")
+    yield (
+        w.create(PODS, binding(w, annotations={"gpu-fraction": "1"}), name="waits", subresource="binding"),
+        "only the annotations that tell what was granted",
+    )
+    yield (
+        w.create(PODS, binding(w, labels={"app": "other"}), name="waits", subresource="binding"),
+        "no labels but those of the topology",
+    )
+    # Reservation pods.
+    at = {"namespace": RESERVATION}
+    yield w.image(w.reservation, container="resource-reservation", **at), "may not change fields: spec"
+    yield w.marked(PODS, w.reservation, labels={"runai-gpu-group": "x"}, **at), "labels: runai-gpu-group"
+    yield w.marked(PODS, w.reservation, annotations={names.RESERVED_GPU: "9"}, **at), "annotations: run.ai"
+    yield w.reserving(container={"securityContext": {"privileged": True}}), "may not be privileged"
+    yield (
+        w.reserving(container={"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
+        "nor have capabilities added",
+    )
+    yield w.reserving(container={"image": "evil"}), "may only have the images"
+    yield w.reserving(container={"command": ["sh"]}), "runs what its image is for"
+    yield w.reserving(spec={"hostNetwork": True}), "network, processes or memory of its host"
+    yield w.reserving(spec={"hostPID": True}), "network, processes or memory of its host"
+    host = {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]}
+    yield w.reserving(spec=host), "no volumes of the host"
+    secret = {"name": "x", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
+    yield w.reserving(container={"env": [secret]}), "may read no secrets"
+    yield w.reserving(spec={"serviceAccountName": "default"}), "runs as service account"
+    yield w.reserving(metadata={"labels": {"app": "other"}}), "only pods with the label app="
+    # What pods need.
+    yield w.create(CONFIG_MAPS, {"metadata": {"name": "mine"}, "data": {}}), "that belong to one pod"
+    yield w.delete(CONFIG_MAPS, "theirs"), "that belong to one pod"
+    yield w.patch(CONFIG_MAPS, "theirs", {"data": {"ca.crt": "x"}}), "that belong to one pod"
+    yield w.patch(CONFIG_MAPS, w.config_map, {"data": {"start.sh": "x"}}), "what a container learns"
+    yield (
+        w.patch(CONFIG_MAPS, "kai-scheduler-default", {"data": {}}, namespace=names.NAMESPACE),
+        "that belong to one pod",
+    )
+    yield (
+        w.patch(PVS, f"volume-{w.namespace}", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+        "only the claim",
+    )
+    yield w.marked(PVS, f"volume-{w.namespace}", labels={"a": "b"}), "may not change labels: a"
+    yield w.patch(PVCS, "data", {"metadata": {"finalizers": []}}), "metadata: finalizers"
+    yield w.marked(PVCS, "data", annotations={"a": "b"}), "may not change annotations: a"
+    yield w.create(RESOURCE_CLAIMS, {"metadata": {"name": "mine"}, "spec": {}}), "extended resources of a pod"
+    yield from leases(w, None)
+
+
+def as_admission(w):
+    yield w.image("own"), "cannot patch resource"
+    yield w.delete(PODS, "own"), "cannot delete resource"
+    yield Request(verb="list", resource=PODS), "cannot list resource"
+    yield Request(verb="list", resource=CONFIG_MAPS), "cannot list resource"
+    yield from leases(w, None)
+
+
+def as_reservation(w):
+    """Two policies refuse the same; either may answer."""
+    at = {"namespace": RESERVATION}
+    yield w.image(w.reservation, container="resource-reservation", **at), "may not change fields: spec"
+    yield (
+        w.marked(PODS, w.reservation, annotations={names.RESERVED_GPU: "9"}, **at),
+        "only the device of its|is told once",
+    )
+    yield w.marked(PODS, w.reservation, labels={"runai-gpu-group": "x"}, **at), "labels|only the binder may"
+    yield w.delete(PODS, w.reservation, **at), "cannot delete resource"
+    yield w.image("own"), "cannot patch resource"
+
+
+def as_tenant(w):
+    told = "only the binder may write them"
+    yield w.marked(PODS, w.shares, labels={"runai-gpu-group": "other"}), told
+    yield w.patch(PODS, w.shares, {"metadata": {"labels": {"runai-gpu-group": None}}}), told
+    yield w.marked(PODS, "own", labels={"runai-gpu-group/x": "x"}), told
+    yield w.marked(PODS, "own", annotations={"received-resource-type": "Fraction"}), told
+    yield w.marked(PODS, "own", labels={"runai-gpu-group": "other"}, subresource="status"), told
+    yield w.create(PODS, a_pod("x", w.namespace, w.queue, labels={"runai-gpu-group": "x"})), told
+    yield (
+        w.create(
+            PODS,
+            binding(w, annotations={"received-resource-type": "Regular"}),
+            name="waits",
+            subresource="binding",
+        ),
+        told,
+    )
+    yield w.status(POD_GROUPS, w.group, {"phase": "x"}), "only they may write it"
+    yield (
+        w.marked(POD_GROUPS, w.group, annotations={names.LAST_START_TIMESTAMP: "2030-01-01T00:00:00Z"}),
+        "only podgroup-controller may write",
+    )
+    group = a_group("mine", w.namespace, w.queue)
+    group["metadata"]["annotations"] = {names.LAST_START_TIMESTAMP: "2030-01-01T00:00:00Z"}
+    yield w.create(POD_GROUPS, group), "only podgroup-controller may write"
+    yield w.reserving(), "cannot create resource"
+
+
+def conditions(w, own):
+    """Another condition than one's own."""
+    told = {"conditions": [{"type": "Ready", "status": "False"}]}
+    yield w.status(PODS, "own", told, kind=PatchKind.STRATEGIC), f"only the condition {own}"
+
+
+def leases(w, own):
+    """Taking over what others lead by, and making it first."""
+    at = {"namespace": names.NAMESPACE}
+    known = {"kai-scheduler", "kai-podgroup-controller", "kai-queue-controller", "54dff599.kai.scheduler"}
+    for name in sorted(known - {own}):
+        body = a_lease(name)
+        yield w.patch(LEASES, name, body, **at), "cannot patch resource"
+        yield w.delete(LEASES, name, **at), "cannot delete resource"
+    refused = "only the Lease of its own" if own else "cannot create resource"
+    yield w.create(LEASES, a_lease("kai-scheduler-other"), **at), refused
+    yield w.create(LEASES, a_lease("x"), namespace="kube-system"), "cannot create resource"
+
+
+#: By account.
+ATTACKS = {
+    "admission": as_admission,
+    "binder": as_binder,
+    "pod-grouper": as_pod_grouper,
+    "podgroup-controller": as_podgroup_controller,
+    "queue-controller": as_queue_controller,
+    "scheduler": as_scheduler,
+    names.RESERVATION_SERVICE_ACCOUNT: as_reservation,
+}
