@@ -1,23 +1,25 @@
-# One image for all components, for reservation pods, for Redis and for an embedded cluster.
+# Two images. One for all components, for reservation pods and for Redis:
 #
 #   docker build -t kai-scheduler:dev .
 #   docker build -t kai-scheduler:dev --build-arg BASE_IMAGE=registry.example.com/python:3.12-slim .
 #
+# and the same with a cluster in a box (kai_local), for docker-compose.yml:
+#
+#   docker build -t kai-scheduler-local:dev --target local .
+#
 # The base needs Python 3.11 or newer with venv, nothing else.
 ARG BASE_IMAGE=python:3.11-slim
 
-FROM ${BASE_IMAGE} AS build
+FROM ${BASE_IMAGE} AS product
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 RUN python3 -m venv /opt/kai
 COPY requirements-image.lock ./
 RUN /opt/kai/bin/pip install --require-hashes --only-binary=:all: -r requirements-image.lock
 COPY pyproject.toml README.md LICENSE ./
-COPY libs libs
+COPY libs/kai libs/kai
 COPY services services
-RUN /opt/kai/bin/pip install --no-deps --no-build-isolation . \
-    && /opt/kai/bin/pip uninstall --yes pip
-COPY helm/kai-scheduler/crds /opt/kai/share/kai-scheduler/crds
+RUN /opt/kai/bin/pip install --no-deps --no-build-isolation .
 # Numba writes where it reads its cache, but the root file system is read-only: what is compiled here is copied
 # to a writable place when a container starts.
 RUN printf '%s\n' '#!/bin/sh' \
@@ -29,8 +31,21 @@ RUN mkdir /opt/kai/numba \
     && find /opt/kai/lib -path '*/kai/engine/packing/compiled.py' -exec sh -c 'touch -d "@$(stat -c %Y "$0")" "$0"' {} \; \
     && NUMBA_CACHE_DIR=/opt/kai/numba /opt/kai/bin/python -m kai.engine.packing.warm
 
-FROM ${BASE_IMAGE}
-COPY --from=build /opt/kai /opt/kai
+FROM product AS product-in-a-box
+COPY requirements-local.lock ./
+RUN /opt/kai/bin/pip install --require-hashes --only-binary=:all: -r requirements-local.lock \
+    && /opt/kai/bin/pip uninstall --yes pip
+COPY libs/kai_local libs/kai_local
+# Beside `kai`, which is not installed anew: what Numba has compiled is known by the time of its source.
+RUN packages="$(/opt/kai/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+    && cp -r libs/kai_local "$packages" \
+    && /opt/kai/bin/python -m compileall -q "$packages/kai_local"
+COPY helm/kai-scheduler/crds /opt/kai/share/kai-scheduler/crds
+
+FROM product AS product-alone
+RUN /opt/kai/bin/pip uninstall --yes pip
+
+FROM ${BASE_IMAGE} AS runtime
 ENV PATH=/opt/kai/bin:$PATH \
     HOME=/tmp \
     NUMBA_CACHE_DIR=/tmp/numba \
@@ -41,5 +56,12 @@ RUN mkdir --mode=1777 /cluster /certificates /redis
 USER 10000:10000
 WORKDIR /tmp
 ENTRYPOINT ["kai-start"]
+
+FROM runtime AS local
+COPY --from=product-in-a-box /opt/kai /opt/kai
+
+# The last one is what is built where no target is named.
+FROM runtime AS services
+COPY --from=product-alone /opt/kai /opt/kai
 # Pods that hold a shared GPU name no command; all others do.
 CMD ["python", "-m", "kai_resource_reservation"]

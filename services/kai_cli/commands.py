@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
+
+from kai_cli import absence
 
 #: Name -> module and the Typer application or function in it, in the order in which help lists them.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -23,6 +26,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("kai_cli.run", "run"),
     "pack": ("kai_cli.pack", "pack"),
 }
+#: Arguments and options that are not known are taken as well.
+_WHATEVER: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 class Commands(TyperGroup):
@@ -37,12 +42,20 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name]
-        found = getattr(importlib.import_module(module), name)
-        if isinstance(found, typer.Typer):
-            command: Any = get_group(found)
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if not absence.is_of_box(error):
+                raise
+            command: Any = _single(cmd_name, absence.stand_in(cmd_name), context_settings=_WHATEVER)
         else:
-            application = typer.Typer(add_completion=False)
-            application.command(cmd_name)(found)
-            command = get_command(application)
+            command = get_group(found) if isinstance(found, typer.Typer) else _single(cmd_name, found)
         command.name = cmd_name
         return command
+
+
+def _single(name: str, function: Callable[..., None], **more: Any) -> Any:
+    """A function as a command of its own."""
+    application = typer.Typer(add_completion=False)
+    application.command(name, **more)(function)
+    return get_command(application)

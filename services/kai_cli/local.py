@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from kai.model import quantity
-from kai_cli import health
 from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
 from kai_cli.views.amounts import count
+from kai_local import health
 from kai_local.cluster import ClusterOptions, take_down
 from kai_local.kubeconfig import KubeconfigError
 from kai_local.progress import for_stream, replay

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import aiohttp
 import typer
 
+from kai_cli import absence
 from kai_cli.output import fail
-from kai_local.state import DEFAULT_NAME, ClusterError, ClusterFiles
 
 #: Lists of large clusters take their time.
 _DEADLINE_SECONDS: Final = 300.0
@@ -31,8 +31,8 @@ def snapshot(
         typer.Option(metavar="HOST:PORT", help="The scheduler's --plugin-server-port, forwarded or local."),
     ] = "",
     name: Annotated[
-        str, typer.Option("--name", help="Without --address: the cluster of `kai local` to ask.")
-    ] = DEFAULT_NAME,
+        str, typer.Option("--name", help="Without --address: the cluster of `kai local` to ask [local].")
+    ] = "",
 ) -> None:
     """Write what the scheduler's decisions depend on to a file; `kai replay` decides from it.
 
@@ -63,7 +63,10 @@ async def _get(url: str) -> bytes:
 
 
 def _local(name: str) -> str:
-    """Where the scheduler of a cluster on this machine serves snapshots."""
+    """Where the scheduler of a cluster on this machine serves snapshots; without a name the usual one's."""
+    with absence.told("`kai snapshot` without --address", remedy=_FORWARD):
+        from kai_local.state import DEFAULT_NAME, ClusterError, ClusterFiles
+    name = name or DEFAULT_NAME
     try:
         record = ClusterFiles.of(name).read()
     except ClusterError as error:

@@ -40,7 +40,7 @@ SETTINGS: Final = frozenset(
 #: What others of our programs read, each with its reader.
 ELSEWHERE: Final = frozenset(
     """
-    API_PORT CONFIG CRD_DIR GPUS_PER_NODE GRPC_PORT IMAGE NODES REDIS_PORT USER VALIDATE WEBHOOKS
+    API_PORT CONFIG CRD_DIR GPUS_PER_NODE GRPC_PORT IMAGE LOCAL_IMAGE NODES REDIS_PORT USER VALIDATE WEBHOOKS
     """.split()  # noqa: SIM905
 )
 #: Read by the original, without effect here.

@@ -3,9 +3,11 @@
 import asyncio
 import importlib
 import importlib.util
+import re
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -45,13 +47,34 @@ def test_all_six_services_are_there_beside_redis_and_the_embedded_cluster():
 
 
 @pytest.mark.parametrize("name", COMPOSE["services"])
-def test_every_container_is_restricted_and_comes_from_the_one_image(name):
+def test_every_container_is_restricted(name):
     service = COMPOSE["services"][name]
-    assert service["image"] == "${KAI_IMAGE:-kai-scheduler:dev}"
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["user"] == "${KAI_USER:-10000:10000}"
     assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_the_cluster_in_a_box_is_only_in_the_image_of_those_who_are_of_it(name):
+    service = COMPOSE["services"][name]
+    if service["command"][2].startswith("kai_local."):
+        assert service["image"] == "${KAI_LOCAL_IMAGE:-kai-scheduler-local:dev}"
+    else:
+        assert service["image"] == "${KAI_IMAGE:-kai-scheduler:dev}"
+
+
+def test_each_image_is_built_once_whatever_the_profile():
+    built = {}
+    for service in COMPOSE["services"].values():
+        if "build" in service:
+            assert service["image"] not in built
+            assert "profiles" not in service
+            built[service["image"]] = service["build"]["target"]
+    assert built == {
+        "${KAI_IMAGE:-kai-scheduler:dev}": "services",
+        "${KAI_LOCAL_IMAGE:-kai-scheduler-local:dev}": "local",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(COMPOSE["services"].keys() - {"prepare"}))
@@ -213,24 +236,82 @@ def test_a_kubeconfig_that_containers_cannot_use_is_refused_with_the_remedy(tmp_
     assert len(result.stderr.splitlines()) == 1
 
 
-# --- the image ---------------------------------------------------------------------------------
+# --- the images --------------------------------------------------------------------------------
 def pins(path):
     return set(path.read_text().split("\n"))
 
 
-def test_the_image_has_the_versions_that_are_tested():
-    surplus = pins(ROOT / "requirements-image.lock") - pins(ROOT / "requirements.lock")
-    assert not surplus, "make the image's lock file anew, see docs/docker.md"
+@dataclass
+class Stage:
+    """One stage of the Dockerfile: what it begins with, and its instructions."""
+
+    base: str
+    instructions: list[tuple[str, str]] = field(default_factory=list)
+
+
+def stages():
+    """Stages by name, in their order; continued lines are one, comments none."""
+    found = {}
+    text = re.sub(r"^\s*#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    for line in text.replace("\\\n", " ").splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            found[name] = Stage(base)
+        elif found and word:
+            found[name].instructions.append((word, rest.strip()))
+    return found
+
+
+def in_image(target):
+    """What of the build's context is copied into an image, or into the stages that it is made of."""
+    known, copied, todo = stages(), set(), [target]
+    while todo:
+        if (stage := known.get(todo.pop())) is None:
+            continue  # the base
+        todo.append(stage.base)
+        for word, rest in stage.instructions:
+            if word == "COPY" and rest.startswith("--from="):
+                todo.append(rest.split()[0].removeprefix("--from="))
+            elif word in ("COPY", "ADD"):
+                copied |= {source.rstrip("/") for source in rest.split()[:-1]}
+    return copied
+
+
+def has_box(paths):
+    box = ROOT / "libs/kai_local"
+    return any(box.is_relative_to(path) or path.is_relative_to(box) for path in (ROOT / p for p in paths))
+
+
+def test_the_image_of_the_services_has_no_cluster_in_a_box():
+    services = in_image("services")
+    assert {"libs/kai", "services", "requirements-image.lock"} <= services
+    assert not has_box(services)
+    assert "requirements-local.lock" not in services
+    box = in_image("local")
+    assert has_box(box)
+    assert box > services
+
+
+def test_what_is_built_where_no_target_is_named_is_the_image_of_the_services():
+    assert list(stages())[-1] == "services"
+
+
+def test_images_have_the_versions_that_are_tested():
+    tested, box, image = (pins(ROOT / f"requirements{kind}.lock") for kind in ("", "-local", "-image"))
+    remedy = "make the lock files of the images anew, see docs/docker.md"
+    assert not box - tested, remedy
+    assert not image - box, remedy
+
+
+def test_what_only_a_cluster_in_a_box_needs_is_not_in_the_image_of_the_services():
+    assert "kubernetes-validate==" in (ROOT / "requirements-local.lock").read_text()
+    assert "kubernetes-validate==" not in (ROOT / "requirements-image.lock").read_text()
 
 
 def test_the_context_of_the_build_holds_what_the_dockerfile_copies():
     rules = (ROOT / ".dockerignore").read_text().splitlines()
-    allowed = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
-    copied = [
-        word.rstrip("/")
-        for line in (ROOT / "Dockerfile").read_text().splitlines()
-        if line.startswith("COPY ") and "--from" not in line
-        for word in line.split()[1:-1]
-    ]
+    allowed = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    copied = in_image("services") | in_image("local")
     assert copied
-    assert {word for word in copied if word not in allowed} == set()
+    assert {path for path in copied if not any(Path(path).is_relative_to(each) for each in allowed)} == set()

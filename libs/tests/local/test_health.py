@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from kai_cli.health import Health, ask, told_by
+from kai_local.health import Health, ask, told_by
 from kai_local.state import ProcessRecord
 
 NOT_READY = "[+]api ok\n[-]lease: nobody renews it\n[!]set aside: Pod team/broken\nnot ready\n"
