@@ -46,6 +46,5 @@ class Snapshots:
 
 
 def _cut(state: ClusterState) -> Snapshot:
-
-    cut = state.cut()
+    cut = codec.cut(state)
     return Snapshot(cut.version, cut.digest, codec.encode(cut))

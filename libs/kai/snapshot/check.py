@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from kai.snapshot.accounts import Accounts
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
 
-if TYPE_CHECKING:
-    from kai.snapshot.state import ClusterState
 
-
-def check_state(state: ClusterState) -> None:
+def check_state(state: Accounts) -> None:
     """Assert that nodes, pod groups and queues are charged for exactly what their tasks hold."""
     for node in state.nodes.nodes:
         _check_node(state, node)
@@ -29,7 +25,7 @@ def check_state(state: ClusterState) -> None:
     assert pending <= set(state.pending_jobs) <= pending | waiting, "jobs with pending tasks"
 
 
-def _check_node(state: ClusterState, node: Node) -> None:
+def _check_node(state: Accounts, node: Node) -> None:
     table = state.nodes
     assert table.nodes[node.row] is node, node.name
     idle = table.allocatable[node.row].copy()
@@ -68,7 +64,7 @@ def _check_node(state: ClusterState, node: Node) -> None:
     )
 
 
-def _vector(state: ClusterState, node: Node, task: Task) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _vector(state: Accounts, node: Node, task: Task) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     vector = np.zeros(state.nodes.allocatable.shape[1], dtype=np.int64)
     for column, amount in task.cls.items:
         reservation = column == GPU and task.facts is not None and task.facts.reservation
@@ -91,7 +87,7 @@ def _check_job(job: Job) -> None:
     assert job.pending == total, job.key
 
 
-def _check_queues(state: ClusterState) -> None:
+def _check_queues(state: Accounts) -> None:
     sums: dict[str, tuple[list[int], list[int], list[int]]] = {
         queue.name: ([0, 0, 0], [0, 0, 0], [0, 0, 0]) for queue in state.queue_order
     }
@@ -109,7 +105,7 @@ def _check_queues(state: ClusterState) -> None:
 
 
 def _add_up(
-    state: ClusterState, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
+    state: Accounts, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
 ) -> None:
     assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
     asked = task.cls.charge(state.min_gpu_memory)

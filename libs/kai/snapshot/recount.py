@@ -6,13 +6,9 @@ of the decisions entered there, so they can be found again whatever happened to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kai.snapshot.accounts import Accounts
 from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.status import Status
-
-if TYPE_CHECKING:
-    from kai.snapshot.accounts import Accounts
 
 
 def clear(state: Accounts) -> None:

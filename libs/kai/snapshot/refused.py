@@ -13,14 +13,13 @@ What they hold must not be given to others while they hold it, and what they lim
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kai.model import limits, names
-from kai.model.faults import Fault
 from kai.model.objects import (
     Container,
+    Node,
     ObjectMeta,
     Pod,
     PodGroup,
@@ -31,30 +30,15 @@ from kai.model.objects import (
 )
 from kai.model.requests import pod_requests
 from kai.model.rules.gpu_groups import is_gpu_group_label
-from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import ResourceTable
 
-if TYPE_CHECKING:
-    from kai.snapshot.state import ClusterState
+
+def node_stand_in(known: Node) -> Node:
+    """What stays of a node: what it offered, to nobody else."""
+    return msgspec.structs.replace(known, spec=msgspec.structs.replace(known.spec, unschedulable=True))
 
 
-def keep(state: ClusterState, kind: Kind, obj: Any, fault: Fault) -> None:
-    """Let an object hold what it holds, and go on without it otherwise."""
-    match kind:
-        case Kind.POD:
-            state.keep_pod(obj, _stand_in(state, obj))
-        case Kind.NODE:
-            known = state.nodes.by_name.get(fault.key)
-            if known is not None:
-                spec = msgspec.structs.replace(known.object.spec, unschedulable=True)
-                state.apply(Kind.NODE, msgspec.structs.replace(known.object, spec=spec))
-        case Kind.POD_GROUP:
-            state.keep_pod_group(state.group_objects.get(fault.key) or _group_stand_in(obj), fault)
-        case _:
-            pass
-
-
-def _group_stand_in(group: PodGroup) -> PodGroup:
+def group_stand_in(group: PodGroup) -> PodGroup:
     """As much of a group as says what its pods are charged to."""
     meta, spec = group.metadata, group.spec
     return PodGroup(
@@ -67,7 +51,7 @@ def _group_stand_in(group: PodGroup) -> PodGroup:
     )
 
 
-def _stand_in(state: ClusterState, pod: Pod) -> Pod:
+def pod_stand_in(pod: Pod, resources: ResourceTable) -> Pod:
     """As much of a pod as says what it holds, readable in every part: all its requests in one container."""
     meta, spec = pod.metadata, pod.spec
     annotations = pod.annotations
@@ -88,7 +72,7 @@ def _stand_in(state: ClusterState, pod: Pod) -> Pod:
         spec=PodSpec(
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
-            containers=[Container(resources=ResourceRequirements(requests=_counted(pod, state.resources)))],
+            containers=[Container(resources=ResourceRequirements(requests=_counted(pod, resources)))],
         ),
         status=msgspec.structs.replace(
             pod.status,

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
 from kai.snapshot import bounds, pods, refused
 from kai.snapshot.accounts import discard, facts_of
+from kai.snapshot.check import check_state
 from kai.snapshot.collector import paused
 from kai.snapshot.exclusion import Exclusion
 from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
-
-if TYPE_CHECKING:
-    from kai.snapshot.codec import ClusterSnapshot
 
 _LAST = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
 #: In which order many objects are taken in.
@@ -64,7 +62,7 @@ class ClusterState(Exclusion):
         told = str(error) if isinstance(error, OutOfBounds) else f"it cannot be taken in ({_named(error)})"
         fault = Fault(kind=kind.kubernetes, key=key, uid=object_uid(obj), reason=INVALID_OBJECT, message=told)
         try:
-            refused.keep(self, kind, obj, fault)
+            self._keep(kind, obj, fault)
         except Exception as failed:  # noqa: BLE001 (then nothing of it is known, which is told as well)
             told += f"; what it holds cannot be counted either ({_named(failed)})"
             fault = replace(fault, message=told)
@@ -72,6 +70,20 @@ class ClusterState(Exclusion):
             self.mend()
         self.faults[kind, key] = fault
         return fault
+
+    def _keep(self, kind: Kind, obj: Any, fault: Fault) -> None:
+        """Let an object hold what it holds, and go on without it otherwise."""
+        match kind:
+            case Kind.POD:
+                self.keep_pod(obj, refused.pod_stand_in(obj, self.resources))
+            case Kind.NODE:
+                known = self.nodes.by_name.get(fault.key)
+                if known is not None:
+                    self.apply(Kind.NODE, refused.node_stand_in(known.object))
+            case Kind.POD_GROUP:
+                self.keep_pod_group(self.group_objects.get(fault.key) or refused.group_stand_in(obj), fault)
+            case _:
+                pass
 
     def unread(self, kind: Kind, key: str, uid: str, reason: str) -> Fault:
         """The same where nobody can read the object at all: what was taken in before stays as it was."""
@@ -321,25 +333,9 @@ class ClusterState(Exclusion):
             default=float("inf"),
         )
 
-    # --- cuts ----------------------------------------------------------------------------------
-    def cut(self) -> ClusterSnapshot:
-        """An immutable picture of everything that decisions depend on."""
-        from kai.snapshot.codec import cut
-
-        return cut(self)
-
-    @classmethod
-    def from_snapshot(cls, snapshot: ClusterSnapshot) -> ClusterState:
-        """A state that decides as the one that was cut."""
-        from kai.snapshot.codec import restore
-
-        return restore(snapshot)
-
     # --- invariants ----------------------------------------------------------------------------
     def check(self) -> None:
         """Assert that all sums equal what the rows say."""
-        from kai.snapshot.check import check_state
-
         check_state(self)
 
 

@@ -10,6 +10,7 @@ from kai.engine.explain import questions
 from kai.engine.explain.questions import OTHERS_FIRST, THERE_IS_ROOM, PodGroupAnswer
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup, Taint
+from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -229,13 +230,13 @@ def test_asking_changes_nothing() -> None:
     state = _cluster(limit=1)
     _submit(state, "job", 3, 2, node_selector={"zone": "z0"})
     _submit(state, "gang", 4, 4)
-    before, epoch = state.cut(), state.nodes.epoch
+    before, epoch = codec.cut(state), state.nodes.epoch
     for _ in range(2):
         Engine().explain_pod_group(state, "default/job", NOW)
         Engine().explain_pod_group(state, "default/gang", NOW)
         Engine().explain_pod(state, "default/job-1", NOW)
     state.check()
-    assert (state.cut().digest, state.cut().version, state.nodes.epoch) == (
+    assert (codec.cut(state).digest, codec.cut(state).version, state.nodes.epoch) == (
         before.digest,
         before.version,
         epoch,
@@ -286,7 +287,7 @@ def test_detailed_errors_give_each_node_a_line_with_what_is_asked_used_and_there
         next(
             each
             for each in Engine(SchedulerConfig(params=EngineParams(detailed_fit_errors=on)))
-            .run(ClusterState.from_snapshot(state.cut()), NOW)
+            .run(codec.restore(codec.cut(state)), NOW)
             .outcomes
             if each.pod_group == "default/job"
         )

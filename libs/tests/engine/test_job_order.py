@@ -1,6 +1,7 @@
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.engine.explain.job_order import OrderedJob
+from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -29,7 +30,7 @@ def _state() -> ClusterState:
 def test_jobs_are_told_in_the_order_in_which_they_are_looked_at() -> None:
     state, engine = _state(), Engine()
     engine.run(state, NOW)
-    before = state.cut().digest
+    before = codec.cut(state).digest
     order = engine.job_order(state)
     assert order is not None
     assert [each.id for each in order.global_order] == [
@@ -40,7 +41,7 @@ def test_jobs_are_told_in_the_order_in_which_they_are_looked_at() -> None:
     ]
     assert order.queue_order["first"] == [OrderedJob("default/other", 50)]
     assert [each.priority for each in order.queue_order["second"]] == [100, 50, 50]
-    assert state.cut().digest == before
+    assert codec.cut(state).digest == before
 
 
 def test_what_queues_used_in_the_past_counts_between_cycles_as_in_them() -> None:

@@ -7,6 +7,7 @@ from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import DEFAULT_PLUGINS, PluginOption
 from kai.engine.plugins.minruntime import MinRuntime
 from kai.model.decisions import PodGroupOutcome
+from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -52,9 +53,9 @@ def waits(state: ClusterState, name: str, queue: str, priority: str = "train") -
 
 def protected_minutes(state: ClusterState, victim: str, taker: str, config: SchedulerConfig) -> int:
     """After how many whole minutes a job that runs may be taken from."""
-    snapshot = state.cut()
+    snapshot = codec.cut(state)
     for minutes in range(30):
-        after = ClusterState.from_snapshot(snapshot)
+        after = codec.restore(snapshot)
         runs(after, "running", victim, minutes=minutes)
         waits(after, "waiting", taker)
         if Engine(config).run(after, NOW).evictions:

@@ -17,6 +17,7 @@ from kai.engine.queueing.pending import ForeseenJobs
 from kai.engine.queueing.pools import Pool
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, SubGroup
+from kai.snapshot import codec
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_USED, Status
@@ -508,7 +509,7 @@ def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     rng = random.Random(world)
     state = _state(a_world(world))
     session = Engine().open(state, NOW)
-    before = (state.nodes.idle.copy(), state.nodes.releasing.copy(), state.cut().digest)
+    before = (state.nodes.idle.copy(), state.nodes.releasing.copy(), codec.cut(state).digest)
     sums = {q.name: (list(q.allocated), list(q.non_preemptible)) for q in state.queue_order}
     statement = session.statement()
     tasks = [task for task in state.tasks.values() if task.job is not None]
@@ -529,5 +530,5 @@ def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     state.check()
     assert (state.nodes.idle == before[0]).all()
     assert (state.nodes.releasing == before[1]).all()
-    assert state.cut().digest == before[2]
+    assert codec.cut(state).digest == before[2]
     assert {q.name: (q.allocated, q.non_preemptible) for q in state.queue_order} == sums

@@ -128,7 +128,7 @@ def test_nothing_that_is_written_on_a_pod_later_changes_what_it_holds(name, chan
     live = built(objects)
     live.take(Kind.POD, changed)
     after = [(kind, changed if obj.key == changed.key else obj) for kind, obj in objects]
-    for state in (live, built(after), built(after[::-1]), ClusterState.from_snapshot(settled(live).cut())):
+    for state in (live, built(after), built(after[::-1]), codec.restore(codec.cut(settled(live)))):
         assert charged(settled(state)) == FAIR
 
 
@@ -151,7 +151,7 @@ def test_no_sequence_of_changes_frees_a_part_of_a_device(data):
                     state.take(kind, obj)
             case "restored":
                 state.take(Kind.POD, objects[key])
-                state = ClusterState.from_snapshot(codec.decode(codec.encode(settled(state).cut())))
+                state = codec.restore(codec.decode(codec.encode(codec.cut(settled(state)))))
             case "recounted":
                 state.take(Kind.POD, objects[key])
                 state.mend()
@@ -167,7 +167,7 @@ def test_nobody_else_gets_what_a_pod_says_it_does_not_hold(change):
     objects += [(Kind.POD, with_words(held, **CHANGES[change])), (Kind.POD_GROUP, a_group("h", queue="q"))]
     state = built([*objects, (Kind.POD, new)])
     assert Engine().run(state, NOW).binds == ()
-    assert Engine().run(ClusterState.from_snapshot(built([*objects, (Kind.POD, new)]).cut()), NOW).binds == ()
+    assert Engine().run(codec.restore(codec.cut(built([*objects, (Kind.POD, new)]))), NOW).binds == ()
 
 
 def test_the_owner_is_told_what_counts_until_the_pod_says_so_again():

@@ -10,6 +10,7 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.bench.worlds import NOW, a_world
 from kai.engine import Engine
 from kai.model.faults import OutOfBounds
+from kai.snapshot import codec
 from kai.snapshot.resources import CPU, GPU
 from kai.snapshot.state import ClusterState, Kind
 
@@ -162,10 +163,10 @@ def test_counting_anew_finds_what_was_known(seed: int) -> None:
     rng = random.Random(seed)
     state = a_world(rng).state()
     Engine().run(state, NOW)
-    before = state.cut().digest, state.nodes.idle.tolist(), state.nodes.releasing.tolist()
+    before = codec.cut(state).digest, state.nodes.idle.tolist(), state.nodes.releasing.tolist()
     assert state.recount() == []
     state.check()
-    assert (state.cut().digest, state.nodes.idle.tolist(), state.nodes.releasing.tolist()) == before
+    assert (codec.cut(state).digest, state.nodes.idle.tolist(), state.nodes.releasing.tolist()) == before
 
 
 def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_right(monkeypatch) -> None:
