@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kai.snapshot.accounts import Accounts
+from kai.snapshot.amounts import GPU_CENTI, SharedDevice
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
@@ -30,7 +31,7 @@ def _check_node(state: Accounts, node: Node) -> None:
     assert table.nodes[node.row] is node, node.name
     idle = table.allocatable[node.row].copy()
     releasing = np.zeros_like(idle)
-    devices: dict[str, list[int]] = {}
+    devices: dict[str, SharedDevice] = {}
     for task in node.tasks.values():
         size = task.cls.device_memory(node.gpu_memory)
         if task.node is node:
@@ -38,22 +39,25 @@ def _check_node(state: Accounts, node: Node) -> None:
             releasing += _vector(state, node, task) * bool(task.releasing)
             if task.facts is not None and task.facts.reservation:
                 for group in task.facts.group_ids:
-                    devices.setdefault(group, [0, 0, 0, 0])[3] += 1
+                    devices.setdefault(group, SharedDevice()).reservation_pods += 1
             for group in task.groups:
-                device = devices.setdefault(group, [0, 0, 0, 0])
-                device[0] += size
-                device[1] += size * bool(task.releasing)
+                device = devices.setdefault(group, SharedDevice())
+                device.held_mib += size
+                device.releasing_mib += size * bool(task.releasing)
         if task.pipelined_node is node:
             releasing -= _vector(state, node, task)
             for group in task.pipelined_groups:
-                devices.setdefault(group, [0, 0, 0, 0])[2] += size
-    for held, freed, waiting, reserved in devices.values():
-        taken = held > 0 or reserved > 0
+                devices.setdefault(group, SharedDevice()).pipelined_mib += size
+    for device in devices.values():
+        taken, waits = device.held_mib > 0 or device.reservation_pods > 0, device.pipelined_mib > 0
+        leaves = device.held_mib == device.releasing_mib
         idle[GPU] -= taken
-        releasing[GPU] += (taken and held == freed and not waiting) - (not taken and waiting > 0)
-    for held, freed, waiting, _, gpus in node.claims.values():
-        idle[GPU] -= gpus * (held > 0)
-        releasing[GPU] += gpus * ((held > 0 and held == freed and not waiting) - (not held and waiting > 0))
+        releasing[GPU] += (taken and leaves and not waits) - (not taken and waits)
+    for claim in node.claims.values():
+        taken, waits = claim.users > 0, claim.pipelined_users > 0
+        leaves = claim.users == claim.releasing_users
+        idle[GPU] -= claim.gpus * taken
+        releasing[GPU] += claim.gpus * ((taken and leaves and not waits) - (not taken and waits))
     assert devices == node.groups, (node.name, devices, node.groups)
     assert (idle == table.idle[node.row]).all(), (node.name, "idle", idle, table.idle[node.row])
     assert (releasing == table.releasing[node.row]).all(), (
@@ -101,7 +105,7 @@ def _check_queues(state: Accounts) -> None:
         assert queue.non_preemptible == fixed, (queue.name, "non-preemptible", queue.non_preemptible, fixed)
         assert queue.pending == asked, (queue.name, "pending", queue.pending, asked)
         mirror = state.ledger.allocated[queue.row].tolist()
-        assert mirror == [float(held[0]), float(held[1]), held[2] / 100], (queue.name, mirror, held)
+        assert mirror == [float(held[0]), float(held[1]), held[2] / GPU_CENTI], (queue.name, mirror, held)
 
 
 def _add_up(

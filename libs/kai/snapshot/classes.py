@@ -20,6 +20,7 @@ from kai.model.rules.gpu_shares import Share, asked_share
 from kai.model.rules.gpus import is_gpu, is_mig, mig_gpus
 from kai.model.rules.volumes import claim_name
 from kai.snapshot import bounds
+from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.essence import essence
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 
@@ -104,10 +105,10 @@ class TaskClass:
     #: Whether it asks for so much of anything that a few hundred of its pods would not fit into 64 bits.
     vast: bool = field(init=False)
     #: What a queue is charged wherever the node does not matter.
-    _charge: tuple[int, int, int] = field(init=False, repr=False)
+    _charge: Amounts = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._charge = (self.cpu, self.memory, self.centi_gpus)
+        self._charge = Amounts(self.cpu, self.memory, self.centi_gpus)
         self.shared = self.kind is GpuKind.FRACTION or self.kind is GpuKind.MEMORY
         self.affine = bool(self.constraints.pod_affinity or self.constraints.pod_anti_affinity)
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
@@ -117,26 +118,27 @@ class TaskClass:
         """Memory on each device, in MiB."""
         if self.kind is GpuKind.MEMORY:
             return self.gpu_memory_mib
-        return self.portion_centi * node_gpu_memory // 100
+        return self.portion_centi * node_gpu_memory // GPU_CENTI
 
-    def charge(self, gpu_memory: int) -> tuple[int, int, int]:
-        """CPU, memory and hundredths of GPUs charged to a queue, where a GPU has ``gpu_memory`` MiB."""
+    def charge(self, gpu_memory: int) -> Amounts:
+        """What a queue is charged for a pod, where a GPU has ``gpu_memory`` MiB."""
         if self.kind is not GpuKind.MEMORY:
             return self._charge
-        return (self.cpu, self.memory, self.quota_centi(gpu_memory))
+        return Amounts(self.cpu, self.memory, self.quota_centi(gpu_memory))
 
     def received(self, gpu_memory: int) -> tuple[ResourceType, float]:
         """The kind of devices that a pod gets where a GPU has ``gpu_memory`` MiB, and which part of each."""
         if self.shared:
-            parts = self.quota_centi(gpu_memory) - self.dra_gpus * 100
-            return ResourceType.FRACTION, parts / self.devices / 100
+            parts = self.quota_centi(gpu_memory) - self.dra_gpus * GPU_CENTI
+            return ResourceType.FRACTION, parts / self.devices / GPU_CENTI
         return ResourceType.MIG_INSTANCE if self.kind is GpuKind.MIG else ResourceType.REGULAR, 1.0
 
     def quota_centi(self, gpu_memory: int) -> int:
         """Hundredths of GPUs charged to a queue, where a GPU has ``gpu_memory`` MiB."""
         if self.kind is not GpuKind.MEMORY:
             return self.centi_gpus
-        return self.devices * -(-self.gpu_memory_mib * 100 // max(gpu_memory, 1)) + self.dra_gpus * 100
+        part = -(-self.gpu_memory_mib * GPU_CENTI // max(gpu_memory, 1))
+        return self.devices * part + self.dra_gpus * GPU_CENTI
 
 
 def _amounts_of(container: Container) -> Container:
@@ -388,7 +390,7 @@ def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int
     need: dict[str, Any] = {
         "kind": GpuKind.WHOLE if whole else GpuKind.NONE,
         "devices": whole,
-        "centi_gpus": whole * 100,
+        "centi_gpus": whole * GPU_CENTI,
     }
     if told.portion or told.memory:
         need = {
@@ -402,10 +404,10 @@ def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int
         need = {"devices": 0, "centi_gpus": 0, "kind": GpuKind.MIG, "legacy_mig": True}
     if mig:
         need["kind"] = GpuKind.MIG
-        need["centi_gpus"] += mig * 100
+        need["centi_gpus"] += mig * GPU_CENTI
     if dra_gpus:
         need["dra_gpus"] = dra_gpus
-        need["centi_gpus"] += dra_gpus * 100
+        need["centi_gpus"] += dra_gpus * GPU_CENTI
     return need
 
 

@@ -2,13 +2,7 @@
 
 Every entry has an exact inverse: amounts are integers, so doing and undoing in any order leaves no trace.
 
-A shared device counts against its node by what it is at the moment, not by how it came to be so:
-
-* someone holds it: one whole GPU is not idle; if all of them are being released and nobody waits for it,
-  one whole GPU is being released;
-* only waiters: one whole GPU of those being released is promised;
-* nobody, but a reservation pod is still there: one whole GPU is not idle, as its device is taken, and is
-  being released, as the pod goes when nobody comes to use it.
+What a shared device counts against its node says :class:`~kai.snapshot.amounts.SharedDevice`.
 """
 
 from __future__ import annotations
@@ -22,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
@@ -54,7 +49,6 @@ _STEPS: Final = [
 ]
 #: Half of what a sum can hold; pods that are not vast cannot use up the other half.
 _WIDEST: Final = 1 << 62
-_HELD, _RELEASING, _PIPELINED, _RESERVED = 0, 1, 2, 3
 
 
 @dataclass(slots=True)
@@ -64,7 +58,7 @@ class _Sums:
     #: By class the row of each task's node, of whose idle resources it holds its own.
     rows: dict[TaskClass, list[int]] = field(default_factory=dict)
     #: By queue, whether its jobs are preemptible, and what each task is charged: how many there are.
-    tasks: dict[tuple[Queue, bool, tuple[int, int, int]], int] = field(default_factory=dict)
+    tasks: dict[tuple[Queue, bool, Amounts], int] = field(default_factory=dict)
 
 
 class Ledger:
@@ -205,7 +199,7 @@ class Ledger:
         self._charge(job.queue, job.preemptible, -cpu, -memory, -centi)
         task.charged = None
 
-    def recharge(self, task: Task, charged: tuple[int, int, int]) -> None:
+    def recharge(self, task: Task, charged: Amounts) -> None:
         """Charge again what was discharged before."""
         job, task.charged = task.job, charged
         assert job is not None
@@ -223,7 +217,7 @@ class Ledger:
             mirror[row, 1] = held[1]
             if centi:
                 held[2] += centi
-                mirror[row, 2] = held[2] / 100
+                mirror[row, 2] = held[2] / GPU_CENTI
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
@@ -246,7 +240,7 @@ class Ledger:
         mirror, row = self._non_preemptible_cells, queue.row
         mirror[row, 0] = held[0]
         mirror[row, 1] = held[1]
-        mirror[row, 2] = held[2] / 100
+        mirror[row, 2] = held[2] / GPU_CENTI
 
     # --- both ----------------------------------------------------------------------------------
     def admit(self, tasks: Sequence[Task], node: Node) -> None:
@@ -280,7 +274,7 @@ class Ledger:
             self._grant(queue, preemptible, charged, pods)
         self.nodes.touched.append(row)
 
-    def _grant(self, leaf: Queue, preemptible: bool, amounts: tuple[int, int, int], pods: int) -> None:
+    def _grant(self, leaf: Queue, preemptible: bool, amounts: Amounts, pods: int) -> None:
         """Charge a queue and all above for so many pods, which no longer ask for it."""
         cpu, memory, centi = (amount * pods for amount in amounts)
         mirror = self._allocated_cells
@@ -295,7 +289,7 @@ class Ledger:
             asked[2] -= centi
             mirror[row, 0] = held[0]
             mirror[row, 1] = held[1]
-            mirror[row, 2] = held[2] / 100
+            mirror[row, 2] = held[2] / GPU_CENTI
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
@@ -328,9 +322,9 @@ class Ledger:
             total = sums.get(leaf)
             if total is None:
                 total = sums[leaf] = [job.queue, 0, 0, 0]
-            total[1] += charged[0]
-            total[2] += charged[1]
-            total[3] += charged[2]
+            total[1] += charged.cpu_millis
+            total[2] += charged.memory_bytes
+            total[3] += charged.gpu_centi
             self._move(job, pod_set, _STEPS[task.status][Status.RELEASING])
             task.releasing, task.charged = True, None
             task.status, task.virtual = Status.RELEASING, True
@@ -453,56 +447,42 @@ class Ledger:
                 cells[row, column] += sign * amount
 
     def _share(
-        self, node: Node, group: str, held: int, releasing: int, pipelined: int, reserved: int = 0
+        self, node: Node, group: str, held: int, releasing: int, pipelined: int, reservations: int = 0
     ) -> None:
+        """So many MiB more of a shared device, or fewer, are held, being released and promised."""
         device = node.groups.get(group)
         if device is None:
-            device = node.groups[group] = [0, 0, 0, 0]
+            device = node.groups[group] = SharedDevice()
             self.nodes.sharing[node.name] = node
-        self._change(node, device, 1, held, releasing, pipelined, reserved)
-        if not any(device):
+        before = device.whole_gpus()
+        device.held_mib += held
+        device.releasing_mib += releasing
+        device.pipelined_mib += pipelined
+        device.reservation_pods += reservations
+        self._whole(node, before, device.whole_gpus())
+        if device.unused and not device.reservation_pods:
             del node.groups[group]
             if not node.groups:
                 del self.nodes.sharing[node.name]
 
-    def _claim(self, node: Node, claim: str, gpus: int, held: int, releasing: int, pipelined: int) -> None:
-        """A claim is like a device that all its users share, as large as its GPUs."""
-        users = node.claims.get(claim)
-        if users is None:
-            users = node.claims[claim] = [0, 0, 0, 0, gpus]
-        self._change(node, users, gpus, held, releasing, pipelined, 0)
-        if not users[_HELD] and not users[_PIPELINED]:
-            del node.claims[claim]
+    def _claim(self, node: Node, key: str, gpus: int, held: int, releasing: int, pipelined: int) -> None:
+        """So many users more, or fewer, hold a claim, release it and were promised it."""
+        claim = node.claims.get(key)
+        if claim is None:
+            claim = node.claims[key] = SharedClaim(gpus)
+        before = claim.whole_gpus()
+        claim.users += held
+        claim.releasing_users += releasing
+        claim.pipelined_users += pipelined
+        self._whole(node, before, claim.whole_gpus())
+        if not claim.users and not claim.pipelined_users:
+            del node.claims[key]
 
-    def _change(
-        self,
-        node: Node,
-        device: list[int],
-        gpus: int,
-        held: int,
-        releasing: int,
-        pipelined: int,
-        reserved: int,
-    ) -> None:
-        idle, freed = _device_charge(device)
-        device[_HELD] += held
-        device[_RELEASING] += releasing
-        device[_PIPELINED] += pipelined
-        device[_RESERVED] += reserved
-        idle_after, freed_after = _device_charge(device)
-        row = node.row
-        self.nodes.cells_idle[row, GPU] += gpus * (idle_after - idle)
-        self.nodes.cells_releasing[row, GPU] += gpus * (freed_after - freed)
+    def _whole(self, node: Node, before: tuple[int, int], after: tuple[int, int]) -> None:
+        self.nodes.cells_idle[node.row, GPU] += after[0] - before[0]
+        self.nodes.cells_releasing[node.row, GPU] += after[1] - before[1]
 
 
 def _reserves(task: Task) -> bool:
     """Whether a pod stands for a shared device, which is charged to those who share it."""
     return task.facts is not None and task.facts.reservation
-
-
-def _device_charge(device: list[int]) -> tuple[int, int]:
-    """What a shared device adds to idle and to releasing whole GPUs."""
-    held, releasing, pipelined, reserved = device[:4]
-    if held or reserved:
-        return -1, 1 if held == releasing and not pipelined else 0
-    return 0, -1 if pipelined else 0

@@ -15,6 +15,7 @@ from kai.model.decisions import PodRef
 from kai.model.faults import Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
+from kai.snapshot.amounts import Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.group_order import Key
 from kai.snapshot.status import Status
@@ -46,10 +47,10 @@ class Node:
     ready: bool = True
     cpu_worker: bool = False
     gpu_worker: bool = False
-    #: Shared devices by group id: [allocated, of that releasing, pipelined] MiB, and reservation pods.
-    groups: dict[str, list[int]] = field(default_factory=dict)
-    #: GPU claims in use here: [users, of those releasing, waiting users, 0, GPUs], charged once.
-    claims: dict[str, list[int]] = field(default_factory=dict)
+    #: Shared devices by group id.
+    groups: dict[str, SharedDevice] = field(default_factory=dict)
+    #: GPU claims in use here by key, charged once.
+    claims: dict[str, SharedClaim] = field(default_factory=dict)
     #: Tasks charged here, by uid; one that is being moved away stays until it is gone.
     tasks: dict[str, Task] = field(default_factory=dict)
 
@@ -84,8 +85,8 @@ class Task(msgspec.Struct, eq=False):
     releasing: bool | None = None
     pipelined_node: Node | None = None
     pipelined_groups: tuple[str, ...] = ()
-    #: Charged to its queue: CPU, memory, hundredths of GPUs; None if nothing is.
-    charged: tuple[int, int, int] | None = None
+    #: Charged to its queue; None if nothing is.
+    charged: Amounts | None = None
     #: Its state is the doing of a statement that is not committed.
     virtual: bool = False
     #: What the last cycle foresaw, and what users or the API server nominated.
@@ -341,7 +342,8 @@ class JobFacts(msgspec.Struct, eq=False):
 class Queue:
     """One queue, or the name of one that does not exist (``exists``).
 
-    Amounts are (CPU, memory, hundredths of GPUs) and include those of all descendants.
+    Sums of what is charged are lists in the order of :class:`~kai.snapshot.amounts.Amounts`, those of all
+    descendants included. Quota, limit and weight are (thousandths of CPUs, bytes, GPUs); -1 is unlimited.
     """
 
     name: str

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kai.snapshot import rows
+from kai.snapshot import amounts, rows
 
 ROOT = Path(__file__).resolve().parents[3]
 SNAPSHOT = ROOT / "libs/kai/snapshot"
@@ -23,6 +23,8 @@ ROWS = (
     rows.JobFacts,
     rows.Queue,
     rows.Node,
+    amounts.SharedDevice,
+    amounts.SharedClaim,
 )
 #: What readers found out about a row, and keep on it, by field: the one module that does.
 CACHES = {
@@ -44,17 +46,22 @@ NO_ROWS = {
     ("kai_scheduler/dispatch.py", "work.phase"),
     ("kai_scheduler/servicers.py", "found.version"),
 }
+#: What a shared device is charged.
+DEVICES = {"held_mib", "releasing_mib", "pipelined_mib", "reservation_pods"}
 #: Sums and statuses: what tasks hold, and what that adds up to.
 SUMS = {
     *("status", "virtual", "charged", "releasing", "groups", "pipelined_node", "pipelined_groups", "job"),
     *("pod_set", "alive", "gated", "pending", "pipelined", "active_allocated", "active_used", "succeeded"),
     *("allocated", "non_preemptible", "claims", "tasks", "legacy_mig"),
+    *DEVICES,
+    *("users", "releasing_users", "pipelined_users"),
 }
 #: Who writes them, and from which side: the ledger both; the others enter what the ledger then counts.
 WRITERS = {
     "ledger.py": SUMS,
     "recount.py": SUMS,  # everything to nothing
     "table.py": {"groups", "claims", "tasks", "legacy_mig"},  # of all nodes at once, to nothing
+    "check.py": DEVICES,  # of rows of its own, to compare with
     "accounts.py": {"status"},  # of a task that is in no sum
     "intake.py": {"claims", "gated"},  # what a pod's spec says
     "exclusion.py": {"gated"},  # the same, of a pod that is not known any more

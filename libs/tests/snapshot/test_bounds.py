@@ -194,7 +194,7 @@ def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node
     state.take(Kind.POD, pod)
     state.check()
     node = state.nodes.by_name["node-1"]
-    assert node.groups["g2"][0] == node.gpu_memory
+    assert node.groups["g2"].held_mib == node.gpu_memory
 
 
 def test_pods_of_a_group_that_becomes_too_deep_stay_charged_to_their_queue():

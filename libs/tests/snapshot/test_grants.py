@@ -11,6 +11,7 @@ from kai.model import names
 from kai.model.claims import Claim, Grant
 from kai.model.faults import NOT_AS_GRANTED
 from kai.snapshot import codec
+from kai.snapshot.amounts import SharedDevice
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -81,7 +82,7 @@ def charged(state):
     """What devices, node and queue are charged."""
     (node,) = state.nodes.nodes
     return (
-        {group: tuple(device) for group, device in node.groups.items()},
+        {group: msgspec.structs.astuple(device) for group, device in node.groups.items()},
         state.nodes.idle[node.row, :4].tolist(),
         {queue.name: list(queue.allocated) for queue in state.queue_order},
     )
@@ -196,7 +197,7 @@ def test_a_pod_of_which_nothing_is_recorded_holds_what_it_says_until_it_is():
     state.take(Kind.POD, a_reservation("g1"))
     assert charged(settled(state)) == FAIR
     state.take(Kind.POD, with_words(object_of(objects, "a"), **CHANGES["less"]))
-    assert settled(state).nodes.nodes[0].groups["g1"][0] == 160
+    assert settled(state).nodes.nodes[0].groups["g1"].held_mib == 160
     state.take(Kind.POD, a_reservation("g1", a=MOST))
     assert charged(settled(state)) == FAIR
 
@@ -204,16 +205,16 @@ def test_a_pod_of_which_nothing_is_recorded_holds_what_it_says_until_it_is():
 def test_a_pod_that_was_decided_about_again_holds_what_it_was_granted_last():
     stale = Claim(NOW - 2_000, "default/a", Grant(1, portion_centi=70))
     state = built([*a_world(), (Kind.POD, a_reservation("g5", a=stale))])
-    assert state.nodes.nodes[0].groups["g5"] == [0, 0, 0, 1]
-    assert state.nodes.nodes[0].groups["g1"][0] == 14_400
+    assert state.nodes.nodes[0].groups["g5"] == SharedDevice(reservation_pods=1)
+    assert state.nodes.nodes[0].groups["g1"].held_mib == 14_400
 
 
 def test_claims_on_other_nodes_say_nothing_of_this_one():
     other = (Kind.NODE, a_node("m", gpus=2, gpu_memory=16_000))
     newer = Claim(NOW, "default/a", Grant(1, portion_centi=10))
     state = built([*a_world(), other, (Kind.POD, a_reservation("g5", node="m", a=newer))])
-    assert state.nodes.by_name["n"].groups["g1"][0] == 14_400
-    assert state.nodes.by_name["m"].groups["g5"] == [0, 0, 0, 1]
+    assert state.nodes.by_name["n"].groups["g1"].held_mib == 14_400
+    assert state.nodes.by_name["m"].groups["g5"] == SharedDevice(reservation_pods=1)
 
 
 def test_a_label_of_a_reservation_in_any_other_namespace_records_nothing():
@@ -221,7 +222,7 @@ def test_a_label_of_a_reservation_in_any_other_namespace_records_nothing():
     forged.metadata.namespace, forged.metadata.uid = "default", "forged"
     state = built(a_world())
     state.take(Kind.POD, forged)
-    assert settled(state).nodes.nodes[0].groups["g1"][0] == 14_400
+    assert settled(state).nodes.nodes[0].groups["g1"].held_mib == 14_400
 
 
 def test_what_was_decided_counts_while_a_pod_is_being_bound():
@@ -230,9 +231,9 @@ def test_what_was_decided_counts_while_a_pod_is_being_bound():
     state = built([*objects, (Kind.POD, pod)])
     (bind,) = Engine().run(state, NOW).binds
     state.take(Kind.POD, with_words(pod, **CHANGES["less"]))
-    assert settled(state).nodes.nodes[0].groups[bind.gpu_groups[0]][0] == 14_400
+    assert settled(state).nodes.nodes[0].groups[bind.gpu_groups[0]].held_mib == 14_400
     state.bind_done(pod.metadata.uid)
-    assert settled(state).nodes.nodes[0].groups[bind.gpu_groups[0]][0] == 14_400
+    assert settled(state).nodes.nodes[0].groups[bind.gpu_groups[0]].held_mib == 14_400
 
 
 def test_a_pod_whose_bind_failed_asks_for_what_it_says_by_then():

@@ -90,7 +90,7 @@ def test_a_pod_on_a_node_holds_the_shared_devices_that_its_labels_name() -> None
     state = a_state()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", fraction=0.5, node="n", groups=("a",))))
     offer(state, Kind.POD, a_pod("other", group="g", fraction=0.5))
-    assert state.nodes.by_name["n"].groups["a"][0] == 16_000
+    assert state.nodes.by_name["n"].groups["a"].held_mib == 16_000
     (bind,) = Engine().run(state, NOW).binds
     assert bind.gpu_groups != ("a",)
 

@@ -81,9 +81,9 @@ class _Consolidation:
             for node in table.sharing.values():
                 if node.ready:
                     parts = sum(
-                        max(node.gpu_memory - held + releasing - waiting, 0)
-                        for held, releasing, waiting, _ in node.groups.values()
-                        if held != releasing or waiting
+                        max(device.free_mib(node.gpu_memory), 0)
+                        for device in node.groups.values()
+                        if device.in_use
                     )
                     partial += parts / max(node.gpu_memory, 1)
                     memory += parts

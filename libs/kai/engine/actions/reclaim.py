@@ -20,6 +20,7 @@ from kai.engine.reasons.amounts import told
 from kai.engine.search.bounds import free_centi
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
+from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
@@ -109,7 +110,7 @@ class _Reclaim:
         limits = [bound[2] for bound in bounds if bound[2] >= 0]
         if not limits or held[2] <= min(limits):
             return 0.0
-        above = (held[2] - min(limits)) * 100
+        above = (held[2] - min(limits)) * GPU_CENTI
         if needed <= min(everything, above):
             return needed
         chunks = [session.pools.of(queue).chunks_centi() for queue in queues]
@@ -197,7 +198,8 @@ class _Reclaim:
             )
         gpus, cpu, memory = known
         return (
-            f"queue {queue.display_name!r} (priority {queue.priority}): {told(GPU, held[2] / 100)} {gpus}, "
+            f"queue {queue.display_name!r} (priority {queue.priority}): "
+            f"{told(GPU, held[2] / GPU_CENTI)} {gpus}, "
             f"{told(CPU, held[0])} {cpu}, {told(MEMORY, held[1])} {memory}"
         )
 
@@ -255,18 +257,18 @@ class _Lost:
             else:
                 del lost[row]
         for row, (cpu, memory, centi) in lost.items():
-            ledger.take(row, float(cpu), float(memory), centi / 100)
+            ledger.take(row, float(cpu), float(memory), centi / GPU_CENTI)
         for row, cpu, memory, centi in last:
-            ledger.add(row, float(cpu), float(memory), centi / 100)
+            ledger.add(row, float(cpu), float(memory), centi / GPU_CENTI)
         return ledger.accepts()
 
-    def _held(self, tasks: Sequence[Task]) -> tuple[int, int, int]:
+    def _held(self, tasks: Sequence[Task]) -> Amounts:
         cpu = memory = centi = 0
         for task in tasks:
             node = task.node
             more = task.cls.charge(node.gpu_memory if node is not None else self._gpu_memory)
             cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
-        return cpu, memory, centi
+        return Amounts(cpu, memory, centi)
 
 
 def _chunks(tasks: Sequence[Task]) -> list[list[Task]]:

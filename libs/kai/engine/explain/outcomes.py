@@ -12,6 +12,7 @@ from kai.engine.reasons import JobErrors
 from kai.model import access, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
@@ -261,9 +262,9 @@ def shares(session: Session) -> tuple[QueueShare, ...]:
                 limit=row.limit,
                 over_quota_weight=row.weight,
                 fair_share=session.shares.fair[number],
-                allocated=(held[0], held[1], held[2] / 100),
-                allocated_non_preemptible=(fixed[0], fixed[1], fixed[2] / 100),
-                requested=(held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / 100),
+                allocated=(held[0], held[1], held[2] / GPU_CENTI),
+                allocated_non_preemptible=(fixed[0], fixed[1], fixed[2] / GPU_CENTI),
+                requested=(held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI),
                 usage=tuple(columns.usage[number].tolist()),
             )
         )

@@ -25,6 +25,7 @@ from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import asked
 from kai.model.objects import Taint
+from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, Node, Queue, Task
 
@@ -66,7 +67,7 @@ def _bounds(trials: Trials, session: Session, job: Job, tasks: Sequence[Task]) -
 def _too_low(
     path: Sequence[Queue],
     of: Callable[[Queue], tuple[tuple[float, float, float], Sequence[int]]],
-    amounts: tuple[int, int, int],
+    amounts: Amounts,
 ) -> dict[str, Bounds]:
     """Queues whose bound is below what is held and asked, with what would be enough."""
     found: dict[str, Bounds] = {}
@@ -75,7 +76,7 @@ def _too_low(
         needed = (
             held[0] + amounts[0],
             -(-(held[1] + amounts[1]) // _MEGABYTE) * _MEGABYTE,
-            (held[2] + amounts[2]) / 100,
+            (held[2] + amounts[2]) / GPU_CENTI,
         )
         raised = tuple(
             float(need) if amount and 0 <= known < need - _TOLERANCE else None

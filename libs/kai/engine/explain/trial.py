@@ -11,6 +11,7 @@ from kai.engine.explain.changes import AddNodes, Change
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.rows import Job, Queue
 from kai.snapshot.state import ClusterState
 
@@ -110,7 +111,7 @@ def _contested(session: Session, job: Job, rivals: Sequence[Job]) -> bool:
 
 def _over_share(session: Session, queue: Queue) -> bool:
     """Whether a queue holds more than it deserves, or than its fair share."""
-    held = (queue.allocated[0], queue.allocated[1], queue.allocated[2] / 100)
+    held = (queue.allocated[0], queue.allocated[1], queue.allocated[2] / GPU_CENTI)
     fair = session.shares.fair[queue.row]
     return any(
         amount > share or 0 <= quota < amount

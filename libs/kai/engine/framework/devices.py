@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
-from kai.engine.kernel.view import ScoreOptions, is_spare, joins
+from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import ClassHeadroom
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
@@ -27,12 +27,13 @@ def choose(
     size = cls.device_memory(memory)
     candidates: list[tuple[float, int, str]] = []
     spare = []
-    for group, (held, releasing, pipelined, _) in node.groups.items():
-        if is_spare(held, pipelined):
+    for group, device in node.groups.items():
+        if device.unused:
             spare.append(group)
-        elif joins(memory, held, releasing, pipelined, size):
-            now = held > 0 and memory - held >= size
-            candidates.append((-_weight(held + pipelined, memory, options), 0 if now else 1, group))
+        elif device.joinable(memory, size):
+            used = device.held_mib + device.pipelined_mib
+            late = 0 if device.room_now(memory, size) else 1
+            candidates.append((-_weight(used, memory, options), late, group))
     idle = table.cells_idle[node.row, GPU]
     whole = max(idle + table.cells_releasing[node.row, GPU], 0) if size <= memory else 0
     idle = max(idle, 0) + len(spare)

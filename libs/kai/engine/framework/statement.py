@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.engine.framework.protocols import Tracker
+from kai.snapshot.amounts import Amounts
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
@@ -25,7 +26,7 @@ class Operation:
 
     kind: int
     task: Task
-    was: tuple[Status, bool, tuple[int, int, int] | None]
+    was: tuple[Status, bool, Amounts | None]
     node: Node | None = None
     groups: tuple[str, ...] = ()
     #: Of an eviction: a later step put the pod back.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.kernel.labels import Mask
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node
@@ -87,8 +88,8 @@ def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Numbers:
 def free_centi(table: NodeTable, node: Node) -> int:
     """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously."""
     whole = table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]
-    total = 100 * max(int(whole), 0)
-    for held, releasing, pipelined, _ in node.groups.values():
-        free = node.gpu_memory - held + releasing - pipelined
-        total += -(-max(free, 0) * 100 // max(node.gpu_memory, 1))
+    total = GPU_CENTI * max(int(whole), 0)
+    for device in node.groups.values():
+        free = device.free_mib(node.gpu_memory)
+        total += -(-max(free, 0) * GPU_CENTI // max(node.gpu_memory, 1))
     return total

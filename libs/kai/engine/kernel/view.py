@@ -323,11 +323,11 @@ class ClassView:
         memory = node.gpu_memory
         size = self.cls.device_memory(memory)
         joinable = joinable_now = spare = 0
-        for held, releasing, pipelined, _ in node.groups.values():
-            spare += is_spare(held, pipelined)
-            if joins(memory, held, releasing, pipelined, size):
+        for device in node.groups.values():
+            spare += device.unused
+            if device.joinable(memory, size):
                 joinable += 1
-                joinable_now += held > 0 and memory - held >= size
+                joinable_now += device.room_now(memory, size)
         idle = table.cells_idle[row, GPU]
         whole = max(idle + table.cells_releasing[row, GPU], 0) if size <= memory else 0
         idle = min(max(idle, 0) + spare, whole)
@@ -343,20 +343,3 @@ class ClassView:
         return joinable > 0, ready and (
             not self._options.pod_slots or slots_now >= 1 + max(0, need - joinable_now - spare)
         )
-
-
-def is_spare(held: int, pipelined: int) -> bool:
-    """Whether a shared device is there only for a reservation pod: whoever comes may begin at once."""
-    return not held and not pipelined
-
-
-def joins(memory: int, held: int, releasing: int, pipelined: int, size: int) -> bool:
-    """Whether ``size`` MiB fit on a device in use, counting what is being released.
-
-    A device that is being released entirely, and that nobody waits for, counts as a whole one instead.
-    """
-    if not held and not pipelined:
-        return False
-    if held == releasing and not pipelined:
-        return False
-    return memory - held + releasing - pipelined >= size

@@ -56,9 +56,9 @@ def devices_in_use(node: Node) -> list[tuple[str, float]]:
     """Devices in use, and which part of each is free; one that is being released entirely counts as whole."""
     memory = max(node.gpu_memory, 1)
     return [
-        (group, max(memory - held + releasing - pipelined, 0) / memory)
-        for group, (held, releasing, pipelined, _) in sorted(node.groups.items())
-        if pipelined or held > releasing
+        (group, max(device.free_mib(memory), 0) / memory)
+        for group, device in sorted(node.groups.items())
+        if device.in_use
     ]
 
 

@@ -21,6 +21,7 @@ from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
@@ -286,7 +287,7 @@ def _request(tasks: Sequence[Task]) -> dict[int, float]:
             if column != PODS:
                 total[column] = total.get(column, 0) + amount
         if task.cls.shared and task.cls.centi_gpus:
-            total[GPU] = total.get(GPU, 0) + task.cls.centi_gpus / 100
+            total[GPU] = total.get(GPU, 0) + task.cls.centi_gpus / GPU_CENTI
     return total
 
 

@@ -9,6 +9,7 @@ from kai.engine.queueing.requests import asked
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import told
 from kai.model.decisions import Reason
+from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
 
@@ -34,20 +35,20 @@ def chunk_over_quota(job: Job, tasks: Sequence[Task], gpu_memory: int) -> Unsche
     return None if job.preemptible else over_quota(job, asked(tasks, gpu_memory))
 
 
-def _over_limit(job: Job, amounts: tuple[int, int, int]) -> Unschedulable | None:
+def _over_limit(job: Job, amounts: Amounts) -> Unschedulable | None:
     cpu, memory, centi = amounts
     for queue in job.queue.path:
         held, limit = queue.allocated, queue.limit
         if (
             (cpu and 0 <= limit[0] < held[0] + cpu - _TOLERANCE)
             or (memory and 0 <= limit[1] < held[1] + memory - _TOLERANCE)
-            or (centi and 0 <= limit[2] < (held[2] + centi) / 100 - _TOLERANCE)
+            or (centi and 0 <= limit[2] < (held[2] + centi) / GPU_CENTI - _TOLERANCE)
         ):
             return _violation(Reason.OVER_LIMIT, job, queue, amounts, held, limit, "limit")
     return None
 
 
-def over_quota(job: Job, amounts: tuple[int, int, int]) -> Unschedulable | None:
+def over_quota(job: Job, amounts: Amounts) -> Unschedulable | None:
     """Why amounts that cannot be preempted exceed a quota."""
     if job.preemptible:
         return None
@@ -57,7 +58,7 @@ def over_quota(job: Job, amounts: tuple[int, int, int]) -> Unschedulable | None:
         if (
             (cpu and 0 <= quota[0] < held[0] + cpu - _TOLERANCE)
             or (memory and 0 <= quota[1] < held[1] + memory - _TOLERANCE)
-            or (centi and 0 <= quota[2] < (held[2] + centi) / 100 - _TOLERANCE)
+            or (centi and 0 <= quota[2] < (held[2] + centi) / GPU_CENTI - _TOLERANCE)
         ):
             return _violation(Reason.NON_PREEMPTIBLE_OVER_QUOTA, job, queue, amounts, held, quota, "quota")
     return None
@@ -67,12 +68,12 @@ def _violation(
     reason: Reason,
     job: Job,
     queue: Queue,
-    amounts: tuple[int, int, int],
+    amounts: Amounts,
     held: Sequence[int],
     bound: tuple[float, float, float],
     word: str,
 ) -> Unschedulable:
-    scale = (1, 1, 100)
+    scale = (1, 1, GPU_CENTI)
     lines = [
         f"{_NAMES[i]} {word} is {told(_COLUMNS[i], bound[i])}, "
         f"{told(_COLUMNS[i], held[i] / scale[i])} in use, "
@@ -85,18 +86,18 @@ def _violation(
     return Unschedulable(reason, message, details=_details(job, queue, amounts))
 
 
-def _details(job: Job, queue: Queue, amounts: tuple[int, int, int]) -> dict[str, Any]:
+def _details(job: Job, queue: Queue, amounts: Amounts) -> dict[str, Any]:
     def named(values: Sequence[float], scale: float = 1.0) -> dict[str, float]:
         return {"cpu": values[0], "memory": values[1], "gpu": values[2] / scale}
 
-    requested = named(amounts, 100)
+    requested = named(amounts, GPU_CENTI)
     return {
         "queueDetails": {
             "name": queue.name,
             "queueRequestedResources": requested,
             "queueDeservedResources": named(queue.deserved),
-            "queueAllocatedResources": named(queue.allocated, 100),
-            "queueAllocatedNonPreemptibleResources": named(queue.non_preemptible, 100),
+            "queueAllocatedResources": named(queue.allocated, GPU_CENTI),
+            "queueAllocatedNonPreemptibleResources": named(queue.non_preemptible, GPU_CENTI),
             "queueResourceLimits": named(queue.limit),
             "podGroupRequestedResources": requested,
             "podGroupRequestedNonPreemptibleResources": {} if job.preemptible else requested,

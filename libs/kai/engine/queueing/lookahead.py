@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.queueing.chunks import only_task, tasks_to_allocate
 from kai.engine.queueing.requests import asked
+from kai.snapshot.amounts import Amounts
 from kai.snapshot.rows import Job, Queue
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -27,7 +28,7 @@ def foresee(
 ) -> list[Job]:
     """The jobs of leaf queues in the order of service, up to the first after which too little is known."""
     jobs: list[Job] = []
-    chunks: list[tuple[int, int, int]] = []
+    chunks: list[Amounts] = []
     leaf: list[int] = []
     open_ends: list[int] = []
     for number, (_, waiting) in enumerate(leaves):

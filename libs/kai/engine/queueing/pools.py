@@ -90,15 +90,15 @@ class Pool:
         single, total = job.single, 0
         if single is not None and len(single.tasks) == 1:
             (task,) = single.tasks.values()
-            centi = task.charged[2] if task.charged is not None else 0
+            centi = task.charged.gpu_centi if task.charged is not None else 0
             if centi not in self._chunks:
                 self._count(centi)
             return
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 if task.charged is not None:
-                    total += task.charged[2]
-                    self._grain = gcd(self._grain, task.charged[2])
+                    total += task.charged.gpu_centi
+                    self._grain = gcd(self._grain, task.charged.gpu_centi)
         self._count(total)
 
     def _count(self, centi: int) -> None:

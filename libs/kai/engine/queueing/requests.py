@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kai.engine.fairness.queues import Triple
+from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.rows import Task
 
 
-def asked(tasks: Sequence[Task], gpu_memory: int) -> tuple[int, int, int]:
-    """CPU, memory and hundredths of GPUs that tasks ask of their queue, where a GPU has so many MiB."""
+def asked(tasks: Sequence[Task], gpu_memory: int) -> Amounts:
+    """What tasks ask of their queue, where a GPU has ``gpu_memory`` MiB."""
     if len(tasks) == 1:
         return tasks[0].cls.charge(gpu_memory)
     cpu = memory = centi = 0
     for task in tasks:
         more = task.cls.charge(gpu_memory)
         cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
-    return cpu, memory, centi
+    return Amounts(cpu, memory, centi)
 
 
 def request_of(tasks: Sequence[Task], gpu_memory: int) -> Triple:
     """CPU, memory and GPUs that tasks ask of their queue."""
     cpu, memory, centi = asked(tasks, gpu_memory)
-    return (float(cpu), float(memory), centi / 100)
+    return (float(cpu), float(memory), centi / GPU_CENTI)

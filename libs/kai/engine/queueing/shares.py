@@ -14,6 +14,7 @@ from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
 from kai.engine.fairness.reclaim import ReclaimRules
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
@@ -49,7 +50,7 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
     columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
     for number, row in enumerate(state.queue_order):
         held, asked = row.allocated, row.pending
-        columns.request[number] = (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / 100)
+        columns.request[number] = (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI)
         columns.usage[number] = usage.get(row.name, (0.0, 0.0, 0.0))
     total = _total(state)
     columns.fair_share[:] = 0
@@ -89,7 +90,7 @@ def _total(state: ClusterState) -> Floats:
     """CPU, memory and GPUs of ready nodes, less what pods of other schedulers hold."""
     foreign = state.foreign
     offered = _OFFERED.get(state.memory, state.nodes.epoch, lambda: _offered(state))
-    now: Floats = offered - np.array([foreign[0], foreign[1], foreign[2] / 100])
+    now: Floats = offered - np.array([foreign[0], foreign[1], foreign[2] / GPU_CENTI])
     return np.maximum(now, 0.0)
 
 

@@ -19,6 +19,7 @@ from kai.engine.fairness.queues import Triple
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import JobKey, Key, QueueNode, QueueTree
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue
 
@@ -152,10 +153,10 @@ def held_by(job: Job, gone: Iterable[str] = ()) -> Triple:
     for pod_set in job.pod_sets.values():
         for task in pod_set.tasks.values():
             if task.charged is not None and task.uid not in without:
-                cpu += task.charged[0]
-                memory += task.charged[1]
-                centi += task.charged[2]
-    return (float(cpu), float(memory), centi / 100)
+                cpu += task.charged.cpu_millis
+                memory += task.charged.memory_bytes
+                centi += task.charged.gpu_centi
+    return (float(cpu), float(memory), centi / GPU_CENTI)
 
 
 @dataclass(frozen=True, slots=True)

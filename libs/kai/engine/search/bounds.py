@@ -15,6 +15,7 @@ from kai.engine.kernel.neighbours import Selection
 from kai.engine.kernel.room import PLENTY, Numbers, Room
 from kai.engine.kernel.room import free_centi as of_node
 from kai.engine.queueing.victims import TaskColumns
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import GPU
@@ -120,9 +121,8 @@ class SlotBound:
         if known is None or self._shared is not None:
             known = self._gains_of(task.cls)
             if self._shared is not None:
-                known += (
-                    task.cls.quota_centi(node.gpu_memory) if not task.cls.shared else task.cls.devices * 100,
-                )
+                cls = task.cls
+                known += (cls.devices * GPU_CENTI if cls.shared else cls.quota_centi(node.gpu_memory),)
             self._gain[task.cls.id] = known
         return known
 
@@ -164,12 +164,13 @@ def free_centi(session: Session) -> int:
 
 def _all_free_centi(session: Session) -> int:
     table = session.nodes
-    total = 100 * int(np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0).sum())
+    total = GPU_CENTI * int(np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0).sum())
     for column, worth in session.state.resources.mig:
-        total += 100 * worth * int(np.maximum(table.idle[:, column] + table.releasing[:, column], 0).sum())
+        free = int(np.maximum(table.idle[:, column] + table.releasing[:, column], 0).sum())
+        total += GPU_CENTI * worth * free
     for node in table.sharing.values():
-        whole = 100 * max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
-        total += of_node(table, node) - whole
+        whole = max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
+        total += of_node(table, node) - GPU_CENTI * whole
     return total
 
 
@@ -200,7 +201,7 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
             portion = np.fromiter(
                 (max(cls.quota_centi(n.gpu_memory), 1) for n in table.nodes), dtype=np.int64, count=len(table)
             )
-            slots = np.minimum(slots, table.allocatable[:, GPU] * 100 // portion)
+            slots = np.minimum(slots, table.allocatable[:, GPU] * GPU_CENTI // portion)
         if int(slots.sum()) < len(members):
             return True
         domains = required_domains(session, job, members)

@@ -36,7 +36,7 @@ class Chunk:
 
 
 def _centi(tasks: Sequence[Task]) -> int:
-    return sum(task.charged[2] for task in tasks if task.charged is not None)
+    return sum(task.charged.gpu_centi for task in tasks if task.charged is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from kai.engine.framework.session import Session
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.victims import Ints, TaskColumns, VictimSource
 from kai.engine.search.bounds import GangBound
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
 
@@ -179,7 +180,7 @@ def _by_appearance(rows: Ints) -> Ints:
 
 def gpu_need(task: Task) -> float:
     """GPUs that a task asks for; those of GPU memory count as nothing."""
-    return task.cls.centi_gpus / 100
+    return task.cls.centi_gpus / GPU_CENTI
 
 
 def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.float64]:
@@ -189,20 +190,20 @@ def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.floa
     for node in table.sharing.values():
         capacity[node.row] += _shared_free(node)
     held = rows >= 0
-    capacity += np.bincount(rows[held], weights=centi[held], minlength=len(table)) / 100
+    capacity += np.bincount(rows[held], weights=centi[held], minlength=len(table)) / GPU_CENTI
     for batch in state.recorded:
         for task in batch.tasks:
             where = place(task)
             if where is not None and task.charged is not None:
-                capacity[where.row] += task.charged[2] / 100
+                capacity[where.row] += task.charged.gpu_centi / GPU_CENTI
     return capacity
 
 
 def _shared_free(node: Node) -> float:
     free = 0.0
-    for held, releasing, pipelined, _ in node.groups.values():
-        if held and held != releasing:
-            free += max(node.gpu_memory - held + releasing - pipelined, 0) / max(node.gpu_memory, 1)
+    for device in node.groups.values():
+        if device.held_mib != device.releasing_mib:
+            free += max(device.free_mib(node.gpu_memory), 0) / max(node.gpu_memory, 1)
     return free
 
 

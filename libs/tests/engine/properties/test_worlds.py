@@ -83,8 +83,8 @@ def overfull_devices(state: ClusterState) -> list[tuple[str, str]]:
     return [
         (node.name, device)
         for node in state.nodes.nodes
-        for device, (held, releasing, promised, _) in node.groups.items()
-        if held - releasing + promised > node.gpu_memory
+        for device, shared in node.groups.items()
+        if shared.free_mib(node.gpu_memory) < 0
     ]
 
 
