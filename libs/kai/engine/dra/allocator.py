@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Protocol
 
+import msgspec
+
 from kai.engine.dra.inventory import TAKEN_BACK, CounterId, DeviceId, Inventory, NodeDevices, UsableDevice
 from kai.model import dra
 from kai.model.cel import SelectorFault
@@ -19,6 +21,8 @@ from kai.model.objects import Json
 
 #: Choices that a search may try before it gives up; far beyond what real claims need.
 _MOST_CHOICES: Final = 50_000
+#: A search that took so many and found nothing is kept in mind while the same devices are in use.
+_MANY_CHOICES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +107,36 @@ def allocate(
         if isinstance(prepared, Unfit):
             return prepared
         requests += prepared
-    namespace = claims[0].metadata.namespace if claims else ""
+    namespace, devices = claims[0].metadata.namespace if claims else "", inventory.of_node(node)
+    if devices.in_vain:
+        to_its_end = devices.in_vain.get(_what_is_sought(claims, devices, usage))
+        if to_its_end is not None:
+            return _nothing(claims, devices, to_its_end=to_its_end)
     search = _Search(
-        requests,
-        inventory.of_node(node),
-        usage,
-        may_take_back=lambda: inventory.effort.spend(namespace, TAKEN_BACK),
+        requests, devices, usage, may_take_back=lambda: inventory.effort.spend(namespace, TAKEN_BACK)
     )
     if not search.run():
-        names = ", ".join(claim.key for claim in claims)
-        if search.exhausted:
-            return Unfit(f"gave up looking for devices for {names} after {search.choices} choices")
-        return Unfit(f"not enough devices for {names}{_pools_missing(inventory.of_node(node))}")
+        if search.choices >= _MANY_CHOICES and not devices.counters:
+            sought = _what_is_sought(claims, devices, usage)
+            devices.found_nothing(sought, to_its_end=not search.exhausted)
+        return _nothing(claims, devices, to_its_end=not search.exhausted)
     return [
         _result(claim, [each for at, each in search.chosen if at == position], node)
         for position, claim in enumerate(claims)
     ]
+
+
+def _what_is_sought(claims: Sequence[dra.ResourceClaim], devices: NodeDevices, usage: Usage) -> object:
+    """What a search depends on, where no counters are shared: what is asked for, and what is in use."""
+    asked = tuple(msgspec.json.encode(claim.spec.devices) for claim in claims)
+    return asked, frozenset(device.id for device in devices.devices if not usage.is_free(device.id))
+
+
+def _nothing(claims: Sequence[dra.ResourceClaim], devices: NodeDevices, *, to_its_end: bool) -> Unfit:
+    names = ", ".join(claim.key for claim in claims)
+    if not to_its_end:
+        return Unfit(f"gave up looking for devices for {names}: there are too many choices")
+    return Unfit(f"not enough devices for {names}{_pools_missing(devices)}")
 
 
 def _pools_missing(devices: NodeDevices) -> str:

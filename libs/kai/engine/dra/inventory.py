@@ -77,6 +77,13 @@ class NodeDevices:
     unusable_pools: list[str]
     counters: dict[CounterId, Decimal]
     candidates: dict[object, list[UsableDevice] | SelectorFault] = field(default_factory=dict)
+    #: Long searches that found nothing, with what was in use then: whether they came to their end.
+    in_vain: dict[object, bool] = field(default_factory=dict)
+
+    def found_nothing(self, search: object, *, to_its_end: bool) -> None:
+        """Keep that a search found nothing."""
+        _make_room(self.in_vain)
+        self.in_vain[search] = to_its_end
 
 
 class Effort:

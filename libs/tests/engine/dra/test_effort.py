@@ -21,9 +21,9 @@ class NobodyElse:
         return 0
 
 
-def an_inventory(devices=16):
+def an_inventory(devices=16, indices=6):
     found = Inventory(lambda node: {})
-    described = [{"name": f"g{n}", "attributes": {"index": {"int": n % 6}}} for n in range(devices)]
+    described = [{"name": f"g{n}", "attributes": {"index": {"int": n % indices}}} for n in range(devices)]
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": described}
     found.put_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, dra.ResourceSlice))
@@ -74,6 +74,36 @@ def test_a_search_without_a_way_out_ends_soon_and_the_next_of_its_namespace_at_o
     tried.clear()
     assert isinstance(allocate([without_a_way_out("hostile")], "n", inventory, usage), Unfit)
     assert len(tried) < spent / 100
+
+
+@pytest.mark.parametrize("namespace", ["hostile", "team"])
+def test_what_was_sought_in_vain_is_not_sought_again_while_the_same_devices_are_in_use(choices, namespace):
+    tried, usage = choices
+    inventory = an_inventory()
+    allocate([without_a_way_out("hostile")], "n", inventory, usage)
+    inventory.effort.renew()
+    tried.clear()
+    again = allocate([without_a_way_out(namespace)], "n", inventory, usage)
+    assert isinstance(again, Unfit)
+    assert f"devices for {namespace}/c" in again.reason
+    assert len(tried) <= 16
+
+
+def test_what_was_sought_in_vain_is_sought_again_once_other_devices_are_free():
+    class Some(NobodyElse):
+        def __init__(self, *taken):
+            self.taken = taken
+
+        def is_free(self, device):
+            return device.name not in self.taken
+
+    inventory = an_inventory(devices=18, indices=9)
+    seven = without_a_way_out("team")
+    busy = Some("g6", "g15", "g7", "g16", "g8", "g17")
+    assert isinstance(allocate([seven], "n", inventory, busy), Unfit)
+    assert inventory.of_node("n").in_vain
+    assert isinstance(allocate([seven], "n", inventory, busy), Unfit)
+    assert not isinstance(allocate([seven], "n", inventory, Some("g6", "g15", "g7", "g16")), Unfit)
 
 
 def test_others_are_served_in_the_same_cycle_and_it_itself_in_the_next():
