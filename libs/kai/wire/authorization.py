@@ -24,7 +24,7 @@ _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic for the type 
 
 
 class Authorization(grpc.aio.ServerInterceptor):
-    """Checks the caller of each call before the servicer hears of it.
+    """Checks the caller of each call before anything of it is read.
 
     ``namespace`` is that of the installation whose certificates count; None: there is no TLS, so callers are
     not known and only the method is checked.
@@ -80,16 +80,29 @@ class Authorization(grpc.aio.ServerInterceptor):
 
 
 def _guarded(handler: _Handler, check: _Check) -> _Handler:
-    """The handler, with its caller checked first."""
+    """The handler, with its caller checked before anything that it sends is read.
+
+    gRPC reads the message of a unary call before it asks the handler, and only then says who calls. On the
+    wire one message is a stream of one: so calls of all kinds come in as streams, and the one message is read
+    here.
+    """
     serve: Any = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
-    async def answer(request: Any, context: _Context) -> Any:
+    async def sent(messages: Any, context: _Context) -> Any:
+        """What the handler takes: the messages as they come, or the only one."""
         await check(context)
-        return await serve(request, context)
+        if handler.request_streaming:
+            return messages
+        async for message in messages:
+            return message
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
+        raise AssertionError("abort raises")
 
-    async def stream(request: Any, context: _Context) -> None:
-        await check(context)
-        answers = serve(request, context)
+    async def answer(messages: Any, context: _Context) -> Any:
+        return await serve(await sent(messages, context), context)
+
+    async def stream(messages: Any, context: _Context) -> None:
+        answers = serve(await sent(messages, context), context)
         if not hasattr(answers, "__aiter__"):
             await answers  # it writes by itself
             return
@@ -97,13 +110,9 @@ def _guarded(handler: _Handler, check: _Check) -> _Handler:
             async for each in answers:
                 await context.write(each)
 
-    makers: dict[tuple[bool, bool], Any] = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, False): grpc.stream_unary_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
-    }
-    make = makers[handler.request_streaming, handler.response_streaming]
+    make: Any = grpc.stream_unary_rpc_method_handler
+    if handler.response_streaming:
+        make = grpc.stream_stream_rpc_method_handler
     guarded: _Handler = make(
         stream if handler.response_streaming else answer,
         request_deserializer=handler.request_deserializer,

@@ -20,12 +20,13 @@ from kai.wire.authorization import Authorization
 from kai.wire.permissions import Role, identity
 
 MAX_MESSAGE_BYTES: Final = 64 << 20
+#: What a server takes of those who may call it. Large are its answers.
+MAX_REQUEST_BYTES: Final = 8 << 20
 KEEPALIVE_SECONDS: Final = 5
 KEEPALIVE_TIMEOUT_SECONDS: Final = 5
 
 _LIMITS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_SECONDS * 1000),
     ("grpc.http2.max_pings_without_data", 0),
@@ -34,6 +35,7 @@ _LIMITS: Final[list[tuple[str, Any]]] = [
 ]
 _CLIENT_OPTIONS: Final = [
     *_LIMITS,
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.enable_retries", 0),
     # A peer that comes back is found within seconds, not minutes.
     ("grpc.initial_reconnect_backoff_ms", 200),
@@ -41,6 +43,9 @@ _CLIENT_OPTIONS: Final = [
 ]
 _SERVER_OPTIONS: Final = [
     *_LIMITS,
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    # Requests are small, and what nobody reads need not come in: no larger window for quick senders.
+    ("grpc.http2.bdp_probe", 0),
     # Two servers on one port would share out the connections between them, silently.
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_SECONDS * 1000 // 2),

@@ -1,5 +1,7 @@
 """Who may call what: every method with the certificate of every role, over real gRPC with TLS."""
 
+import asyncio
+import contextlib
 import importlib
 import pkgutil
 import re
@@ -17,7 +19,7 @@ import kai.wire.v1
 from deadlines import patience, within
 from kai.runtime import certificates
 from kai.runtime.certificates import Usage
-from kai.wire.channel import TlsFiles, open_channel, serve
+from kai.wire.channel import MAX_REQUEST_BYTES, TlsFiles, open_channel, serve
 from kai.wire.permissions import PERMISSIONS, Role, identity, role_of
 
 pytestmark = pytest.mark.integration
@@ -150,6 +152,69 @@ def test_every_server_is_one_that_asks_the_table():
     sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     files = [path.relative_to(ROOT).as_posix() for path in sources if made.search(path.read_text())]
     assert files == ["libs/kai/wire/channel.py"]
+
+
+@asynccontextmanager
+async def counting(server):
+    """A way to the server that counts the bytes which it lets the caller send."""
+    host, _, port = server.rpartition(":")
+    taken = [0]
+
+    async def pass_on(reader, writer, counted):
+        while data := await reader.read(1 << 16):
+            if counted:
+                taken[0] += len(data)
+            writer.write(data)
+            await writer.drain()
+
+    async def relay(reader, writer):
+        reader_there, writer_there = await asyncio.open_connection(host, int(port))
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(pass_on(reader, writer_there, counted=True))
+                    group.create_task(pass_on(reader_there, writer, counted=False))
+        finally:
+            writer.close()
+            writer_there.close()
+
+    relaying = await asyncio.start_server(relay, "127.0.0.1", 0)
+    async with relaying:
+        yield f"127.0.0.1:{relaying.sockets[0].getsockname()[1]}", taken
+
+
+@pytest.mark.parametrize("path", [path for path, roles in PERMISSIONS.items() if Role.BINDER not in roles])
+async def test_of_a_call_that_is_refused_next_to_nothing_is_read(authority, path):
+    tls, method = authority.files("binder.kai.svc"), METHODS[path]
+    kind = "unary_stream" if method.server_streaming else "unary_unary"
+    async with (
+        a_server(authority.scheduler()) as server,
+        counting(server) as (way, taken),
+        open_channel(way, tls=tls) as channel,
+    ):
+        call = getattr(channel, kind)(path)(bytes(60 << 20), timeout=patience())
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await (call.read() if method.server_streaming else call)
+        assert refused.value.code() is DENIED
+    assert taken[0] < 1 << 20
+
+
+async def test_a_request_that_is_too_large_is_refused_to_whoever_may_call(authority):
+    tls = authority.files("kai-cli.kai.svc")
+    async with a_server(authority.scheduler()) as server, open_channel(server, tls=tls) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await channel.unary_unary(PREVIEW)(bytes(MAX_REQUEST_BYTES + 1), timeout=patience())
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await channel.unary_unary(PREVIEW)(bytes(MAX_REQUEST_BYTES - 1024), timeout=patience()) == b""
+
+
+async def test_a_call_that_sends_no_request_is_told_so(authority):
+    tls = authority.files("kai-cli.kai.svc")
+    async with a_server(authority.scheduler()) as server, open_channel(server, tls=tls) as channel:
+        call = channel.stream_unary(PREVIEW)(timeout=patience())
+        await call.done_writing()
+        with pytest.raises(grpc.aio.AioRpcError, match="without a request"):
+            await call
 
 
 async def test_a_method_that_the_table_does_not_have_is_refused_to_everybody(authority, monkeypatch):
