@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kai.engine.framework.session import Session
 from kai.engine.kernel.labels import Mask
+from kai.snapshot.kept import Kept
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Task
 
@@ -18,6 +19,8 @@ _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
 _PODS_OF_A_NEW_DEVICE: Final = 2
 Amounts = npt.NDArray[np.int64]
 Counts = tuple[tuple[str, int], ...]
+#: By class, while no node changes.
+_COUNTS: Final = Kept[dict[int, Counts]]()
 
 
 def fit_counts(session: Session, task: Task, nodes: Mask | None, masks: list[tuple[Mask, str]]) -> Counts:
@@ -26,16 +29,16 @@ def fit_counts(session: Session, task: Task, nodes: Mask | None, masks: list[tup
     Every node counts under static reasons first, then resources, then the rest.
     """
     plain = nodes is None and not masks
-    known = session.fit_counts.get(task.cls.id) if plain else None
-    if known is not None and known[0] == session.nodes.log_end:
-        return known[1]
+    known = _COUNTS.get(session.memory, session.nodes.log_end, dict)
+    if plain and task.cls.id in known:
+        return known[task.cls.id]
     verdict = node_verdicts(session, task, nodes, masks)
     counts: Counter[str] = Counter()
     for reasons in verdict:
         counts.update(reasons)
     found = tuple(sorted(counts.items()))
     if plain:
-        session.fit_counts[task.cls.id] = (session.nodes.log_end, found)
+        known[task.cls.id] = found
     return found
 
 

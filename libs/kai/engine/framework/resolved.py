@@ -75,10 +75,6 @@ class Plugins:
         rules = [each.rules(search) for each in self._victim_policies]
         return all_of([each for each in rules if each is not None])
 
-    def forget(self, cls: int) -> None:
-        """Forget a class that was made up for a question."""
-        self._concerned.pop(cls, None)
-
     def of(self, kind: type[P]) -> P | None:
         """The plugin of a type, if this cycle needs it."""
         return next((each for each in self._all if isinstance(each, kind)), None)

@@ -16,7 +16,6 @@ from kai.engine.framework.protocols import Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.framework.statement import Statement
 from kai.engine.kernel.preferences import preferences
-from kai.engine.kernel.room import Room
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
 from kai.engine.queueing import capacity
@@ -30,7 +29,7 @@ from kai.engine.queueing.turns import Turns
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import JobErrors, Unschedulable
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.kept import Kept
+from kai.snapshot.kept import Kept, Memory
 from kai.snapshot.resources import PODS
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
@@ -71,10 +70,8 @@ class Session:
         self.errors: dict[str, JobErrors] = {}
         #: Somebody only asks what would be: reasons are not looked for.
         self.quiet = False
-        #: Why a class fitted nowhere, by class and position of the log of changes.
-        self.fit_counts: dict[int, tuple[int, tuple[tuple[str, int], ...]]] = {}
-        #: Chunks that would not even fit on empty nodes.
-        self.hopeless: dict[tuple[object, ...], bool] = {}
+        #: What others keep here until the session ends.
+        self.memory = Memory()
         self.clock: Callable[[], float] = time.monotonic
         self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
@@ -102,9 +99,6 @@ class Session:
         self.victim_key = victim_key(state, self.job_key)
         self.pools = self._open_pools()
         self.decisions = Decisions(state, self.pools, now)
-        #: What is free for each class, and hundredths of GPUs in all by position of the log, for bounds.
-        self.rooms: dict[int, Room] = {}
-        self.rooms_total: tuple[int, int] | None = None
 
     @contextmanager
     def timed(self, plugin: str) -> Iterator[None]:
@@ -198,15 +192,6 @@ class Session:
             known = self._ordinary[cls.id] = None if special else self.view(cls)
         found: ClassView | None = known
         return found
-
-    def forget(self, classes: Iterable[int]) -> None:
-        """Forget what was found about classes that were made up for a question."""
-        for number in classes:
-            self._views.pop(number, None)
-            self.plugins.forget(number)
-            self._ordinary.pop(number, None)
-            self.fit_counts.pop(number, None)
-            self.rooms.pop(number, None)
 
     def fits_now(self, cls: TaskClass, row: int) -> bool:
         """Whether a class that asks for no shared devices fits on what is idle."""

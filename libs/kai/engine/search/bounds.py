@@ -7,6 +7,7 @@ upper bound on what a simulation can place, so a simulation is worth its cost on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -17,9 +18,17 @@ from kai.engine.kernel.room import free_centi as of_node
 from kai.engine.queueing.victims import TaskColumns
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
+
+#: What is free, by class.
+_ROOMS: Final = Kept[dict[int, Room]]()
+#: Hundredths of GPUs that are free or will be, while no node changes.
+_FREE_CENTI: Final = Kept[int]()
+#: Whether chunks would not even fit on empty nodes.
+_NEVER_FIT: Final = Kept[dict[tuple[object, ...], bool]]()
 
 
 def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]:
@@ -42,9 +51,10 @@ class SlotBound:
         self._amounts = tuple(amount for _, amount in cls.items)
         self._allowed = allowed
         self._shared = cls if cls.shared else None
-        room = session.rooms.get(cls.id)
+        rooms = _ROOMS.get(session.memory, None, dict)
+        room = rooms.get(cls.id)
         if room is None:
-            room = session.rooms[cls.id] = Room(table, cls, allowed)
+            room = rooms[cls.id] = Room(table, cls, allowed)
         room.refresh()
         self._free = room.free
         #: ``[nodes]`` pods that fit with nobody gone.
@@ -155,11 +165,7 @@ def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
 
 def free_centi(session: Session) -> int:
     """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously."""
-    table = session.nodes
-    known = session.rooms_total
-    if known is None or known[0] != table.log_end:
-        known = session.rooms_total = (table.log_end, _all_free_centi(session))
-    return known[1]
+    return _FREE_CENTI.get(session.memory, session.nodes.log_end, lambda: _all_free_centi(session))
 
 
 def _all_free_centi(session: Session) -> int:
@@ -184,10 +190,10 @@ def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
         job.key if job.has_constraint else "",
         *((cls.id, len(members)) for cls, members in by_class.items()),
     )
-    known = session.hopeless.get(key)
-    if known is None:
-        known = session.hopeless[key] = _never_fits(session, job, by_class)
-    return known
+    known = _NEVER_FIT.get(session.memory, None, dict)
+    if key not in known:
+        known[key] = _never_fits(session, job, by_class)
+    return known[key]
 
 
 def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequence[Task]]) -> bool:
