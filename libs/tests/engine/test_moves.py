@@ -11,7 +11,7 @@ from kai.engine.framework.statement import Statement
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.search.moves import Moves
 from kai.model.decisions import CycleResult
-from kai.model.objects import ObjectMeta, Topology, TopologyConstraint, TopologyLevel, TopologySpec
+from kai.model.objects import ObjectMeta, SubGroup, Topology, TopologyConstraint, TopologyLevel, TopologySpec
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import ClusterState, Kind
 
@@ -193,6 +193,44 @@ def test_a_job_for_which_nobody_could_move_can_itself_be_moved_for_the_next() ->
     first, second = state.jobs["default/first"], state.jobs["default/second"]
     assert moves.fewest(first, tasks_to_allocate(first, simulation=True)) == []
     assert moves.fewest(second, tasks_to_allocate(second, simulation=True)) == [first]
+
+
+def test_a_job_that_moves_gives_up_one_chunk_and_for_the_next_pod_another_moves() -> None:
+    """The search takes one chunk of each, so a job that moved already is not moved once more."""
+    at = {name: {"spec": {"node_selector": {"at": name}}} for name in ("n0", "n1")}
+    parts = [SubGroup(name=name, min_member=1) for name in at]
+    state = _state(
+        *((Kind.NODE, a_node(name, gpus=gpus, labels={"at": name})) for name, gpus in (("n0", 2), ("n1", 4))),
+        (Kind.NODE, a_node("n2", gpus=4)),
+        *_job("cheap", gpus=1, nodes=("n0",)),
+        *_job("dear", gpus=1, nodes=("n1",), priority="build-preemptible"),
+        *_job("fixed", gpus=1, nodes=("n1",), priority="build"),
+        (Kind.POD_GROUP, a_group("new", queue="team", created=9, sub_groups=parts)),
+        *((Kind.POD, a_pod(f"new-{name}", group="new", gpus=2, sub_group=name, **at[name])) for name in at),
+    )
+    new = state.jobs["default/new"]
+    moved = Moves(Engine().open(state, NOW), CAP).fewest(new, tasks_to_allocate(new, simulation=True))
+    assert [job.name for job in moved] == ["cheap", "dear"]
+
+
+def test_a_job_that_could_move_for_another_does_not_move_for_itself() -> None:
+    """What its node could give up was found for the other one, and is kept."""
+    group = a_group("runs", queue="team", min_member=2, started=NOW - 500, topology=WITHIN_A_RACK)
+    state = _state(
+        (Kind.TOPOLOGY, _racks()),
+        *((Kind.NODE, a_node(name, gpus=3, labels={"rack": name})) for name in ("n0", "n1", "n2")),
+        *_job("fixed", gpus=2, nodes=("n1",), priority="build"),
+        (Kind.POD_GROUP, group),
+        (Kind.POD, a_pod("runs-0", group="runs", gpus=1, node="n0")),
+        (Kind.POD, a_pod("runs-1", group="runs", gpus=3)),
+        *_job("cheap", gpus=1, nodes=("n2",), created=9),
+        *_job("other", gpus=3),
+    )
+    moves = Moves(Engine().open(state, NOW), CAP)
+    runs, other = state.jobs["default/runs"], state.jobs["default/other"]
+    assert moves.fewest(other, tasks_to_allocate(other, simulation=True)) == [state.jobs["default/cheap"]]
+    moved = moves.fewest(runs, tasks_to_allocate(runs, simulation=True))
+    assert runs not in moved
 
 
 def _crowded(rng: random.Random, count: int, jobs: int) -> list[tuple[Kind, object]]:
