@@ -129,6 +129,9 @@ class Executor:
                 stopped.append(execution.task)
         if stopped:
             await asyncio.wait(stopped)
+        for decision_id, execution in list(self._executions.items()):
+            if execution.task in stopped:  # one that had not begun ends without a step of its own
+                del self._executions[decision_id]
         return [
             InFlight(
                 decision_id=execution.assignment.decision_id,

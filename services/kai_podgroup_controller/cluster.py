@@ -38,7 +38,7 @@ class Cluster:
         #: Whether a scheduler has told what is wrong with whom.
         self.faults_known = False
         #: Groups that a predecessor of ours may have told users about.
-        self.inherited: frozenset[str] = frozenset()
+        self.inherited: set[str] = set()
         self._members: dict[str, dict[str, PodFacts]] = {}
         #: Groups that had pods and have none now, with the uid of the last one.
         self._emptied: dict[str, str] = {}
@@ -74,7 +74,7 @@ class Cluster:
 
     def begin(self) -> None:
         """Everything that exists has been told: what comes from now on is new."""
-        self.inherited = frozenset(self.groups)
+        self.inherited = set(self.groups)
 
     # --- sinks ---------------------------------------------------------------------------------
     def group_sink(self, change: Change[PodGroup]) -> None:
@@ -84,6 +84,7 @@ class Cluster:
             self._concern(change.obj.key)
         elif isinstance(change, Removed):
             self.groups.pop(change.obj_key, None)
+            self.inherited.discard(change.obj_key)
             self._emptied.pop(change.obj_key, None)
             self._concern(change.obj_key)
 
@@ -175,6 +176,18 @@ class Cluster:
             self._leave(old)
         self.pods[facts.key] = facts
         self._join(facts)
+
+    def take_written_group(self, group: PodGroup) -> None:
+        """Take in the answer to a write of ours, unless the watch has told that the group is gone."""
+        known = self.groups.get(group.key)
+        if known is not None and known.uid == group.metadata.uid:
+            self.take_group(group)
+
+    def take_written_pod(self, pod: PodRecord) -> None:
+        """The same for a pod."""
+        known = self.pods.get(pod.key)
+        if known is not None and known.uid == pod.metadata.uid:
+            self.take_pod(pod)
 
     def expect_end(self, pod_key: str) -> None:
         """A scheduler evicts this pod: it will be going, though the watch does not say so yet."""

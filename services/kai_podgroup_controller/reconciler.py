@@ -121,7 +121,7 @@ class Reconciler:
         )
         self._held_back.pop(group.key, None)
         self._written_at[group.key] = self._clock()
-        self._cluster.take_group(written)
+        self._cluster.take_written_group(written)
         return None
 
     def _wait_for_its_end(self, group: GroupFacts) -> float:
@@ -177,7 +177,7 @@ class Reconciler:
             namespace=group.namespace,
             type=PodGroup,
         )
-        self._cluster.take_group(written)
+        self._cluster.take_written_group(written)
 
     # --- its pods ------------------------------------------------------------------------------
     async def _pods(self, group: GroupFacts, outcome: PodGroupOutcome | None) -> None:
@@ -223,7 +223,7 @@ class Reconciler:
             except errors.KubeError as error:
                 _log.warning("pod condition not written", pod=pod.key, error=str(error))
                 return
-        self._cluster.take_pod(written)
+        self._cluster.take_written_pod(written)
 
 
 def _listed(found: tuple[SchedulingCondition, ...]) -> list[Json]:

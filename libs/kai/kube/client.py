@@ -31,6 +31,8 @@ Json = dict[str, Any]
 DEADLINE_SECONDS = 10.0
 LIST_DEADLINE_SECONDS = 60.0
 PAGE_SIZE = 500
+#: Group and version are names of at most 253 and 63 characters.
+_LONGEST_VERSION = 317
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -457,12 +459,21 @@ class KubeClient:
 
         What was found is kept; what was not found is asked for again after ``max_age`` seconds.
         """
+        if len(api_version) > _LONGEST_VERSION:
+            return None
         now = asyncio.get_running_loop().time()
-        asked, found = self._discovered.get(api_version, (-max_age, {}))
+        asked, found = self._discovered.get(api_version, (now - max_age, {}))
         if kind not in found and now - asked >= max_age:
             found = await self._discover_version(api_version)
+            self._forget_unserved(now - max_age)
             self._discovered[api_version] = (now, found)
         return found.get(kind)
+
+    def _forget_unserved(self, since: float) -> None:
+        """Versions that are not served have names that anybody makes up, as in references to owners."""
+        for version, (asked, found) in list(self._discovered.items()):
+            if not found and asked <= since:
+                del self._discovered[version]
 
     async def _discover_version(self, api_version: str) -> dict[str, Resource]:
         group, _, version = api_version.rpartition("/")

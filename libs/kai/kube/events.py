@@ -73,10 +73,11 @@ def host_name() -> str:
 _Key = tuple[str, str, str, str, str, str]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Record:
-    """An event that was accepted for writing; ``name`` is empty until it has been written."""
+    """An event that was accepted for writing; ``name`` is empty until it has been written, ``body`` after."""
 
+    key: _Key
     body: dict[str, Any]
     last_seen: float
     name: str = ""
@@ -125,13 +126,14 @@ class EventRecorder:
     ) -> None:
         """Have an event written; returns at once. ``action`` defaults to the reason."""
         now = self._clock()
+        message = _shorten(message)
         key = (regarding.namespace, regarding.name, regarding.uid, type, reason, message)
         record = self._records.get(key)
         if record is not None and now - record.last_seen < FORGET_SECONDS:
             self._repeat(key, record, now)
             return
         body = self._body(regarding, type, reason, message, annotations, action)
-        record = _Record(body, last_seen=now)
+        record = _Record(key, body, last_seen=now)
         if self._enqueue(record):
             self._records[key] = record
             self._records.move_to_end(key)
@@ -175,11 +177,13 @@ class EventRecorder:
             try:
                 await self._write(record)
             except NotFound:
-                record.name = ""
+                self._forget(record)
                 self._counter.labels("gone").inc()
             except KubeError as error:
+                if not record.name:
+                    self._forget(record)
                 self._counter.labels("failed").inc()
-                _log.info("event not written", regarding=record.body["regarding"].name, error=str(error))
+                _log.info("event not written", regarding=record.key[1], error=str(error))
             else:
                 self._counter.labels("written").inc()
             finally:
@@ -187,12 +191,13 @@ class EventRecorder:
             await asyncio.sleep(min(COURTESY * (self._clock() - began), LONGEST_REST))
 
     async def _write(self, record: _Record) -> None:
-        namespace = record.body["metadata"]["namespace"]
+        namespace = _home(record.key[0])
         count = record.count
         if not record.name:
             # A repetition that came before the first was written is left to the series.
             await self._client.create(EVENTS, record.body, namespace=namespace)
             record.name, record.written_count = record.body["metadata"]["name"], 1
+            record.body = {}  # there are thousands of them
             return
         series = {"count": count, "lastObservedTime": record.last_observed}
         await self._client.patch(EVENTS, record.name, {"series": series}, namespace=namespace)
@@ -201,9 +206,17 @@ class EventRecorder:
     async def _refresh_series(self) -> None:
         while True:
             await asyncio.sleep(SERIES_SECONDS)
+            forgotten = self._clock() - FORGET_SECONDS
             for record in list(self._records.values()):
                 if record.name and not record.queued and record.count > record.written_count:
                     self._enqueue(record)
+                elif record.last_seen <= forgotten and not record.queued:
+                    self._forget(record)
+
+    def _forget(self, record: _Record) -> None:
+        """The next of its kind is written as a new one."""
+        if self._records.get(record.key) is record:
+            del self._records[record.key]
 
     def _body(
         self,
@@ -214,10 +227,9 @@ class EventRecorder:
         annotations: dict[str, str] | None,
         action: str,
     ) -> dict[str, Any]:
-        # Events about cluster-scoped objects live in the default namespace.
         metadata: dict[str, Any] = {
             "name": f"{regarding.name[:230]}.{token_hex(8)}",
-            "namespace": regarding.namespace or "default",
+            "namespace": _home(regarding.namespace),
         }
         if annotations:
             metadata["annotations"] = annotations
@@ -229,9 +241,14 @@ class EventRecorder:
             "action": action or reason,
             "reason": reason,
             "regarding": regarding,
-            "note": _shorten(message),
+            "note": message,
             "type": kind,
         }
+
+
+def _home(namespace: str) -> str:
+    """Events about cluster-scoped objects live in the default namespace."""
+    return namespace or "default"
 
 
 def _shorten(message: str) -> str:

@@ -86,6 +86,29 @@ async def test_after_a_long_pause_the_same_event_is_new():
     assert len(client.created) == 2
 
 
+async def test_what_is_not_repeated_is_forgotten_and_what_is_written_keeps_no_body():
+    async with Recording() as (recorder, _):
+        for number in range(50):
+            recorder.emit(POD, "Warning", "BindingError", f"number {number}")
+        await recorder.drain()
+        kept = list(recorder._records.values())
+        assert len(kept) == 50
+        assert not any(record.body for record in kept)
+        await asyncio.sleep(events.FORGET_SECONDS + 2 * events.SERIES_SECONDS)
+        assert not recorder._records
+
+
+async def test_an_event_that_was_lost_is_written_anew_when_it_comes_again():
+    async with Recording() as (recorder, client):
+        client.fail = errors.ServerError("in trouble", status=500)
+        recorder.emit(POD, "Warning", "BindingError", "no volume")
+        await recorder.drain()
+        client.fail = None
+        recorder.emit(POD, "Warning", "BindingError", "no volume")
+        await recorder.drain()
+    assert [body["note"] for _, body in client.created] == ["no volume"]
+
+
 async def test_what_does_not_fit_into_the_queue_is_dropped_and_counted():
     recorder = EventRecorder(FakeClient(), controller="binder", capacity=2)
     for number in range(5):

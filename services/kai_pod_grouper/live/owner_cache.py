@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from kai.kube import errors as kube
 from kai.kube.client import KubeClient
 from kai_pod_grouper.errors import ObjectNotFound, ReadForbidden, UnknownKind
@@ -18,22 +20,30 @@ from kai_pod_grouper.objects.documents import Document, ObjectRef
 FRESH_SECONDS: Final = 60.0
 #: Where a change of the owner is awaited; not 0, lest every pod of a gang reads it again.
 IMPATIENT_SECONDS: Final = 1.0
-_CAPACITY: Final = 20_000
+#: What is kept of them all, as JSON: owners are as large as somebody wants.
+CAPACITY_BYTES: Final = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     read_at: float
+    size: int
     found: Document | ReadForbidden
 
 
 class OwnerCache:
-    """Reads through to the API server; concurrent reads of one owner are one request."""
+    """Reads through to the API server; concurrent reads of one owner are one request.
+
+    What nobody may use any more is forgotten, also when nobody asks.
+    """
 
     def __init__(self, client: KubeClient, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
+        #: In order of their reading.
         self._entries: OrderedDict[ObjectRef, _Entry] = OrderedDict()
+        self._bytes = 0
+        self._expiry: asyncio.TimerHandle | None = None
         self._locks: WeakValueDictionary[ObjectRef, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, ref: ObjectRef, *, max_age: float = FRESH_SECONDS) -> Document:
@@ -46,8 +56,7 @@ class OwnerCache:
         async with lock:
             entry = self._entries.get(ref)
             if entry is None or self._clock() - entry.read_at > max_age:
-                entry = _Entry(self._clock(), await self._read(ref))
-                self._remember(ref, entry)
+                entry = self._remember(ref, await self._read(ref))
         if isinstance(entry.found, ReadForbidden):
             raise ReadForbidden(str(entry.found))
         return entry.found
@@ -62,11 +71,34 @@ class OwnerCache:
         except kube.Forbidden:
             return ReadForbidden(f"{ref} ({ref.api_version}) may not be read by our role")
         except kube.NotFound:
-            self._entries.pop(ref, None)
+            self._forget(ref)
             raise ObjectNotFound(f"{ref} ({ref.api_version}) does not exist") from None
 
-    def _remember(self, ref: ObjectRef, entry: _Entry) -> None:
+    def _remember(self, ref: ObjectRef, found: Document | ReadForbidden) -> _Entry:
+        size = len(msgspec.json.encode(found.content)) if isinstance(found, Document) else len(str(found))
+        entry = _Entry(self._clock(), size, found)
+        self._forget(ref)
         self._entries[ref] = entry
-        self._entries.move_to_end(ref)
-        if len(self._entries) > _CAPACITY:
-            self._entries.popitem(last=False)
+        self._bytes += size
+        while self._bytes > CAPACITY_BYTES:
+            self._forget(next(iter(self._entries)))
+        self._expire_later()
+        return entry
+
+    def _forget(self, ref: ObjectRef) -> None:
+        entry = self._entries.pop(ref, None)
+        if entry is not None:
+            self._bytes -= entry.size
+
+    def _expire_later(self) -> None:
+        if self._entries and self._expiry is None:
+            self._expiry = asyncio.get_running_loop().call_later(FRESH_SECONDS, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry = None
+        old = self._clock() - FRESH_SECONDS
+        for ref, entry in list(self._entries.items()):
+            if entry.read_at > old:
+                break
+            self._forget(ref)
+        self._expire_later()

@@ -24,6 +24,7 @@ from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import EXTERNAL, LeftAlone, Membership, group_pod
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import IMPATIENT_SECONDS
+from kai_pod_grouper.live.told import Told
 from kai_pod_grouper.live.writer import Writer
 from kai_pod_grouper.objects.pods import Pod
 from kai_pod_grouper.options import GroupingOptions
@@ -33,7 +34,6 @@ _FIRST_RETRY_SECONDS: Final = 1.0
 _LONGEST_RETRY_SECONDS: Final = 60.0
 _SHOWN: Final = 500
 _SECOND_LOOK_SECONDS: Final = 1.5 * IMPATIENT_SECONDS
-_REMEMBERED_NOTES: Final = 10_000
 #: How long a pod may run without a group that exists: longer than it takes somebody to replace a group.
 ADRIFT_SECONDS: Final = 30.0
 #: What others write on pods and no rule reads.
@@ -85,7 +85,7 @@ class Reconciler:
         self._dirty: dict[WorkloadKey, dict[str, None]] = {}
         self._backoffs: dict[WorkloadKey, Backoff] = {}
         self._failing: set[str] = set()
-        self._noted: dict[str, None] = {}
+        self._told = Told()
         #: How many pods have been looked at, however it ended.
         self.looks = 0
         #: Pods to be looked at again once they have a node.
@@ -162,6 +162,7 @@ class Reconciler:
         self._awaiting_node.discard(pod.key)
         self._unlisted.discard(pod.key)
         self._adrift.pop(pod.key, None)
+        self._told.forget(pod.key)
 
     # --- looking at it -------------------------------------------------------------------------
     async def _reconcile(self, key: WorkloadKey) -> float | None:
@@ -182,6 +183,10 @@ class Reconciler:
         except BaseException:
             self._mark(key, pods)  # a mistake of ours, or the end: the queue tries again
             raise
+        finally:
+            for pod in pods:
+                if pod.key not in self._watches.pods:
+                    self._forget(pod)  # it went while we looked at it, and nobody will tell of it again
         return self._settle(key, failed, again)
 
     def _take(self, key: WorkloadKey) -> list[Pod]:
@@ -235,21 +240,18 @@ class Reconciler:
 
     def _note(self, pod: Pod, membership: Membership) -> None:
         """Log what was ignored, the same for a whole workload once."""
+        workload = _owner_of(pod, membership)
         for note in (*membership.notes, membership.walk_note):
-            if note and note not in self._noted:
-                self._noted[note] = None
+            if note and self._told.is_new(note, workload=workload, pod=pod.key):
                 log.info("ignored on grouping", pod=pod.key, note=note)
-        while len(self._noted) > _REMEMBERED_NOTES:
-            del self._noted[next(iter(self._noted))]
 
     def _advise(self, pod: Pod, grouped: Membership) -> None:
         """Tell users of slips whose pods were made by a controller, which nobody could warn."""
         owners = grouped.pod_group.metadata.owner_references or ()
-        workload = owners[0].uid if owners else pod.metadata.uid
+        workload = _owner_of(pod, grouped)
         for found in slips(pod, self._watches.priority_classes, self._options.queue_label_key):
-            if (key := f"{workload}: {found.text}") in self._noted:
+            if not self._told.is_new(found.text, workload=workload, pod=pod.key):
                 continue
-            self._noted[key] = None
             self._events.emit(reference(PODS, pod), "Warning", found.code, found.text)
             for owner in owners:
                 if owner.uid != pod.metadata.uid:
@@ -324,6 +326,12 @@ def slips(pod: Pod, priority_classes: Collection[str], queue_label_key: str) -> 
     wanted = pod.labels.get(names.PRIORITY_CLASS_LABEL, "")
     what = f"priority class of label {names.PRIORITY_CLASS_LABEL}"
     yield from membership.priority_findings(what, wanted, priority_classes)
+
+
+def _owner_of(pod: Pod, membership: Membership) -> str:
+    """The uid of the workload that the pod's group is made for."""
+    owners = membership.pod_group.metadata.owner_references
+    return owners[0].uid if owners else pod.metadata.uid
 
 
 def _workload_of(pod: Pod) -> WorkloadKey:

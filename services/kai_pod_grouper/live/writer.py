@@ -42,6 +42,8 @@ class Writer:
         self._written: dict[str, PodGroup] = {}
         #: Uids of groups that do not exist any more, though the watch has not told so yet.
         self._gone: dict[str, str] = {}
+        #: Uids of groups of which the watch has told the end while we write them: no answer brings them back.
+        self._ended: dict[str, str] = {}
         self._assigned: dict[str, tuple[str, str, str]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._slots = asyncio.Semaphore(_PARALLEL_PATCHES)
@@ -79,9 +81,12 @@ class Writer:
         """
         lock = self._locks.setdefault(wanted.key, asyncio.Lock())
         async with lock:
-            for _ in range(_ATTEMPTS):
-                if await self._apply_once(wanted):
-                    return
+            try:
+                for _ in range(_ATTEMPTS):
+                    if await self._apply_once(wanted):
+                        return
+            finally:
+                self._ended.pop(wanted.key, None)
         raise kube.Conflict(f"PodGroup {wanted.key} is being changed by others")
 
     async def assign(self, pod: Pod, group: str, sub_group: str) -> None:
@@ -157,7 +162,8 @@ class Writer:
         except kube.NotFound:
             if existing is None:
                 raise  # the namespace is gone, or the kind not installed
-            self._gone[wanted.key] = existing.metadata.uid
+            if self._ended.get(wanted.key) != existing.metadata.uid:
+                self._gone[wanted.key] = existing.metadata.uid
             self._written.pop(wanted.key, None)
             return False
         self._remember(found)
@@ -174,6 +180,8 @@ class Writer:
 
     def _remember(self, written: PodGroup) -> None:
         """Until the watch tells as much. It may have told even more already."""
+        if self._ended.get(written.key) == written.metadata.uid:
+            return
         told = self._pod_groups.get(written.key)
         if told is None or told.metadata.uid != written.metadata.uid or _version(told) < _version(written):
             self._written[written.key] = written
@@ -183,6 +191,8 @@ class Writer:
     def _heard_of_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         told = new or old
         assert told is not None
+        if new is None and told.key in self._locks:
+            self._ended[told.key] = told.metadata.uid
         if new is None or new.metadata.uid != self._gone.get(told.key):
             self._gone.pop(told.key, None)
         written = self._written.get(told.key)

@@ -122,6 +122,14 @@ async def test_no_more_binds_at_once_than_told():
     assert bench.binder.most == 3
 
 
+async def test_a_decision_that_is_dropped_before_it_began_leaves_nothing_and_may_come_again(bench):
+    bench.start("p")
+    assert await bench.executor.drop() == []
+    assert len(bench.executor) == 0
+    bench.start("p")
+    assert await bench.result() == ("p", ResultStatus.BOUND)
+
+
 async def test_the_same_decision_told_twice_is_executed_once(bench):
     bench.binder.binds.clear()
     bench.start("p")
