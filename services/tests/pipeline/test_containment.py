@@ -14,7 +14,6 @@ from kai.runtime.health import HealthServer
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
 from kai.snapshot import codec
-from kai.snapshot.state import ClusterState
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import PeerUnavailable
 from kai_scheduler import decisions, explanations
@@ -150,7 +149,7 @@ async def test_what_is_only_told_to_others_hurts_no_decision(cluster, monkeypatc
         raise TypeError("cannot be told")
 
     owner, name = {
-        "snapshot": (ClusterState, "cut"),
+        "snapshot": (codec, "cut"),
         "publication": (SessionLog, "record"),
         "message": (SessionLog, "_encode"),
     }[part]
