@@ -19,7 +19,7 @@ import structlog
 
 from kai.kube.errors import Unauthorized
 from kai.model.decisions import BindDecision
-from kai.wire.decisions import Assignment, Batch, InFlight, Result, ResultStatus
+from kai.wire.decisions import Assignment, DecisionBatch, InFlight, Result, ResultStatus
 from kai_binder.binding import PodBinder
 from kai_binder.errors import BindFailed, Refused, Rejected
 
@@ -100,7 +100,7 @@ class Executor:
             await self.finish()
 
     # --- told by the leader --------------------------------------------------------------------
-    def start(self, batch: Batch) -> None:
+    def start(self, batch: DecisionBatch) -> None:
         """Begin with the decisions of a batch; those that we work on already are ours already."""
         for assignment in batch.assignments:
             if assignment.decision_id in self._executions:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from kai.model import names, resource_lists
 from kai.model.objects import Json, PodGroupResources, PriorityClass
 from kai.model.rules import priorities
-from kai_podgroup_controller.facts import GroupFacts, PodFacts
+from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
 
 _FIELDS = ("allocated", "allocatedNonPreemptible", "requested")
 
@@ -29,7 +29,7 @@ class Surroundings:
 
 
 def resources_status(
-    pods: Iterable[PodFacts], surroundings: Surroundings, *, preemptible: bool
+    pods: Iterable[WatchedPod], surroundings: Surroundings, *, preemptible: bool
 ) -> PodGroupResources:
     """The sums over a group's pods. Amounts are capped at int64, nothing is an error."""
     requested: dict[str, Decimal] = {}
@@ -52,7 +52,7 @@ def resources_status(
     )
 
 
-def is_preemptible(group: GroupFacts, classes: Mapping[str, PriorityClass]) -> bool:
+def is_preemptible(group: WatchedGroup, classes: Mapping[str, PriorityClass]) -> bool:
     """Whether others may take the resources of the group back."""
     return priorities.is_preemptible(group.preemptibility, priorities.priority(group.priority_class, classes))
 
@@ -76,7 +76,7 @@ def difference(wanted: PodGroupResources, stored: PodGroupResources | None) -> J
     return patch or None
 
 
-def _requested_share(pod: PodFacts) -> list[tuple[str, Decimal]]:
+def _requested_share(pod: WatchedPod) -> list[tuple[str, Decimal]]:
     share = pod.share
     if share is None:
         return []
@@ -85,7 +85,7 @@ def _requested_share(pod: PodFacts) -> list[tuple[str, Decimal]]:
     return [(names.GPU_MEMORY_RESOURCE, Decimal(share.memory_mib * share.devices))]
 
 
-def _allocated_share(pod: PodFacts, surroundings: Surroundings) -> list[tuple[str, Decimal]]:
+def _allocated_share(pod: WatchedPod, surroundings: Surroundings) -> list[tuple[str, Decimal]]:
     """In devices. Memory on a node that does not tell how much it has cannot be told in devices."""
     share = pod.share
     if share is None or not pod.received_fraction:
@@ -99,6 +99,6 @@ def _allocated_share(pod: PodFacts, surroundings: Surroundings) -> list[tuple[st
     return [(names.NVIDIA_GPU, portion * share.devices)]
 
 
-def _claims(pod: PodFacts, surroundings: Surroundings) -> list[tuple[str, Decimal]]:
+def _claims(pod: WatchedPod, surroundings: Surroundings) -> list[tuple[str, Decimal]]:
     found = (surroundings.claimed_gpus(claim) for claim in pod.claims)
     return [(device_class, Decimal(count)) for device_class, count in filter(None, found)]

@@ -8,7 +8,7 @@ from kai.model.decisions import Eviction, Nomination, Outcome, PodGroupOutcome
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.conditions import UNSCHEDULABLE, message_of
-from kai_podgroup_controller.facts import GroupFacts, PodFacts
+from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
 from kai_podgroup_controller.outcomes import News
 from kai_podgroup_controller.pods import unschedulable_pods
 
@@ -49,7 +49,7 @@ class Announcer:
             message = f"pod {pod.key} waits for resources that are being released on node {nomination.node}"
             self._recorder.emit(_pod(pod), "Normal", "Pipelined", message, action="Scheduling")
 
-    def announce_outcome(self, group: GroupFacts, outcome: PodGroupOutcome, news: News) -> None:
+    def announce_outcome(self, group: WatchedGroup, outcome: PodGroupOutcome, news: News) -> None:
         """Announce what a session found about a group.
 
         Of what may have been announced before our time only that is repeated which the objects do not
@@ -74,15 +74,15 @@ class Announcer:
             if not (inherited and pod.scheduled[2] == text):
                 self._recorder.emit(_pod(pod), "Warning", UNSCHEDULABLE, text, action="Scheduling")
 
-    def _about(self, group: GroupFacts, reason: str, message: str) -> None:
+    def _about(self, group: WatchedGroup, reason: str, message: str) -> None:
         self._recorder.emit(_group(group), "Normal", reason, message, action="Scheduling")
 
 
-def _shows(group: GroupFacts, message: str) -> bool:
+def _shows(group: WatchedGroup, message: str) -> bool:
     return bool(group.conditions) and group.conditions[-1].message == message
 
 
-def _group(group: GroupFacts) -> ObjectReference:
+def _group(group: WatchedGroup) -> ObjectReference:
     return ObjectReference(
         api_version=POD_GROUPS.api_version,
         kind=POD_GROUPS.kind,
@@ -92,7 +92,7 @@ def _group(group: GroupFacts) -> ObjectReference:
     )
 
 
-def _pod(pod: PodFacts) -> ObjectReference:
+def _pod(pod: WatchedPod) -> ObjectReference:
     return ObjectReference(
         api_version=PODS.api_version, kind=PODS.kind, namespace=pod.namespace, name=pod.name, uid=pod.uid
     )

@@ -18,11 +18,11 @@ from kai.model.rules.device_claims import claimed_gpus
 from kai.model.rules.gpus import gpu_memory_mib
 from kai_podgroup_controller.accounting import Surroundings
 from kai_podgroup_controller.facts import (
-    GroupFacts,
-    PodFacts,
     PodRecord,
-    group_facts,
-    pod_facts,
+    WatchedGroup,
+    WatchedPod,
+    watched_group,
+    watched_pod,
 )
 
 
@@ -30,8 +30,8 @@ class Cluster:
     """What the controller knows. ``concern`` is called with the key of every group to be looked at."""
 
     def __init__(self, *, node_pool_label_key: str, concern: Callable[[str], None]) -> None:
-        self.groups: dict[str, GroupFacts] = {}
-        self.pods: dict[str, PodFacts] = {}
+        self.groups: dict[str, WatchedGroup] = {}
+        self.pods: dict[str, WatchedPod] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         #: Pods that a scheduler cannot take in, by key.
         self.faulty_pods: dict[str, Fault] = {}
@@ -39,7 +39,7 @@ class Cluster:
         self.faults_known = False
         #: Groups that a predecessor of ours may have told users about.
         self.inherited: set[str] = set()
-        self._members: dict[str, dict[str, PodFacts]] = {}
+        self._members: dict[str, dict[str, WatchedPod]] = {}
         #: Groups that had pods and have none now, with the uid of the last one.
         self._emptied: dict[str, str] = {}
         self._gpu_memory: dict[str, int] = {}
@@ -50,7 +50,7 @@ class Cluster:
         self._concern = concern
         self.surroundings = Surroundings(self._gpu_memory.get, self._claims.get)
 
-    def members(self, group: str) -> Iterable[PodFacts]:
+    def members(self, group: str) -> Iterable[WatchedPod]:
         """The pods of a group."""
         return self._members.get(group, {}).values()
 
@@ -59,7 +59,7 @@ class Cluster:
         members = self._members.get(group)
         return group in self._emptied if members is None else all(pod.going for pod in members.values())
 
-    def goes_with_its_pods(self, group: GroupFacts) -> bool:
+    def goes_with_its_pods(self, group: WatchedGroup) -> bool:
         """Whether it ends and belongs to those very pods, so that it is going to be collected with them."""
         if not group.owner_pods or not self.is_ending(group.key):
             return False
@@ -161,14 +161,14 @@ class Cluster:
     # --- objects -------------------------------------------------------------------------------
     def take_group(self, group: PodGroup) -> None:
         """Take in a pod group, unless it is older than what is known."""
-        facts = group_facts(group, node_pool_label_key=self._node_pool_label_key)
+        facts = watched_group(group, node_pool_label_key=self._node_pool_label_key)
         known = self.groups.get(facts.key)
         if known is None or known.uid != facts.uid or known.resource_version <= facts.resource_version:
             self.groups[facts.key] = facts
 
     def take_pod(self, pod: PodRecord) -> None:
         """Take in a pod, unless it is older than what is known."""
-        facts = pod_facts(pod)
+        facts = watched_pod(pod)
         old = self.pods.get(facts.key)
         if old is not None:
             if old.uid == facts.uid and old.resource_version > facts.resource_version:
@@ -198,7 +198,7 @@ class Cluster:
         if pod.group in self._members:
             self._members[pod.group][pod_key] = going
 
-    def _join(self, pod: PodFacts) -> None:
+    def _join(self, pod: WatchedPod) -> None:
         if not pod.group:
             return
         self._members.setdefault(pod.group, {})[pod.key] = pod
@@ -207,7 +207,7 @@ class Cluster:
             self._claimants.setdefault(claim, set()).add(pod.group)
         self._concern(pod.group)
 
-    def _leave(self, pod: PodFacts) -> None:
+    def _leave(self, pod: WatchedPod) -> None:
         members = self._members.get(pod.group)
         if members is None:
             return

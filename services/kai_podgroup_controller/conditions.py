@@ -16,21 +16,21 @@ from kai.model import names, quantity
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome
 from kai.model.objects import Json, ResourceList, SchedulingCondition
 from kai.model.resource_lists import parsed
-from kai_podgroup_controller.facts import GroupFacts
+from kai_podgroup_controller.facts import WatchedGroup
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 UNSCHEDULABLE_ON_NODE_POOL: Final = "UnschedulableOnNodePool"
 UNSCHEDULABLE: Final = "Unschedulable"
 
 
-def message_of(group: GroupFacts, text: str) -> str:
+def message_of(group: WatchedGroup, text: str) -> str:
     """A message for users; a group that gives up after one attempt may be tried in many node pools."""
     text = text or "no node can take it"
     return f"Node-Pool '{group.node_pool}': {text}" if group.single_attempt else text
 
 
 def updated(
-    group: GroupFacts, outcome: PodGroupOutcome, *, now: datetime
+    group: WatchedGroup, outcome: PodGroupOutcome, *, now: datetime
 ) -> tuple[SchedulingCondition, ...] | None:
     """The conditions after this outcome; None if they stay as they are."""
     if outcome.clear_conditions:
@@ -67,7 +67,7 @@ def _next_id(conditions: Sequence[SchedulingCondition]) -> str:
 
 
 def _condition(
-    group: GroupFacts, outcome: PodGroupOutcome, *, transition: str, now: datetime
+    group: WatchedGroup, outcome: PodGroupOutcome, *, transition: str, now: datetime
 ) -> SchedulingCondition:
     return SchedulingCondition(
         type=UNSCHEDULABLE_ON_NODE_POOL,

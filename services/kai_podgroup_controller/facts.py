@@ -73,7 +73,7 @@ class PodRecord(ApiObject):
 
 # --- what stays ---------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodFacts:
+class WatchedPod:
     """A pod: who it is, where it stands, and what it asks for."""
 
     #: ``namespace/name``.
@@ -108,7 +108,7 @@ class PodFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
+class WatchedGroup:
     """A pod group: its rules for status, and its status as last seen."""
 
     namespace: str
@@ -132,12 +132,12 @@ class GroupFacts:
         return f"{self.namespace}/{self.name}"
 
 
-def pod_facts(pod: PodRecord) -> PodFacts:
+def watched_pod(pod: PodRecord) -> WatchedPod:
     """What counts of a pod."""
     meta = pod.metadata
     group = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
     scheduled = next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
-    return PodFacts(
+    return WatchedPod(
         key=pod.key,
         namespace=intern(meta.namespace),
         name=meta.name,
@@ -158,10 +158,10 @@ def pod_facts(pod: PodRecord) -> PodFacts:
     )
 
 
-def group_facts(group: PodGroup, *, node_pool_label_key: str) -> GroupFacts:
+def watched_group(group: PodGroup, *, node_pool_label_key: str) -> WatchedGroup:
     """What counts of a pod group."""
     meta, spec, status = group.metadata, group.spec, group.status
-    return GroupFacts(
+    return WatchedGroup(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,

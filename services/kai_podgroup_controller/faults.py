@@ -11,7 +11,7 @@ from kai.kube.resources import PODS, Resource
 from kai.model.faults import INVALID_OBJECT, SET_ASIDE, Fault
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.facts import PENDING, GroupFacts, PodFacts
+from kai_podgroup_controller.facts import PENDING, WatchedGroup, WatchedPod
 
 #: Reasons of conditions that are taken back when the fault is over.
 FAULT_REASONS: Final = (INVALID_OBJECT, SET_ASIDE)
@@ -64,7 +64,7 @@ class FaultBook:
         self._recorder.emit(about, "Warning", fault.reason, fault.message, action="Scheduling")
 
 
-def well_again(group: GroupFacts, cluster: Cluster) -> Iterator[PodFacts]:
+def well_again(group: WatchedGroup, cluster: Cluster) -> Iterator[WatchedPod]:
     """The waiting pods of a group whose condition still tells of a fault that is over."""
     for pod in cluster.members(group.key):
         waits = pod.phase == PENDING and not pod.node
@@ -72,7 +72,7 @@ def well_again(group: GroupFacts, cluster: Cluster) -> Iterator[PodFacts]:
             yield pod
 
 
-def faulty_pods(group: GroupFacts, cluster: Cluster) -> Iterator[tuple[PodFacts, Fault]]:
+def faulty_pods(group: WatchedGroup, cluster: Cluster) -> Iterator[tuple[WatchedPod, Fault]]:
     """The waiting pods of a group that cannot be taken in."""
     if not cluster.faulty_pods:
         return

@@ -9,12 +9,12 @@ from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.model.objects import Json
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.conditions import UNSCHEDULABLE, message_of
-from kai_podgroup_controller.facts import PENDING, POD_SCHEDULED, GroupFacts, PodFacts
+from kai_podgroup_controller.facts import PENDING, POD_SCHEDULED, WatchedGroup, WatchedPod
 
 
 def unschedulable_pods(
-    group: GroupFacts, outcome: PodGroupOutcome, cluster: Cluster
-) -> Iterator[tuple[PodFacts, str]]:
+    group: WatchedGroup, outcome: PodGroupOutcome, cluster: Cluster
+) -> Iterator[tuple[WatchedPod, str]]:
     """The waiting pods that cannot be placed, each with the message for its user.
 
     In a group that was tried these are all its waiting pods, in any other those of unknown subgroups.
@@ -30,13 +30,13 @@ def unschedulable_pods(
             yield pod, message_of(group, text)
 
 
-def wants_condition(group: GroupFacts, outcome: PodGroupOutcome, pod: PodFacts) -> bool:
+def wants_condition(group: WatchedGroup, outcome: PodGroupOutcome, pod: WatchedPod) -> bool:
     """Whether the pod may show it: not if the group asks to keep autoscalers from waking."""
     return group.mark_unschedulable or pod.key in outcome.invalid_pods
 
 
 def condition_patch(
-    pod: PodFacts, message: str, *, reason: str = UNSCHEDULABLE, now: datetime
+    pod: WatchedPod, message: str, *, reason: str = UNSCHEDULABLE, now: datetime
 ) -> Json | None:
     """The strategic merge patch for the pod's status; None if it says so already.
 

@@ -33,7 +33,7 @@ from kai.model.objects import Json, PodGroup, SchedulingCondition
 from kai_podgroup_controller import accounting, conditions
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.facts import GroupFacts, PodFacts, PodRecord
+from kai_podgroup_controller.facts import PodRecord, WatchedGroup, WatchedPod
 from kai_podgroup_controller.faults import WELL_AGAIN, faulty_pods, well_again
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.pods import condition_patch, unschedulable_pods, wants_condition
@@ -103,7 +103,7 @@ class Reconciler:
         return again
 
     # --- the group's status --------------------------------------------------------------------
-    async def _status(self, group: GroupFacts, outcome: PodGroupOutcome | None) -> float | None:
+    async def _status(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> float | None:
         patch = self._status_patch(group, outcome)
         if not patch:
             self._held_back.pop(group.key, None)
@@ -124,7 +124,7 @@ class Reconciler:
         self._cluster.take_written_group(written)
         return None
 
-    def _wait_for_its_end(self, group: GroupFacts) -> float:
+    def _wait_for_its_end(self, group: WatchedGroup) -> float:
         """Seconds for which a group that loses its last pods can be left alone."""
         if not self._cluster.is_ending(group.key):
             return 0.0
@@ -132,7 +132,7 @@ class Reconciler:
         patience = FAREWELL_SECONDS if self._cluster.goes_with_its_pods(group) else PATIENCE_SECONDS
         return self._held_back.setdefault(group.key, now) + patience - now
 
-    def _hold_back(self, group: GroupFacts, *, told: bool) -> float:
+    def _hold_back(self, group: WatchedGroup, *, told: bool) -> float:
         """Seconds for which the write can wait; not at all if it is the first to tell why the group waits."""
         if told and not group.conditions:
             return 0.0
@@ -142,7 +142,7 @@ class Reconciler:
         patience = since + PATIENCE_SECONDS - now if self._is_settling(group) else 0.0
         return max(pause, patience)
 
-    def _status_patch(self, group: GroupFacts, outcome: PodGroupOutcome | None) -> Json:
+    def _status_patch(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> Json:
         patch: Json = {}
         wanted = accounting.resources_status(
             self._cluster.members(group.key),
@@ -157,13 +157,13 @@ class Reconciler:
             patch["schedulingConditions"] = _listed(found)
         return patch
 
-    def _is_settling(self, group: GroupFacts) -> bool:
+    def _is_settling(self, group: WatchedGroup) -> bool:
         """Whether pods wait and no scheduler has said that they have to."""
         waiting = any(pod.alive and not pod.allocated for pod in self._cluster.members(group.key))
         return waiting and not self._book.says_no(group.key)
 
     # --- its annotations -----------------------------------------------------------------------
-    async def _timestamps(self, group: GroupFacts, outcome: PodGroupOutcome) -> None:
+    async def _timestamps(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
         changes = {
             key: value for key, value in outcome.annotations.items() if group.timestamps.get(key) != value
         }
@@ -180,7 +180,7 @@ class Reconciler:
         self._cluster.take_written_group(written)
 
     # --- its pods ------------------------------------------------------------------------------
-    async def _pods(self, group: GroupFacts, outcome: PodGroupOutcome | None) -> None:
+    async def _pods(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> None:
         at_once = asyncio.Semaphore(POD_WRITES)
         now = self._now()
         patches = [
@@ -205,7 +205,7 @@ class Reconciler:
                 if patch is not None:
                     tasks.create_task(self._pod(pod, patch, at_once))
 
-    async def _pod(self, pod: PodFacts, patch: Json, at_once: asyncio.Semaphore) -> None:
+    async def _pod(self, pod: WatchedPod, patch: Json, at_once: asyncio.Semaphore) -> None:
         async with at_once:
             try:
                 written = await self._client.patch(

@@ -20,7 +20,7 @@ from kai.model.decisions import CycleResult
 from kai.model.faults import Fault, OutOfBounds
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState, Kind
-from kai_scheduler.intake import Batch
+from kai_scheduler.changes import Changes
 
 T = TypeVar("T")
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
@@ -75,13 +75,13 @@ class Core:
         """End the worker thread after what it does now."""
         self._worker.shutdown(wait=True, cancel_futures=True)
 
-    async def fold(self, batch: Batch) -> None:
+    async def fold(self, batch: Changes) -> None:
         """Bring the state up to date, and decide nothing."""
         await self.ask(lambda state: self._fold(state, batch))
 
     async def cycle(
         self,
-        batch: Batch,
+        batch: Changes,
         *,
         now: float,
         usage: Usage | None = None,
@@ -110,7 +110,7 @@ class Core:
         async with self._questions:
             return await self.ask(question)
 
-    def _fold(self, state: ClusterState, batch: Batch) -> None:
+    def _fold(self, state: ClusterState, batch: Changes) -> None:
         count = sum(map(len, batch.objects.values()))
         with paused(lasting=count > _WHOLE_CLUSTER):
             for kind, objects in batch.ordered():

@@ -15,7 +15,7 @@ from kai.wire.decisions import (
     HEARTBEAT_SECONDS,
     SILENCE_SECONDS,
     Assignment,
-    Batch,
+    DecisionBatch,
     Result,
     ResultStatus,
     decode_in_flight,
@@ -46,7 +46,7 @@ class _Stream:
     told_at: float = 0.0
 
 
-class Decisions:
+class BinderStreams:
     """The leader's side of the conversation with binders, for one term.
 
     ``ended`` is told each end of a decision, and what binders still did for an earlier leader. ``clock``
@@ -198,7 +198,9 @@ class Decisions:
 
     def _send(self, binder: str, deadline: float, assignments: tuple[Assignment, ...]) -> None:
         try:
-            message = encode_batch(Batch(epoch=self.epoch, deadline=deadline, assignments=assignments))
+            message = encode_batch(
+                DecisionBatch(epoch=self.epoch, deadline=deadline, assignments=assignments)
+            )
         except Exception as error:  # noqa: BLE001 (anything about one decision; the others are to be told)
             if len(assignments) == 1:
                 self._refuse(binder, assignments[0], error)
@@ -270,7 +272,7 @@ class DecisionServicer(DecisionServiceServicer):
     """Passes binders on to whoever leads in this process; turns them away while nobody does."""
 
     def __init__(self) -> None:
-        self.term: Decisions | None = None
+        self.term: BinderStreams | None = None
 
     async def Bind(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.BindRequest], context: grpc.aio.ServicerContext[Any, Any]

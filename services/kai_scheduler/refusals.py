@@ -20,7 +20,7 @@ from kai.kube.resources import PODS
 from kai.model.objects import ApiObject, ApiStruct, Json
 from kai.snapshot.state import ClusterState
 from kai.snapshot.times import rfc3339
-from kai_scheduler.intake import Intake, Started, Urgency, Vanished
+from kai_scheduler.changes import ChangeQueue, Started, Urgency, Vanished
 from kai_scheduler.metrics import SchedulerMetrics
 
 #: Pods that wait to be looked up; of more than that, the others tell enough.
@@ -53,19 +53,19 @@ class RefusalWatch:
     def __init__(
         self,
         client: KubeClient,
-        intake: Intake,
+        changes: ChangeQueue,
         metrics: SchedulerMetrics,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
-        self._intake = intake
+        self._changes = changes
         self._metrics = metrics
         self._clock = clock
         self._vanished: asyncio.Queue[Vanished] = asyncio.Queue(WAITING_AT_MOST)
         #: Nodes and namespaces with refusals that no pod has disproved since.
         self._doubted: set[tuple[str, str]] = set()
-        intake.ends = self._saw
+        changes.ends = self._saw
 
     async def run(self) -> None:
         """Look up what vanished, until cancelled."""
@@ -88,14 +88,14 @@ class RefusalWatch:
                 closed_until=rfc3339(closed_until) if closed_until else "",
             )
 
-        self._intake.note(enter, Urgency.SOON)
+        self._changes.note(enter, Urgency.SOON)
 
     def _saw(self, end: Started | Vanished) -> None:
         match end:
             case Started(node, namespace):
                 if (node, namespace) in self._doubted:
                     self._doubted.discard((node, namespace))
-                    self._intake.note(lambda state: state.refusals.ran(node, namespace), Urgency.SOON)
+                    self._changes.note(lambda state: state.refusals.ran(node, namespace), Urgency.SOON)
             case Vanished():
                 if not self._vanished.full():
                     self._vanished.put_nowait(end)

@@ -27,16 +27,16 @@ from kai.wire.channel import serve
 from kai.wire.v1.decision_pb2_grpc import add_DecisionServiceServicer_to_server
 from kai.wire.v1.explain_pb2_grpc import add_ExplainServiceServicer_to_server
 from kai.wire.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
+from kai_scheduler.changes import ChangeQueue
 from kai_scheduler.core import Core, Decider
 from kai_scheduler.debug_server import DebugServer
 from kai_scheduler.decisions import DecisionServicer
-from kai_scheduler.intake import Intake
+from kai_scheduler.leadership import Leadership
 from kai_scheduler.metrics import SchedulerMetrics
 from kai_scheduler.servicers import ExplainServicer, SessionServicer
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
 from kai_scheduler.sources import reflectors
-from kai_scheduler.term import Term
 from kai_scheduler.troubles import Troubles
 from kai_scheduler.usage import UsageReader, usage_params
 
@@ -80,14 +80,14 @@ class SchedulerService:
         troubles = Troubles(metrics.cut_off)
         host.health.note("troubles", troubles.told)
         host.health.note("faults", lambda: _told(core.faults))
-        intake = Intake(
+        changes = ChangeQueue(
             scheduler_name=settings.scheduler_name,
             debounce=settings.debounce,
             period=settings.schedule_period,
             clock=asyncio.get_running_loop().time,
         )
         snapshots = Snapshots(core)
-        door = _Door(core, snapshots, troubles)
+        grpc_services = _GrpcServices(core, snapshots, troubles)
         if settings.tls is None and split_address(settings.grpc_listen)[0] not in _LOOPBACK:
             _log.warning(
                 "gRPC without TLS: whoever reaches the port may call everything", listen=settings.grpc_listen
@@ -95,7 +95,7 @@ class SchedulerService:
         port = await stack.enter_async_context(
             serve(
                 settings.grpc_listen,
-                [door.register],
+                [grpc_services.register],
                 tls=settings.tls,
                 services=_SERVICES,
                 metrics=host.metrics,
@@ -105,35 +105,35 @@ class SchedulerService:
         cache = await self._open_cache(stack)
         publisher = self._start_publisher(host, cache)
         usage = self._start_usage(host, cache, metrics, troubles)
-        standby = await self._start_watching(host, core, intake)
+        standby = await self._start_watching(host, core, changes)
         elector = host.elector(settings.lease_name, endpoint=f"{self._advertised_host()}:{port}")
 
         async def lead() -> None:
             async with elector.term() as elected:
                 standby.cancel()
                 await asyncio.wait([standby])
-                term = Term(
+                term = Leadership(
                     epoch=elected.epoch,
                     identity=host.identity,
                     settings=settings,
                     client=host.client,
                     core=core,
-                    intake=intake,
+                    changes=changes,
                     metrics=metrics,
                     publisher=publisher,
                     snapshots=snapshots,
                     troubles=troubles,
                     usage=(lambda: usage.shares) if usage is not None else dict,
                 )
-                with door.opened(term):
+                with grpc_services.opened(term):
                     metrics.leading.set(1)
                     await term.run()
 
         await _unless_stopping(host, lead())
 
-    async def _start_watching(self, host: Host, core: Core, intake: Intake) -> asyncio.Task[None]:
+    async def _start_watching(self, host: Host, core: Core, changes: ChangeQueue) -> asyncio.Task[None]:
         """Start all watches, and the standby; return once everything that exists is in the state."""
-        pairs = list(reflectors(host.client, intake, config_maps=self.settings.wait_for_config_maps))
+        pairs = list(reflectors(host.client, changes, config_maps=self.settings.wait_for_config_maps))
         synced = {reflector.resource.plural: reflector.synced for reflector, _ in pairs}
 
         def missing() -> str | None:
@@ -143,10 +143,10 @@ class SchedulerService:
         host.health.add("watches", missing)
         for reflector, sink in pairs:
             host.start(reflector.run(sink), name=f"watch {reflector.resource.plural}")
-        standby = host.start(_stand_by(core, intake), name="standby")
+        standby = host.start(_stand_by(core, changes), name="standby")
         for event in synced.values():
             await event.wait()
-        await core.fold(intake.take())
+        await core.fold(changes.take())
         freeze_garbage()
         _log.info("cluster read")
         return standby
@@ -214,7 +214,7 @@ class SchedulerService:
         return os.environ.get("POD_IP") or socket.gethostbyname(socket.gethostname())
 
 
-class _Door:
+class _GrpcServices:
     """Our gRPC services, which answer for whichever term runs."""
 
     def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
@@ -229,7 +229,7 @@ class _Door:
         add_ExplainServiceServicer_to_server(self._explain, server)
 
     @contextmanager
-    def opened(self, term: Term) -> Iterator[None]:
+    def opened(self, term: Leadership) -> Iterator[None]:
         """Serve a term while the block runs."""
         self._sessions.log = self._explain.log = term.log
         self._decisions.term = term.decisions
@@ -265,8 +265,8 @@ async def _unless_stopping(host: Host, work: Coroutine[Any, Any, None]) -> None:
         working.result()
 
 
-async def _stand_by(core: Core, intake: Intake) -> None:
+async def _stand_by(core: Core, changes: ChangeQueue) -> None:
     """Keep the state current without deciding anything."""
     while True:
-        await intake.wait()
-        await core.fold(intake.take())
+        await changes.wait()
+        await core.fold(changes.take())

@@ -10,7 +10,7 @@ from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector, Sink, Upserted
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, PriorityClass, Queue, Topology
 from kai.snapshot.state import Kind
-from kai_scheduler.intake import Intake
+from kai_scheduler.changes import ChangeQueue
 
 _JSON_KINDS = {
     Kind.PERSISTENT_VOLUME: resources.PVS,
@@ -33,7 +33,7 @@ _NAMES_ONLY = {Kind.CONFIG_MAP: resources.CONFIG_MAPS, Kind.NAMESPACE: resources
 
 
 def reflectors(
-    client: KubeClient, intake: Intake, *, config_maps: bool
+    client: KubeClient, changes: ChangeQueue, *, config_maps: bool
 ) -> Iterator[tuple[Reflector[Any], Sink]]:
     """All that is to be watched, each with where it goes. Pods of other schedulers count: they take room.
 
@@ -42,21 +42,21 @@ def reflectors(
     # Failed pods hold nothing and are many where jobs retry; they leave the watch when they fail.
     yield (
         Reflector(client, resources.PODS, Pod, field_selector="status.phase!=Failed"),
-        intake.sink(Kind.POD),
+        changes.sink(Kind.POD),
     )
-    yield Reflector(client, resources.NODES, Node), intake.sink(Kind.NODE)
-    yield Reflector(client, resources.QUEUES, Queue), intake.sink(Kind.QUEUE)
-    yield Reflector(client, resources.POD_GROUPS, PodGroup), intake.sink(Kind.POD_GROUP)
-    yield Reflector(client, resources.PRIORITY_CLASSES, PriorityClass), intake.sink(Kind.PRIORITY_CLASS)
-    yield Reflector(client, resources.TOPOLOGIES, Topology), intake.sink(Kind.TOPOLOGY)
+    yield Reflector(client, resources.NODES, Node), changes.sink(Kind.NODE)
+    yield Reflector(client, resources.QUEUES, Queue), changes.sink(Kind.QUEUE)
+    yield Reflector(client, resources.POD_GROUPS, PodGroup), changes.sink(Kind.POD_GROUP)
+    yield Reflector(client, resources.PRIORITY_CLASSES, PriorityClass), changes.sink(Kind.PRIORITY_CLASS)
+    yield Reflector(client, resources.TOPOLOGIES, Topology), changes.sink(Kind.TOPOLOGY)
     for kind, res in _NAMES_ONLY.items():
         if kind is Kind.CONFIG_MAP and not config_maps:
             continue
-        yield Reflector(client, res, ApiObject, metadata_only=True), _names_only(intake.sink(kind))
+        yield Reflector(client, res, ApiObject, metadata_only=True), _names_only(changes.sink(kind))
     for kind, res in _JSON_KINDS.items():
-        yield Reflector(client, res, dict), intake.sink(kind)
+        yield Reflector(client, res, dict), changes.sink(kind)
     for kind, res in _OPTIONAL_KINDS.items():
-        yield Reflector(client, res, dict, optional=True), intake.sink(kind)
+        yield Reflector(client, res, dict, optional=True), changes.sink(kind)
 
 
 def _names_only(sink: Sink) -> Sink:

@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.01
 
 
 @dataclass(slots=True)
-class Batch:
+class Submission:
     """Pods that were submitted together, by uid. Times are monotonic."""
 
     bound_at: dict[str, float] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Follower:
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._batches: dict[str, Batch] = {}
+        self._batches: dict[str, Submission] = {}
         self._store: Store[Pod] = Store()
         self._store.listen(self._note)
         self._reflector = Reflector(cluster.client, PODS, Pod, namespace=namespace)
@@ -51,9 +51,9 @@ class Follower:
         """Follow until cancelled."""
         await self._reflector.run(self._store)
 
-    def batch(self, name: str) -> Batch:
+    def batch(self, name: str) -> Submission:
         """The pods with this label."""
-        return self._batches.setdefault(name, Batch())
+        return self._batches.setdefault(name, Submission())
 
     def __iter__(self) -> Iterator[Pod]:
         return iter(self._store)
@@ -110,7 +110,7 @@ class Follower:
         if new.status.phase == "Failed" and (old is None or old.status.phase != "Failed"):
             batch.faults.append(f"pod {new.key} failed on node {node}: it had no device for it")
 
-    def _batch_of(self, pod: Pod) -> Batch:
+    def _batch_of(self, pod: Pod) -> Submission:
         return self.batch(pod.labels.get(BATCH_LABEL, ""))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.progress import Progress
 
-from e2e.bench.scale.follower import BATCH_LABEL, Batch, Follower
+from e2e.bench.scale.follower import BATCH_LABEL, Follower, Submission
 from e2e.bench.scale.meter import SURROUNDINGS, Meter
 from e2e.harness import Cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
@@ -159,24 +159,24 @@ class World:
         return record.processes
 
     # --- seeing --------------------------------------------------------------------------------
-    async def all_bound(self, batch: Batch, count: int, *, what: str) -> float:
+    async def all_bound(self, batch: Submission, count: int, *, what: str) -> float:
         """Wait until so many pods of a batch are bound; when the last one was."""
         await self._watched(what, count, lambda: len(batch.bound_at))
         return max(batch.bound_at.values())
 
-    async def all_running(self, batch: Batch, count: int, *, what: str) -> None:
+    async def all_running(self, batch: Submission, count: int, *, what: str) -> None:
         """Wait until exactly so many pods of a batch exist, and all of them run."""
         await self._watched(what, count, lambda: len(batch.running))
         await self.pods.until(
             lambda: len(batch.running) == len(batch.existing) == count, within=PATIENCE_SECONDS, what=what
         )
 
-    async def marked(self, batch: Batch, *, what: str) -> float:
+    async def marked(self, batch: Submission, *, what: str) -> float:
         """Wait until a pod of a batch is marked unschedulable; when it was."""
         await self._watched(what, 1, lambda: min(len(batch.marked_at), 1))
         return min(batch.marked_at.values())
 
-    async def gone(self, batch: Batch, *, left: int = 0, what: str) -> None:
+    async def gone(self, batch: Submission, *, left: int = 0, what: str) -> None:
         """Wait until no more than so many pods of a batch exist."""
         await self.pods.until(lambda: len(batch.existing) <= left, within=PATIENCE_SECONDS, what=what)
 

@@ -39,7 +39,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class DecisionBatch:
     """Assignments that share epoch (fencing token of the leader) and deadline.
 
     ``deadline``: Unix seconds after which none of them must be started any more.
@@ -81,7 +81,7 @@ class InFlight:
     epoch: int
 
 
-def encode_batch(batch: Batch) -> pb.DecisionBatch:
+def encode_batch(batch: DecisionBatch) -> pb.DecisionBatch:
     """The message of a batch. All decisions of a batch are of one node pool (a scheduler has only one)."""
     rows = batch.assignments
     decisions = [row.decision for row in rows]
@@ -132,7 +132,7 @@ def _json(value: Any) -> bytes:
     return b"" if value is None else msgspec.json.encode(value)
 
 
-def decode_batch(message: pb.DecisionBatch) -> Batch:
+def decode_batch(message: pb.DecisionBatch) -> DecisionBatch:
     """The batch in a message.
 
     Raises:
@@ -182,7 +182,7 @@ def decode_batch(message: pb.DecisionBatch) -> Batch:
         )
     except (IndexError, ValueError, msgspec.DecodeError) as error:
         raise MalformedMessage(f"{_MESSAGE}: {error}") from error
-    return Batch(epoch=message.epoch, deadline=message.deadline, assignments=assignments)
+    return DecisionBatch(epoch=message.epoch, deadline=message.deadline, assignments=assignments)
 
 
 def _index(value: int) -> int:

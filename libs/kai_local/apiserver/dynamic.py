@@ -3,13 +3,13 @@
 from kai_local.apiserver.errors import Obj
 from kai_local.apiserver.policies import Policies
 from kai_local.apiserver.requests import Target, WriteOptions
-from kai_local.apiserver.webhooks import Dispatcher
+from kai_local.apiserver.webhooks import WebhookCaller
 
 
 class DynamicAdmission:
     """What the registry asks about each write."""
 
-    def __init__(self, policies: Policies, webhooks: Dispatcher) -> None:
+    def __init__(self, policies: Policies, webhooks: WebhookCaller) -> None:
         self._policies = policies
         self._webhooks = webhooks
 

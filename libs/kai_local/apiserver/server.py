@@ -42,7 +42,7 @@ from kai_local.apiserver.rest import Rest
 from kai_local.apiserver.storage import Change, Store
 from kai_local.apiserver.subresources import Subresources
 from kai_local.apiserver.watch import Hubs
-from kai_local.apiserver.webhooks import Dispatcher
+from kai_local.apiserver.webhooks import WebhookCaller
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
 _PROBES: Final = ("/healthz", "/livez", "/readyz")
@@ -95,7 +95,7 @@ class ApiServer:
         self.admin: Pair = credentials.admin
         self.authenticator = Authenticator(credentials.token_key)
         self.authorizer = Authorizer(self.store, rbac=rbac)
-        self.webhooks = Dispatcher(self.store, egress=egress)
+        self.webhooks = WebhookCaller(self.store, egress=egress)
         policies = Policies(self.store, self.authorizer)
         dynamic = DynamicAdmission(policies, self.webhooks)
         self.registry = Registry(self.store, Admission(self.store), dynamic, self.clock)

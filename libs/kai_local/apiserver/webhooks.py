@@ -39,7 +39,7 @@ class Webhook:
         return str(self.spec["name"])
 
 
-class Dispatcher:
+class WebhookCaller:
     """Calls the webhooks of the stored configurations.
 
     ``egress``: ``host:port`` of a proxy that leads to Services which have no endpoints here; empty for none.

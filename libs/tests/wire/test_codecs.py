@@ -19,7 +19,7 @@ from kai.model.decisions import (
 from kai.wire.columns import join, split, unpack
 from kai.wire.decisions import (
     Assignment,
-    Batch,
+    DecisionBatch,
     InFlight,
     Result,
     ResultStatus,
@@ -58,7 +58,7 @@ DECISIONS = st.builds(
     node_pool=st.just("pool-a"),
 )
 BATCHES = st.builds(
-    Batch,
+    DecisionBatch,
     epoch=st.integers(0, 2**64 - 1),
     deadline=FINITE,
     assignments=st.lists(
@@ -166,7 +166,7 @@ def test_a_column_of_the_wrong_length_is_refused_by_name(batch, field):
 def test_a_node_that_is_not_in_the_dictionary_is_refused(index):
     pod = PodRef(uid="u", namespace="ns", name="p")
     message = encode_batch(
-        Batch(
+        DecisionBatch(
             epoch=1,
             deadline=2.0,
             assignments=(Assignment(decision_id="d", decision=BindDecision(pod=pod, node="n")),),

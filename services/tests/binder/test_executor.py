@@ -6,7 +6,7 @@ import pytest
 
 from deadlines import within
 from kai.model.decisions import BindDecision, PodRef, ResourceType
-from kai.wire.decisions import Assignment, Batch, ResultStatus
+from kai.wire.decisions import Assignment, DecisionBatch, ResultStatus
 from kai_binder.errors import BindFailed, Refused, Rejected
 from kai_binder.executor import REFUSED_SECONDS, Executor, Fence
 
@@ -89,7 +89,7 @@ class Bench:
             )
             for name in names
         )
-        self.executor.start(Batch(epoch=epoch, deadline=deadline, assignments=assignments))
+        self.executor.start(DecisionBatch(epoch=epoch, deadline=deadline, assignments=assignments))
 
     async def result(self):
         async with within("a result comes"):

@@ -9,7 +9,15 @@ from deadlines import eventually, within
 from kai.kube.lease import Leader
 from kai.model.decisions import BindDecision, PodRef
 from kai.wire.channel import serve
-from kai.wire.decisions import Assignment, Batch, InFlight, Result, ResultStatus, decode_batch, encode_batch
+from kai.wire.decisions import (
+    Assignment,
+    DecisionBatch,
+    InFlight,
+    Result,
+    ResultStatus,
+    decode_batch,
+    encode_batch,
+)
 from kai.wire.v1 import decision_pb2 as pb
 from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer, add_DecisionServiceServicer_to_server
 from kai_binder import link as link_module
@@ -105,7 +113,9 @@ async def a_bench(epoch=5, *, says=None):
 
 def a_batch(epoch=5):
     decision = BindDecision(pod=PodRef(uid="u", namespace="ns", name="p"), node="n")
-    return Batch(epoch=epoch, deadline=9e9, assignments=(Assignment(decision_id="d", decision=decision),))
+    return DecisionBatch(
+        epoch=epoch, deadline=9e9, assignments=(Assignment(decision_id="d", decision=decision),)
+    )
 
 
 def a_result(status):

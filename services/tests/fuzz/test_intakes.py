@@ -24,7 +24,7 @@ from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import PodRecord
 from kai_queue_controller.queues import QueueBook
 from kai_queue_controller.tree import PodGroupRecord, Workloads, status_patch, totals
-from kai_scheduler.intake import Intake
+from kai_scheduler.changes import ChangeQueue
 
 from .values import CUSTOM, SCHEMAS, Maker
 
@@ -121,11 +121,11 @@ def a_state():
 
 
 def test_the_schedulers_watches_take_in_everything():
-    intake, wrong = (
-        Intake(scheduler_name="kai-scheduler", debounce=0.1, period=1, clock=lambda: 0.0),
+    changes, wrong = (
+        ChangeQueue(scheduler_name="kai-scheduler", debounce=0.1, period=1, clock=lambda: 0.0),
         Findings(),
     )
-    sinks = {kind: intake.sink(which) for kind, (which, _) in OF_SCHEDULER.items()}
+    sinks = {kind: changes.sink(which) for kind, (which, _) in OF_SCHEDULER.items()}
     for number, chance, kind, body in objects(tuple(OF_SCHEDULER)):
         obj = taken(body, OF_SCHEDULER[kind][1])
         if obj is not None:
@@ -133,7 +133,7 @@ def test_the_schedulers_watches_take_in_everything():
                 tell(sinks[kind], chance, obj)
             except Exception as error:  # noqa: BLE001 (of any kind, it is what is looked for)
                 wrong.of(number, kind, body, error)
-    intake.take()
+    changes.take()
     wrong.none()
 
 

@@ -6,7 +6,7 @@ import pytest
 from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.model.objects import PodGroup
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.facts import PodRecord, pod_facts
+from kai_podgroup_controller.facts import PodRecord, watched_pod
 
 
 def pod_json(
@@ -80,7 +80,7 @@ class Builders:
 
     @staticmethod
     def facts(**options):
-        return pod_facts(Builders.pod(**options))
+        return watched_pod(Builders.pod(**options))
 
     @staticmethod
     def group(*args, **options):

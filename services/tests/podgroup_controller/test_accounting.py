@@ -5,7 +5,7 @@ import pytest
 
 from kai.model.objects import PodGroupResources, PriorityClass
 from kai_podgroup_controller.accounting import Surroundings, difference, is_preemptible, resources_status
-from kai_podgroup_controller.facts import group_facts, pod_facts
+from kai_podgroup_controller.facts import watched_group, watched_pod
 
 GPU = "nvidia.com/gpu"
 FRACTION = {"received-resource-type": "Fraction"}
@@ -14,7 +14,7 @@ FRACTION = {"received-resource-type": "Fraction"}
 def charged(build, *pods, preemptible=True, memory=None, claims=None):
     surroundings = Surroundings((memory or {}).get, (claims or {}).get)
     return resources_status(
-        [pod_facts(build.pod(**pod)) for pod in pods], surroundings, preemptible=preemptible
+        [watched_pod(build.pod(**pod)) for pod in pods], surroundings, preemptible=preemptible
     )
 
 
@@ -152,7 +152,7 @@ CLASSES = {
     ],
 )
 def test_preemptibility_is_said_or_follows_from_priority(build, spec, classes, expected):
-    group = group_facts(build.group(spec=spec), node_pool_label_key="pool")
+    group = watched_group(build.group(spec=spec), node_pool_label_key="pool")
     assert is_preemptible(group, classes) is expected
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kai.model.decisions import Explanation, Outcome
 from kai_podgroup_controller.conditions import updated
-from kai_podgroup_controller.facts import group_facts
+from kai_podgroup_controller.facts import watched_group
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def a_condition(pool="default", *, message="no room", transition="1"):
 def facts(build, *conditions, spec=None, pool=""):
     labels = {"kai.scheduler/node-pool": pool} if pool else {}
     group = build.group(status={"schedulingConditions": list(conditions)}, spec=spec, labels=labels)
-    return group_facts(group, node_pool_label_key="kai.scheduler/node-pool")
+    return watched_group(group, node_pool_label_key="kai.scheduler/node-pool")
 
 
 def shown(conditions):

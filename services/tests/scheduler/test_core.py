@@ -17,8 +17,8 @@ from kai.model.objects import (
     ResourceRequirements,
 )
 from kai.snapshot.state import ClusterState, Kind
+from kai_scheduler.changes import Changes
 from kai_scheduler.core import Core
-from kai_scheduler.intake import Batch
 
 
 class CountingEngine:
@@ -41,7 +41,7 @@ def a_pod(name):
 
 
 def a_batch(*names, **more):
-    return Batch(objects={Kind.POD: {f"ns/{name}": a_pod(name) for name in names}}, **more)
+    return Changes(objects={Kind.POD: {f"ns/{name}": a_pod(name) for name in names}}, **more)
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ async def test_a_cycle_sees_what_was_gathered(core):
 
 async def test_what_is_gone_is_taken_out(core):
     await core.fold(a_batch("a", "b"))
-    await core.fold(Batch(objects={Kind.POD: {"ns/a": None}}))
-    await core.cycle(Batch(), now=0.0)
+    await core.fold(Changes(objects={Kind.POD: {"ns/a": None}}))
+    await core.cycle(Changes(), now=0.0)
     assert core.engine.seen[-1][0] == ["uid-b"]
 
 
@@ -82,19 +82,19 @@ async def faults_of(core):
 
 
 async def test_an_object_that_cannot_be_taken_in_is_a_fault_with_kind_key_uid_and_reason(core):
-    await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
+    await core.fold(Changes(objects={Kind.NODE: {"n": a_broken_node()}}))
     (fault,) = (await faults_of(core)).values()
     assert (fault.kind, fault.key, fault.uid, fault.reason) == ("Node", "n", "n", "InvalidObject")
     assert "lots" in fault.message
 
 
 async def test_a_fault_ends_when_the_object_is_taken_in_well_or_is_gone(core):
-    await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
+    await core.fold(Changes(objects={Kind.NODE: {"n": a_broken_node()}}))
     sound = Node(metadata=ObjectMeta(name="n", uid="n"), status=NodeStatus(allocatable={"cpu": "1"}))
-    await core.fold(Batch(objects={Kind.NODE: {"n": sound}}))
+    await core.fold(Changes(objects={Kind.NODE: {"n": sound}}))
     assert not await faults_of(core)
-    await core.fold(Batch(objects={Kind.NODE: {"n": a_broken_node()}}))
-    await core.fold(Batch(objects={Kind.NODE: {"n": None}}))
+    await core.fold(Changes(objects={Kind.NODE: {"n": a_broken_node()}}))
+    await core.fold(Changes(objects={Kind.NODE: {"n": None}}))
     assert not await faults_of(core)
 
 
@@ -136,14 +136,14 @@ async def test_a_relist_that_agrees_changes_nothing(core):
 async def test_a_pod_that_was_refused_is_not_missed_by_a_relist(core):
     pod = a_batch("a").objects[Kind.POD]["ns/a"]
     pod.spec.containers = [Container(resources=ResourceRequirements(requests={"cpu": "lots"}))]
-    await core.fold(Batch(objects={Kind.POD: {"ns/a": pod}}, pods_after_relist=frozenset({"uid-a"})))
+    await core.fold(Changes(objects={Kind.POD: {"ns/a": pod}}, pods_after_relist=frozenset({"uid-a"})))
     assert core.corrected == 0
     assert len(await faults_of(core)) == 1
 
 
 async def test_pods_that_a_relist_does_not_tell_are_taken_out_and_counted(core):
     await core.fold(a_batch("a", "b"))
-    await core.cycle(Batch(pods_after_relist=frozenset({"uid-a"})), now=0.0)
+    await core.cycle(Changes(pods_after_relist=frozenset({"uid-a"})), now=0.0)
     assert core.corrected == 1
     assert core.engine.seen[-1][0] == ["uid-a"]
 
@@ -159,7 +159,7 @@ async def test_whoever_a_cycle_failed_over_is_in_the_log_with_the_traceback(core
     fault = Fault(kind="PodGroup", key="ns/g", uid="u", reason=SET_ASIDE, message="it failed")
     core.engine.run = lambda state, now, **_: CycleResult(faults=(fault,), setbacks=((fault, "trace"),))
     with structlog.testing.capture_logs() as logged:
-        await core.cycle(Batch(), now=0.0)
+        await core.cycle(Changes(), now=0.0)
     (line,) = logged
     assert (line["kind"], line["object"], line["traceback"]) == ("PodGroup", "ns/g", "trace")
 
@@ -169,7 +169,7 @@ async def test_a_result_that_cannot_be_taken_in_costs_the_others_nothing(core):
         raise KeyError("uid")
 
     seen = []
-    await core.fold(Batch(results=[broken, lambda state: seen.append(len(state.tasks))]))
+    await core.fold(Changes(results=[broken, lambda state: seen.append(len(state.tasks))]))
     assert seen == [0]
 
 
@@ -179,13 +179,13 @@ async def test_an_error_of_the_engine_reaches_who_asked(core):
 
     core.engine.run = broken
     with pytest.raises(ZeroDivisionError):
-        await core.cycle(Batch(), now=0.0)
+        await core.cycle(Changes(), now=0.0)
     assert await core.ask(lambda state: len(state.tasks)) == 0
 
 
 async def test_an_object_that_nobody_can_read_is_a_fault_and_keeps_what_was_known_of_it(core):
     await core.fold(a_batch("a"))
-    await core.fold(Batch(objects={Kind.POD: {"ns/a": Unreadable("ns/a", "uid-a", "Number out of range")}}))
+    await core.fold(Changes(objects={Kind.POD: {"ns/a": Unreadable("ns/a", "uid-a", "Number out of range")}}))
     (fault,) = (await faults_of(core)).values()
     assert (fault.kind, fault.key, fault.uid) == ("Pod", "ns/a", "uid-a")
     assert "Number out of range" in fault.message

@@ -40,7 +40,7 @@ class Urgency(IntEnum):
 
 
 @dataclass(slots=True)
-class Batch:
+class Changes:
     """Changes to take in. ``objects`` by kind and key; None: removed."""
 
     objects: dict[Kind, dict[str, Any]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
+class GroupSummary:
     """What carrying out decisions needs to know of a pod group."""
 
     uid: str
@@ -87,13 +87,13 @@ class Vanished:
         return f"{self.namespace}/{self.name}"
 
 
-class Intake:
+class ChangeQueue:
     """Gathers changes. ``clock`` is monotonic; ``debounce`` and ``period`` are in seconds."""
 
     def __init__(
         self, *, scheduler_name: str, debounce: float, period: float, clock: Callable[[], float]
     ) -> None:
-        self.groups: dict[str, GroupFacts] = {}
+        self.groups: dict[str, GroupSummary] = {}
         #: Pods (uids) whose volumes have to be bound before them.
         self.pods_with_claims: set[str] = set()
         #: Our pods (uids) that are not bound: when they were created, Unix seconds.
@@ -108,7 +108,7 @@ class Intake:
         self._debounce = debounce
         self._period = period
         self._clock = clock
-        self._batch = Batch()
+        self._batch = Changes()
         self._due = math.inf
         #: Whether a change was gathered that a cycle should look at at once.
         self.prompt = False
@@ -165,9 +165,9 @@ class Intake:
             except TimeoutError:
                 continue
 
-    def take(self) -> Batch:
+    def take(self) -> Changes:
         """All that was gathered; gathering starts anew."""
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, Changes()
         if self._relisted:  # as of now: what came since the relist is in the batch, too
             batch.pods_after_relist = frozenset(self._pods.values())
             self._relisted = False
@@ -224,7 +224,7 @@ class Intake:
         meta, spec = group.metadata, group.spec
         before = self.groups.get(group.key)
         gang = (spec.min_member or 0) > 1 or bool(spec.min_sub_group) or bool(spec.sub_groups)
-        self.groups[group.key] = GroupFacts(meta.uid, meta.generation, gang)
+        self.groups[group.key] = GroupSummary(meta.uid, meta.generation, gang)
         new = before is None or (before.uid, before.generation) != (meta.uid, meta.generation)
         return Urgency.PROMPT if new or meta.generation == 0 else Urgency.SOON
 

@@ -15,13 +15,13 @@ from kai.model.decisions import BindDecision, CycleResult, Eviction
 from kai.runtime import FatalError
 from kai.session.cache import InFlightDecision, Publication
 from kai.session.publisher import SessionPublisher
-from kai.wire.decisions import Assignment, Batch, encode_batch
+from kai.wire.decisions import Assignment, DecisionBatch, encode_batch
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
+from kai_scheduler.changes import ChangeQueue, Urgency
 from kai_scheduler.core import Core, Usage
-from kai_scheduler.decisions import Decisions
+from kai_scheduler.decisions import BinderStreams
 from kai_scheduler.dispatch import DECISION_SECONDS, NOBODY, Inherited, Settled, takes_preparation
 from kai_scheduler.evictions import Evictor
-from kai_scheduler.intake import Intake, Urgency
 from kai_scheduler.metrics import SchedulerMetrics
 from kai_scheduler.pace import Pace
 from kai_scheduler.refusals import RefusalWatch
@@ -45,7 +45,7 @@ FAILURES_IN_A_ROW: Final = 8
 _log = structlog.get_logger(__name__)
 
 
-class Term:
+class Leadership:
     """Decides and has its decisions carried out, for as long as :meth:`run` runs.
 
     ``clock`` gives Unix seconds.
@@ -59,7 +59,7 @@ class Term:
         settings: SchedulerSettings,
         client: KubeClient,
         core: Core,
-        intake: Intake,
+        changes: ChangeQueue,
         metrics: SchedulerMetrics,
         publisher: SessionPublisher | None,
         snapshots: Snapshots,
@@ -68,17 +68,17 @@ class Term:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.log = SessionLog(epoch=epoch, shard=settings.shard, node_pool=settings.partition_label_value)
-        self.decisions = Decisions(epoch=epoch, identity=identity, clock=clock, ended=self._ended)
+        self.decisions = BinderStreams(epoch=epoch, identity=identity, clock=clock, ended=self._ended)
         self._evictor = Evictor(
             client,
             through_api=settings.eviction_api,
             set_condition=settings.update_pod_eviction_condition,
             failed=self._not_evicted,
         )
-        self._refusals = RefusalWatch(client, intake, metrics, clock=clock)
+        self._refusals = RefusalWatch(client, changes, metrics, clock=clock)
         self._settings = settings
         self._core = core
-        self._intake = intake
+        self._changes = changes
         self._metrics = metrics
         self._publisher = publisher
         self._snapshots = snapshots
@@ -116,7 +116,7 @@ class Term:
         pace = Pace(longest=self._settings.schedule_period)
         timer, not_before, failures = loop.time(), 0.0, 0
         while True:
-            await self._intake.wait(timer=timer, not_before=not_before)
+            await self._changes.wait(timer=timer, not_before=not_before)
             started = loop.time()
             try:
                 result = await self._cycle()
@@ -139,14 +139,14 @@ class Term:
 
     async def _cycle(self) -> CycleResult:
         opened_at, started = self._clock(), time.perf_counter()
-        batch = self._intake.take()
-        forgotten, self._intake.forgotten = self._intake.forgotten, []
+        batch = self._changes.take()
+        forgotten, self._changes.forgotten = self._changes.forgotten, []
         try:
             result = await self._core.cycle(
-                batch, now=opened_at, usage=self._usage(), hurry=lambda: self._intake.prompt
+                batch, now=opened_at, usage=self._usage(), hurry=lambda: self._changes.prompt
             )
         except Exception:
-            self._intake.forgotten[:0] = forgotten  # to be told by the next that succeeds
+            self._changes.forgotten[:0] = forgotten  # to be told by the next that succeeds
             raise
         took = time.perf_counter() - started
         if took > LONG_CYCLE_SECONDS:
@@ -194,10 +194,10 @@ class Term:
         now = self._clock()
         for decision in binds:
             self._decided_at[decision.pod.uid] = now
-            if created := self._intake.waiting_since.get(decision.pod.uid):
+            if created := self._changes.waiting_since.get(decision.pod.uid):
                 self._metrics.task_latency.observe(max(now - created, 0.0) * 1000)
-        groups = self._intake.groups
-        with_claims = self._intake.pods_with_claims
+        groups = self._changes.groups
+        with_claims = self._changes.pods_with_claims
         self.decisions.decide(
             binds,
             needs_preparation=lambda decision: takes_preparation(decision) or decision.pod.uid in with_claims,
@@ -212,9 +212,9 @@ class Term:
                     self._refusals.refused(decision.node, decision.pod.namespace, pod=pod, why=reason)
                 self._settled(decision, bound=bound, reason=reason)
             case Inherited(uid, node, None):
-                self._intake.note(lambda state: state.assume_bind(uid, node))
+                self._changes.note(lambda state: state.assume_bind(uid, node))
             case Inherited(uid, _, bound):
-                self._intake.note(
+                self._changes.note(
                     lambda state: state.bind_done(uid) if bound else state.bind_failed(uid),
                     Urgency.SOON if bound else Urgency.PROMPT,
                 )
@@ -227,7 +227,7 @@ class Term:
         self._metrics.binds.labels("bound" if bound else "failed").inc()
         if bound:
             self._failures.pop(uid, None)
-            self._intake.note(lambda state: state.bind_done(uid), Urgency.SOON)
+            self._changes.note(lambda state: state.bind_done(uid), Urgency.SOON)
             return
         pod = f"{decision.pod.namespace}/{decision.pod.name}"
         _log.warning("pod not bound", pod=pod, node=decision.node, reason=reason)
@@ -238,19 +238,19 @@ class Term:
 
         Until then it keeps its place: a reason that lasts must not cost the API server a bind each second.
         """
-        if self._failures and uid not in self._intake.waiting_since:
+        if self._failures and uid not in self._changes.waiting_since:
             self._failures = {
-                uid: n for uid, n in self._failures.items() if uid in self._intake.waiting_since
+                uid: n for uid, n in self._failures.items() if uid in self._changes.waiting_since
             }
         failures = self._failures[uid] = self._failures.get(uid, 0) + counts
         delay = min(2.0**failures / 2, RETRY_AT_MOST_PERIODS) * self._settings.schedule_period
         asyncio.get_running_loop().call_later(
-            delay, self._intake.note, lambda state: state.bind_failed(uid), Urgency.PROMPT
+            delay, self._changes.note, lambda state: state.bind_failed(uid), Urgency.PROMPT
         )
 
     def _evict(self, eviction: Eviction) -> None:
         self._evictor.offer(eviction)
-        group = self._intake.groups.get(eviction.pod.pod_group)
+        group = self._changes.groups.get(eviction.pod.pod_group)
         self._metrics.evicted_of(
             eviction.pod.pod_group,
             uid=group.uid if group is not None else "",
@@ -260,7 +260,7 @@ class Term:
 
     def _not_evicted(self, eviction: Eviction) -> None:
         uid = eviction.pod.uid
-        self._intake.note(lambda state: state.evict_failed(uid), Urgency.SOON)
+        self._changes.note(lambda state: state.evict_failed(uid), Urgency.SOON)
 
     # --- publishing ----------------------------------------------------------------------------
     async def _publish(self, message: WatchSessionsResponse, result: CycleResult, opened_at: float) -> None:
@@ -270,7 +270,7 @@ class Term:
             return
         epoch = self.log.epoch
         outstanding = self.decisions.outstanding
-        batch = Batch(
+        batch = DecisionBatch(
             epoch=epoch,
             deadline=opened_at + DECISION_SECONDS,
             assignments=tuple(Assignment(decision_id=bind.pod.uid, decision=bind) for bind in result.binds),
