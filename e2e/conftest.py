@@ -14,7 +14,7 @@ from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, PODS
 from kai.model.objects import Pod
 from kai_local.kubelet.nodes import NodeShape, node_manifest, node_status, slice_manifest
-from kai_local.ports import LOOPBACK
+from kai_local.processes.ports import LOOPBACK
 
 
 def pytest_collection_modifyitems(items):

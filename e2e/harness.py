@@ -27,7 +27,7 @@ from kai.kube.resources import EVENTS, NODES, POD_GROUPS, PODS, QUEUES
 from kai.model import names
 from kai.model.objects import Node, Pod, PodGroup
 from kai_local.real import binaries
-from kai_local.suite import SERVICES
+from kai_local.services.suite import SERVICES
 
 ROOT = Path(__file__).resolve().parents[1]
 KAI = (sys.executable, "-m", "kai_cli")

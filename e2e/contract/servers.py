@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from deadlines import patience
-from kai_local import probes
-from kai_local.ports import LOOPBACK, free_ports
-from kai_local.processes import Program, Supervisor
+from kai_local.processes import probes
+from kai_local.processes.ports import LOOPBACK, free_ports
+from kai_local.processes.supervisor import Program, Supervisor
 from kai_local.real import binaries
 from kai_local.real.programs import ControlPlane
 

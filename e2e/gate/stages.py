@@ -40,6 +40,7 @@ STAGES: Final = (
             "e2e/conftest.py",
             "e2e/harness.py",
             "libs/kai_local/real/",
+            "libs/kai_local/installation/",
             "helm/kai-scheduler/",
         ),
         preparation=("make", "controlplane"),

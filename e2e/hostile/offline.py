@@ -20,7 +20,7 @@ from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
 from kai.snapshot.state import ClusterState, Kind
 from kai_local.apiserver import patch as patches
 from kai_local.kubelet.nodes import node_status
-from kai_local.ports import LOOPBACK
+from kai_local.processes.ports import LOOPBACK
 
 Json = dict[str, Any]
 NOW: Final = 1_900_000_000.0

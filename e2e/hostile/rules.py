@@ -15,8 +15,8 @@ from e2e.soak.rules.latency import Placed
 from e2e.soak.rules.placement import portion
 from kai.model import names
 from kai.model.resource_lists import parsed
-from kai_local.objects import LocalPod
-from kai_local.requests import pod_requests
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.requests import pod_requests
 
 #: On a machine of its own; the busier it is, the longer.
 LONGEST_SECONDS = 5.0

@@ -29,8 +29,8 @@ from e2e.soak.watcher import Logs, Meter, Watcher
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
+from kai_local.box.state import ClusterFiles
 from kai_local.machine.materials import write_kubeconfig
-from kai_local.state import ClusterFiles
 
 LOOK_SECONDS, COUNT_SECONDS, SAY_SECONDS = 1.0, 5.0, 20.0
 #: Before memory is measured first, each form of attack has come once, within so many seconds.

@@ -10,7 +10,7 @@ from e2e.soak.rules.latency import Placed
 from e2e.soak.test_rules import a_frame, a_group, a_node, a_pod, a_queue, a_share
 from kai.model import names
 from kai.model.objects import ObjectMeta, QueueStatus
-from kai_local.objects import LocalPodSpec
+from kai_local.parts.objects import LocalPodSpec
 
 CALM = {"slowness": lambda begin, end: 1.0}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from e2e.harness import kai
-from kai_local.state import ClusterFiles
+from kai_local.box.state import ClusterFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ from kai.replay import archive, scene
 from kai.snapshot import codec
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import WireError
-from kai_local.objects import LocalPod
-from kai_local.state import ClusterFiles
+from kai_local.box.state import ClusterFiles
+from kai_local.parts.objects import LocalPod
 
 #: On an idle machine: to get ready, to have no change, to come to rest at all, to agree, to be cleared away.
 READY_SECONDS, QUIET_SECONDS, REST_SECONDS, AGREE_SECONDS, CLEAR_SECONDS = 60.0, 8.0, 90.0, 20.0, 60.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from kai.model import names
 from kai.model.objects import Node, PodGroup, Queue
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 Json = dict[str, Any]
 

@@ -31,10 +31,11 @@ from e2e.soak.journal import Clock, Journal
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, ServerError, TransportError
 from kai.kube.resources import NODES, PODS, Resource
+from kai_local.box.state import ClusterFiles
 from kai_local.kubelet.nodes import node_status
-from kai_local.objects import LocalPod
-from kai_local.ports import LOOPBACK
-from kai_local.state import ClusterFiles, ProcessRecord
+from kai_local.parts.objects import LocalPod
+from kai_local.processes.ports import LOOPBACK
+from kai_local.processes.records import ProcessRecord
 
 _FIELD_MANAGER = "soak"
 #: A deed is tried again for so long while the API server or a webhook is away.

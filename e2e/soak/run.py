@@ -28,7 +28,7 @@ from e2e.soak.rules import processes
 from e2e.soak.watcher import Logs, Meter, Watcher
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.client import KubeClient
-from kai_local.state import ClusterFiles
+from kai_local.box.state import ClusterFiles
 
 LOOK_SECONDS, COUNT_SECONDS, SAY_SECONDS = 1.0, 5.0, 20.0
 

@@ -20,7 +20,7 @@ from kai.model.objects import (
     SchedulingCondition,
     TopologyConstraint,
 )
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 LEVELS = ("zone", "rack")
 

@@ -19,7 +19,7 @@ from kai.model.objects import (
     ResourceRequirements,
     SubGroup,
 )
-from kai_local.objects import LocalContainer, LocalPod, LocalPodSpec, LocalPodStatus
+from kai_local.parts.objects import LocalContainer, LocalPod, LocalPodSpec, LocalPodStatus
 
 
 # --- what there is -----------------------------------------------------------------------------

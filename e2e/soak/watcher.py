@@ -22,9 +22,9 @@ from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector, Removed, Upserted
 from kai.model.objects import ApiObject, Node, PodGroup, Queue
+from kai_local.box.state import ClusterFiles, ClusterRecord
 from kai_local.kubelet.nodes import HOSTNAME_LABEL
-from kai_local.objects import LocalPod
-from kai_local.state import ClusterFiles, ClusterRecord
+from kai_local.parts.objects import LocalPod
 
 #: Counters of what must never happen.
 COUNTERS = (

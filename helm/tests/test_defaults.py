@@ -15,13 +15,13 @@ import yaml
 from kai.engine import SchedulerConfig
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 from kai.runtime import ServiceSettings
-from kai_local import bootstrap
-from kai_local.cluster import ClusterOptions
-from kai_local.cluster import suite_options as of_cluster
-from kai_local.real.plane import chart_values
-from kai_local.run import RunOptions
-from kai_local.run import suite_options as of_run
-from kai_local.suite import SERVICES, plan
+from kai_local.box.options import ClusterOptions
+from kai_local.box.options import suite_options as of_cluster
+from kai_local.installation import bootstrap
+from kai_local.installation.chart import chart_values
+from kai_local.services.run import RunOptions
+from kai_local.services.run import suite_options as of_run
+from kai_local.services.suite import SERVICES, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Settings that say where something is, which is another place for each way.

@@ -16,20 +16,16 @@ import typer
 from kai.model import quantity
 from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
 from kai_cli.views.amounts import count
-from kai_local import health
-from kai_local.cluster import ClusterOptions, take_down
-from kai_local.kubeconfig import KubeconfigError
-from kai_local.progress import for_stream, replay
-from kai_local.state import (
-    DEFAULT_NAME,
-    ClusterError,
-    ClusterFiles,
-    ClusterRecord,
-    ProcessRecord,
-    known_clusters,
-)
-from kai_local.suite import SERVICES, UnknownService, parse_flags
-from kai_local.up import command_line
+from kai_local.box import health
+from kai_local.box.ending import take_down
+from kai_local.box.kubeconfig import KubeconfigError
+from kai_local.box.options import ClusterOptions
+from kai_local.box.progress import for_stream, replay
+from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, known_clusters
+from kai_local.box.up import command_line
+from kai_local.errors import ClusterError
+from kai_local.processes.records import ProcessRecord
+from kai_local.services.suite import SERVICES, UnknownService, parse_flags
 
 if TYPE_CHECKING:
     import psutil

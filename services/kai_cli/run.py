@@ -11,7 +11,7 @@ import typer
 
 from kai_cli.connection import Target
 from kai_cli.output import fail
-from kai_local.suite import UnknownService, choose
+from kai_local.services.suite import UnknownService, choose
 
 _ADDRESS = re.compile(r"[^:]*:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
@@ -37,7 +37,7 @@ def run(
     ] = False,
 ) -> None:
     """Run the services against the cluster of the kubeconfig; Ctrl-C drains and ends them."""
-    from kai_local.run import RunOptions, command_line
+    from kai_local.services.run import RunOptions, command_line
 
     target = Target.of(context)
     try:

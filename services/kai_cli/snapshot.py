@@ -65,7 +65,8 @@ async def _get(url: str) -> bytes:
 def _local(name: str) -> str:
     """Where the scheduler of a cluster on this machine serves snapshots; without a name the usual one's."""
     with absence.told("`kai snapshot` without --address", remedy=_FORWARD):
-        from kai_local.state import DEFAULT_NAME, ClusterError, ClusterFiles
+        from kai_local.box.state import DEFAULT_NAME, ClusterFiles
+        from kai_local.errors import ClusterError
     name = name or DEFAULT_NAME
     try:
         record = ClusterFiles.of(name).read()

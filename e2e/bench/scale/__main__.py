@@ -94,7 +94,7 @@ def cluster(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 def _keep_logs(name: str, folder: Path) -> None:
     import shutil
 
-    from kai_local.state import ClusterFiles
+    from kai_local.box.state import ClusterFiles
 
     shutil.copytree(ClusterFiles.of(name).logs, folder / name)
 

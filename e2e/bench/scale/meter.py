@@ -13,7 +13,8 @@ import aiohttp
 import psutil
 
 from e2e.metrics import scrape
-from kai_local.state import ClusterFiles, ProcessRecord
+from kai_local.box.state import ClusterFiles
+from kai_local.processes.records import ProcessRecord
 
 LOOK_SECONDS = 0.5
 #: Everything that is not a service of ours: the control plane, the nodes, and who started them.

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from e2e.bench.scale.meter import Meter
-from kai_local.state import ProcessRecord
+from kai_local.processes.records import ProcessRecord
 
 SPENT_SECONDS = 0.3
 

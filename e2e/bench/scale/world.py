@@ -22,7 +22,8 @@ from kai.kube.resources import JOBS, LEASES, POD_GROUPS, PODS
 from kai.model.names import NAMESPACE as KAI
 from kai.model.names import SCHEDULER_NAME
 from kai.model.objects import ApiObject, PodGroup
-from kai_local.state import ClusterFiles, ProcessRecord
+from kai_local.box.state import ClusterFiles
+from kai_local.processes.records import ProcessRecord
 
 NAMESPACE = "scale"
 #: The queue of what fills the cluster, the queue of who comes then, and the department of both.

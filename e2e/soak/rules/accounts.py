@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from e2e.soak.frame import Breach, Frame, called, shared_devices
 from kai.model import names
 from kai.model.resource_lists import parsed
-from kai_local.requests import pod_requests
+from kai_local.parts.requests import pod_requests
 
 _ROUNDING = 0.02
 

@@ -10,7 +10,7 @@ from e2e.soak.frame import Breach, Frame, called, is_ours
 from e2e.soak.rules.groups import satisfied
 from kai.model import names
 from kai.model.objects import Node
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 _HOSTNAME = "kubernetes.io/hostname"
 #: What was decided before a node was closed is carried out after it.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from e2e.soak.frame import Breach, Frame, LogLine, called, group_key
 from kai.model.objects import PodGroup
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 _DEFAULT_PRIORITY = 50

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from e2e.soak.frame import Breach, Frame, called, is_reservation, shared_devices
 from kai.model import names
 from kai.model.objects import Node
-from kai_local.objects import LocalPod
-from kai_local.requests import Amounts, add, amounts, pod_requests
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.requests import Amounts, add, amounts, pod_requests
 
 #: Portions of memory requests are rounded to hundredths by device.
 _ROUNDING = 0.011

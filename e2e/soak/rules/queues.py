@@ -8,8 +8,8 @@ from e2e.soak.frame import Breach, Frame, called, group_key, shared_devices
 from e2e.soak.rules.groups import preemptible
 from e2e.soak.rules.placement import portion
 from kai.model import names
-from kai_local.objects import LocalPod
-from kai_local.requests import pod_requests
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.requests import pod_requests
 
 _ROUNDING = 0.02
 #: What was decided before a queue was changed is carried out after it.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kai.kube.client import KubeClient
 from kai_local.controllers.runner import Controllers
-from kai_local.program import Part, run_program
-from kai_local.watches import Watches
+from kai_local.parts.program import Part, run_program
+from kai_local.parts.watches import Watches
 
 
 def main() -> None:

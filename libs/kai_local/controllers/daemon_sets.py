@@ -17,7 +17,7 @@ from kai_local.controllers.objects import (
     pod_from_template,
 )
 from kai_local.controllers.placement import mismatch
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 _REVISION = "controller-revision-hash"
 _TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")

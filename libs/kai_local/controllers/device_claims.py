@@ -9,8 +9,8 @@ from kai.kube import resources
 from kai.model.objects import Json
 from kai_local.controllers.actions import Action, Create, Delete, Patch
 from kai_local.controllers.objects import Workload, content_hash, owner_reference
-from kai_local.objects import DeviceClaim, LocalPod
-from kai_local.watches import controller_of
+from kai_local.parts.objects import DeviceClaim, LocalPod
+from kai_local.parts.watches import controller_of
 
 #: On a claim that was made for a pod: how the pod calls it.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"

@@ -13,8 +13,8 @@ from kai.kube.workqueue import WorkQueue
 from kai_local.controllers.actor import Actor
 from kai_local.controllers.device_claims import claims_for, reconcile_claim, users_of
 from kai_local.controllers.objects import Workload
-from kai_local.objects import DeviceClaim, LocalPod
-from kai_local.watches import Watches
+from kai_local.parts.objects import DeviceClaim, LocalPod
+from kai_local.parts.watches import Watches
 
 #: Kind and key.
 Key = tuple[str, str]

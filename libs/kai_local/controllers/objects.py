@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kai.model.objects import ApiObject, Json
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 #: Letters and digits that cannot form words, as Kubernetes uses them in generated names.
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"

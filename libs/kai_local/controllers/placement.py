@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kai.model.objects import Node, Taint
 from kai.model.rules.selectors import node_selector
 from kai.model.rules.taints import REPELLING, untolerated
-from kai_local.objects import LocalPod
-from kai_local.requests import Amounts, amounts, pod_requests
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.requests import Amounts, amounts, pod_requests
 
 DEFAULT_SCHEDULER = "default-scheduler"
 #: What a cordoned node is taken to have.

@@ -13,9 +13,9 @@ from kai.kube.errors import ApiError, KubeError, NotFound
 from kai.kube.store import Store
 from kai.model.objects import Node
 from kai_local.controllers.placement import DEFAULT_SCHEDULER, Unplaceable, choose_node
-from kai_local.machine import is_of_chart
-from kai_local.objects import LocalPod
-from kai_local.requests import Amounts, add, pod_requests
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.requests import Amounts, add, pod_requests
+from kai_local.parts.this_machine import is_of_chart
 
 _SETTLE_SECONDS = 0.02
 

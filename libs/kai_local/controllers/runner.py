@@ -23,8 +23,8 @@ from kai_local.controllers.expectations import Expectations
 from kai_local.controllers.objects import Workload
 from kai_local.controllers.placing import Placing
 from kai_local.controllers.storage import Storage
-from kai_local.objects import LocalPod
-from kai_local.watches import Watches, controller_of, owner_uid
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.watches import Watches, controller_of, owner_uid
 
 #: Kind and ``namespace/name``.
 Key = tuple[str, str]

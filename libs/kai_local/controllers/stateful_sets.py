@@ -14,7 +14,7 @@ from kai_local.controllers.objects import (
     owner_reference,
     pod_from_template,
 )
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 _REVISION = "controller-revision-hash"
 

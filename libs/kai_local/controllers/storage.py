@@ -12,8 +12,8 @@ from kai.kube.workqueue import WorkQueue
 from kai_local.controllers.actor import Actor
 from kai_local.controllers.objects import Workload
 from kai_local.controllers.volumes import StorageClass, claims_of, reconcile_claim, reconcile_volume
-from kai_local.objects import LocalPod
-from kai_local.watches import Watches
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.watches import Watches
 
 #: Kind and key.
 Key = tuple[str, str]

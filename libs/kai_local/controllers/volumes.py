@@ -12,7 +12,7 @@ from kai.model.objects import ApiObject, Json
 from kai.model.rules.volumes import is_kept_for, storage_bytes, suits
 from kai_local.controllers.actions import Action, Create, Delete, Patch
 from kai_local.controllers.objects import Workload
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 PROVISIONER = "kai.local/volumes"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -8,8 +8,8 @@ from pathlib import Path
 from kai.kube.client import KubeClient
 from kai_local.kubelet.kubelet import Kubelets
 from kai_local.kubelet.nodes import NodeShape
-from kai_local.program import Part, run_program
-from kai_local.watches import Watches
+from kai_local.parts.program import Part, run_program
+from kai_local.parts.watches import Watches
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
 from kai.kube.store import Store
 from kai_local.kubelet.references import Missing
-from kai_local.objects import DataObject, DeviceClaim, VolumeClaim
+from kai_local.parts.objects import DataObject, DeviceClaim, VolumeClaim
 
 
 class References:

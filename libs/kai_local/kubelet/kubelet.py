@@ -30,9 +30,9 @@ from kai_local.kubelet.nodes import (
     node_name,
     node_status,
 )
-from kai_local.machine import runs_here
-from kai_local.objects import LocalPod
-from kai_local.watches import Watches
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.this_machine import runs_here
+from kai_local.parts.watches import Watches
 
 _WORKERS = 16
 _LEASE_SECONDS = 1200

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kai_local.kubelet.nodes import device_id
-from kai_local.objects import LocalPod
-from kai_local.requests import Amounts, add, amounts, claimed, container_requests, pod_requests
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.requests import Amounts, add, amounts, claimed, container_requests, pod_requests
 
 #: Device ids by container and resource.
 Devices = dict[str, dict[str, list[str]]]

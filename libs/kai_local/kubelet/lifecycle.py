@@ -17,7 +17,7 @@ from kai_local.kubelet.ledger import NodeLedger, Rejection, devices_of
 from kai_local.kubelet.life import ContainerLife, PodLife, Stage
 from kai_local.kubelet.programs import ready_seconds, run_of, terminate_seconds
 from kai_local.kubelet.references import Cluster, Missing, first_missing
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 #: Something that comes within this time is waited for without a word: the pod's own watch may be ahead.
 _QUIET_SECONDS = 1.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kai_local.objects import LocalContainer, LocalPod
+from kai_local.parts.objects import LocalContainer, LocalPod
 
 RUN_SECONDS = "kai.local/run-seconds"
 EXIT_CODE = "kai.local/exit-code"

@@ -9,7 +9,7 @@ from typing import Protocol
 from kai.model.objects import Json
 from kai.model.rules.device_claims import claim_entries
 from kai.model.rules.volumes import claim_name
-from kai_local.objects import DataObject, DeviceClaim, LocalContainer, LocalPod, VolumeClaim
+from kai_local.parts.objects import DataObject, DeviceClaim, LocalContainer, LocalPod, VolumeClaim
 
 CONFIG_ERROR = "CreateContainerConfigError"
 CREATING = "ContainerCreating"

@@ -9,7 +9,7 @@ from kai.snapshot.times import rfc3339
 from kai_local.kubelet.ledger import Rejection
 from kai_local.kubelet.life import ContainerLife, PodLife
 from kai_local.kubelet.references import Missing
-from kai_local.objects import LocalContainer, LocalPod
+from kai_local.parts.objects import LocalContainer, LocalPod
 
 Json = dict[str, Any]
 _NODE_ADDRESS = "127.0.0.1"

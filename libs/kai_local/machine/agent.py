@@ -22,8 +22,7 @@ from kai.kube.reflector import Change, Reflector, Removed, Upserted
 from kai.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, SERVICES
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
-from kai_local import probes
-from kai_local.machine import NODE, SELECTOR, status
+from kai_local.machine import status
 from kai_local.machine.kubelet import serve_kubelet
 from kai_local.machine.launch import (
     CannotLaunch,
@@ -40,9 +39,11 @@ from kai_local.machine.node import register
 from kai_local.machine.options import MachineOptions
 from kai_local.machine.places import Places, pod_address
 from kai_local.machine.routes import Backend, route
-from kai_local.probes import Probe
-from kai_local.processes import Child, Program, State, Supervisor
-from kai_local.state import ProcessRecord
+from kai_local.parts.this_machine import NODE, SELECTOR
+from kai_local.processes import probes
+from kai_local.processes.probes import Probe
+from kai_local.processes.records import ProcessRecord
+from kai_local.processes.supervisor import Child, Program, State, Supervisor
 
 _WORKERS = 32
 _REGISTER_EVERY = 10.0

@@ -11,8 +11,8 @@ from pathlib import Path
 from aiohttp import web
 
 from kai.runtime import certificates
-from kai_local.machine import NODE
-from kai_local.processes import Child
+from kai_local.parts.this_machine import NODE
+from kai_local.processes.supervisor import Child
 
 _LOOK_EVERY = 0.2
 _REFUSED = ("sinceSeconds", "sinceTime", "timestamps")

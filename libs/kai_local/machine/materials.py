@@ -14,7 +14,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
 from kai_local.machine.launch import CannotLaunch, Launch, Manifest, Surroundings, references
-from kai_local.ports import LOOPBACK, free_ports
+from kai_local.processes.ports import LOOPBACK, free_ports
 
 _TOKEN_SECONDS = 7 * 24 * 3600
 _PYTHON = "python"

@@ -11,8 +11,8 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import AlreadyExists
 from kai.kube.resources import NODES
 from kai_local.kubelet.nodes import node_status
-from kai_local.machine import KUBELET_PORT, NODE
-from kai_local.ports import LOOPBACK
+from kai_local.parts.this_machine import KUBELET_PORT, NODE
+from kai_local.processes.ports import LOOPBACK
 
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _PODS = "250"

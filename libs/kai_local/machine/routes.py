@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kai_local.machine import KUBELET_PORT, NODE
 from kai_local.machine.launch import Manifest, port_of
 from kai_local.machine.network import Address, NoRoute
-from kai_local.ports import LOOPBACK
+from kai_local.parts.this_machine import KUBELET_PORT, NODE
+from kai_local.processes.ports import LOOPBACK
 
 
 @dataclass(frozen=True, slots=True)

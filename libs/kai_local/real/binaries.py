@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kai_local.state import ClusterError
+from kai_local.errors import ClusterError
 
 #: The build that has a program; ``make controlplane`` builds it from the module of the same name.
 BUILDS: Mapping[str, tuple[str, str]] = {

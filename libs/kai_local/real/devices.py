@@ -29,12 +29,12 @@ from kai_local.kubelet import status
 from kai_local.kubelet.__main__ import add_shape
 from kai_local.kubelet.ledger import Devices, NodeLedger, Rejection
 from kai_local.kubelet.nodes import NodeShape, node_manifest, node_name, node_status
-from kai_local.machine import runs_here
-from kai_local.objects import LocalPod
-from kai_local.ports import LOOPBACK
-from kai_local.program import Part, run_program
-from kai_local.requests import container_requests
-from kai_local.watches import Watches
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.program import Part, run_program
+from kai_local.parts.requests import container_requests
+from kai_local.parts.this_machine import runs_here
+from kai_local.parts.watches import Watches
+from kai_local.processes.ports import LOOPBACK
 
 _WORKERS = 16
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from kai_local.ports import free_ports
-from kai_local.processes import Program, Supervisor
+from kai_local.processes.ports import free_ports
+from kai_local.processes.supervisor import Program, Supervisor
 from kai_local.real import binaries
-from kai_local.real.chart import Installation
 from kai_local.real.programs import ControlPlane
-from kai_local.state import ClusterFiles
 
 _PATIENCE = 180.0
-
-
-def chart_values(*, binders: int, flags: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """The values that a cluster in a box installs the chart with: parts of GPUs may be asked for.
-
-    ``flags`` are more flags by service.
-    """
-    values: dict[str, dict[str, Any]] = {"global": {"gpuSharing": True}, "binder": {"replicas": binders}}
-    for service, added in flags.items():
-        values.setdefault(service.replace("-", ""), {})["args"] = dict(added)
-    return values
-
-
-def installation(
-    files: ClusterFiles, *, binders: int, flags: Mapping[str, Mapping[str, str]]
-) -> Installation:
-    """The chart as a cluster in a box needs it."""
-    return Installation(
-        helm=binaries.find(("helm",))["helm"],
-        kubeconfig=files.admin_kubeconfig,
-        folder=files.directory / "pods",
-        values=chart_values(binders=binders, flags=flags),
-        ours=[f"--{flag}={value}" for added in flags.values() for flag, value in added.items()],
-    )
 
 
 class RealPlane:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kai_local import probes
-from kai_local.ports import LOOPBACK
-from kai_local.processes import Program
+from kai_local.processes import probes
+from kai_local.processes.ports import LOOPBACK
+from kai_local.processes.supervisor import Program
 from kai_local.real import credentials
 
 _EGRESS = "egress.yaml"

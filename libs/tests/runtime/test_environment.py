@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kai.runtime import ServiceSettings, environment
-from kai_local.suite import SERVICES
+from kai_local.services.suite import SERVICES
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = [*(service.module for service in SERVICES.values()), "kai_resource_reservation"]

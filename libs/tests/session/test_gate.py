@@ -18,7 +18,7 @@ from kai.session.credentials import RedisCredentials
 from kai.session.errors import CacheUnavailable
 from kai.session.gate import ensure_password
 from kai.session.publisher import PublisherMetrics, SessionPublisher
-from kai_local.ports import free_ports
+from kai_local.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ from kai.wire import clients
 from kai.wire.channel import serve
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import PeerUnavailable
-from kai_local.ports import free_ports
+from kai_local.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration
 

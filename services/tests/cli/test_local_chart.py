@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from deadlines import patience, until
-from kai_local.state import ClusterFiles
+from kai_local.box.state import ClusterFiles
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubectl]
 

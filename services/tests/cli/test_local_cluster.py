@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from deadlines import patience, until
-from kai_local.state import ClusterFiles, ClusterRecord, ProcessRecord
+from kai_local.box.state import ClusterFiles, ClusterRecord
+from kai_local.processes.records import ProcessRecord
 
 pytestmark = pytest.mark.integration
 

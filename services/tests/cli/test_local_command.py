@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from kai_cli.__main__ import app
 from kai_cli.local import _read_log
-from kai_local.state import ClusterFiles, ClusterRecord, ProcessRecord
+from kai_local.box.state import ClusterFiles, ClusterRecord
+from kai_local.processes.records import ProcessRecord
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from deadlines import patience, until
-from kai_local.ports import free_ports
+from kai_local.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration
 

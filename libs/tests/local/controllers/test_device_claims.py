@@ -10,7 +10,7 @@ from kai.kube import resources
 from kai_local.controllers.actions import Create, Delete, Patch
 from kai_local.controllers.device_claims import POD_CLAIM_NAME, claims_for, reconcile_claim
 from kai_local.controllers.objects import Workload
-from kai_local.objects import DeviceClaim, LocalPod
+from kai_local.parts.objects import DeviceClaim, LocalPod
 
 Json = dict[str, Any]
 SPEC: Json = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}

@@ -9,7 +9,7 @@ import pytest
 
 from kai.model.objects import Node
 from kai_local.controllers.placement import Unplaceable, choose_node
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 Json = dict[str, Any]
 

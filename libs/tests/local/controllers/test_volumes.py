@@ -16,7 +16,7 @@ from kai_local.controllers.volumes import (
     reconcile_claim,
     reconcile_volume,
 )
-from kai_local.objects import LocalPod
+from kai_local.parts.objects import LocalPod
 
 Json = dict[str, Any]
 WAITING = StorageClass(

@@ -17,8 +17,8 @@ from kai_local.controllers.actions import Create, Delete, Patch, Plan
 from kai_local.controllers.actor import Actor
 from kai_local.controllers.expectations import Expectations
 from kai_local.controllers.objects import Workload
-from kai_local.objects import LocalPod
-from kai_local.watches import controller_of
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.watches import controller_of
 
 NOW = 1_800_000_000.0
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from kai_local.kubelet.life import PodLife, Stage
 from kai_local.kubelet.lifecycle import Annotate, Delete, PatchStatus, Report, recover, step
 from kai_local.kubelet.nodes import NodeShape, device_id, node_manifest
 from kai_local.kubelet.references import Missing
-from kai_local.objects import DataObject, DeviceClaim, LocalPod, VolumeClaim
+from kai_local.parts.objects import DataObject, DeviceClaim, LocalPod, VolumeClaim
 
 NOW = 1_800_000_000.0
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ import pytest
 
 from kai.model.objects import ObjectMeta
 from kai_local.kubelet.programs import Run, run_of, terminate_seconds
-from kai_local.objects import LocalContainer, LocalPod
+from kai_local.parts.objects import LocalContainer, LocalPod
 
 
 def a_pod(**annotations: str) -> LocalPod:

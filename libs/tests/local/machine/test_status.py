@@ -7,7 +7,7 @@ import pytest
 
 from deadlines import eventually
 from kai_local.machine.status import Before, exit_code, of_process, waiting
-from kai_local.processes import Child, Program, Run, State, Supervisor
+from kai_local.processes.supervisor import Child, Program, Run, State, Supervisor
 
 NOW = 1_700_000_000.0
 POD = {

@@ -1,0 +1,325 @@
+"""An embedded cluster as a whole: started in order, watched, and ended without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kai_local.box import kubeconfig
+from kai_local.box.ending import give_back, sweep
+from kai_local.box.kubeconfig import Entry
+from kai_local.box.options import ClusterOptions, suite_options
+from kai_local.box.plane import Plane
+from kai_local.box.progress import Progress, step
+from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, KubeconfigRecord
+from kai_local.embedded.plane import EmbeddedPlane
+from kai_local.installation.prepare import Preparation
+from kai_local.processes import probes
+from kai_local.processes.identity import ProcessIdentity
+from kai_local.processes.ports import LOOPBACK, free_ports, require_free
+from kai_local.processes.records import ProcessRecord
+from kai_local.processes.supervisor import Child, Program, Supervisor
+from kai_local.services.suite import Suite, plan
+
+_START_PATIENCE = 60.0
+#: The longest grace of the chart's pods, and some.
+_PODS_END_SECONDS = 40.0
+#: A Unix socket's path has room for about a hundred characters.
+_LONGEST_SOCKET_PATH = 100
+
+
+class Cluster:
+    """One embedded cluster. :meth:`run` brings it up, serves until ``stopping``, and takes it down.
+
+    ``on_ready`` is called once when it is up.
+    """
+
+    def __init__(
+        self,
+        options: ClusterOptions,
+        progress: Progress,
+        *,
+        on_ready: Callable[[ClusterFiles], None] | None = None,
+    ) -> None:
+        self.stopping = asyncio.Event()
+        self._on_ready = on_ready
+        self._options = options
+        self._progress = progress
+        self._files = ClusterFiles.of(options.name)
+        self._supervisor = Supervisor(self._files.logs, on_change=self._note)
+        self._record = ClusterRecord(
+            name=options.name,
+            phase="starting",
+            created_at=time.time(),
+            supervisor=_own_record(),
+            nodes=options.nodes,
+            gpus_per_node=options.gpus_per_node,
+        )
+        self._redis_url = ""
+        self._egress = ""
+        self._infrastructure: tuple[str, ...] = ()
+
+    def hurry(self) -> None:
+        """Give nobody any more time to end well."""
+        self._supervisor.kill()
+
+    async def run(self) -> None:
+        """Bring it up and serve until ``stopping`` is set. Whatever happens, nothing is left.
+
+        Raises:
+            ClusterError: the name is taken, or a part is missing.
+            ProcessFailed: a part does not start.
+            PortInUse: the port asked for is taken.
+        """
+        with self._files.claimed():
+            sweep(self._files)
+            self._files.make()
+            try:
+                async with self._supervisor:
+                    await self._until_stopping(self._come_up())
+                    await self.stopping.wait()
+                    await self._go_down()
+            finally:
+                self._restore_kubeconfig()
+                self._files.clear()
+
+    async def _until_stopping(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do ``work``, but give it up when the cluster is to end."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self.stopping.wait())
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait({working})
+        if not working.cancelled():
+            working.result()
+
+    # --- up ------------------------------------------------------------------------------------
+    async def _come_up(self) -> None:
+        """1. Redis and API server  2. nodes  3. what an installation leaves  4. services  5. kubeconfig."""
+        plane = self._plan_plane()
+        with step(self._progress, "API server and Redis"):
+            if not self._by_chart:  # which brings its own
+                self._supervisor.start(self._redis())
+            await plane.start(self._supervisor)
+            if not self._by_chart:
+                await self._supervisor.wait_ready(["redis"], _START_PATIENCE)
+        nodes = plane.nodes()
+        for program in nodes:
+            self._supervisor.start(program)
+        services = await (self._install_chart() if self._by_chart else self._install())
+        for program in services:
+            self._supervisor.start(program)
+        count = "1 node" if self._options.nodes == 1 else f"{self._options.nodes} nodes"
+        with step(self._progress, f"{count} x {self._options.gpus_per_node} GPUs"):
+            await self._supervisor.wait_ready([p.name for p in nodes], _START_PATIENCE)
+        if services:
+            with step(self._progress, f"{len(services)} services"):
+                await self._supervisor.wait_ready([p.name for p in services], _START_PATIENCE)
+        self._offer_kubeconfig()
+        self._record.phase = "ready"
+        self._write()
+        self._progress.say(self._greeting())
+        if self._on_ready is not None:
+            self._on_ready(self._files)
+
+    def _plan_plane(self) -> Plane:
+        """The control plane that the options ask for."""
+        options, port = self._options, self._options.port
+        if port:
+            require_free(f"{LOOPBACK}:{port}")
+        else:
+            (port,) = free_ports(1)
+        shape = [
+            f"--nodes={options.nodes}",
+            f"--gpus-per-node={options.gpus_per_node}",
+            f"--cpus-per-node={options.cpus_per_node}",
+            f"--memory-per-node={options.memory_per_node}",
+            f"--gpu-memory={options.gpu_memory_mib}",
+        ]
+        if options.real:
+            from kai_local.machine.network import socket_path
+            from kai_local.real.plane import RealPlane
+
+            if self._by_chart:
+                self._egress = str(socket_path(self._files.directory, "egress.sock"))
+            plane: Plane = RealPlane(self._files.api_server, port, shape, egress=self._egress)
+        else:
+            if self._by_chart:
+                self._egress = f"{LOOPBACK}:{free_ports(1, taken={port})[0]}"
+            folder = self._files.api_server
+            plane = EmbeddedPlane(folder, port, shape, rbac=options.chart, egress=self._egress)
+        self._infrastructure = (*plane.programs, "redis")
+        self._record.server = plane.url
+        return plane
+
+    def _redis(self) -> Program:
+        from kai.session.server import command
+
+        directory = self._files.directory / "redis"
+        directory.mkdir(exist_ok=True)
+        socket = directory / "redis.sock"
+        if len(str(socket)) <= _LONGEST_SOCKET_PATH:
+            self._redis_url = f"unix://{socket}"
+            arguments, ready = command(directory=directory, unix_socket=socket), probes.redis_socket(socket)
+        else:
+            (port,) = free_ports(1)
+            self._redis_url = f"redis://{LOOPBACK}:{port}/0"
+            arguments, ready = command(directory=directory, port=port), probes.redis(LOOPBACK, port)
+        return Program("redis", tuple(arguments), ready=ready, address=self._redis_url)
+
+    @property
+    def _by_chart(self) -> bool:
+        """Whether to install as users do: always on a real control plane, unless only a part is wanted."""
+        options = self._options
+        return (options.real or options.chart) and options.webhooks and bool(options.services)
+
+    async def _install_chart(self) -> tuple[Program, ...]:
+        """Have helm install the chart, and this machine run its pods; nothing else is to be started then."""
+        from kai_local.installation.chart import installation
+
+        planned = installation(
+            self._files.admin_kubeconfig,
+            self._files.directory / "pods",
+            binders=self._options.binders,
+            flags=self._options.flags,
+        )
+        machine = self._machine(planned.ours)
+        self._supervisor.start(machine)
+        await self._supervisor.wait_ready([machine.name], _START_PATIENCE)
+        with step(self._progress, "chart installed by helm, its pods ready"):
+            if not self._options.real:  # whose nodes bring it
+                bare = Preparation(kubeconfig=str(self._files.admin_kubeconfig), product=False)
+                await self._supervisor.run_to_end(Program("prepare", bare.command_line()))
+            await self._supervisor.run_to_end(Program("install", planned.command_line()))
+        return ()
+
+    def _machine(self, ours: list[str]) -> Program:
+        """Runs the pods of the chart, from now on whatever helm or kubectl makes of them."""
+        from kai_local.machine.options import MachineOptions
+
+        ready_file = self._files.directory / "machine.ready"
+        options = MachineOptions(
+            kubeconfig=self._files.admin_kubeconfig,
+            folder=self._files.directory / "pods",
+            logs=self._files.logs,
+            record=self._files.machine_record,
+            egress=self._egress,
+            ready_file=ready_file,
+            ours=ours,
+        )
+        return Program(
+            "node-agent",
+            options.command_line(),
+            _LEAN,
+            ready=probes.file(ready_file),
+            stop_after=_PODS_END_SECONDS,
+        )
+
+    async def _install(self) -> tuple[Program, ...]:
+        """What an installation leaves in a cluster, and the webhooks; then services find all of it."""
+        suite = self._plan_suite()
+        preparation = Preparation(
+            kubeconfig=str(self._files.admin_kubeconfig),
+            certificates=str(self._certificates) if self._options.webhooks else "",
+            webhook_ports=suite.webhook_ports,
+            all_pods=suite.all_pods,
+        )
+        with step(self._progress, "custom resources, queues and priority classes"):
+            await self._supervisor.run_to_end(Program("prepare", preparation.command_line()))
+        return suite.programs
+
+    @property
+    def _certificates(self) -> Path:
+        return self._files.directory / "webhooks"
+
+    def _plan_suite(self) -> Suite:
+        options = suite_options(
+            self._options,
+            kubeconfig=self._files.admin_kubeconfig,
+            redis_url=self._redis_url,
+            certificates=self._certificates,
+        )
+        return plan(options)
+
+    # --- kubeconfig ----------------------------------------------------------------------------
+    def _offer_kubeconfig(self) -> None:
+        """Let the user's tools find the cluster, and make it the one they talk to."""
+        entry = admin_entry(self._files)
+        if self._options.kubeconfig is not None:
+            paths = [self._options.kubeconfig]
+        else:
+            paths = kubeconfig.search_path()
+        target, current = kubeconfig.file_to_extend(paths), kubeconfig.file_of_current_context(paths)
+        self._record.kubeconfig = KubeconfigRecord(
+            entry.name, str(target.absolute()), str(current.absolute())
+        )
+        self._write()
+        kubeconfig.add(target, entry)
+        previous = kubeconfig.use_context(current, entry.name)
+        if previous != entry.name:
+            self._record.kubeconfig.previous_context = previous
+        self._write()
+
+    def _restore_kubeconfig(self) -> None:
+        if self._record.kubeconfig is not None:
+            give_back(self._record.kubeconfig)
+
+    # --- the record ----------------------------------------------------------------------------
+    def _note(self, child: Child) -> None:
+        if child.program.name not in self._supervisor.children:
+            return  # one that only does its work and ends
+        records = {record.name: record for record in self._record.processes}
+        records[child.program.name] = ProcessRecord.of(child)
+        self._record.processes = list(records.values())
+        self._write()
+
+    def _write(self) -> None:
+        self._files.write(self._record)
+
+    def _greeting(self) -> str:
+        where = "" if self._options.kubeconfig is None else f" --kubeconfig {self._options.kubeconfig}"
+        name = "" if self._options.name == DEFAULT_NAME else f" --name {self._options.name}"
+        end = "" if self._on_ready is not None else ", or Ctrl-C here"
+        return (
+            f"Cluster {self._options.name!r} is up at {self._record.server}.\n"
+            f"  kubectl{where} get nodes,queues      context {self._files.context}, made current\n"
+            f"  kai local status{name}\n"
+            f"  kai local down{name}{end}"
+        )
+
+    # --- down ----------------------------------------------------------------------------------
+    async def _go_down(self) -> None:
+        """Services first, so that they can still say good-bye to the API server."""
+        self._record.phase = "stopping"
+        self._write()
+        services = [name for name in self._supervisor.children if name not in self._infrastructure]
+        with step(self._progress, "services ended"):
+            await self._supervisor.stop(services)
+        with step(self._progress, "cluster ended"):
+            for name in self._infrastructure:  # an API server whose store is gone waits for it in vain
+                if name in self._supervisor.children:
+                    await self._supervisor.stop([name])
+
+
+_LEAN = {"MALLOC_ARENA_MAX": "2"}
+
+
+def _own_record() -> ProcessRecord:
+    identity = ProcessIdentity.of(os.getpid())
+    assert identity is not None
+    return ProcessRecord("supervisor", "ready", identity.pid, identity.started, time.time())
+
+
+def admin_entry(files: ClusterFiles) -> Entry:
+    """What the API server's own kubeconfig says, under the name of the cluster."""
+    document = yaml.safe_load(files.admin_kubeconfig.read_text())
+    cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+    return Entry(files.context, cluster, user)

@@ -1,0 +1,52 @@
+"""Taking a cluster down from outside: by a command, or after somebody has killed it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from kai_local.box import kubeconfig
+from kai_local.box.state import ClusterFiles, KubeconfigRecord
+from kai_local.errors import ClusterError
+
+
+def give_back(record: KubeconfigRecord) -> None:
+    """Take the cluster out of the user's kubeconfig, whose current context is again what it was."""
+    path, current = Path(record.path), Path(record.current_path)
+    if current.exists():
+        kubeconfig.restore_context(current, record.context, record.previous_context)
+    if path.exists():
+        kubeconfig.remove(path, record.context)
+
+
+def sweep(files: ClusterFiles) -> None:
+    """Remove what a killed cluster of this name has left. To be called with its name claimed."""
+    record = files.read()
+    if record is not None:
+        for process in record.processes:
+            if process.identity is not None:
+                process.identity.signal(signal.SIGKILL)
+        if record.kubeconfig is not None:
+            give_back(record.kubeconfig)
+    files.clear()
+
+
+def take_down(files: ClusterFiles, *, patience: float = 60.0) -> bool:
+    """End a cluster from another process; says whether there was one.
+
+    Raises:
+        ClusterError: it does not end.
+    """
+    record = files.read()
+    if record is None:
+        return False
+    supervisor = record.supervisor.identity
+    if supervisor is not None and supervisor.alive:
+        supervisor.signal(signal.SIGTERM)
+        if not supervisor.wait_gone(patience):
+            supervisor.signal(signal.SIGKILL)
+            if not supervisor.wait_gone(5.0):
+                raise ClusterError(f"process {supervisor.pid} of cluster {files.name!r} does not end")
+    with files.claimed():
+        sweep(files)
+    return True

@@ -1,0 +1,185 @@
+"""Where a cluster keeps its files, what it says about itself, and whose name it is.
+
+Everything of the cluster ``NAME`` lies in ``$XDG_STATE_HOME/kai/NAME`` (``~/.local/state/kai/NAME``). The
+supervising process holds a lock on ``NAME.lock`` beside it for as long as it lives, so a name is taken
+exactly while somebody uses it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from kai_local.errors import ClusterError
+from kai_local.processes.records import ProcessRecord
+
+DEFAULT_NAME = "local"
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+
+
+class KubeconfigRecord(msgspec.Struct):
+    """What was changed for the user: an entry in ``path``, the current context in ``current_path``."""
+
+    context: str
+    path: str
+    current_path: str
+    previous_context: str = ""
+
+
+class ClusterRecord(msgspec.Struct, omit_defaults=True):
+    """What a cluster says about itself in ``cluster.json``."""
+
+    name: str
+    phase: str
+    created_at: float
+    supervisor: ProcessRecord
+    server: str = ""
+    nodes: int = 0
+    gpus_per_node: int = 0
+    kubeconfig: KubeconfigRecord | None = None
+    processes: list[ProcessRecord] = []
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFiles:
+    """The paths of one cluster."""
+
+    name: str
+    directory: Path
+
+    @classmethod
+    def of(cls, name: str, environment: Mapping[str, str] = os.environ) -> ClusterFiles:
+        """The paths of the cluster of this name.
+
+        Raises:
+            ClusterError: it cannot be a name.
+        """
+        if not _NAME.fullmatch(name):
+            problem = f"cluster name {name!r} cannot be used"
+            raise ClusterError(f"{problem}; take up to 40 lower-case letters, digits and dashes")
+        return cls(name, state_root(environment) / name)
+
+    @property
+    def context(self) -> str:
+        """The name under which it stands in kubeconfigs."""
+        return f"kai-{self.name}"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the log files."""
+        return self.directory / "logs"
+
+    @property
+    def api_server(self) -> Path:
+        """Folder of the API server."""
+        return self.directory / "apiserver"
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        """The kubeconfig that the API server writes."""
+        return self.api_server / "kubeconfig"
+
+    @property
+    def machine_record(self) -> Path:
+        """Which processes run in place of the chart's pods: a list of :class:`ProcessRecord`."""
+        return self.directory / "machine.json"
+
+    @property
+    def _record(self) -> Path:
+        return self.directory / "cluster.json"
+
+    @property
+    def _lock(self) -> Path:
+        return self.directory.with_name(f"{self.name}.lock")
+
+    def read(self) -> ClusterRecord | None:
+        """What the cluster last said about itself, ``None`` if there is none."""
+        try:
+            record = msgspec.json.decode(self._record.read_bytes(), type=ClusterRecord)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            raise ClusterError(f"{self._record} is damaged ({error}); remove {self.directory}") from error
+        record.processes += self._read_machine()
+        return record
+
+    def _read_machine(self) -> list[ProcessRecord]:
+        try:
+            return msgspec.json.decode(self.machine_record.read_bytes(), type=list[ProcessRecord])
+        except FileNotFoundError:
+            return []
+        except msgspec.DecodeError as error:
+            raise ClusterError(
+                f"{self.machine_record} is damaged ({error}); remove {self.directory}"
+            ) from error
+
+    def write(self, record: ClusterRecord) -> None:
+        """Say something about the cluster; readers see the old or the new, never a part."""
+        fresh = self._record.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(record))
+        fresh.replace(self._record)
+
+    def make(self) -> None:
+        """Make the folder, for our eyes only."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
+
+    def clear(self) -> None:
+        """Remove everything. To be called with the lock held."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Own the name.
+
+        Raises:
+            ClusterError: somebody else owns it.
+        """
+        self._lock.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            with self._lock.open("a") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    problem = f"there is a cluster {self.name!r} already"
+                    remedy = f"end it with `kai local down --name {self.name}` or take another --name"
+                    raise ClusterError(f"{problem}; {remedy}") from None
+                if not self._is_current(lock.fileno()):
+                    continue  # the owner before us removed the file between our opening and locking it
+                try:
+                    yield
+                finally:
+                    self._lock.unlink(missing_ok=True)
+                return
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(self._lock.stat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
+
+
+def state_root(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder that holds all clusters of this user."""
+    base = (
+        environment.get("XDG_STATE_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".local/state"
+    )
+    return Path(base) / "kai"
+
+
+def known_clusters(environment: Mapping[str, str] = os.environ) -> list[ClusterFiles]:
+    """All clusters that have left files, by name."""
+    root = state_root(environment)
+    if not root.is_dir():
+        return []
+    return [
+        ClusterFiles(path.name, path) for path in sorted(root.iterdir()) if (path / "cluster.json").exists()
+    ]

@@ -1,0 +1,147 @@
+"""What an installation leaves in a cluster before the services start: CRDs, classes, queues, namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kai.kube import resources
+from kai.kube.client import KubeClient
+from kai.kube.errors import AlreadyExists, ApiError
+from kai.kube.resources import Resource
+from kai.model import names
+from kai_local.errors import ClusterError
+
+_RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+_PRIORITY_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+_NON_PREEMPTIBLE = 100
+_TAKEN = "Workloads that others may take resources back from."
+_KEPT = "Workloads that keep what they have, within the quota of their queue."
+_NAMESPACES = (names.NAMESPACE, names.RESERVATION_NAMESPACE, "kube-node-lease")
+_SERVED_PATIENCE = 15.0
+
+Manifest = dict[str, Any]
+
+
+def crd_directory() -> Path:
+    """Where the chart's ``crds/`` are: in a checkout, or where an installation has put them.
+
+    Raises:
+        ClusterError: nowhere, or not where ``KAI_CRD_DIR`` says.
+    """
+    if told := os.environ.get("KAI_CRD_DIR"):
+        if any(Path(told).glob("*.yaml")):
+            return Path(told)
+        raise ClusterError(f"KAI_CRD_DIR is {told!r}, where no custom resource definitions are")
+    candidates = [
+        Path(__file__).resolve().parents[3] / "helm" / "kai-scheduler" / "crds",
+        Path(sys.prefix) / "share" / "kai-scheduler" / "crds",
+    ]
+    for candidate in candidates:
+        if any(candidate.glob("*.yaml")):
+            return candidate
+    raise ClusterError("the custom resource definitions are not found; name their folder with KAI_CRD_DIR")
+
+
+def default_queues() -> list[Manifest]:
+    """``default-parent-queue`` with ``default-queue`` in it: no quota, no limit."""
+    free = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+    shares = {"cpu": free, "gpu": free, "memory": free}
+    parent: Manifest = {"metadata": {"name": names.DEFAULT_PARENT_QUEUE}, "spec": {"resources": shares}}
+    child: Manifest = {
+        "metadata": {"name": names.DEFAULT_QUEUE},
+        "spec": {"parentQueue": names.DEFAULT_PARENT_QUEUE, "resources": shares},
+    }
+    return [parent, child]
+
+
+def priority_classes() -> list[Manifest]:
+    """The classes that ship; workloads below 100 may be taken from."""
+    return [
+        {
+            "metadata": {"name": name},
+            "value": value,
+            "globalDefault": False,
+            "description": _TAKEN if value < _NON_PREEMPTIBLE else _KEPT,
+        }
+        for name, value in _PRIORITY_CLASSES.items()
+    ]
+
+
+def default_storage_class(provisioner: str) -> Manifest:
+    """The class of claims that name none; its volumes are made where the first pod that uses them goes."""
+    return {
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": provisioner,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
+async def furnish(client: KubeClient, *, storage_class: Manifest | None = None) -> None:
+    """Put in what a cluster with GPUs has before the product comes, if it is not there yet.
+
+    Raises:
+        ClusterError: the server does not take it.
+    """
+    await _ensure(client, _RUNTIME_CLASSES, {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
+    if storage_class:
+        await _ensure(client, resources.STORAGE_CLASSES, storage_class)
+
+
+async def install(client: KubeClient) -> None:
+    """Put everything of the product in that is not there yet; returns when its resources are served.
+
+    Raises:
+        ClusterError: the definitions are missing, or the server does not take them.
+    """
+    definitions = [yaml.safe_load(path.read_text()) for path in sorted(crd_directory().glob("*.yaml"))]
+    objects: list[tuple[Resource, Manifest, str]] = [
+        *((resources.CRDS, definition, "") for definition in definitions),
+        *((resources.NAMESPACES, {"metadata": {"name": name}}, "") for name in _NAMESPACES),
+        *((resources.PRIORITY_CLASSES, manifest, "") for manifest in priority_classes()),
+    ]
+    await asyncio.gather(*(_ensure(client, *one) for one in objects))
+    account = {"metadata": {"name": names.RESERVATION_SERVICE_ACCOUNT}}
+    await _ensure(client, resources.SERVICE_ACCOUNTS, account, names.RESERVATION_NAMESPACE)
+    await _until_served(client, definitions)
+    for queue in default_queues():
+        await _ensure(client, resources.QUEUES, queue)
+
+
+async def _ensure(client: KubeClient, resource: Resource, manifest: Manifest, namespace: str = "") -> None:
+    try:
+        await client.create(resource, manifest, namespace=namespace)
+    except AlreadyExists:
+        return
+    except ApiError as error:
+        raise ClusterError(f"the cluster does not take {resource.kind} {_name(manifest)}: {error}") from error
+
+
+async def _until_served(client: KubeClient, definitions: Iterable[Manifest]) -> None:
+    """A new kind is served a moment after its definition has been taken."""
+    for definition in definitions:
+        spec = definition["spec"]
+        version = next(v["name"] for v in spec["versions"] if v["served"])
+        api_version, kind = f"{spec['group']}/{version}", spec["names"]["kind"]
+        try:
+            async with asyncio.timeout(_SERVED_PATIENCE):
+                while await client.discover(api_version, kind, max_age=0.0) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise ClusterError(
+                f"the cluster does not serve {kind} ({api_version}) after its CRD was made"
+            ) from None
+
+
+def _name(manifest: Manifest) -> str:
+    return str(manifest.get("metadata", {}).get("name", "?"))

@@ -1,0 +1,1 @@
+"""Programs of this machine: run as one, asked whether they are ready, and known again later."""

@@ -1,0 +1,281 @@
+"""Running a set of programs as one: started, watched, restarted when they crash, and ended together.
+
+Each program has its own process group and log file. When the supervising process is gone, even by
+``kill -9``, the kernel ends the programs (Linux).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from kai.session.parents import ends_with_parent
+from kai_local.processes.identity import ProcessIdentity
+from kai_local.processes.probes import Probe
+
+_FIRST_BACKOFF = 0.5
+_LONGEST_BACKOFF = 30.0
+_HEALTHY_AFTER = 20.0  # seconds of life after which a crash counts as the first one again
+_PROBE_EVERY = 0.1
+_CRASHES_BEFORE_READY = 3
+_LOG_TAIL = 15
+_LONGEST_LINE = 2**20
+
+
+class ProcessFailed(Exception):
+    """A program did not become ready. Names it and quotes the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run. ``environment`` is added to the supervisor's own; ``ready`` says when it serves."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ready: Probe | None = None
+    address: str = ""
+    #: Where it serves snapshots, if it does.
+    debug_address: str = ""
+    #: URL at which a service tells whether it is ready, and what people should know.
+    health: str = ""
+    stop_after: float = 10.0
+
+
+class State(enum.StrEnum):
+    """Where a child is in its life."""
+
+    STARTING = "starting"
+    READY = "ready"
+    CRASHED = "crashed"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True)
+class Run:
+    """One process of a program. ``log``: where in the log it begins and, once it has ended, ends (bytes)."""
+
+    started_at: float
+    log: tuple[int, int | None]
+    ended_at: float = 0.0
+    exit_status: int | None = None
+
+
+@dataclass(slots=True)
+class Child:
+    """A program being run. ``identity`` is that of the current process, ``None`` between two of them.
+
+    ``run`` is the current process or, between two, the one that ended; ``previous`` the one before.
+    """
+
+    program: Program
+    log: Path
+    state: State = State.STARTING
+    identity: ProcessIdentity | None = None
+    restarts: int = 0
+    exit_status: int | None = None
+    started_at: float = 0.0
+    run: Run | None = None
+    previous: Run | None = None
+    #: Seconds until it is started again, where it is between two processes.
+    backoff: float = 0.0
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class Supervisor:
+    """Owns the children. Use as a context manager: on leaving, whatever still runs is ended.
+
+    ``on_change`` is called, in the loop, whenever a child's state changes, and ``on_line`` for each line that
+    a child writes; without it what they write goes straight to their logs.
+    """
+
+    def __init__(
+        self,
+        log_directory: Path,
+        *,
+        on_change: Callable[[Child], None] = lambda child: None,
+        on_line: Callable[[Child, bytes], None] | None = None,
+        death_signal: signal.Signals = signal.SIGKILL,
+    ) -> None:
+        self.children: dict[str, Child] = {}
+        self._log_directory = log_directory
+        self._on_change = on_change
+        self._on_line = on_line
+        self._before_exec = ends_with_parent(death_signal)
+        self._tasks = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> Self:
+        self._log_directory.mkdir(parents=True, exist_ok=True)
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self.stop(list(self.children))
+        await self._tasks.__aexit__(None, None, None)
+
+    def start(self, program: Program) -> Child:
+        """Run ``program`` from now on; does not wait for it."""
+        child = Child(program, self._log_directory / f"{program.name}.log")
+        self.children[program.name] = child
+        child.task = self._tasks.create_task(self._keep_running(child), name=program.name)
+        return child
+
+    async def run_to_end(self, program: Program) -> None:
+        """Run something that ends by itself; :class:`ProcessFailed` if it does not end well."""
+        child = Child(program, self._log_directory / f"{program.name}.log")
+        await self._run_once(child)
+        if child.exit_status:
+            problem = f"{program.name} failed with status {child.exit_status}"
+            raise ProcessFailed(f"{problem}\n{log_tail(child.log)}")
+
+    async def wait_ready(self, names: Sequence[str], patience: float) -> None:
+        """Return when all of ``names`` are ready; :class:`ProcessFailed` if one crashes thrice or is late."""
+        deadline = time.monotonic() + patience
+        for name in names:
+            await self._wait_one_ready(self.children[name], deadline)
+
+    async def stop(self, names: Sequence[str]) -> None:
+        """End ``names`` together: SIGTERM, and SIGKILL to the group when that takes too long."""
+        children = [self.children[name] for name in names]
+        for child in children:
+            child.stopping.set()
+        tasks = [child.task for child in children if child.task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def forget(self, name: str) -> None:
+        """End a program, and know nothing of it any more."""
+        await self.stop([name])
+        self.children.pop(name, None)
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a program, and its log, by another name, in place of whatever was called so."""
+        child = self.children.pop(old)
+        log = child.log.with_name(f"{new}.log")
+        if child.log.exists():
+            child.log.replace(log)
+        child.program, child.log = replace(child.program, name=new), log
+        self.children[new] = child
+
+    def kill(self) -> None:
+        """End all at once, for somebody who cannot wait; :meth:`stop` still has to be awaited."""
+        for child in self.children.values():
+            child.stopping.set()
+            if child.identity is not None:
+                child.identity.signal(signal.SIGKILL)
+
+    async def _wait_one_ready(self, child: Child, deadline: float) -> None:
+        name = child.program.name
+        while child.state is not State.READY:
+            if child.restarts >= _CRASHES_BEFORE_READY:
+                problem = f"{name} does not start: it ended with status {child.exit_status}"
+                raise ProcessFailed(f"{problem}\n{log_tail(child.log)}")
+            child.changed.clear()
+            try:
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                    await child.changed.wait()
+            except TimeoutError:
+                raise ProcessFailed(f"{name} is not ready in time\n{log_tail(child.log)}") from None
+
+    async def _keep_running(self, child: Child) -> None:
+        backoff = _FIRST_BACKOFF
+        while not child.stopping.is_set():
+            began = time.monotonic()
+            await self._run_once(child)
+            if child.stopping.is_set():
+                break
+            child.restarts += 1
+            if time.monotonic() - began > _HEALTHY_AFTER:
+                backoff = _FIRST_BACKOFF
+            child.backoff = backoff
+            self._become(child, State.CRASHED)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(child.stopping.wait(), backoff)
+            backoff = min(backoff * 2, _LONGEST_BACKOFF)
+        self._become(child, State.STOPPED)
+
+    async def _run_once(self, child: Child) -> None:
+        """One process from start to end."""
+        program = child.program
+        with child.log.open("ab") as log:
+            began_at = log.tell()
+            process = await asyncio.create_subprocess_exec(
+                *program.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log if self._on_line is None else asyncio.subprocess.PIPE,
+                stderr=log if self._on_line is None else asyncio.subprocess.STDOUT,
+                limit=_LONGEST_LINE,
+                env={**os.environ, **program.environment},
+                start_new_session=True,
+                preexec_fn=self._before_exec,
+            )
+        child.identity = ProcessIdentity.of(process.pid)
+        child.started_at = time.time()
+        child.previous, child.run = child.run, Run(child.started_at, (began_at, None))
+        self._become(child, State.STARTING)
+        beside = [asyncio.create_task(self._probe(child))]
+        if process.stdout is not None:
+            beside.append(asyncio.create_task(self._relay(child, process.stdout)))
+        try:
+            await self._wait_end(child, process)
+        finally:
+            for task in beside:
+                task.cancel()
+            child.exit_status, child.identity = process.returncode, None
+            child.run.exit_status, child.run.ended_at = process.returncode, time.time()
+            child.run.log = (began_at, child.log.stat().st_size if child.log.exists() else began_at)
+
+    async def _wait_end(self, child: Child, process: asyncio.subprocess.Process) -> None:
+        ending = asyncio.ensure_future(process.wait())
+        stopping = asyncio.ensure_future(child.stopping.wait())
+        try:
+            await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                await asyncio.wait({ending}, timeout=child.program.stop_after)
+        finally:
+            stopping.cancel()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)  # whatever the program itself has left
+            await ending
+
+    async def _probe(self, child: Child) -> None:
+        ready = child.program.ready
+        while ready is not None and not await ready():  # noqa: ASYNC110 - another process, no event
+            await asyncio.sleep(_PROBE_EVERY)
+        self._become(child, State.READY)
+
+    async def _relay(self, child: Child, output: asyncio.StreamReader) -> None:
+        """Pass on what the program writes, and keep it in its log as well."""
+        assert self._on_line is not None
+        with child.log.open("ab") as log:
+            while line := await output.readline():
+                log.write(line)
+                log.flush()
+                self._on_line(child, line)
+
+    def _become(self, child: Child, state: State) -> None:
+        child.state = state
+        child.changed.set()
+        self._on_change(child)
+
+
+def log_tail(log: Path, lines: int = _LOG_TAIL) -> str:
+    """The last lines of a log, indented, to be quoted in an error."""
+    if not log.exists():
+        return "  (no log)"
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 64 * 1024))
+        tail = file.read().decode(errors="replace").splitlines()[-lines:]
+    return "\n".join(f"  {line}" for line in tail) or "  (its log is empty)"

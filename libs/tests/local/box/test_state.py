@@ -1,0 +1,119 @@
+"""A cluster's name is taken while it runs, and its files tell about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kai_local.box import ending
+from kai_local.box.kubeconfig import Entry, add, use_context
+from kai_local.box.state import ClusterFiles, ClusterRecord, KubeconfigRecord, known_clusters
+from kai_local.errors import ClusterError
+from kai_local.processes.identity import ProcessIdentity
+from kai_local.processes.records import ProcessRecord
+
+
+def files(tmp_path: Path, name: str = "box") -> ClusterFiles:
+    return ClusterFiles.of(name, {"XDG_STATE_HOME": str(tmp_path)})
+
+
+def a_record(**more: object) -> ClusterRecord:
+    supervisor = ProcessRecord("supervisor", "ready", os.getpid(), "another start")
+    return ClusterRecord("box", "ready", 1.0, supervisor, **more)  # type: ignore[arg-type]
+
+
+def test_files_lie_where_state_belongs(tmp_path: Path) -> None:
+    assert files(tmp_path).directory == tmp_path / "kai" / "box"
+    home = ClusterFiles.of("box", {"HOME": str(tmp_path)})
+    assert home.directory == tmp_path / ".local/state/kai/box"
+
+
+@pytest.mark.parametrize("name", ["", "Box", "a/b", "..", "-a", "a-", "x" * 41])
+def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ClusterError, match="cannot be used"):
+        files(tmp_path, name)
+
+
+def test_a_name_is_taken_once_and_free_again_afterwards(tmp_path: Path) -> None:
+    with files(tmp_path).claimed():
+        with (
+            pytest.raises(ClusterError, match=r"cluster 'box' already; .*kai local down --name box"),
+            files(tmp_path).claimed(),
+        ):
+            pass
+        with files(tmp_path, "other").claimed():
+            pass
+    with files(tmp_path).claimed():
+        pass
+    assert list((tmp_path / "kai").iterdir()) == []
+
+
+def test_a_name_is_free_when_its_owner_was_killed(tmp_path: Path) -> None:
+    code = f"""
+import sys, time
+from kai_local.box.state import ClusterFiles
+with ClusterFiles.of("box", {{"XDG_STATE_HOME": {str(tmp_path)!r}}}).claimed():
+    print("claimed", flush=True)
+    time.sleep(600)
+"""
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout
+    assert owner.stdout.readline() == "claimed\n"
+    with pytest.raises(ClusterError), files(tmp_path).claimed():
+        pass
+    owner.kill()
+    owner.communicate()
+    with files(tmp_path).claimed():
+        pass
+
+
+def test_what_is_written_is_read_and_listed(tmp_path: Path) -> None:
+    box = files(tmp_path)
+    assert box.read() is None
+    box.make()
+    assert box.directory.stat().st_mode & 0o777 == 0o700
+    record = a_record(nodes=3)
+    box.write(record)
+    assert box.read() == record
+    assert [one.name for one in known_clusters({"XDG_STATE_HOME": str(tmp_path)})] == ["box"]
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    box = files(tmp_path)
+    box.make()
+    (box.directory / "cluster.json").write_text("{")
+    with pytest.raises(ClusterError, match=r"cluster\.json is damaged"):
+        box.read()
+
+
+def test_what_a_killed_cluster_left_is_removed_without_touching_strangers(tmp_path: Path) -> None:
+    box, config = files(tmp_path), tmp_path / "config"
+    config.write_text("apiVersion: v1\nkind: Config\ncurrent-context: mine\ncontexts:\n- name: mine\n")
+    before = config.read_text()
+    left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    ours = ProcessIdentity.of(left.pid)
+    assert ours
+    mine = ProcessIdentity.of(os.getpid())
+    assert mine
+    add(config, Entry("kai-box", {"server": "https://x"}, {}))
+    use_context(config, "kai-box")
+    box.make()
+    box.write(
+        a_record(
+            kubeconfig=KubeconfigRecord("kai-box", str(config), str(config), "mine"),
+            processes=[
+                ProcessRecord("redis", "ready", ours.pid, ours.started),
+                ProcessRecord("stranger", "ready", mine.pid, "not when we started"),
+            ],
+        )
+    )
+    assert ending.take_down(box)
+    assert left.wait() == -signal.SIGKILL
+    assert config.read_text() == before
+    assert not box.directory.exists()
+    assert not ending.take_down(box)
