@@ -24,7 +24,7 @@ from kai.model.decisions import (
     ResourceType,
 )
 from kai.model.faults import INVALID_OBJECT, SET_ASIDE, Fault
-from kai.wire.decisions import Assignment, Batch
+from kai.wire.decisions import Assignment, DecisionBatch
 from kai.wire.sessions import SessionUpdate
 from kai_binder.executor import Executor
 
@@ -123,7 +123,9 @@ class MadeUpLeader:
         for executor in self.executors:
             bind = [each for each in self._prepared if self._rng.random() < 0.5]
             executor.verdict(bind=bind, abandon=self._prepared)
-            executor.start(Batch(epoch=_EPOCH, deadline=time.time() + 60.0, assignments=tuple(assignments)))
+            executor.start(
+                DecisionBatch(epoch=_EPOCH, deadline=time.time() + 60.0, assignments=tuple(assignments))
+            )
         self._prepared = [each.decision_id for each in assignments if each.prepare_only]
 
     def _assignment(self, pod: Json) -> Assignment:
