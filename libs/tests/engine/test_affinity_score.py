@@ -112,3 +112,23 @@ def test_a_placement_taken_back_leaves_no_neighbour_behind():
     statement.rollback()
     near, _ = plugin.mask(web)
     assert near.tolist() == [False, False]
+
+
+def test_what_pods_say_of_namespaces_by_label_follows_the_labels():
+    draws = preferring("podAffinity", "web", 5)
+    (weighted,) = draws["affinity"]["podAffinity"][PREFERRED]
+    weighted["podAffinityTerm"]["namespaceSelector"] = {"matchLabels": {"team": "a"}}
+    repels = {"affinity": {"podAntiAffinity": {REQUIRED: [a_term("web")]}}}
+    repels["affinity"]["podAntiAffinity"][REQUIRED][0]["namespaceSelector"] = {"matchLabels": {"team": "b"}}
+    state = a_state(running=[("near", "b", "x", draws), ("far", "a", "x", repels)])
+    engine = Engine(SchedulerConfig.parse(CONFIG))
+    chosen = []
+    for number, team in enumerate(["", "a", "b", ""]):
+        state.apply(Kind.NAMESPACE, {"metadata": {"name": "default", "labels": {"team": team}}})
+        name = f"web-{number}"
+        state.apply(Kind.POD_GROUP, a_group(name, queue="team", created=number))
+        state.apply(Kind.POD, a_pod(name, group=name, gpus=1, labels={"app": "web"}))
+        (bind,) = engine.run(state, NOW + number).binds
+        chosen.append(bind.node)
+        state.remove(Kind.POD, f"default/{name}")
+    assert chosen == ["a", "b", "b", "a"]

@@ -96,8 +96,9 @@ class _Action:
             if turn.failed:
                 representatives.failed(job, turn.why)
             return ()
-        if representatives.skips(job):
-            self._tell_why(job, representatives.why(job))
+        failed = representatives.covering(job)
+        if failed is not None:
+            self._tell_why(job, failed.why)
             return ()
         tasks = tasks_to_allocate(job, simulation=True)
         if not tasks or _hopeless(session, job, tasks):
@@ -206,8 +207,10 @@ def _any_victims(victims: Sequence[Batch]) -> bool:
 def delayed(session: Session, job: Job) -> bool:
     """Whether a job may not yet cost others their place; says so among its reasons."""
     delay = job.facts.preemption_delay
+    if delay <= 0:
+        return False
     until = max(job.created, job.last_eviction) + delay
-    if delay <= 0 or session.now >= until:
+    if session.now >= until:
         return False
     session.due(until)
     text = f"it may not take the place of others before {rfc3339(until)} (preemption delay {delay:g} s)"

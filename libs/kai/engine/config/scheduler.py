@@ -111,6 +111,12 @@ class SchedulerConfig:
     params: EngineParams = field(default_factory=EngineParams)
     #: What was written and has no effect, with the reason; to be told once.
     notes: tuple[str, ...] = field(default=(), compare=False)
+    _by_name: Mapping[str, PluginOption] = field(init=False, compare=False, repr=False)
+    _by_kind: Mapping[type[Arguments], Arguments] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {each.name: each for each in self.plugins})
+        object.__setattr__(self, "_by_kind", {type(each.decoded): each.decoded for each in self.plugins})
 
     @classmethod
     def parse(cls, text: str, *, params: EngineParams | None = None) -> SchedulerConfig:
@@ -153,12 +159,12 @@ class SchedulerConfig:
 
     def plugin(self, name: str) -> PluginOption | None:
         """A plugin's options; None if it is off."""
-        return next((plugin for plugin in self.plugins if plugin.name == name), None)
+        return self._by_name.get(name)
 
     def arguments(self, kind: type[A]) -> A:
         """What the plugin that takes these arguments was told; the defaults if it is off."""
-        found = next((each.decoded for each in self.plugins if isinstance(each.decoded, kind)), None)
-        return found if found is not None else kind()
+        found = self._by_kind.get(kind)
+        return found if isinstance(found, kind) else kind()
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -49,16 +49,16 @@ def divide(
         The fair share of each entry, and what is left of each total (negative where more is deserved).
     """
     usable = np.where(entries.limit < 0, entries.request, np.minimum(entries.limit, entries.request))
-    share = np.zeros_like(usable) if fair_share is None else fair_share.astype(np.float64)
+    share = np.zeros(usable.size) if fair_share is None else fair_share.astype(np.float64)
     left = total.astype(np.float64)
     if deserved:
         promised = np.where(entries.deserved < 0, left[entries.division], entries.deserved)
         give = np.minimum(promised, usable)
         share += give
         left = _take(left, entries.division, give)
-    fraction = np.zeros_like(usable)
+    fraction = np.zeros(usable.size)
     for band in range(int(entries.band.max(initial=-1)) + 1):
-        if not (left > 0).any():
+        if not np.count_nonzero(left > 0):
             break
         _rounds(entries, np.flatnonzero(entries.band == band), usable, share, left, fraction, max(k, 0.0))
     _remainders(entries, usable, share, left, fraction)
@@ -73,16 +73,18 @@ def _rounds(
         (entries.weight[rows] > 0) & (left[entries.division[rows]] > 0) & (usable[rows] > share[rows])
     ]
     while rows.size:
-        division = entries.division[rows]
-        normal = entries.weight[rows] / _sum(division, entries.weight[rows], left.size)[division]
-        weight = np.maximum(0.0, normal + k * (normal - entries.usage[rows]))
-        weights = _sum(division, weight, left.size)[division]
-        fair = np.divide(left[division] * weight, weights, out=np.zeros_like(weight), where=weights > 0)
-        want = usable[rows] - share[rows]
+        division, weight = entries.division[rows], entries.weight[rows]
+        normal = weight / _sum(division, weight, left.size)[division]
+        if k:
+            normal = np.maximum(0.0, normal + k * (normal - entries.usage[rows]))
+        weights = _sum(division, normal, left.size)[division]
+        fair = np.divide(left[division] * normal, weights, out=np.zeros(rows.size), where=weights > 0)
+        most, has = usable[rows], share[rows]
+        want = most - has
         sated = want <= fair
         floor = _floor(fair)
         give = np.where(sated, want, floor)
-        share[rows] = np.where(sated, usable[rows], share[rows] + floor)
+        share[rows] = np.where(sated, most, has + floor)
         rest = np.where(sated, 0.0, fair - floor)
         fraction[rows] = np.where(sated | (rest > _NOTHING), rest, fraction[rows])
         left[:] = _take(left, division, give)
@@ -108,7 +110,7 @@ def _remainders(entries: Entries, usable: Floats, share: Floats, left: Floats, f
 
 
 def _sum(division: Ints, amount: Floats, divisions: int) -> Floats:
-    return np.bincount(division, weights=amount, minlength=divisions).astype(np.float64, copy=False)
+    return np.bincount(division, amount, divisions)  # type: ignore[return-value]  # weighted: they are floats
 
 
 def _running(division: Ints, amount: Floats) -> Floats:

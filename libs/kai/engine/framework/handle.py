@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kai.engine.config import SEARCHING, EngineParams, SchedulerConfig
@@ -22,7 +21,7 @@ from kai.snapshot.table import NodeTable
 A = TypeVar("A", bound=Arguments)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
     """The cluster as of now, virtual placements included; to be read, and changed by :attr:`place` alone.
 
@@ -61,21 +60,20 @@ class Handle:
     #: For :class:`~kai.snapshot.kept.Kept`.
     memory: Memory
     config: SchedulerConfig
+    #: The classes of all pods of the groups that have something waiting.
+    waiting: frozenset[TaskClass] = field(init=False)
+    #: Whether pods that run may be placed anew, so that what they demand matters, too.
+    moves: bool = field(init=False)
 
-    @cached_property
-    def waiting(self) -> frozenset[TaskClass]:
-        """The classes of all pods of the groups that have something waiting."""
-        return frozenset(
+    def __post_init__(self) -> None:
+        waiting = {
             task.cls
             for job in self.pending_jobs.values()
             for pod_set in job.pod_sets.values()
             for task in pod_set.tasks.values()
-        )
-
-    @cached_property
-    def moves(self) -> bool:
-        """Whether pods that run may be placed anew, so that what they demand matters, too."""
-        return any(action in SEARCHING for action in self.config.actions)
+        }
+        object.__setattr__(self, "waiting", frozenset(waiting))
+        object.__setattr__(self, "moves", any(action in SEARCHING for action in self.config.actions))
 
     def on(self, plugin: str) -> bool:
         """Whether the configuration names a plugin."""

@@ -15,24 +15,25 @@ from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.state import ClusterState
 
+#: What follows from the plugins alone.
+_ORDERS: Final = Kept[tuple[GroupOrder, ScoreOptions]]()
 #: For the shapes of the workload.
 _HEADROOM: Final = Kept[TableHeadroom](lent=as_it_is)
 
 
-def group_order(config: SchedulerConfig) -> GroupOrder:
-    """The order of a group's pods and subgroups."""
+def orders(config: SchedulerConfig, state: ClusterState) -> tuple[GroupOrder, ScoreOptions]:
+    """The order of a group's pods and subgroups, and which parts of node and device order are on."""
+    return _ORDERS.get(state.memory, config.plugins, lambda: (_group_order(config), _score_options(config)))
+
+
+def _group_order(config: SchedulerConfig) -> GroupOrder:
     return GroupOrder(
         ranks=tuple(each.spec.ranks for each in config.plugins if each.spec.ranks is not None),
         needy_first=config.plugin("subgrouporder") is not None,
     )
 
 
-def score_options(config: SchedulerConfig, state: ClusterState) -> ScoreOptions:
-    """Which parts of node and device order are on, and the workload to keep room for."""
-    return _with_headroom(_of(config), state)
-
-
-def _of(config: SchedulerConfig) -> ScoreOptions:
+def _score_options(config: SchedulerConfig) -> ScoreOptions:
     on = {plugin.name for plugin in config.plugins}
     strategy = config.arguments(NodePlacementArguments)
     placement = "nodeplacement" in on
@@ -53,8 +54,11 @@ def _of(config: SchedulerConfig) -> ScoreOptions:
     )
 
 
-def _with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
-    """All pods known are the workload, where the strategy is on; the same object while they are equal."""
+def with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
+    """All pods known are the workload to keep room for, where the strategy is on.
+
+    They are the same object while they are equal.
+    """
     if not (options.cpu_headroom or options.gpu_headroom):
         return options
     counts = Counter(task.cls for task in state.tasks.values())

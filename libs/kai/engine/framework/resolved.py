@@ -40,7 +40,7 @@ class Plugins:
 
     def __init__(self, plugins: Iterable[Plugin]) -> None:
         self._all = tuple(plugins)
-        self._of_classes: tuple[Any, ...] = tuple(each for each in self._all if isinstance(each, OfClasses))
+        self._of_classes: tuple[Any, ...] = _those(self._all, OfClasses)
         self._concerned: dict[int, Concerned | None] = {}
         self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
         self._victim_policies: tuple[VictimPolicy, ...] = _those(self._all, VictimPolicy)
@@ -57,7 +57,7 @@ class Plugins:
             return found
 
     def _ask(self, cls: TaskClass) -> Concerned | None:
-        some = tuple(each for each in self._of_classes if each.concerns(cls))
+        some = tuple([each for each in self._of_classes if each.concerns(cls)])
         if not some:
             return None
         return Concerned(
@@ -80,5 +80,6 @@ class Plugins:
         return next((each for each in self._all if isinstance(each, kind)), None)
 
 
-def _those(plugins: tuple[Any, ...], kind: Any) -> tuple[Any, ...]:
-    return tuple(each for each in plugins if isinstance(each, kind))
+def _those(plugins: tuple[Any, ...], protocol: Any) -> tuple[Any, ...]:
+    """Subclasses alone, as the protocols ask for: ``isinstance`` of an abstract class takes far longer."""
+    return tuple([each for each in plugins if protocol in type(each).__mro__])

@@ -11,7 +11,7 @@ from typing import Any, Final
 from kai.engine.config import SchedulerConfig
 from kai.engine.framework.decisions import PROMISED, Decisions
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.options import group_order, score_options
+from kai.engine.framework.options import orders, with_headroom
 from kai.engine.framework.protocols import Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.framework.statement import Statement
@@ -61,7 +61,8 @@ class Session:
         ``turns`` let searches of several cycles make up one; without them they run to their end.
         """
         state.settle(now)
-        state.order_groups(group_order(config))
+        group_order, scores = orders(config, state)
+        state.order_groups(group_order)
         self.state = state
         self.config = config
         self.now = now
@@ -76,7 +77,7 @@ class Session:
         self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
         self.proportion = config.plugin("proportion") is not None
-        self.options = score_options(config, state)
+        self.options = with_headroom(scores, state)
         self.next_due = float("inf")
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}

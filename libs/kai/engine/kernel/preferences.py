@@ -34,8 +34,11 @@ def preferences(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats 
 
 def _affinity(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats | None:
     """The weights of all terms that a node satisfies, of the most that any does in hundredths."""
+    terms = (cls.constraints.node_affinity or {}).get(_PREFERRED)
+    if not terms:
+        return None
     total = np.zeros(len(static.nodes))
-    for term in (cls.constraints.node_affinity or {}).get(_PREFERRED) or ():
+    for term in terms:
         total += float(term.get("weight", 0)) * static.labels.terms([term.get("preference") or {}])
     most = total.max(where=allowed, initial=0.0)
     return total * (scores.MOST / most) if most else None

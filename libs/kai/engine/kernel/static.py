@@ -34,6 +34,9 @@ class StaticFilters:
         self._enabled = enabled
         self._restricted = restricted
         self.ready = self._each(lambda node: node.ready)
+        #: Whether any node offers devices by resource claims, and whether any offers MIG devices.
+        self._by_claims = any(node.dra_gpus for node in nodes)
+        self._mig = any(node.mig for node in nodes)
         self.gpu_memory = np.fromiter((node.gpu_memory for node in nodes), dtype=np.int64, count=len(nodes))
         self._taints: dict[tuple[_Taint, ...], Mask] = {}
         #: Which nodes have a taint that pods had better avoid.
@@ -106,7 +109,7 @@ class StaticFilters:
             yield "legacy MIG requests are not supported", np.zeros(len(self.nodes), dtype=bool)
         if cls.cpu_only:
             return
-        if any(node.dra_gpus for node in self.nodes):
+        if self._by_claims:
             if cls.shared:
                 yield _BY_CLAIMS_ONLY, self._each(lambda node: not node.dra_gpus)
             elif cls.kind is GpuKind.WHOLE:
@@ -120,7 +123,7 @@ class StaticFilters:
                 "node's MIG strategy is single",
                 self._each(lambda node: not node.mig or node.mig_strategy != "single"),
             )
-        elif any(node.mig for node in self.nodes):
+        elif self._mig:
             yield (
                 "node's GPUs are MIG devices",
                 self._each(

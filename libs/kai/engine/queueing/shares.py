@@ -17,6 +17,7 @@ from kai.engine.fairness.reclaim import ReclaimRules
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY
+from kai.snapshot.rows import Queue
 from kai.snapshot.state import ClusterState, Kind
 
 _Queues: TypeAlias = tuple[QueueForest, QueueColumns, frozenset[str]]
@@ -27,6 +28,7 @@ _OFFERED: Final = Kept[Floats](lent=as_it_is)
 
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
 Usage: TypeAlias = Mapping[str, tuple[float, float, float]]
+_UNUSED: Final = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +50,9 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
     count = len(state.queue_order)
     columns.allocated = state.ledger.allocated[:count]
     columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
-    for number, row in enumerate(state.queue_order):
-        held, asked = row.allocated, row.pending
-        columns.request[number] = (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI)
-        columns.usage[number] = usage.get(row.name, (0.0, 0.0, 0.0))
+    if count:
+        columns.request[:] = [_requested(row) for row in state.queue_order]
+        columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_order] if usage else 0.0
     total = _total(state)
     columns.fair_share[:] = 0
     told = config.arguments(ProportionArguments)
@@ -65,6 +66,11 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
         rules=ReclaimRules(forest, columns, shares, told.saturation_multiplier),
         unlimited=unlimited,
     )
+
+
+def _requested(row: Queue) -> tuple[float, float, float]:
+    held, asked = row.allocated, row.pending
+    return (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI)
 
 
 def _queues(state: ClusterState) -> _Queues:

@@ -46,7 +46,9 @@ def _constraints(pod_set: PodSet) -> tuple[tuple[str, str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Representative:
+class Representative:
+    """A job that failed."""
+
     #: Ascending: requests of all pending tasks as (cpu, memory, GPU memory, hundredths of GPUs, items).
     requests: tuple[tuple[int, ...], ...]
     #: Why it found too few victims, where plugins kept some safe.
@@ -58,21 +60,14 @@ class Representatives:
 
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
-        self._failed: dict[tuple[object, ...], _Representative] = {}
+        self._failed: dict[tuple[object, ...], Representative] = {}
 
-    def skips(self, job: Job) -> bool:
-        """Whether a job is no easier than one that failed."""
-        if not self._enabled:
-            return False
+    def covering(self, job: Job) -> Representative | None:
+        """The one that failed under the same constraints, if a job is no easier."""
         if not self._failed:
-            return False
+            return None
         known = self._failed.get(signature(job))
-        return known is not None and not _easier(_requests(job), known.requests)
-
-    def why(self, job: Job) -> Why | None:
-        """Why the job that failed under the same constraints found too few victims."""
-        known = self._failed.get(signature(job))
-        return known.why if known is not None else None
+        return known if known is not None and not _easier(_requests(job), known.requests) else None
 
     def failed(self, job: Job, why: Why | None = None) -> None:
         """Remember a failure, if it is at least as easy as the one known."""
@@ -84,7 +79,7 @@ class Representatives:
             len(requests) <= len(known.requests)
             and all(_within(mine, theirs) for mine, theirs in zip(requests, known.requests, strict=False))
         ):
-            self._failed[key] = _Representative(requests, why)
+            self._failed[key] = Representative(requests, why)
 
 
 def _requests(job: Job) -> tuple[tuple[int, ...], ...]:

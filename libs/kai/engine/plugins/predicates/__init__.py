@@ -6,75 +6,86 @@ counted by the same plugins, if ``podaffinity`` is on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Plugin
-from kai.engine.plugins.predicates.affinity import PodAffinity, terms
-from kai.engine.plugins.predicates.attraction import companions, wishes
+from kai.engine.plugins.predicates.affinity import PodAffinity
+from kai.engine.plugins.predicates.attraction import Companions, companions
 from kai.engine.plugins.predicates.offered import OfferedOnly
 from kai.engine.plugins.predicates.references import ConfigMaps, HostPorts, LargestNode
 from kai.engine.plugins.predicates.refusals import RefusingNodes
 from kai.engine.plugins.predicates.spread import TopologySpread, must_hold
 from kai.engine.plugins.predicates.volumes import Volumes
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class _Demands:
-    """Which filters somebody needs: who waits, and who may be moved for them, since both are placed."""
+class _Demands(NamedTuple):
+    """Which filters somebody needs."""
 
     host_ports: bool = False
     volumes: bool = False
+    config_maps: bool = False
+    near: bool = False
     spread: bool = False
+    #: Some of it must hold.
+    kept_apart: bool = False
+
+    @classmethod
+    def of(cls, classes: Iterable[TaskClass]) -> _Demands:
+        """All that pods of these classes need."""
+        host_ports = volumes = config_maps = near = spread = kept_apart = False
+        for each in classes:
+            told = each.constraints
+            host_ports = host_ports or bool(told.host_ports)
+            volumes = volumes or bool(told.volume_claims)
+            config_maps = config_maps or bool(told.config_maps)
+            near = near or bool(told.pod_affinity)
+            if told.spread:
+                spread = True
+                kept_apart = kept_apart or any(map(must_hold, told.spread))
+        return cls(host_ports, volumes, config_maps, near, spread, kept_apart)
 
 
-#: Of all classes, while there is no new one.
-_DEMANDS: Final = Kept[_Demands]()
+#: Of the classes that wait, while they are the same.
+_WAITING: Final = Kept[_Demands]()
+#: Of all classes, while there is no new one: pods that run may be moved for those that wait.
+_MOVABLE: Final = Kept[_Demands]()
+_NOTHING: Final = _Demands()
 
 
 def opened(handle: Handle) -> Iterator[Plugin]:
     """The filters that this cycle needs; none in a cycle in which nobody waits."""
-    waiting = handle.waiting
-    if not waiting:
+    if not handle.waiting:
         return
-    movable = _Demands()
+    waiting = _WAITING.get(handle.memory, handle.waiting, lambda: _Demands.of(handle.waiting))
+    movable = _NOTHING
     if handle.moves:
-        movable = _DEMANDS.get(handle.memory, handle.classes.made, lambda: _of_all(handle))
+        movable = _MOVABLE.get(handle.memory, handle.classes.made, lambda: _Demands.of(handle.classes))
     yield LargestNode(handle)
     if handle.refusals:
         yield RefusingNodes(handle)
-    if any(cls.constraints.config_maps for cls in waiting) and handle.versions[Kind.CONFIG_MAP]:
+    if waiting.config_maps and handle.versions[Kind.CONFIG_MAP]:
         yield ConfigMaps(handle)
-    if movable.host_ports or any(cls.constraints.host_ports for cls in waiting):
+    if waiting.host_ports or movable.host_ports:
         yield HostPorts()
-    if movable.volumes or any(cls.constraints.volume_claims for cls in waiting):
+    if waiting.volumes or movable.volumes:
         yield Volumes(handle)
-    if _neighbours_matter(handle):
-        yield PodAffinity(handle)
-    if movable.spread or any(cls.constraints.spread for cls in waiting):
+    others = companions(handle)
+    if waiting.near or _neighbours_matter(handle, others):
+        yield PodAffinity(handle, others)
+    if waiting.spread or movable.kept_apart:
         yield TopologySpread(handle)
-    claims = handle.flags.dynamic_resources and handle.on("dynamicresources")
-    if not claims and handle.objects[Kind.DEVICE_CLASS]:
+    if handle.objects[Kind.DEVICE_CLASS] and not (
+        handle.flags.dynamic_resources and handle.on("dynamicresources")
+    ):
         yield OfferedOnly(handle)
 
 
-def _of_all(handle: Handle) -> _Demands:
-    every = [cls.constraints for cls in handle.classes]
-    return _Demands(
-        host_ports=any(each.host_ports for each in every),
-        volumes=any(each.volume_claims for each in every),
-        spread=any(must_hold(constraint) for each in every for constraint in each.spread),
-    )
-
-
-def _neighbours_matter(handle: Handle) -> bool:
-    affine = companions(handle) if handle.affine else ()
-    if any(terms(task.cls, "pod_anti_affinity") for task in affine):
-        return True
-    if any(cls.constraints.pod_affinity for cls in handle.waiting):
-        return True
-    return handle.on("podaffinity") and any(wishes(task.cls) for task in affine)
+def _neighbours_matter(handle: Handle, others: Companions) -> bool:
+    """Whether pods want others, or do not want them near; where they only prefer that, if it counts."""
+    preferred = handle.on("podaffinity")
+    return any(said.repelled or (preferred and said.wishes) for said, _ in others)

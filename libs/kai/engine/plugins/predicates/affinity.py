@@ -13,7 +13,13 @@ from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
-from kai.engine.plugins.predicates.attraction import REQUIRED, Attraction, companions, in_domains, preferences
+from kai.engine.plugins.predicates.attraction import (
+    REQUIRED,
+    Attraction,
+    Companions,
+    in_domains,
+    preferences,
+)
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
@@ -23,15 +29,14 @@ from kai.snapshot.status import ACTIVE_ALLOCATED
 class PodAffinity(Filter, Readiness, Scorer, Tracker):
     """Required terms filter, in both directions; preferred ones score if the ``podaffinity`` plugin is on."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, others: Companions) -> None:
         self._handle = handle
         self._namespaces = handle.objects[Kind.NAMESPACE]
         self._neighbours = Neighbours(handle.nodes, self._namespaces)
         scored = handle.on("podaffinity")
-        others = companions(handle)
         self._attraction = Attraction(handle, self._neighbours, others) if scored else None
         #: Tasks placed or not whose anti-affinity others must respect.
-        self._repelling = [task for task in others if terms(task.cls, "pod_anti_affinity")]
+        self._repelling = [task for said, tasks in others if said.repelled for task in tasks]
         self._kept_from: dict[tuple[str, int], frozenset[str]] = {}
 
     def concerns(self, cls: TaskClass) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats
 from kai.engine.kernel.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
@@ -36,64 +38,97 @@ def wishes(cls: TaskClass) -> list[Wish]:
     return [*preferences(cls), *((scores.REQUIRED_TERM, term) for term in near)]
 
 
-def companions(handle: Handle) -> list[Task]:
-    """Pods whose terms may matter to pods of ours: all of ours, and others that speak of our namespaces.
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What pods of a class, once placed, say of others."""
+
+    #: What they wish of others, and of whom.
+    wishes: tuple[tuple[float, Mapping[str, Any], Selection], ...]
+    #: Who must not be near.
+    repelled: tuple[Selection, ...]
+
+    @classmethod
+    def by(cls, task: Task, namespaces: Mapping[str, Any]) -> Said:
+        """What the class of a pod says; its pods agree in terms, namespace and labels."""
+
+        def of(term: Mapping[str, Any]) -> Selection:
+            return Selection(term, task.namespace, namespaces, task.labels or {})
+
+        away = (task.cls.constraints.pod_anti_affinity or {}).get(REQUIRED) or ()
+        return cls(
+            tuple((weight, term, of(term)) for weight, term in wishes(task.cls)),
+            tuple(of(term) for term in away),
+        )
+
+    def reaches(self, namespaces: Collection[str]) -> bool:
+        """Whether pods of some of the namespaces may be meant."""
+        return any(each.reaches(namespaces) for each in self.repelled) or any(
+            each.reaches(namespaces) for _, _, each in self.wishes
+        )
+
+
+#: By class, of those that there are and while namespaces stay as they are.
+_SAID: Final = Kept[dict[TaskClass, Said]]()
+#: Pods of one class, and what they say.
+Companions: TypeAlias = Sequence[tuple[Said, Sequence[Task]]]
+
+
+def companions(handle: Handle) -> Companions:
+    """Pods whose terms may matter to pods of ours, by class: all of ours, and others that speak of our
+    namespaces.
 
     Most clusters run pods that speak of their own kind in a namespace of their own, such as DNS servers.
     """
+    if not handle.affine:
+        return ()
+    pods = _by_class(handle.affine.values())
     namespaces = handle.objects[Kind.NAMESPACE]
+    known = _SAID.get(handle.memory, handle.versions[Kind.NAMESPACE], dict)
+    said = {cls: known.get(cls) or Said.by(tasks[0], namespaces) for cls, tasks in pods.items()}
+    known.clear()
+    known.update(said)
     ours: set[str] | None = None
-    reaching: dict[int, bool] = {}
-    found: list[Task] = []
-    for task in handle.affine.values():
-        if task.job is None:
-            known = reaching.get(task.cls.id)
-            if known is None:
-                if ours is None:
-                    ours = {job.namespace for job in handle.jobs.values()}
-                known = reaching[task.cls.id] = any(
-                    Selection(term, task.namespace, namespaces, task.labels or {}).reaches(ours)
-                    for term in spoken(task.cls)
-                )
-            if not known:
-                continue
-        found.append(task)
+    found: list[tuple[Said, Sequence[Task]]] = []
+    for cls, tasks in pods.items():
+        speaks = said[cls]
+        if any(task.job is None for task in tasks):
+            if ours is None:
+                ours = {job.namespace for job in handle.jobs.values()}
+            if not speaks.reaches(ours):
+                tasks = [task for task in tasks if task.job is not None]
+        if tasks:
+            found.append((speaks, tasks))
     return found
 
 
-def spoken(cls: TaskClass) -> Iterator[Mapping[str, Any]]:
-    """The terms by which a class, once placed, speaks of others."""
-    for _, term in wishes(cls):
-        yield term
-    yield from (cls.constraints.pod_anti_affinity or {}).get(REQUIRED) or ()
+def _by_class(tasks: Iterable[Task]) -> dict[TaskClass, list[Task]]:
+    found: dict[TaskClass, list[Task]] = {}
+    for task in tasks:
+        found.setdefault(task.cls, []).append(task)
+    return found
 
 
 class Attraction:
     """Pods with wishes, counted by class and node: pods of a class agree in terms, namespace and labels."""
 
-    def __init__(self, handle: Handle, neighbours: Neighbours, companions: Iterable[Task]) -> None:
+    def __init__(self, handle: Handle, neighbours: Neighbours, companions: Companions) -> None:
         self._handle = handle
         self._neighbours = neighbours
         self._placed: dict[int, Counts] = {}
-        self._wishes: dict[int, list[tuple[float, Mapping[str, Any], Selection]]] = {}
+        self._said: dict[int, Said] = {}
         #: Wishes that speak of a pod, by its namespace and labels: for each class that has some, where its
         #: pods are, and the weights by the key of a domain.
         self._about: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[Counts, dict[str, float]]]] = {}
-        namespaces = handle.objects[Kind.NAMESPACE]
-        for task in companions:
-            found = wishes(task.cls)
-            if not found:
+        for said, tasks in companions:
+            if not said.wishes:
                 continue
-            counts = self._placed.get(task.cls.id)
-            if counts is None:
-                counts = self._placed[task.cls.id] = np.zeros(len(handle.nodes), dtype=np.int64)
-                self._wishes[task.cls.id] = [
-                    (weight, term, Selection(term, task.namespace, namespaces, task.labels or {}))
-                    for weight, term in found
-                ]
-            where = task.pipelined_node or task.node
-            if where is not None and ACTIVE_ALLOCATED[task.status]:
-                counts[where.row] += 1
+            number = tasks[0].cls.id
+            counts = self._placed[number] = np.zeros(len(handle.nodes), dtype=np.int64)
+            self._said[number] = said
+            for task in tasks:
+                where = task.pipelined_node or task.node
+                if where is not None and ACTIVE_ALLOCATED[task.status]:
+                    counts[where.row] += 1
 
     def __bool__(self) -> bool:
         return bool(self._placed)
@@ -120,9 +155,9 @@ class Attraction:
 
     def _speaking_of(self, task: Task) -> Iterator[tuple[Counts, dict[str, float]]]:
         labels = self._handle.filters.labels
-        for cls, theirs in self._wishes.items():
+        for cls, said in self._said.items():
             weights: dict[str, float] = {}
-            for weight, term, selection in theirs:
+            for weight, term, selection in said.wishes:
                 domain = str(term.get("topologyKey", ""))
                 if labels.known(domain) and selection.matches(task.namespace, task.labels or {}):
                     weights[domain] = weights.get(domain, 0.0) + weight

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, PreFilter, Readiness
 from kai.engine.reasons.amounts import told
@@ -26,7 +28,7 @@ class LargestNode(PreFilter):
         self._resources = handle.resources
         stamp = (table.epoch, table.allocatable.shape[1])
         self._most = _LARGEST.get(
-            handle.memory, stamp, lambda: table.allocatable.max(axis=0, initial=0).tolist()
+            handle.memory, stamp, lambda: np.maximum.reduce(table.allocatable, axis=0, initial=0).tolist()
         )
 
     def concerns(self, cls: TaskClass) -> bool:
