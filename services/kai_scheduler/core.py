@@ -16,7 +16,7 @@ import structlog
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.kube.reflector import Unreadable
-from kai.model.decisions import CycleResult
+from kai.model.decisions import CycleResult, ResourceVector
 from kai.model.faults import Fault, OutOfBounds
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState, Kind
@@ -24,7 +24,7 @@ from kai_scheduler.changes import Changes
 
 T = TypeVar("T")
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
-Usage = Mapping[str, tuple[float, float, float]]
+Usage = Mapping[str, ResourceVector]
 
 #: A batch of more objects than that is a cluster read anew, which is there to stay.
 _WHOLE_CLUSTER: Final = 10_000

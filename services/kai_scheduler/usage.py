@@ -11,7 +11,8 @@ import structlog
 from prometheus_client import Histogram
 
 from kai.engine.usage.params import InvalidUsageParams, UsageParams
-from kai.engine.usage.window import Triple, staleness, used_shares, window_start
+from kai.engine.usage.window import staleness, used_shares, window_start
+from kai.model.decisions import ResourceVector
 from kai.runtime import SettingsError
 from kai.session.errors import CacheUnavailable
 from kai.session.usage import BUCKET_SECONDS, UsageRecord
@@ -33,7 +34,7 @@ class UsageReader:
         clock: Callable[[], float] = time.time,
     ) -> None:
         #: By queue: part of the cluster's CPU, memory and GPUs that it used.
-        self.shares: dict[str, Triple] = {}
+        self.shares: dict[str, ResourceVector] = {}
         self._record = record
         self._params = params
         self._latency = latency

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
-from kai.engine.actions import ACTIONS, opposites
+from kai.engine.actions import ACTIONS, cancellation
 from kai.engine.config import SchedulerConfig
 from kai.engine.config.arguments import ConfigError
 from kai.engine.containment.cycles import Containment
@@ -17,12 +17,11 @@ from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
+from kai.engine.queueing.shares import Usage
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import CycleResult, PodGroupOutcome
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
-
-Usage = Mapping[str, tuple[float, float, float]]
 
 
 class Engine:
@@ -137,7 +136,7 @@ class _Cycle:
                 state.check()
         turns.end()
         started = time.perf_counter()
-        opposites.cancel(session)
+        cancellation.cancel(session)
         if config.params.detailed_fit_errors:
             detail.detail_pods(session)
         self._found = outcomes.collect(session)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from kai.model.faults import Fault
+
+#: CPU in thousandths, memory in bytes and GPUs in devices; or of each the fraction of some whole.
+ResourceVector: TypeAlias = tuple[float, float, float]
 
 
 class ResourceType(IntEnum):
@@ -141,20 +144,20 @@ class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueShare:
-    """One queue in the division: triples are (CPU millicores, memory bytes, GPU devices); -1 is unlimited."""
+    """One queue in the division; an amount of -1 is unlimited."""
 
     queue: str
     display_name: str
     parent: str
     priority: int
-    deserved: tuple[float, float, float]
-    limit: tuple[float, float, float]
-    over_quota_weight: tuple[float, float, float]
-    fair_share: tuple[float, float, float]
-    allocated: tuple[float, float, float]
-    allocated_non_preemptible: tuple[float, float, float]
-    requested: tuple[float, float, float]
-    usage: tuple[float, float, float]
+    deserved: ResourceVector
+    limit: ResourceVector
+    over_quota_weight: ResourceVector
+    fair_share: ResourceVector
+    allocated: ResourceVector
+    allocated_non_preemptible: ResourceVector
+    requested: ResourceVector
+    usage: ResourceVector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from kai.model import names
-from kai.model.decisions import PodRef
+from kai.model.decisions import PodRef, ResourceVector
 from kai.model.faults import Fault
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
@@ -354,9 +354,9 @@ class Queue:
     parent_name: str = ""
     priority: int = 100
     created: float = 0.0
-    deserved: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    limit: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    weight: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    deserved: ResourceVector = (0.0, 0.0, 0.0)
+    limit: ResourceVector = (0.0, 0.0, 0.0)
+    weight: ResourceVector = (0.0, 0.0, 0.0)
     preempt_min_runtime: float | None = None
     reclaim_min_runtime: float | None = None
     parent: Queue | None = None

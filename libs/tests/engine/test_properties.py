@@ -13,7 +13,7 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.kernel.view import NEVER
-from kai.engine.queueing.pending import ForeseenJobs
+from kai.engine.queueing.pending import LookaheadJobs
 from kai.engine.queueing.pools import Pool
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, SubGroup
@@ -370,10 +370,10 @@ def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
         scores = [session.view(task.cls).score_of(row) for row in range(len(state.nodes))]
         best = int(np.argmax(scores))
         free = scores[best] != NEVER and session.fits_now(task.cls, best)
-        assert session.view(task.cls).seat() == (best if free else -1)
+        assert session.view(task.cls).best_now() == (best if free else -1)
         if free:
             session.decisions.bind((task,), state.nodes.nodes[best])
-            session.view(task.cls).took_seats(1)
+            session.view(task.cls).took_slots(1)
         elif scores[best] != NEVER:
             session.statement().pipeline(task, state.nodes.nodes[best])
         assert (state.nodes.idle + state.nodes.releasing >= 0).all()
@@ -395,7 +395,7 @@ def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> Non
         )
         objects += [(Kind.POD_GROUP, group), *((Kind.POD, pod) for pod in pods)]
     together = Engine().run(_state(objects), NOW)
-    with mock.patch.object(ForeseenJobs, "following", return_value=[]):
+    with mock.patch.object(LookaheadJobs, "following", return_value=[]):
         alone = Engine().run(_state(objects), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(together, name) == getattr(alone, name), name
@@ -420,10 +420,10 @@ def test_a_seat_is_not_what_is_promised_to_somebody_else() -> None:
     statement = session.statement()
     statement.pipeline(large, node)  # of 3 idle and 2 leaving devices 1 is left
     view = session.view(small.cls)
-    assert (view.seat(), view.seats) == (node.row, 1)
+    assert (view.best_now(), view.slots) == (node.row, 1)
     statement.allocate(small, node)
-    view.took_seats(1)
-    assert view.seat() == -1
+    view.took_slots(1)
+    assert view.best_now() == -1
 
 
 @fuzz

@@ -20,7 +20,7 @@ def run(session: Session) -> None:
     served = len(promised)
     if promised:
         candidates = [job for job in candidates if job.pending]
-    waiting = session.foreseen_jobs(candidates, depth=session.depth(ACTION))
+    waiting = session.lookahead_jobs(candidates, depth=session.depth(ACTION))
     while (job := waiting.pop()) is not None:
         placed = _allocate(session, job, waiting.following)
         served += placed

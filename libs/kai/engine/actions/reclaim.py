@@ -7,7 +7,6 @@ from math import ceil, gcd
 
 from kai.engine.actions import eviction
 from kai.engine.fairness.order import fits
-from kai.engine.fairness.queues import Triple
 from kai.engine.fairness.reclaim import Reclamation
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
@@ -20,6 +19,7 @@ from kai.engine.reasons.amounts import told
 from kai.engine.search.bounds import free_centi
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
+from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
@@ -41,7 +41,7 @@ class _Reclaim:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._representatives: dict[str, Representatives] = {}
-        self._requests: dict[int, dict[Triple, list[Job]]] | None = None
+        self._requests: dict[int, dict[ResourceVector, list[Job]]] | None = None
         #: What each queue is entitled to, in words: GPUs, CPU, memory.
         self._entitled: dict[int, tuple[str, ...]] = {}
         self._on = session.config.plugin("proportion") is not None
@@ -58,8 +58,8 @@ class _Reclaim:
             return False
         return self.session.rules.can_reclaim(job.queue.row, self._request(job), preemptible=job.preemptible)
 
-    def _request(self, job: Job, tasks: list[Task] | None = None) -> Triple:
-        return self.session.triples(tasks if tasks is not None else tasks_to_allocate(job, simulation=True))
+    def _request(self, job: Job, tasks: list[Task] | None = None) -> ResourceVector:
+        return self.session.requested(tasks if tasks is not None else tasks_to_allocate(job, simulation=True))
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
         del job, tasks
@@ -160,7 +160,7 @@ class _Reclaim:
                     return True
         return False
 
-    def _waiting(self, row: int) -> dict[Triple, list[Job]]:
+    def _waiting(self, row: int) -> dict[ResourceVector, list[Job]]:
         """Jobs below a queue that waited when this was first asked, by what their next chunk asks for."""
         if self._requests is None:
             self._requests = {}
@@ -204,7 +204,7 @@ class _Reclaim:
         )
 
 
-def _less(held: Triple, bound: Triple) -> bool:
+def _less(held: ResourceVector, bound: ResourceVector) -> bool:
     """Whether a queue holds less of something than it deserves."""
     return any(most >= 0 and amount < most - _NEAR for amount, most in zip(held, bound, strict=True))
 

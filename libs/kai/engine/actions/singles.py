@@ -1,7 +1,7 @@
-"""Placing jobs whose next chunk is one ordinary pod: the same rules as for all, without a transaction.
+"""Placing jobs whose next chunk is one plain pod: the same rules as for all, without a transaction.
 
 Nothing can fail half-way here, so there is nothing to take back, and equal pods that go to one node in a row
-are placed together. Whatever is not ordinary is left to
+are placed together. Whatever is not plain is left to
 :func:`~kai.engine.framework.allocation.allocate_job`: shared devices, plugins with an opinion on the class or
 a log of placements, nominations, topology, pods that have to wait, and everything that finds no place.
 """
@@ -34,14 +34,14 @@ def place(session: Session, job: Job, following: Following | None) -> list[Job]:
             return []
         (task,) = tasks
     cls = task.cls
-    view = session.ordinary(cls)
+    view = session.plain_view(cls)
     if view is None or task.nominated or session.over_capacity(job, (task,)):
         return []
-    row = view.seat()
+    row = view.best_now()
     if row < 0:
         return []
     placed = [task]
-    if following is not None and alone and view.seats > 1 and session.unbounded(job):
+    if following is not None and alone and view.slots > 1 and session.unbounded(job):
 
         def equal(other: Job) -> Task | None:
             task = only_task(other)
@@ -49,9 +49,9 @@ def place(session: Session, job: Job, following: Following | None) -> list[Job]:
                 return None
             return task if _plain(other) and session.unbounded(other) else None
 
-        placed += following(view.seats - 1, equal)
+        placed += following(view.slots - 1, equal)
     session.decisions.bind(placed, session.nodes.nodes[row])
-    view.took_seats(len(placed))
+    view.took_slots(len(placed))
     return [task.job for task in placed if task.job is not None]
 
 

@@ -24,6 +24,7 @@ from kai.engine.explain.trial import Trials
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import asked
+from kai.model.decisions import ResourceVector
 from kai.model.objects import Taint
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU
@@ -66,7 +67,7 @@ def _bounds(trials: Trials, session: Session, job: Job, tasks: Sequence[Task]) -
 
 def _too_low(
     path: Sequence[Queue],
-    of: Callable[[Queue], tuple[tuple[float, float, float], Sequence[int]]],
+    of: Callable[[Queue], tuple[ResourceVector, Sequence[int]]],
     amounts: Amounts,
 ) -> dict[str, Bounds]:
     """Queues whose bound is below what is held and asked, with what would be enough."""

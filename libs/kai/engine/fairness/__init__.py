@@ -1,6 +1,6 @@
 """Who may have how much: fair share, queue order, and what reclaim may take from whom.
 
-Everything here works on rows of queues and on triples ``(CPU millicores, memory bytes, GPU devices)``;
+Everything here works on rows of queues and on vectors ``(CPU millicores, memory bytes, GPU devices)``;
 ``-1`` is unlimited for deserved amounts and limits. Nothing here knows pods, nodes or statements.
 
 Once, when queues change::

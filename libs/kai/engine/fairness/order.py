@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kai.engine.fairness.queues import TOLERANCE, Floats, Ints, QueueColumns, QueueShares, Triple
+from kai.engine.fairness.queues import TOLERANCE, Floats, Ints, QueueColumns, QueueShares
+from kai.model.decisions import ResourceVector
 
-NO_RESOURCES: Final[Triple] = (0.0, 0.0, 0.0)
+NO_RESOURCES: Final[ResourceVector] = (0.0, 0.0, 0.0)
 #: A queue's key: compare with ``<``; the last element is the rank, so no two queues are equal.
 QueueKey: TypeAlias = tuple[float, ...]
 
@@ -19,10 +20,10 @@ _LARGER_THAN_ANY: Final = float("inf")
 
 
 class _Constants(NamedTuple):
-    fair: Triple
-    deserved: Triple
+    fair: ResourceVector
+    deserved: ResourceVector
     #: What turns an amount into a share.
-    scale: Triple
+    scale: ResourceVector
     #: The resources of which the queue may have nothing.
     unshared: tuple[int, ...]
     #: Its priority, the higher the smaller.
@@ -68,7 +69,9 @@ class QueueOrder:
 
         self._known: tuple[Any, ...] | None = None
 
-    def key(self, queue: int, *, job: Triple = NO_RESOURCES, victims: Triple = NO_RESOURCES) -> QueueKey:
+    def key(
+        self, queue: int, *, job: ResourceVector = NO_RESOURCES, victims: ResourceVector = NO_RESOURCES
+    ) -> QueueKey:
         """The key of a queue whose next job would add ``job``, less what its victims hold."""
         cpu, memory, gpu = self._allocated[queue].tolist()
         fair, deserved, (by_cpu, by_memory, by_gpu), unshared, order, weakness = self._constants[queue]
@@ -133,7 +136,7 @@ def _rounded(share: float) -> float:
     return (share * _BILLION + 0.5) // 1.0
 
 
-def _scale(share: Triple, total: list[float]) -> Triple:
+def _scale(share: ResourceVector, total: list[float]) -> ResourceVector:
     cpu, memory, gpu = (part if part >= 0 else most for part, most in zip(share, total, strict=True))
     return (_inverse(cpu), _inverse(memory), _inverse(gpu))
 
@@ -142,7 +145,7 @@ def _inverse(most: float) -> float:
     return 1.0 / most if most else _NO_SHARE_PENALTY
 
 
-def fits(amount: Triple, bound: Triple) -> bool:
+def fits(amount: ResourceVector, bound: ResourceVector) -> bool:
     """Whether the amount is within the bound in all resources; -1 bounds nothing."""
     return not (
         (amount[0] > bound[0] + TOLERANCE and bound[0] >= 0)

@@ -8,9 +8,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kai.model.decisions import ResourceVector
+
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-Triple: TypeAlias = tuple[float, float, float]
 
 #: CPU millicores, memory bytes, GPU devices.
 RESOURCES: Final = 3
@@ -61,24 +62,24 @@ def allocatable_share(deserved: Floats, limit: Floats, fair_share: Floats) -> Fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueShares:
-    """What a division settled, as lists of triples: plain floats are what scalar code reads fastest."""
+    """What a division settled, as lists of vectors: plain floats are what scalar code reads fastest."""
 
-    deserved: list[Triple]
-    fair: list[Triple]
-    allocatable: list[Triple]
+    deserved: list[ResourceVector]
+    fair: list[ResourceVector]
+    allocatable: list[ResourceVector]
 
     @classmethod
     def of(cls, columns: QueueColumns) -> QueueShares:
         """Take the shares of all queues. Must be taken again after the next division."""
         allocatable = allocatable_share(columns.deserved, columns.limit, columns.fair_share)
         return cls(
-            deserved=_triples(columns.deserved),
-            fair=_triples(columns.fair_share),
-            allocatable=_triples(allocatable),
+            deserved=_vectors(columns.deserved),
+            fair=_vectors(columns.fair_share),
+            allocatable=_vectors(allocatable),
         )
 
 
-def _triples(column: Floats) -> list[Triple]:
+def _vectors(column: Floats) -> list[ResourceVector]:
     return list(map(tuple, column.tolist()))
 
 

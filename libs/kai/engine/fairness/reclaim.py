@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kai.engine.fairness.order import fits
-from kai.engine.fairness.queues import TOLERANCE, Floats, QueueColumns, QueueForest, QueueShares, Triple
+from kai.engine.fairness.queues import TOLERANCE, Floats, QueueColumns, QueueForest, QueueShares
+from kai.model.decisions import ResourceVector
 
 #: CPU, memory and GPU that remain, and a bit for each resource that was taken from.
 _Remaining: TypeAlias = tuple[float, float, float, int]
@@ -27,7 +28,7 @@ class ReclaimRules:
     shares: QueueShares
     multiplier: float = 1.0
 
-    def can_reclaim(self, queue: int, request: Triple, *, preemptible: bool) -> bool:
+    def can_reclaim(self, queue: int, request: ResourceVector, *, preemptible: bool) -> bool:
         """Whether a job may take from others at all.
 
         Within fair share, and if not preemptible within deserved.
@@ -37,11 +38,11 @@ class ReclaimRules:
         held = self.columns.allocated_non_preemptible
         return preemptible or fits(_plus(held, queue, request), self.shares.deserved[queue])
 
-    def within_deserved(self, queue: int, request: Triple) -> bool:
+    def within_deserved(self, queue: int, request: ResourceVector) -> bool:
         """Whether a queue deserves what a job would add."""
         return fits(_plus(self.columns.allocated, queue, request), self.shares.deserved[queue])
 
-    def may_be_victim(self, queue: int, request: Triple, victim: int) -> bool:
+    def may_be_victim(self, queue: int, request: ResourceVector, victim: int) -> bool:
         """Whether anything of queue ``victim`` can be of use to a job of ``queue``.
 
         That is decided where their lines part. A queue exactly at what it deserves passes, since its pods
@@ -60,12 +61,12 @@ class ReclaimRules:
             below = below or held < deserved - TOLERANCE
         return not below
 
-    def open(self, queue: int, request: Triple, *, preemptible: bool) -> Reclamation:
+    def open(self, queue: int, request: ResourceVector, *, preemptible: bool) -> Reclamation:
         """Begin to collect victims for a job, judged by the queue state of this moment."""
         return Reclamation(self, queue, request, preemptible=preemptible)
 
 
-def _plus(column: Floats, queue: int, request: Triple) -> Triple:
+def _plus(column: Floats, queue: int, request: ResourceVector) -> ResourceVector:
     cpu, memory, gpu = column[queue].tolist()
     return (cpu + request[0], memory + request[1], gpu + request[2])
 
@@ -92,7 +93,9 @@ class Reclamation:
         "_taken_under",
     )
 
-    def __init__(self, rules: ReclaimRules, queue: int, request: Triple, *, preemptible: bool) -> None:
+    def __init__(
+        self, rules: ReclaimRules, queue: int, request: ResourceVector, *, preemptible: bool
+    ) -> None:
         self._rules = rules
         self._queue = queue
         self._request = request
@@ -177,7 +180,7 @@ class Reclamation:
         held = _plus(self._non_preemptible, row, request)
         return fits(held, self._rules.shares.deserved[row])
 
-    def _less_saturated(self, row: int, amount: Triple) -> bool:
+    def _less_saturated(self, row: int, amount: ResourceVector) -> bool:
         """Compare with siblings that are taken from, where this queue exceeds its share."""
         fair = self._rules.shares.fair
         for resource in (0, 1, 2):
@@ -196,7 +199,7 @@ class Reclamation:
                     return False
         return True
 
-    def surplus(self, row: int) -> Triple:
+    def surplus(self, row: int) -> ResourceVector:
         """What a queue of the job's line would hold with it, above what it deserves; zero where nothing."""
         held, deserved = self.held(row), self._rules.shares.deserved[row]
         cpu, memory, gpu = (
@@ -205,7 +208,7 @@ class Reclamation:
         )
         return (cpu, memory, gpu)
 
-    def held(self, row: int) -> Triple:
+    def held(self, row: int) -> ResourceVector:
         """What a queue holds without the chunks taken."""
         remaining = self._remaining.get(row)
         if remaining is not None:

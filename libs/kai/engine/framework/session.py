@@ -21,13 +21,14 @@ from kai.engine.kernel.view import ClassView
 from kai.engine.queueing import capacity
 from kai.engine.queueing.disruption import victim_key
 from kai.engine.queueing.order import JobKey, job_key
-from kai.engine.queueing.pending import ForeseenJobs, PendingJobs, TwoJobs
+from kai.engine.queueing.pending import LookaheadJobs, PendingJobs, TwoJobs
 from kai.engine.queueing.pools import Pool, Pools
 from kai.engine.queueing.requests import request_of
 from kai.engine.queueing.shares import Usage, divide_cluster
 from kai.engine.queueing.turns import Turns
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import JobErrors, Unschedulable
+from kai.model.decisions import ResourceVector
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, Memory
 from kai.snapshot.resources import PODS
@@ -85,7 +86,7 @@ class Session:
             self._open_fair_share(usage or {})
         with self.timed("predicates"):
             self._open_filters()
-        self._ordinary: dict[int, ClassView | None] = {}
+        self._plain_views: dict[int, ClassView | None] = {}
         self.handle = self._handle()
         self.plugins = Plugins(self._opened(plugins))
         #: Those that have something to say about pods of a class; None where nobody has.
@@ -185,12 +186,12 @@ class Session:
             view = self._views[cls.id] = ClassView(cls, self.nodes, allowed, self.options, preferred)
         return view
 
-    def ordinary(self, cls: TaskClass) -> ClassView | None:
+    def plain_view(self, cls: TaskClass) -> ClassView | None:
         """The view of a class of which nothing but amounts and static filters matters; None for others."""
-        known = self._ordinary.get(cls.id, _UNKNOWN)
+        known = self._plain_views.get(cls.id, _UNKNOWN)
         if known is _UNKNOWN:
             special = cls.shared or self.tracked or self.concerned(cls) is not None
-            known = self._ordinary[cls.id] = None if special else self.view(cls)
+            known = self._plain_views[cls.id] = None if special else self.view(cls)
         found: ClassView | None = known
         return found
 
@@ -216,9 +217,9 @@ class Session:
             return TwoJobs(pair, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
         return PendingJobs(jobs, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
 
-    def foreseen_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> ForeseenJobs:
+    def lookahead_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> LookaheadJobs:
         """The same, where most jobs are expected to get what they want."""
-        return ForeseenJobs(
+        return LookaheadJobs(
             jobs, self.queue_order, self.job_key, gpu_memory=self.state.min_gpu_memory, depth=depth
         )
 
@@ -295,7 +296,7 @@ class Session:
         """A new transaction."""
         return Statement(self.ledger, self.plugins.trackers)
 
-    def triples(self, tasks: Sequence[Task]) -> tuple[float, float, float]:
+    def requested(self, tasks: Sequence[Task]) -> ResourceVector:
         """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""
         return request_of(tasks, self.state.min_gpu_memory)
 

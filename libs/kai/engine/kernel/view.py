@@ -67,9 +67,9 @@ class ClassView:
         "_options",
         "_parts",
         "_position",
-        "_seats",
-        "_seats_at",
         "_shared",
+        "_slots",
+        "_slots_at",
         "_spread",
         "_table",
         "_x",
@@ -115,44 +115,44 @@ class ClassView:
         self._best = -1
         self._best_score = NEVER
         #: How many more pods the best node takes at once and stays the best, as of a position of the log.
-        self._seats = 0
-        self._seats_at = -1
+        self._slots = 0
+        self._slots_at = -1
 
-    def seat(self) -> int:
+    def best_now(self) -> int:
         """Row of the best node if a pod can begin there at once, -1 otherwise; not for shared devices.
 
         Packing makes a node the better the fuller it is, so equal pods in a row go to one node until it is
-        full. Whoever takes the seat says so by :meth:`took_seats`.
+        full. Whoever takes the slot says so by :meth:`took_slots`.
         """
-        if self._seats > 0 and self._seats_at == self._table.log_end:
+        if self._slots > 0 and self._slots_at == self._table.log_end:
             return self._best
         row = self.best()
-        self._seats = 0
+        self._slots = 0
         if row < 0:
             return -1
         idle, releasing = self._table.cells_idle, self._table.cells_releasing
         # What is promised to others is less than nothing of what is being released.
-        seats = min(
+        slots = min(
             [
                 (idle[row, column] + min(releasing[row, column], 0)) // amount
                 for column, amount in self._items
             ],
             default=0,
         )
-        if seats < 1:
+        if slots < 1:
             return -1 if self._items else row
-        self._seats = seats if self._binpack and self._headroom is None else 1
+        self._slots = slots if self._binpack and self._headroom is None else 1
         return row
 
     @property
-    def seats(self) -> int:
-        """How many pods in a row go where :meth:`seat` just said, at least."""
-        return max(self._seats, 1)
+    def slots(self) -> int:
+        """How many pods in a row go where :meth:`best_now` just said, at least."""
+        return max(self._slots, 1)
 
-    def took_seats(self, pods: int) -> None:
-        """So many pods of the class were placed where :meth:`seat` said, and nothing else changed."""
-        self._seats -= pods
-        self._seats_at = self._table.log_end
+    def took_slots(self, pods: int) -> None:
+        """So many pods of the class were placed where :meth:`best_now` said, and nothing else changed."""
+        self._slots -= pods
+        self._slots_at = self._table.log_end
 
     def best(self) -> int:
         """Row of the best node, the first of equals, after a refresh; -1 if none can take the class."""

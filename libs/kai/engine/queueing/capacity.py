@@ -8,7 +8,7 @@ from typing import Any
 from kai.engine.queueing.requests import asked
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import told
-from kai.model.decisions import Reason
+from kai.model.decisions import Reason, ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
@@ -70,7 +70,7 @@ def _violation(
     queue: Queue,
     amounts: Amounts,
     held: Sequence[int],
-    bound: tuple[float, float, float],
+    bound: ResourceVector,
     word: str,
 ) -> Unschedulable:
     scale = (1, 1, GPU_CENTI)

@@ -23,7 +23,7 @@ from kai.snapshot.rows import Job, Queue
 Ints: TypeAlias = NDArray[np.int64]
 
 
-def foresee(
+def look_ahead(
     leaves: Sequence[tuple[Queue, Sequence[Job]]], order: QueueOrder, *, gpu_memory: int
 ) -> list[Job]:
     """The jobs of leaf queues in the order of service, up to the first after which too little is known."""

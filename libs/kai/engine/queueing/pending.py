@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.queueing.chunks import tasks_to_allocate
-from kai.engine.queueing.lookahead import foresee
+from kai.engine.queueing.lookahead import look_ahead
 from kai.engine.queueing.order import JobHeap, JobKey, Key, QueueNode, QueueTree
 from kai.engine.queueing.requests import request_of
 from kai.snapshot.rows import Job, Queue, Task
@@ -113,7 +113,7 @@ class TwoJobs:
         return self._order.key(self._parted[place].row, job=asked)
 
 
-class ForeseenJobs(PendingJobs):
+class LookaheadJobs(PendingJobs):
     """The same jobs in the same order, for somebody who serves them one after the other and mostly succeeds.
 
     As long as each gets all that it wants, the order is the one foreseen. After a refusal jobs are taken step
@@ -137,7 +137,7 @@ class ForeseenJobs(PendingJobs):
             self._steps = max(self._steps, self._left // _CAUTION)
         elif not self._ahead and self._left >= _MANY and self._steps <= 0:
             leaves = [(self._nodes[name].queue, leaf.rest()) for name, leaf in self._leaves.items()]
-            self._ahead = foresee(leaves, self._order, gpu_memory=self._gpu_memory)[::-1]
+            self._ahead = look_ahead(leaves, self._order, gpu_memory=self._gpu_memory)[::-1]
         self._left -= 1
         if self._ahead:
             job: Job | None = self._ahead.pop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kai.engine.fairness.queues import Triple
+from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.rows import Task
 
@@ -20,7 +20,7 @@ def asked(tasks: Sequence[Task], gpu_memory: int) -> Amounts:
     return Amounts(cpu, memory, centi)
 
 
-def request_of(tasks: Sequence[Task], gpu_memory: int) -> Triple:
+def request_of(tasks: Sequence[Task], gpu_memory: int) -> ResourceVector:
     """CPU, memory and GPUs that tasks ask of their queue."""
     cpu, memory, centi = asked(tasks, gpu_memory)
     return (float(cpu), float(memory), centi / GPU_CENTI)

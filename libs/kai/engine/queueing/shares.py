@@ -14,6 +14,7 @@ from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
 from kai.engine.fairness.reclaim import ReclaimRules
+from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY
@@ -27,7 +28,7 @@ _QUEUES: Final = Kept[_Queues]()
 _OFFERED: Final = Kept[Floats](lent=as_it_is)
 
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
-Usage: TypeAlias = Mapping[str, tuple[float, float, float]]
+Usage: TypeAlias = Mapping[str, ResourceVector]
 _UNUSED: Final = (0.0, 0.0, 0.0)
 
 
@@ -68,7 +69,7 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
     )
 
 
-def _requested(row: Queue) -> tuple[float, float, float]:
+def _requested(row: Queue) -> ResourceVector:
     held, asked = row.allocated, row.pending
     return (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI)
 

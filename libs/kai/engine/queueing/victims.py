@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.fairness.order import QueueOrder
-from kai.engine.fairness.queues import Triple
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import JobKey, Key, QueueNode, QueueTree
+from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue
@@ -75,7 +75,7 @@ class _VictimLeaf:
         self._again: list[tuple[Reversed, int, _Victim]] = []
         self._key = key
         #: What the jobs taken so far held.
-        self.taken: Triple = (0.0, 0.0, 0.0)
+        self.taken: ResourceVector = (0.0, 0.0, 0.0)
 
     def head(self) -> _Victim | None:
         if self._head is None:
@@ -146,7 +146,7 @@ def _key_without(key: JobKey, victim: _Victim) -> JobKey:
     return (key[0], growth if key[1] or growth else 0, key[2], key[3], key[4])
 
 
-def held_by(job: Job, gone: Iterable[str] = ()) -> Triple:
+def held_by(job: Job, gone: Iterable[str] = ()) -> ResourceVector:
     """What a job's pods are charged, without those that are gone."""
     without = frozenset(gone)
     cpu = memory = centi = 0

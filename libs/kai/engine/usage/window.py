@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.usage.params import UsageParams, WindowType
 from kai.model import duration
-
-Triple: TypeAlias = tuple[float, float, float]
+from kai.model.decisions import ResourceVector
 
 
 class Bucket(Protocol):
@@ -22,7 +21,7 @@ class Bucket(Protocol):
         """When the stretch begins, in Unix seconds."""
 
     @property
-    def amounts(self) -> Triple:
+    def amounts(self) -> ResourceVector:
         """Amounts times seconds."""
 
 
@@ -48,7 +47,7 @@ def used_shares(
     now: float,
     *,
     bucket_seconds: float,
-) -> dict[str, Triple]:
+) -> dict[str, ResourceVector]:
     """The part of the cluster's capacity that each queue used in the window, by resource, in 0..1.
 
     A bucket that lies across the start of the window counts by the part within. A resource of which the
@@ -56,7 +55,7 @@ def used_shares(
     """
     since = window_start(params, now)
     total = _weighted(capacity, params, since, now, bucket_seconds)
-    shares: dict[str, Triple] = {}
+    shares: dict[str, ResourceVector] = {}
     for queue, buckets in queues.items():
         used = _weighted(buckets, params, since, now, bucket_seconds)
         share = np.divide(used, total, out=np.zeros(3), where=total > 0)

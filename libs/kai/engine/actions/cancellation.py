@@ -115,7 +115,7 @@ def _begin(session: Session, job: Job) -> None:
 
 
 def _may_begin(session: Session, job: Job, waiting: list[tuple[Task, Node]]) -> bool:
-    """Only ordinary pods: where devices are shared, or a plugin has a say, the next cycle sees to it."""
+    """Only plain pods: where devices are shared, or a plugin has a say, the next cycle sees to it."""
     needed: Counter[tuple[int, int]] = Counter()
     for task, node in waiting:
         cls = task.cls
