@@ -1,0 +1,226 @@
+"""What a statement does is in effect at once, and gone without a trace when it is rolled back."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kai.engine import Engine
+from kai.engine.framework.statement import Statement
+from kai.snapshot.resources import GPU
+from kai.snapshot.rows import Task
+from kai.snapshot.state import ClusterState
+from kai.snapshot.status import Status
+from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, job_of, nodes, task_of
+
+DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(3)]
+
+
+def a_world() -> ClusterState:
+    """Whole and shared devices, gangs and growth, what stays and what leaves, in queues below queues."""
+    return a_state(
+        [a_queue("top", gpu=8), a_queue("a", parent="top"), a_queue("b", parent="top", gpu=2)],
+        nodes(3, gpus=4, gpu_memory=16_000),
+        a_job("gang", queue="a", on=("n0", "n1"), gpus=1),
+        a_job("elastic", queue="a", on=("n0", "n0", ""), min_member=1, gpus=1),
+        a_job("half", queue="b", fraction=0.5, groups=DEVICES[:1], on="n1", priority="build"),
+        a_job("quarter", queue="b", fraction=0.25, groups=DEVICES[:1], on="n1"),
+        a_job("memory", queue="b", gpu_memory=4_000, groups=DEVICES[1:2], on="n2"),
+        a_job("leaves", queue="b", gpus=1, on="n2", deleted=NOW - 5),
+        a_job("waits", Part("x", on=("n2", "")), Part("y", 2, pods=2), queue="a", gpus=1),
+        a_job("part", queue="b", fraction=0.5),
+        a_job("parts", queue="a", gpu_memory=8_000, devices=2),
+        a_job("plain", queue="a", cpu="2"),
+    )
+
+
+def held(state: ClusterState) -> dict[str, object]:
+    """All that decisions read."""
+    return {
+        "idle": state.nodes.idle.tolist(),
+        "releasing": state.nodes.releasing.tolist(),
+        "devices": [
+            {name: repr(device) for name, device in node.groups.items()} for node in state.nodes.nodes
+        ],
+        "tasks on nodes": [sorted(node.tasks) for node in state.nodes.nodes],
+        "queues": {
+            q.name: (list(q.allocated), list(q.non_preemptible), list(q.pending)) for q in state.queue_order
+        },
+        "mirrors": (state.ledger.allocated.tolist(), state.ledger.non_preemptible.tolist()),
+        "tasks": {
+            uid: (
+                task.status,
+                task.virtual,
+                task.node,
+                task.groups,
+                task.releasing,
+                task.pipelined_node,
+                task.pipelined_groups,
+                task.charged,
+            )
+            for uid, task in state.tasks.items()
+        },
+        "jobs": {
+            key: [
+                (each.pending, each.active_allocated, each.active_used)
+                for each in (job, *job.pod_sets.values())
+            ]
+            for key, job in state.jobs.items()
+        },
+    }
+
+
+def groups_for(task: Task, node, rng: random.Random) -> tuple[str, ...]:
+    if not task.cls.shared:
+        return ()
+    known = [*node.groups, *(f"{node.name}-{number}" for number in range(2))]
+    return tuple(rng.sample(known, task.cls.devices))
+
+
+def step(statement: Statement, state: ClusterState, rng: random.Random) -> None:
+    """Something that may be done next."""
+    task = rng.choice([task for task in state.tasks.values() if task.job is not None])
+    node = rng.choice(state.nodes.nodes)
+    groups = groups_for(task, node, rng)
+    if task.status is Status.PENDING:
+        (statement.allocate if rng.random() < 0.5 else statement.pipeline)(task, node, groups)
+    elif task.status in (Status.RUNNING, Status.PIPELINED):
+        statement.evict(task)
+    elif task.status is Status.RELEASING and task.virtual:
+        back = task.node is not None and rng.random() < 0.5
+        statement.pipeline(task, *((task.node, task.groups) if back else (node, groups)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(number=st.integers(0, 2**32), steps=st.lists(st.integers(0, 20), min_size=1, max_size=5))
+def test_a_rollback_restores_what_was_at_the_checkpoint(number: int, steps: list[int]) -> None:
+    state, rng = a_world(), random.Random(number)
+    statement = Engine().open(state, NOW).statement()
+    known = [(statement.checkpoint(), held(state))]
+    for count in steps:
+        for _ in range(count):
+            step(statement, state, rng)
+            statement.check()
+        known.append((statement.checkpoint(), held(state)))
+    while known:
+        del known[rng.randrange(len(known)) + 1 :]
+        checkpoint, before = known.pop()
+        statement.rollback(checkpoint)
+        statement.check()
+        assert held(state) == before
+    state.check()
+
+
+@settings(max_examples=30, deadline=None)
+@given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
+def test_what_was_allocated_can_wait_instead_and_be_taken_back_all_the_same(number: int, steps: int) -> None:
+    state, rng = a_world(), random.Random(number)
+    statement = Engine().open(state, NOW).statement()
+    before = held(state)
+    for _ in range(steps):
+        step(statement, state, rng)
+    for job in rng.sample(list(state.jobs.values()), 4):
+        allocated = [
+            task for task in state.tasks.values() if task.status is Status.ALLOCATED and task.job is job
+        ]
+        places = [(task, task.node, set(task.groups)) for task in allocated]
+        statement.convert_to_pipelined(job)
+        statement.check()
+        for task, node, groups in places:
+            assert (task.status, task.node) == (Status.PIPELINED, None)
+            assert (task.pipelined_node, set(task.pipelined_groups)) == (node, groups)
+    statement.rollback()
+    assert held(state) == before
+    state.check()
+
+
+def opened(*world) -> tuple[ClusterState, Statement]:
+    state = a_state(*world)
+    return state, Engine().open(state, NOW).statement()
+
+
+def gpus(state: ClusterState, name: str = "n0") -> tuple[int, int]:
+    """Of a node: GPUs that are idle, and that are being released."""
+    row = state.nodes.by_name[name].row
+    return int(state.nodes.idle[row, GPU]), int(state.nodes.releasing[row, GPU])
+
+
+def charged(state: ClusterState) -> float:
+    return float(state.ledger.allocated[state.queues["team"].row, 2])
+
+
+def test_an_evicted_pod_holds_its_devices_until_it_is_gone_but_its_queue_pays_no_more() -> None:
+    state, statement = opened(nodes(1, gpus=4), a_job("old", gpus=3, on="n0"))
+    statement.evict(task_of(state, "old-0"))
+    assert (gpus(state), charged(state)) == ((1, 3), 0)
+    assert job_of(state, "old").active_used == 1
+    assert job_of(state, "old").active_allocated == 0
+
+
+def test_a_pod_that_waits_is_promised_what_is_released_and_its_queue_pays() -> None:
+    state, statement = opened(nodes(1, gpus=4), a_job("old", gpus=3, on="n0"), a_job("new", gpus=4))
+    statement.evict(task_of(state, "old-0"))
+    statement.pipeline(task_of(state, "new-0"), state.nodes.nodes[0])
+    assert (gpus(state), charged(state)) == ((1, -1), 4)
+
+
+def test_a_victim_that_is_put_back_where_it_was_was_never_evicted() -> None:
+    state, statement = opened(nodes(1, gpus=4), a_job("old", gpus=3, on="n0"))
+    task, before = task_of(state, "old-0"), held(state)
+    statement.evict(task)
+    statement.pipeline(task, state.nodes.nodes[0])
+    assert held(state) == before
+    assert list(statement.operations()) == []
+    assert statement.evicted() == []
+    statement.rollback(1)
+    assert (task.status, task.virtual, gpus(state)) == (Status.RELEASING, True, (1, 3))
+
+
+def test_a_victim_that_gets_another_place_is_evicted_and_waits_there() -> None:
+    state, statement = opened(nodes(2, gpus=4), a_job("old", gpus=3, on="n0"))
+    task = task_of(state, "old-0")
+    statement.evict(task)
+    statement.pipeline(task, state.nodes.by_name["n1"])
+    assert (gpus(state, "n0"), gpus(state, "n1"), charged(state)) == ((1, 3), (4, -3), 3)
+    assert statement.evicted() == [task]
+
+
+def test_a_victim_on_another_device_of_its_node_is_moved() -> None:
+    state, statement = opened(
+        nodes(1, gpus=2, gpu_memory=16_000), a_job("half", fraction=0.5, groups=DEVICES[:1], on="n0")
+    )
+    task, node = task_of(state, "half-0"), state.nodes.nodes[0]
+    statement.evict(task)
+    statement.pipeline(task, node, (DEVICES[1],))
+    assert statement.evicted() == [task]
+    assert task.pipelined_groups == (DEVICES[1],)
+
+
+def test_who_gives_up_a_turn_waits_for_nothing() -> None:
+    state, statement = opened(nodes(1, gpus=4), a_job("new", gpus=4))
+    task = task_of(state, "new-0")
+    statement.pipeline(task, state.nodes.nodes[0])
+    statement.evict(task)
+    assert (gpus(state), charged(state), task.pipelined_node) == ((4, 0), 0, None)
+    statement.rollback(1)
+    assert (gpus(state), charged(state), task.status) == ((4, -4), 4, Status.PIPELINED)
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_many_are_evicted_as_each_alone(count: int) -> None:
+    worlds = [
+        a_state(nodes(2, gpus=40), a_job("j", on=["n0", "n1"] * (count // 2), gpus=1)) for _ in range(2)
+    ]
+    one, many = (Engine().open(state, NOW).statement() for state in worlds)
+    for uid in worlds[0].tasks:
+        one.evict(worlds[0].tasks[uid])
+    many.evict_all(list(worlds[1].tasks.values()))
+    amounts = [
+        {key: found[key] for key in ("idle", "releasing", "queues", "jobs")} for found in map(held, worlds)
+    ]
+    assert amounts[0] == amounts[1]
+    many.check()
+    many.rollback()
+    assert worlds[1].nodes.releasing.sum() == 0
+    worlds[1].check()
