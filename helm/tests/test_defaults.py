@@ -15,6 +15,7 @@ import yaml
 from kai.engine import SchedulerConfig
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 from kai.runtime import ServiceSettings
+from kai_admission.settings import AdmissionSettings
 from kai_local.box.options import ClusterOptions
 from kai_local.box.options import suite_options as of_cluster
 from kai_local.installation import bootstrap
@@ -182,3 +183,29 @@ def test_other_installations_leave_the_charts_queues_and_priority_classes(helm):
     classes = {name: (c["value"], c["description"]) for name, c in objects.of("PriorityClass").items()}
     ours = {c["metadata"]["name"]: (c["value"], c["description"]) for c in bootstrap.priority_classes()}
     assert ours == classes
+
+
+# --- what two services must see alike ------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"global": {"resourceReservation": {"namespace": "gpus"}}},
+        {
+            "scheduler": {
+                "args": {"resource-reservation-namespace": "own", "scale-adjust-namespace": "scaling"}
+            }
+        },
+    ],
+    ids=["defaults", "values", "flags of the scheduler"],
+)
+def test_admission_gives_priorities_of_the_system_to_the_namespaces_to_which_the_scheduler_does(helm, values):
+    """Or reservation pods elsewhere could not be made."""
+    started = by_chart(helm, values)
+    keys = ("namespace", "resource_reservation_namespace", "scale_adjust_namespace")
+    admission, scheduler = (
+        [started[each][key] for key in keys] for each in ("kai_admission", "kai_scheduler")
+    )
+    assert admission == scheduler
+    facts = AdmissionSettings(**dict(zip(keys, admission, strict=True))).known_names
+    assert set(facts.system_namespaces) == {"kube-system", *scheduler}

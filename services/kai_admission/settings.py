@@ -43,6 +43,13 @@ class AdmissionSettings(ServiceSettings):
         names.QUEUE_LABEL, description="label that names the queue, as the pod-grouper knows it"
     )
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that names the node pool")
+    resource_reservation_namespace: str = Field(
+        names.RESERVATION_NAMESPACE,
+        description="of reservation pods, whose priority may be the system's",
+    )
+    scale_adjust_namespace: str = Field(
+        names.SCALE_ADJUST_NAMESPACE, description="of scaling pods, whose priority may be the system's"
+    )
 
     @property
     def known_names(self) -> Facts:
@@ -54,8 +61,8 @@ class AdmissionSettings(ServiceSettings):
             system_namespaces=(
                 names.SYSTEM_NAMESPACE,
                 self.namespace,
-                names.RESERVATION_NAMESPACE,
-                names.SCALE_ADJUST_NAMESPACE,
+                self.resource_reservation_namespace,
+                self.scale_adjust_namespace,
             ),
         )
 
