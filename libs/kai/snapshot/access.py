@@ -14,10 +14,13 @@ _MOST: Final = 1 << 14
 
 
 class AccessTable:
-    """Answers to who may use a queue. Whoever changes queues or namespaces says so."""
+    """Answers to who may use a queue. Whoever changes queues or namespaces says so.
 
-    def __init__(self, queues: Mapping[str, Queue], namespaces: Mapping[str, Mapping[str, Any]]) -> None:
-        self._queues = queues
+    Queues of all node pools count: what one says holds below it, wherever that is.
+    """
+
+    def __init__(self, namespaces: Mapping[str, Mapping[str, Any]]) -> None:
+        self._queues: dict[str, Queue] = {}
         self._namespaces = namespaces
         #: Whether any queue says who may use it; where none does nobody need ask.
         self.restricted = False
@@ -26,8 +29,11 @@ class AccessTable:
         self.stale: set[str] | None = set()
         self._known: dict[tuple[str, str, str | None], str] = {}
 
-    def queue_changed(self, name: str, old: Queue | None, new: Queue | None) -> None:
+    def queue_changed(self, name: str, new: Queue | None) -> None:
         """A queue came, went or says something else."""
+        old = self._queues.pop(name, None)
+        if new is not None:
+            self._queues[name] = new
         if _rule(old) == _rule(new):
             return
         before = self.restricted

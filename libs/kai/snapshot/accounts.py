@@ -45,7 +45,7 @@ class Accounts:
         self.priority_classes: dict[str, PriorityClass] = {}
         #: Objects that only plugins read, by kind and key, and how often each kind changed.
         self.objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
-        self.access = AccessTable(self.queue_objects, self.objects[Kind.NAMESPACE])
+        self.access = AccessTable(self.objects[Kind.NAMESPACE])
         self.versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self.version = 0
         #: Jobs with pending tasks; jobs whose tasks changed since a cycle looked.

@@ -354,11 +354,11 @@ class Intake(Granted):
     def _apply_queue(self, obj: QueueObject) -> None:
         if not self._in_pool(obj.labels):
             self._drop_queue(obj.metadata.name)
+            self.access.queue_changed(obj.metadata.name, obj)
             return
         queues.describe(Queue(obj.metadata.name, 0), obj)  # raises before anything changes
-        old = self.queue_objects.get(obj.metadata.name)
         self.queue_objects[obj.metadata.name] = obj
-        self.access.queue_changed(obj.metadata.name, old, obj)
+        self.access.queue_changed(obj.metadata.name, obj)
         row = self._queue_row(obj.metadata.name)
         before = (row.exists, row.parent_name)
         queues.describe(row, obj)
@@ -367,7 +367,8 @@ class Intake(Granted):
         self.versions[Kind.QUEUE] += 1
 
     def _drop_queue(self, name: str) -> None:
-        self.access.queue_changed(name, self.queue_objects.pop(name, None), None)
+        self.queue_objects.pop(name, None)
+        self.access.queue_changed(name, None)
         row = self.queues.get(name)
         if row is not None and row.exists:
             row.exists = False

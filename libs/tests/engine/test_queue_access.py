@@ -11,6 +11,7 @@ from kai.model.access import User, barrier
 from kai.model.decisions import Outcome
 from kai.model.objects import QueueAccess, SubGroup
 from kai.snapshot import codec
+from kai.snapshot.kinds import StateParams
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -25,8 +26,8 @@ def a_namespace(name, **labels):
     return {"metadata": {"name": name, "labels": labels}}
 
 
-def a_state(*queues, gpus=4):
-    state = ClusterState()
+def a_state(*queues, gpus=4, params=None):
+    state = ClusterState(params)
     for each in (*usual_priorities(), a_priority_class("system-node-critical", 2_000_001_000)):
         state.apply(Kind.PRIORITY_CLASS, each)
     state.apply(Kind.NODE, a_node("n", gpus=gpus))
@@ -79,6 +80,34 @@ def test_a_foreign_group_evicts_nobody_whatever_its_priority():
     submit(state, "loud", "team-a", queue="q-a", priority="inference")
     result = cycle(state)
     assert (bound(result), result.evictions) == ([], ())
+
+
+def test_a_parent_of_another_node_pool_keeps_out_whom_it_does_not_admit_where_only_leaves_share():
+    params = StateParams(full_hierarchy_fairness=False)
+    parent = admitting(a_queue("department", gpu=1), namespaces=["team-b"])
+    parent.metadata.labels = {params.node_pool_label_key: "elsewhere"}
+    child = a_queue("q-b", gpu=1, parent="department")
+    state = a_state(parent, child, gpus=1, params=params)
+    submit(state, "foreign", "team-a")
+    submit(state, "mine", "team-b")
+    result = cycle(state)
+    assert bound(result) == ["team-b/mine-0"]
+    assert reasons(result)["team-a/foreign"] == ["QueueAccessDenied"]
+    opened = a_queue("department", gpu=1)
+    opened.metadata.labels = parent.metadata.labels
+    state.apply(Kind.QUEUE, opened)
+    state.remove(Kind.POD, "team-b/mine-0")
+    assert bound(cycle(state)) == ["team-a/foreign-0"]
+
+
+def test_limits_of_a_parent_of_another_node_pool_do_not_bind():
+    """As in the original: each pool divides what it has among its own queues."""
+    params = StateParams(full_hierarchy_fairness=False)
+    parent = a_queue("department", gpu=0, limit=0)
+    parent.metadata.labels = {params.node_pool_label_key: "elsewhere"}
+    state = a_state(parent, a_queue("q-b", gpu=1, parent="department"), gpus=1, params=params)
+    submit(state, "mine", "team-b")
+    assert bound(cycle(state)) == ["team-b/mine-0"]
 
 
 def test_a_priority_of_the_system_is_refused_where_the_queue_is_open():
