@@ -143,7 +143,11 @@ TASK_PRIORITY: Final = Limit(
 )
 SELECTOR: Final = Limit(kind="Pod", field="spec.nodeSelector", most=256, unit="labels")
 TOLERATIONS: Final = Limit(kind="Pod", field="spec.tolerations", most=512)
-TERMS: Final = Limit(kind="Pod", field="spec.affinity", most=512, unit="terms of one kind")
+NODE_TERMS: Final = Limit(kind="Pod", field="spec.affinity.nodeAffinity", most=512, unit="terms of one kind")
+#: Each costs something whenever another pod is looked at.
+POD_TERMS: Final = Limit(
+    kind="Pod", field="spec.affinity: podAffinity, podAntiAffinity", most=64, unit="terms of one kind"
+)
 EXPRESSIONS: Final = Limit(kind="Pod", field="matchExpressions", most=512, unit="in one selector")
 VALUES: Final = Limit(
     kind="Pod", field="matchExpressions[].values", most=16384, unit="values in one expression"

@@ -62,7 +62,7 @@ class _NodeTerm(ApiStruct):
 
 
 class _NodeTerms(ApiStruct):
-    node_selector_terms: Annotated[list[_NodeTerm], _at_most(limits.TERMS)] | None = None
+    node_selector_terms: Annotated[list[_NodeTerm], _at_most(limits.NODE_TERMS)] | None = None
 
 
 _Weight = Annotated[int, msgspec.Meta(ge=limits.WEIGHT.least, le=limits.WEIGHT.most)]
@@ -79,7 +79,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 class _NodeAffinity(ApiStruct):
     required: _NodeTerms | None = msgspec.field(default=None, name=_REQUIRED)
-    preferred: Annotated[list[_PreferredNode], _at_most(limits.TERMS)] | None = msgspec.field(
+    preferred: Annotated[list[_PreferredNode], _at_most(limits.NODE_TERMS)] | None = msgspec.field(
         default=None, name=_PREFERRED
     )
 
@@ -99,10 +99,10 @@ class _PreferredPod(ApiStruct):
 
 
 class _PodAffinity(ApiStruct):
-    required: Annotated[list[_PodTerm], _at_most(limits.TERMS)] | None = msgspec.field(
+    required: Annotated[list[_PodTerm], _at_most(limits.POD_TERMS)] | None = msgspec.field(
         default=None, name=_REQUIRED
     )
-    preferred: Annotated[list[_PreferredPod], _at_most(limits.TERMS)] | None = msgspec.field(
+    preferred: Annotated[list[_PreferredPod], _at_most(limits.POD_TERMS)] | None = msgspec.field(
         default=None, name=_PREFERRED
     )
 

@@ -96,7 +96,8 @@ class Neighbours:
         self._namespaces = namespaces
         self._rows: dict[bytes, int] = {}
         self._selections: list[Selection] = []
-        self._table: Counts = np.zeros((8, len(nodes)), dtype=np.int64)  # by term and node
+        #: ``[terms, nodes]`` placed pods; valid until the next question, as it grows.
+        self.table: Counts = np.zeros((8, len(nodes)), dtype=np.int64)
         #: By the uid of a pod: of how many terms is known whether they are about it, and the rows of those.
         self._about: dict[str, tuple[int, NDArray[np.intp]]] = {}
         #: Moves of pods, and changes of counts that are others'.
@@ -104,15 +105,16 @@ class Neighbours:
 
     def counts(self, term: Mapping[str, Any], task: Task) -> Counts:
         """Placed pods by node; those being evicted are not counted. Valid until the next question."""
-        row = self._row(term, task)  # which may make the table another
-        found: Counts = self._table[row]
+        row = self.row(term, task)  # which may make the table another
+        found: Counts = self.table[row]
         return found
 
     def selection(self, term: Mapping[str, Any], task: Task) -> Selection:
         """Whom a term of a pod is about."""
-        return self._selections[self._row(term, task)]
+        return self._selections[self.row(term, task)]
 
-    def _row(self, term: Mapping[str, Any], task: Task) -> int:
+    def row(self, term: Mapping[str, Any], task: Task) -> int:
+        """The row of a term of a pod in the table of counts, whose rows stay where they are."""
         labels = task.labels or {}
         relevant = {
             key: labels.get(key)
@@ -125,9 +127,9 @@ class Neighbours:
             known = self._rows[key] = len(self._selections)
             selection = Selection(term, task.namespace, self._namespaces, labels)
             self._selections.append(selection)
-            if known == len(self._table):
-                self._table = np.concatenate([self._table, np.zeros_like(self._table)])
-            self._count(selection, self._table[known])
+            if known == len(self.table):
+                self.table = np.concatenate([self.table, np.zeros_like(self.table)])
+            self._count(selection, self.table[known])
         return known
 
     def _count(self, selection: Selection, counts: Counts) -> None:
@@ -153,7 +155,7 @@ class Neighbours:
 
     def moved(self, task: Task, node: Node, sign: int) -> None:
         """A pod came or went."""
-        self._table[self._terms_about(task), node.row] += sign
+        self.table[self._terms_about(task), node.row] += sign
         self._log.append((task, node.row, sign))
 
     def shift(self, counts: Counts, row: int, sign: int) -> None:
@@ -170,15 +172,20 @@ class Neighbours:
         while len(self._log) > mark:
             what, row, sign = self._log.pop()
             if isinstance(what, Task):
-                self._table[self._terms_about(what), row] -= sign
+                self.table[self._terms_about(what), row] -= sign
             else:
                 what[row] -= sign
 
 
-def by_domain(counts: Counts, numbers: NDArray[np.int32], domains: int) -> Counts:
-    """Sums by domain; nodes without the label (-1) belong to none."""
+def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], domains: int) -> NDArray[Any]:
+    """``[..., domains]`` sums of ``[..., nodes]``; nodes without the label (-1) belong to none."""
     inside = numbers >= 0
-    return np.bincount(numbers[inside], weights=counts[inside], minlength=max(domains, 1)).astype(np.int64)
+    if counts.ndim == 1:
+        sums = np.bincount(numbers[inside], weights=counts[inside], minlength=max(domains, 1))
+        return sums.astype(counts.dtype)
+    found = np.zeros((max(domains, 1), len(counts)), dtype=counts.dtype)
+    np.add.at(found, numbers[inside], counts[:, inside].T)
+    return found.T
 
 
 def spread_back(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,17 @@ from kai.snapshot.rows import Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
 
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Required terms of a class about the domains of one key."""
+
+    key: str
+    #: Of the counts of those that they are about.
+    rows: NDArray[np.intp]
+    #: ``[terms]`` whether they are about the class itself.
+    own: Mask
+
+
 class PodAffinity(Filter, Readiness, Scorer, Tracker):
     """Required terms filter, in both directions; preferred ones score if the ``podaffinity`` plugin is on."""
 
@@ -38,6 +50,9 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         #: Tasks placed or not whose anti-affinity others must respect.
         self._repelling = [task for said, tasks in others if said.repelled for task in tasks]
         self._kept_from: dict[tuple[str, int], frozenset[str]] = {}
+        #: By class, whose pods agree in terms, namespace and labels.
+        self._wanted: dict[tuple[int, str], list[_Terms]] = {}
+        self._preferred: dict[int, list[tuple[str, NDArray[np.intp], Floats]]] = {}
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with terms of their own, and every class while some pod repels or wants others."""
@@ -48,8 +63,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
 
     def mask(self, task: Task) -> tuple[Mask, str] | None:
         """Nodes whose domains satisfy all required terms."""
-        masks = [self._near(term, task) for term in terms(task.cls, "pod_affinity")]
-        masks += [self._away(term, task) for term in terms(task.cls, "pod_anti_affinity")]
+        masks = [self._near(wanted) for wanted in self._terms(task, "pod_affinity")]
+        masks += [self._away(wanted) for wanted in self._terms(task, "pod_anti_affinity")]
         repelled = self._repelled(task)
         if repelled is not None:
             masks.append(~repelled)
@@ -57,22 +72,39 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             return None
         return np.logical_and.reduce(masks), "node didn't match pod affinity or anti-affinity"
 
-    def _near(self, term: Mapping[str, Any], task: Task) -> Mask:
-        numbers, values = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
-        counts = self._neighbours.counts(term, task)
-        alone = not counts.any()
-        if alone and self._neighbours.selection(term, task).matches(task.namespace, task.labels or {}):
-            return numbers >= 0
-        return np.asarray(
-            spread_back(by_domain(counts, numbers, len(values)) > 0, numbers, outside=False), dtype=bool
-        )
+    def _terms(self, task: Task, field: str) -> list[_Terms]:
+        """The required terms of a task: ``pod_affinity`` or ``pod_anti_affinity``."""
+        known = self._wanted.get((task.cls.id, field))
+        if known is None:
+            known = self._wanted[task.cls.id, field] = list(self._by_key(terms(task.cls, field), task))
+        return known
 
-    def _away(self, term: Mapping[str, Any], task: Task) -> Mask:
-        numbers, values = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
+    def _by_key(self, wanted: Iterable[Mapping[str, Any]], task: Task) -> Iterator[_Terms]:
+        of_key: dict[str, list[Mapping[str, Any]]] = {}
+        for term in wanted:
+            of_key.setdefault(str(term.get("topologyKey", "")), []).append(term)
+        labels, ask = task.labels or {}, self._neighbours
+        for key, found in of_key.items():
+            rows = np.array([ask.row(term, task) for term in found], dtype=np.intp)
+            own = [ask.selection(term, task).matches(task.namespace, labels) for term in found]
+            yield _Terms(key, rows, np.array(own, dtype=bool))
+
+    def _near(self, wanted: _Terms) -> Mask:
+        """Nodes where each term finds somebody, or could only ever find the task itself."""
+        numbers, values = self._handle.filters.labels.column(wanted.key)
+        counts = self._neighbours.table[wanted.rows]
+        found = by_domain(counts, numbers, len(values)) > 0
+        found |= (wanted.own & ~counts.any(axis=1))[:, None]
+        everywhere: Mask = np.logical_and.reduce(found, axis=0)
+        return np.asarray(spread_back(everywhere, numbers, outside=False), dtype=bool)
+
+    def _away(self, wanted: _Terms) -> Mask:
+        """Nodes where no term finds anybody."""
+        numbers, values = self._handle.filters.labels.column(wanted.key)
         if not values:
             return numbers < 0
-        counts = by_domain(self._neighbours.counts(term, task), numbers, len(values))
-        return np.asarray(spread_back(counts == 0, numbers, outside=True), dtype=bool)
+        found = by_domain(self._neighbours.table[wanted.rows].sum(axis=0), numbers, len(values))
+        return np.asarray(spread_back(found == 0, numbers, outside=True), dtype=bool)
 
     def _repelled(self, task: Task) -> Mask | None:
         """Nodes in the domain of a pod that does not want this one near."""
@@ -125,11 +157,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         if self._attraction is None:
             return None
         total = self._attraction.score(task)
-        for weight, term in preferences(task.cls):
-            key = str(term.get("topologyKey", ""))
-            if not self._handle.filters.labels.known(key):
-                continue
-            part = in_domains(self._handle, key, self._neighbours.counts(term, task), weight)
+        for key, rows, weights in self._own_preferences(task):
+            part = in_domains(self._handle, key, weights @ self._neighbours.table[rows])
             total = part if total is None else total + part
         if total is None or not able.any():
             return None
@@ -138,6 +167,21 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             return None
         found: Floats = (total - least) * (scores.MOST / (most - least))
         return found * (scores.POD_AFFINITY * scores.PREFERENCE)
+
+    def _own_preferences(self, task: Task) -> list[tuple[str, NDArray[np.intp], Floats]]:
+        """Preferred terms of a task by the key of their domains: rows of counts, and weights."""
+        known = self._preferred.get(task.cls.id)
+        if known is None:
+            of_key: dict[str, list[tuple[int, float]]] = {}
+            for weight, term in preferences(task.cls):
+                key = str(term.get("topologyKey", ""))
+                if self._handle.filters.labels.known(key):
+                    of_key.setdefault(key, []).append((self._neighbours.row(term, task), weight))
+            known = self._preferred[task.cls.id] = [
+                (key, np.array([row for row, _ in found]), np.array([weight for _, weight in found]))
+                for key, found in of_key.items()
+            ]
+        return known
 
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:

@@ -145,12 +145,16 @@ class Attraction:
         about = self._about.get(key)
         if about is None:
             about = self._about[key] = list(self._speaking_of(task))
-        total: Floats | None = None
+        of_key: dict[str, Floats] = {}
         for counts, weights in about:
             if counts.any():
                 for domain, weight in weights.items():
-                    part = in_domains(self._handle, domain, counts, weight)
-                    total = part if total is None else total + part
+                    wished: Floats = counts * np.float64(weight)
+                    of_key[domain] = of_key[domain] + wished if domain in of_key else wished
+        total: Floats | None = None
+        for domain, amounts in of_key.items():
+            part = in_domains(self._handle, domain, amounts)
+            total = part if total is None else total + part
         return total
 
     def _speaking_of(self, task: Task) -> Iterator[tuple[Counts, dict[str, float]]]:
@@ -165,8 +169,7 @@ class Attraction:
                 yield self._placed[cls], weights
 
 
-def in_domains(handle: Handle, key: str, counts: Counts, weight: float) -> Floats:
-    """For each node the pods of its domain by a key, times a weight; 0 for nodes outside all domains."""
+def in_domains(handle: Handle, key: str, amounts: Floats) -> Floats:
+    """For each node the sum over the nodes of its domain by a key; 0 for nodes outside all domains."""
     numbers, values = handle.filters.labels.column(key)
-    of_domain = by_domain(counts, numbers, len(values)) * weight
-    return np.asarray(spread_back(of_domain, numbers, outside=0.0), dtype=np.float64)
+    return np.asarray(spread_back(by_domain(amounts, numbers, len(values)), numbers, outside=0.0))
