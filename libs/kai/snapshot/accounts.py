@@ -16,7 +16,7 @@ from kai.snapshot.access import AccessTable
 from kai.snapshot.classes import ClassTable
 from kai.snapshot.grants import Grants
 from kai.snapshot.group_order import GroupOrder
-from kai.snapshot.kept import Memory
+from kai.snapshot.kept import KeptValues
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.refusals import Refusals
@@ -63,7 +63,7 @@ class Accounts:
         self.refusals = Refusals()
         self.group_order = GroupOrder()
         #: What others keep here from cycle to cycle.
-        self.memory = Memory()
+        self.kept = KeptValues()
         #: A change failed half-way: no sum can be trusted until all are found anew.
         self.unsound = False
         self._tasks_by_key: dict[str, Task] = {}

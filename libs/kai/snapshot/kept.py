@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Memory:
+class KeptValues:
     """The values of all owners; read and written by their keys only."""
 
     __slots__ = ("_carried", "_kept")
@@ -21,21 +21,21 @@ class Memory:
         self._kept: dict[Kept[Any], tuple[object, Any]] = {}
         self._carried: dict[Carried[Any], Any] = {}
 
-    def carried(self) -> Memory:
+    def carried(self) -> KeptValues:
         """A copy of what a cycle that fails must find again; see :meth:`restore`."""
-        saved = Memory()
+        saved = KeptValues()
         saved._carried = {key: key.copied(value) for key, value in self._carried.items() if key.revocable}
         return saved
 
-    def restore(self, saved: Memory) -> None:
+    def restore(self, saved: KeptValues) -> None:
         """Be as when ``saved`` was made, but for what cannot be taken back, and with nothing kept."""
         self._kept.clear()
         final = {key: value for key, value in self._carried.items() if not key.revocable}
         self._carried = saved.carried()._carried | final
 
-    def lent(self, *, same_nodes: bool) -> Memory:
+    def lent(self, *, same_nodes: bool) -> KeptValues:
         """What a trial may know; what it finds out stays there. Kept values only where nodes are the same."""
-        trial = Memory()
+        trial = KeptValues()
         trial._carried = {key: key.copied(value) for key, value in self._carried.items() if key.lent}
         if same_nodes:
             trial._kept = {
@@ -53,11 +53,11 @@ class Kept(Generic[T]):
         """``lent`` gives what a trial on the same nodes may have of it; without, it gets nothing."""
         self.lent = lent
 
-    def get(self, memory: Memory, stamp: object, make: Callable[[], T]) -> T:
+    def get(self, values: KeptValues, stamp: object, make: Callable[[], T]) -> T:
         """The value, made anew where it was made for another ``stamp``."""
-        known = memory._kept.get(self)
+        known = values._kept.get(self)
         if known is None or known[0] != stamp:
-            known = memory._kept[self] = (stamp, make())
+            known = values._kept[self] = (stamp, make())
         value: T = known[1]
         return value
 
@@ -81,17 +81,17 @@ class Carried(Generic[T]):
         self.lent = lent
         self._empty = empty
 
-    def of(self, memory: Memory) -> T:
+    def of(self, values: KeptValues) -> T:
         """The value, to be read and changed."""
         try:
-            value: T = memory._carried[self]
+            value: T = values._carried[self]
         except KeyError:
-            value = memory._carried[self] = self._empty()
+            value = values._carried[self] = self._empty()
         return value
 
-    def put(self, memory: Memory, value: T) -> None:
+    def put(self, values: KeptValues, value: T) -> None:
         """Another value from now on."""
-        memory._carried[self] = value
+        values._carried[self] = value
 
 
 def as_it_is(value: T) -> T:

@@ -1,10 +1,10 @@
 """What owners keep from cycle to cycle, each with a key of its own."""
 
-from kai.snapshot.kept import Carried, Kept, Memory, as_it_is
+from kai.snapshot.kept import Carried, Kept, KeptValues, as_it_is
 
 
 def test_a_kept_value_is_made_anew_only_for_another_stamp() -> None:
-    memory, key = Memory(), Kept[list[int]]()
+    memory, key = KeptValues(), Kept[list[int]]()
     first = key.get(memory, 1, lambda: [1])
     assert key.get(memory, 1, lambda: [2]) is first
     assert key.get(memory, 2, lambda: [2]) == [2]
@@ -12,14 +12,14 @@ def test_a_kept_value_is_made_anew_only_for_another_stamp() -> None:
 
 
 def test_no_owner_meets_what_another_keeps() -> None:
-    memory = Memory()
+    memory = KeptValues()
     numbers, words = Kept[int](), Kept[str]()
     assert numbers.get(memory, 1, lambda: 7) == 7
     assert words.get(memory, 1, lambda: "seven") == "seven"
 
 
 def test_what_is_taken_back_is_what_can_be_and_as_often_as_needed() -> None:
-    memory, kept = Memory(), Kept[int]()
+    memory, kept = KeptValues(), Kept[int]()
     stale = Carried[dict[str, int]](dict, copied=dict)
     told = Carried[list[str]](list, copied=None)
     stale.of(memory)["before"] = 1
@@ -35,7 +35,7 @@ def test_what_is_taken_back_is_what_can_be_and_as_often_as_needed() -> None:
 
 
 def test_a_trial_knows_what_it_is_lent_and_leaves_nothing() -> None:
-    memory = Memory()
+    memory = KeptValues()
     alike, copied, own = Kept[list[int]](lent=as_it_is), Kept[list[int]](lent=list), Kept[list[int]]()
     promised, stale = Carried[list[str]](list, copied=list, lent=True), Carried[list[str]](list, copied=list)
     kept = [key.get(memory, 1, lambda: [1]) for key in (alike, copied, own)]
@@ -53,6 +53,6 @@ def test_a_trial_knows_what_it_is_lent_and_leaves_nothing() -> None:
 
 
 def test_a_trial_on_other_nodes_is_lent_nothing_that_was_found_about_nodes() -> None:
-    memory, alike = Memory(), Kept[int](lent=as_it_is)
+    memory, alike = KeptValues(), Kept[int](lent=as_it_is)
     alike.get(memory, 1, lambda: 1)
     assert alike.get(memory.lent(same_nodes=False), 1, lambda: 2) == 2

@@ -35,7 +35,7 @@ def run(session: Session) -> None:
 
 def _maybe_stale(state: ClusterState) -> list[Job]:
     """Jobs that changed since the last cycle, and those that were stale then."""
-    known = _STALE.of(state.memory)
+    known = _STALE.of(state.kept)
     known.update(state.touched_jobs)
     jobs = [state.jobs[key] for key in sorted(known) if key in state.jobs]
     known.clear()

@@ -18,7 +18,7 @@ class Transaction:
         #: What was decided since, as soon as anything can be.
         self.decisions: Decisions | None = None
         self._touched: dict[str, Job] = dict(state.touched_jobs)
-        self._memory = state.memory.carried()
+        self._kept = state.kept.carried()
 
     def revoke(self) -> None:
         """Leave nothing behind; what was half done when something failed is found anew."""
@@ -31,7 +31,7 @@ class Transaction:
         state.touched_jobs.update(
             (key, job) for key, job in self._touched.items() if state.jobs.get(key) is job
         )
-        state.memory.restore(self._memory)
+        state.kept.restore(self._kept)
 
 
 @contextmanager

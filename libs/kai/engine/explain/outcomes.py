@@ -30,7 +30,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
     A job that runs as its pod group says, and of which nothing was ever said, is passed over.
     """
     state = session.state
-    published = _PUBLISHED.of(state.memory)
+    published = _PUBLISHED.of(state.kept)
     changed: list[PodGroupOutcome] = []
     looked_at = {**state.touched_jobs, **state.pending_jobs}
     for key in sorted(looked_at):
@@ -53,12 +53,12 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
 
 def published(state: ClusterState, key: str) -> PodGroupOutcome | None:
     """What was told last of a pod group, if anything was."""
-    return _PUBLISHED.of(state.memory).get(key)
+    return _PUBLISHED.of(state.kept).get(key)
 
 
 def unpublish(state: ClusterState, found: Iterable[PodGroupOutcome]) -> None:
     """Nobody was told these after all: the next cycle tells them, as far as they hold then."""
-    told = _PUBLISHED.of(state.memory)
+    told = _PUBLISHED.of(state.kept)
     for outcome in found:
         told.pop(outcome.pod_group, None)
 

@@ -61,8 +61,8 @@ class Trials:
 
     def _served(self, *, nodes: bool, for_good: bool) -> bool:
         """Serve everybody as allocation does; nothing stays. With ``nodes`` there are others than before."""
-        state, memory = self._state, self._state.memory
-        state.memory = memory.lent(same_nodes=not nodes)
+        state, kept = self._state, self._state.kept
+        state.kept = kept.lent(same_nodes=not nodes)
         try:
             session = self._begin(state, self._now)
             session.quiet = True
@@ -75,7 +75,7 @@ class Trials:
             finally:
                 statement.rollback()
         finally:
-            state.memory = memory
+            state.kept = kept
 
     def _placed(self, session: Session, statement: Statement, candidates: Sequence[Job]) -> bool:
         served = {job.key for job in session.promised_jobs() if _place(session, statement, job)}

@@ -246,7 +246,7 @@ class Decisions:
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""
         promised = [each.pod.pod_group for each in self.nominations]
-        PROMISED.put(self._state.memory, tuple(dict.fromkeys(promised)))
+        PROMISED.put(self._state.kept, tuple(dict.fromkeys(promised)))
         for task in self._pipelined.values():
             if task.status is not Status.PIPELINED:
                 continue

@@ -29,7 +29,7 @@ def fit_counts(session: Session, task: Task, nodes: Mask | None, masks: list[tup
     Every node counts under static reasons first, then resources, then the rest.
     """
     plain = nodes is None and not masks
-    known = _COUNTS.get(session.memory, session.nodes.log_end, dict)
+    known = _COUNTS.get(session.kept, session.nodes.log_end, dict)
     if plain and task.cls.id in known:
         return known[task.cls.id]
     verdict = node_verdicts(session, task, nodes, masks)

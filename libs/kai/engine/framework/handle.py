@@ -11,7 +11,7 @@ from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.model.faults import Fault
 from kai.snapshot.classes import ClassTable, TaskClass
-from kai.snapshot.kept import Memory
+from kai.snapshot.kept import KeptValues
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.refusals import Refusals
 from kai.snapshot.resources import ResourceTable
@@ -58,7 +58,7 @@ class Handle:
     #: Sets what plugins found for a pod where it is (``Task.placement``), by plugin; trackers use it.
     place: Callable[[Task, dict[str, Any] | None], None]
     #: For :class:`~kai.snapshot.kept.Kept`.
-    memory: Memory
+    kept: KeptValues
     config: SchedulerConfig
     #: The classes of all pods of the groups that have something waiting.
     waiting: frozenset[TaskClass] = field(init=False)

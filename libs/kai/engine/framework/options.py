@@ -23,7 +23,7 @@ _HEADROOM: Final = Kept[TableHeadroom](lent=as_it_is)
 
 def orders(config: SchedulerConfig, state: ClusterState) -> tuple[GroupOrder, ScoreOptions]:
     """The order of a group's pods and subgroups, and which parts of node and device order are on."""
-    return _ORDERS.get(state.memory, config.plugins, lambda: (_group_order(config), _score_options(config)))
+    return _ORDERS.get(state.kept, config.plugins, lambda: (_group_order(config), _score_options(config)))
 
 
 def _group_order(config: SchedulerConfig) -> GroupOrder:
@@ -63,5 +63,5 @@ def with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
         return options
     counts = Counter(task.cls for task in state.tasks.values())
     shapes = expected_shapes(counts.items(), state.nodes)
-    headroom = _HEADROOM.get(state.memory, shapes, lambda: TableHeadroom(Workload.of(shapes), state.nodes))
+    headroom = _HEADROOM.get(state.kept, shapes, lambda: TableHeadroom(Workload.of(shapes), state.nodes))
     return replace(options, headroom=headroom)

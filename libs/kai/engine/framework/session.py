@@ -30,7 +30,7 @@ from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import JobErrors, Unschedulable
 from kai.model.decisions import ResourceVector
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.kept import Kept, Memory
+from kai.snapshot.kept import Kept, KeptValues
 from kai.snapshot.resources import PODS
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
@@ -73,7 +73,7 @@ class Session:
         #: Somebody only asks what would be: reasons are not looked for.
         self.quiet = False
         #: What others keep here until the session ends.
-        self.memory = Memory()
+        self.kept = KeptValues()
         self.clock: Callable[[], float] = time.monotonic
         self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
@@ -118,7 +118,7 @@ class Session:
 
     def _open_filters(self) -> None:
         stamp = (self.nodes.epoch, self.options, self.predicates)
-        self.static, self._views = _VIEWS.get(self.state.memory, stamp, lambda: (self._filters(), {}))
+        self.static, self._views = _VIEWS.get(self.state.kept, stamp, lambda: (self._filters(), {}))
         if len(self._views) > _MANY_VIEWS:
             self._views.clear()
 
@@ -143,7 +143,7 @@ class Session:
             now=self.now,
             due=self.due,
             place=state.ledger.place,
-            memory=state.memory,
+            kept=state.kept,
             config=self.config,
         )
 
@@ -167,7 +167,7 @@ class Session:
         if self.victim_key is not self.job_key:
             return Pools(self.victim_key)
         stamp = (self._keys, self.state.group_order)
-        pools = _POOLS.get(self.state.memory, stamp, lambda: Pools(self.job_key))
+        pools = _POOLS.get(self.state.kept, stamp, lambda: Pools(self.job_key))
         pools.reopen(self.job_key, self.state.queues)
         return pools
 
@@ -282,7 +282,7 @@ class Session:
 
     def promised_jobs(self) -> list[Job]:
         """Jobs that the last cycle let wait for resources being released, in the order of its promises."""
-        known = PROMISED.of(self.state.memory)
+        known = PROMISED.of(self.state.kept)
         if not known or not self.config.params.keep_nominations:
             return []
         able = {job.key: job for job in self.allocatable_jobs()}

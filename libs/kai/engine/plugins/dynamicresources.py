@@ -203,7 +203,7 @@ def opened(handle: Handle) -> Iterator[Plugin]:
 
 def _needed(handle: Handle) -> bool:
     if handle.moves and _CLAIMED.get(
-        handle.memory, handle.classes.made, lambda: any(cls.claims for cls in handle.classes)
+        handle.kept, handle.classes.made, lambda: any(cls.claims for cls in handle.classes)
     ):
         return True
     if any(cls.claims for cls in handle.waiting):
@@ -218,7 +218,7 @@ def _inventory(handle: Handle) -> Inventory:
     stamp = (
         handle.versions[Kind.RESOURCE_SLICE], handle.versions[Kind.DEVICE_CLASS], handle.nodes.epoch
     )  # fmt: skip
-    return _INVENTORY.get(handle.memory, stamp, lambda: _read(handle))
+    return _INVENTORY.get(handle.kept, stamp, lambda: _read(handle))
 
 
 def _read(handle: Handle) -> Inventory:

@@ -35,7 +35,7 @@ def opened(handle: Handle) -> Iterator[Plugin]:
     said = (
         told.preempt
         or told.reclaim
-        or _SAID.get(handle.memory, handle.versions[Kind.QUEUE], lambda: any(map(_says, handle.queues)))
+        or _SAID.get(handle.kept, handle.versions[Kind.QUEUE], lambda: any(map(_says, handle.queues)))
     )
     if said:
         yield MinRuntime(handle, told)

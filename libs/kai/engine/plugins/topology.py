@@ -89,7 +89,7 @@ class TopologyPlugin(NodeSets):
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         stamp = (handle.nodes.epoch, handle.versions[Kind.TOPOLOGY])
-        self._trees = _TREES.get(handle.memory, stamp, dict)
+        self._trees = _TREES.get(handle.kept, stamp, dict)
 
     def _tree(self, name: str) -> _Tree | None:
         if name not in self._trees:

@@ -47,7 +47,7 @@ class Division:
 
 def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -> Division:
     """Divide what the nodes offer among the queues of a settled state."""
-    forest, columns, unlimited = _QUEUES.get(state.memory, state.versions[Kind.QUEUE], lambda: _queues(state))
+    forest, columns, unlimited = _QUEUES.get(state.kept, state.versions[Kind.QUEUE], lambda: _queues(state))
     count = len(state.queue_order)
     columns.allocated = state.ledger.allocated[:count]
     columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
@@ -96,7 +96,7 @@ def _queues(state: ClusterState) -> _Queues:
 def _total(state: ClusterState) -> Floats:
     """CPU, memory and GPUs of ready nodes, less what pods of other schedulers hold."""
     foreign = state.foreign
-    offered = _OFFERED.get(state.memory, state.nodes.epoch, lambda: _offered(state))
+    offered = _OFFERED.get(state.kept, state.nodes.epoch, lambda: _offered(state))
     now: Floats = offered - np.array([foreign[0], foreign[1], foreign[2] / GPU_CENTI])
     return np.maximum(now, 0.0)
 

@@ -61,10 +61,10 @@ def opened(handle: Handle) -> Iterator[Plugin]:
     """The filters that this cycle needs; none in a cycle in which nobody waits."""
     if not handle.waiting:
         return
-    waiting = _WAITING.get(handle.memory, handle.waiting, lambda: _Demands.of(handle.waiting))
+    waiting = _WAITING.get(handle.kept, handle.waiting, lambda: _Demands.of(handle.waiting))
     movable = _NOTHING
     if handle.moves:
-        movable = _MOVABLE.get(handle.memory, handle.classes.made, lambda: _Demands.of(handle.classes))
+        movable = _MOVABLE.get(handle.kept, handle.classes.made, lambda: _Demands.of(handle.classes))
     yield LargestNode(handle)
     if handle.refusals:
         yield RefusingNodes(handle)

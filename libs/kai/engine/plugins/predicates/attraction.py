@@ -83,7 +83,7 @@ def companions(handle: Handle) -> Companions:
         return ()
     pods = _by_class(handle.affine.values())
     namespaces = handle.objects[Kind.NAMESPACE]
-    known = _SAID.get(handle.memory, handle.versions[Kind.NAMESPACE], dict)
+    known = _SAID.get(handle.kept, handle.versions[Kind.NAMESPACE], dict)
     said = {cls: known.get(cls) or Said.by(tasks[0], namespaces) for cls, tasks in pods.items()}
     known.clear()
     known.update(said)

@@ -28,7 +28,7 @@ class LargestNode(PreFilter):
         self._resources = handle.resources
         stamp = (table.epoch, table.allocatable.shape[1])
         self._most = _LARGEST.get(
-            handle.memory, stamp, lambda: np.maximum.reduce(table.allocatable, axis=0, initial=0).tolist()
+            handle.kept, stamp, lambda: np.maximum.reduce(table.allocatable, axis=0, initial=0).tolist()
         )
 
     def concerns(self, cls: TaskClass) -> bool:
