@@ -40,9 +40,9 @@ class SchedulerSettings(TlsSettings, RedisSettings):
     )
     scale_adjust_namespace: str = Field(names.SCALE_ADJUST_NAMESPACE, description="namespace of scaling pods")
     restrict_node_scheduling: bool = Field(False, description="use only nodes with a worker label")
-    nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the shard")
+    nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the node pool")
     queue_label_key: str = Field(names.QUEUE_LABEL, description="label that says the queue")
-    partition_label_value: str = Field("", description="shard that we serve; empty: what has no label")
+    partition_label_value: str = Field("", description="node pool that we serve; empty: what has no label")
     scheduler_conf: str = Field("", description="YAML file with actions, plugins, depths and budgets")
     schedule_period: Duration = Field(1.0, gt=0, description="longest time between a change and a cycle")
     snapshot_period: Duration = Field(
@@ -70,8 +70,8 @@ class SchedulerSettings(TlsSettings, RedisSettings):
     @property
     def lease_name(self) -> str:
         """The Lease of this shard."""
-        partition = self.partition_label_value
-        return f"{self.scheduler_name}-{partition}" if partition else self.scheduler_name
+        pool = self.partition_label_value
+        return f"{self.scheduler_name}-{pool}" if pool else self.scheduler_name
 
     @property
     def shard(self) -> str:
@@ -84,7 +84,7 @@ class SchedulerSettings(TlsSettings, RedisSettings):
         return StateParams(
             scheduler_name=self.scheduler_name,
             node_pool_label_key=self.nodepool_label_key,
-            partition=self.partition_label_value,
+            node_pool=self.partition_label_value,
             queue_label_key=self.queue_label_key,
             reservation_app=self.resource_reservation_app_label,
             reservation_namespace=self.resource_reservation_namespace,

@@ -27,7 +27,7 @@ class Grant:
 
     devices: int
     portion_centi: int = 0
-    memory: int = 0
+    memory_mib: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Grant | None:
@@ -59,13 +59,13 @@ class Grant:
         asked = (
             {names.GPU_FRACTION: self._portion}
             if self.portion_centi
-            else {names.GPU_MEMORY: str(self.memory)}
+            else {names.GPU_MEMORY: str(self.memory_mib)}
         )
         return asked | ({names.GPU_FRACTION_NUM_DEVICES: str(self.devices)} if self.devices > 1 else {})
 
     def render(self) -> str:
         """``2x0.50`` or ``1x4096Mi``."""
-        return f"{self.devices}x{self._portion if self.portion_centi else f'{self.memory}Mi'}"
+        return f"{self.devices}x{self._portion if self.portion_centi else f'{self.memory_mib}Mi'}"
 
     @property
     def _portion(self) -> str:
@@ -75,7 +75,7 @@ class Grant:
         return (
             limits.SHARED_DEVICES.within(self.devices)
             and 0 <= self.portion_centi <= 100 * limits.GPU_FRACTION.most
-            and (bool(self.portion_centi) or limits.GPU_MEMORY.within(self.memory))
+            and (bool(self.portion_centi) or limits.GPU_MEMORY.within(self.memory_mib))
         )
 
 

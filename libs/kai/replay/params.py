@@ -37,12 +37,12 @@ def read(document: Mapping[str, Any] | None) -> tuple[StateParams, EngineParams,
     if not document:
         return StateParams(), EngineParams(), (f"{_WHERE} is missing; the defaults of all flags are taken",)
     fields = _Fields(document)
-    partition = _Fields({key.lower(): value for key, value in fields.mapping("partitionParams").items()})
+    pool = _Fields({key.lower(): value for key, value in fields.mapping("partitionParams").items()})
     state = StateParams(
         scheduler_name=fields.text("schedulerName") or names.SCHEDULER_NAME,
         # The original writes these two keys with capitals.
-        node_pool_label_key=partition.text("nodepoollabelkey"),
-        partition=partition.text("nodepoollabelvalue"),
+        node_pool_label_key=pool.text("nodepoollabelkey"),
+        node_pool=pool.text("nodepoollabelvalue"),
         queue_label_key=fields.text("queueLabelKey") or names.QUEUE_LABEL,
         # Those of the original do not say where reservation pods are.
         reservation_namespace=fields.text("resourceReservationNamespace"),
@@ -82,7 +82,7 @@ def document(
         "restrictSchedulingNodes": state.restrict_node_scheduling,
         "partitionParams": {
             "NodePoolLabelKey": state.node_pool_label_key,
-            "NodePoolLabelValue": state.partition,
+            "NodePoolLabelValue": state.node_pool,
         },
         "maxNumberConsolidationPreemptees": engine.max_consolidation_preemptees,
         "scheduleCSIStorage": engine.schedule_csi_storage,

@@ -203,7 +203,7 @@ class ClassTable:
     def granted(self, cls: TaskClass, grant: Grant) -> TaskClass:
         """The class of the same pods where they hold this of shared devices, whatever they ask for."""
         told = (cls.devices, cls.portion_centi, cls.gpu_memory_mib)
-        if cls.shared and told == (grant.devices, grant.portion_centi, grant.memory):
+        if cls.shared and told == (grant.devices, grant.portion_centi, grant.memory_mib):
             return cls
         meta = cls.pod.metadata
         kept = {
@@ -356,8 +356,8 @@ def gpu_annotations(pod: Pod) -> Sequence[tuple[str, str]]:
 class _Annotated(NamedTuple):
     """The GPUs that a pod asks for by annotations: hundredths or MiB of each device, and MIG devices."""
 
-    portion: int = 0
-    memory: int = 0
+    portion_centi: int = 0
+    memory_mib: int = 0
     devices: int = 1
     mig: Mapping[str, int] = MappingProxyType({})
 
@@ -369,8 +369,8 @@ def _annotated(pod: Pod) -> _Annotated:
         return _NOT_ANNOTATED
     share = asked_share(annotations) or _NO_SHARE
     return _Annotated(
-        portion=share.portion_centi,
-        memory=share.memory_mib,
+        portion_centi=share.portion_centi,
+        memory_mib=share.memory_mib,
         devices=share.devices,
         mig={
             name: number
@@ -392,13 +392,13 @@ def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int
         "devices": whole,
         "centi_gpus": whole * GPU_CENTI,
     }
-    if told.portion or told.memory:
+    if told.portion_centi or told.memory_mib:
         need = {
             "devices": told.devices,
-            "portion_centi": told.portion,
-            "gpu_memory_mib": 0 if told.portion else told.memory,
-            "kind": GpuKind.FRACTION if told.portion else GpuKind.MEMORY,
-            "centi_gpus": told.devices * told.portion,
+            "portion_centi": told.portion_centi,
+            "gpu_memory_mib": 0 if told.portion_centi else told.memory_mib,
+            "kind": GpuKind.FRACTION if told.portion_centi else GpuKind.MEMORY,
+            "centi_gpus": told.devices * told.portion_centi,
         }
     if told.mig:
         need = {"devices": 0, "centi_gpus": 0, "kind": GpuKind.MIG, "legacy_mig": True}

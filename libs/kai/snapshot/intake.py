@@ -126,7 +126,7 @@ class Intake(Granted):
     # --- nodes ---------------------------------------------------------------------------------
     def _in_pool(self, labels: dict[str, str]) -> bool:
         key = self.params.node_pool_label_key
-        return not key or labels.get(key, "") == self.params.partition
+        return not key or labels.get(key, "") == self.params.node_pool
 
     def _apply_node(self, obj: NodeObject) -> None:
         node = self.nodes.by_name.get(obj.metadata.name)
@@ -230,7 +230,7 @@ class Intake(Granted):
             self.set_aside(self.jobs[key], None)
 
     def _put_job(self, group: PodGroup) -> None:
-        facts = jobs.facts(group, self.params.partition)
+        facts = jobs.facts(group, self.params.node_pool)
         standing = self._standing(facts, group.metadata.namespace)
         key = group.key
         job = self.jobs.get(key)

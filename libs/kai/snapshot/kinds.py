@@ -67,8 +67,8 @@ class StateParams:
 
     scheduler_name: str = names.SCHEDULER_NAME
     node_pool_label_key: str = names.NODE_POOL_LABEL
-    #: Empty means objects without the label, unless the key is empty too.
-    partition: str = ""
+    #: Value of that label. Empty means objects without it, unless the key is empty too.
+    node_pool: str = ""
     queue_label_key: str = names.QUEUE_LABEL
     reservation_app: str = names.RESERVATION_APP
     #: Where reservation and scaling pods are; elsewhere their labels say nothing. Empty: not known.

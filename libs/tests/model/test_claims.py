@@ -9,7 +9,7 @@ from kai.model.claims import Claim, Grant, claims_of, granted
 
 HALF = Grant(1, portion_centi=50)
 GRANTS = st.builds(Grant, st.integers(1, 1024), portion_centi=st.integers(1, 100)) | st.builds(
-    Grant, st.integers(1, 1024), memory=st.integers(1, 2**31)
+    Grant, st.integers(1, 1024), memory_mib=st.integers(1, 2**31)
 )
 
 

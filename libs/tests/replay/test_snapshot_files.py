@@ -85,7 +85,7 @@ def test_what_is_written_is_read_back():
 def test_parameters_that_the_original_leaves_out_are_false_or_zero():
     state, engine, notes = params.read(GO_PARAMS)
     assert notes == ()
-    assert (state.node_pool_label_key, state.partition) == ("kai.scheduler/node-pool", "blue")
+    assert (state.node_pool_label_key, state.node_pool) == ("kai.scheduler/node-pool", "blue")
     assert not engine.allow_consolidating_reclaim
     assert not state.restrict_node_scheduling
     assert engine.default_staleness_grace_seconds == 60
@@ -93,7 +93,7 @@ def test_parameters_that_the_original_leaves_out_are_false_or_zero():
 
 
 def test_parameters_and_configuration_survive_a_round_trip():
-    state = StateParams(scheduler_name="s", partition="p", full_hierarchy_fairness=False)
+    state = StateParams(scheduler_name="s", node_pool="p", full_hierarchy_fairness=False)
     engine = EngineParams(default_staleness_grace_seconds=-1.0, detailed_fit_errors=True)
     assert params.read(json.loads(json.dumps(params.document(state, engine)))) == (state, engine, ())
     told = "actions: allocate\nqueueDepthPerAction: {reclaim: 3}\n"

@@ -17,7 +17,7 @@ from kai.snapshot.state import ClusterState, Kind
 NOW = 1_900_000_000.0
 MOST = Grant(1, portion_centi=90)
 WIDE = Grant(2, portion_centi=40)
-MEMORY = Grant(1, memory=8_000)
+MEMORY = Grant(1, memory_mib=8_000)
 
 
 def a_reservation(group, *, node="n", **claims):

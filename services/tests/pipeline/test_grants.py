@@ -77,7 +77,7 @@ async def test_a_pod_that_asks_for_memory_is_recorded_with_it(cluster):
         body = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}
         await cluster.client.create(PODS, body, namespace="default")
         await cluster.bound("p")
-    assert await recorded(cluster) == {"default/p": Grant(2, memory=1000)}
+    assert await recorded(cluster) == {"default/p": Grant(2, memory_mib=1000)}
     assert len(await cluster.reservations()) == 2
 
 

@@ -118,7 +118,7 @@ class Decisions:
                 pod=task.ref(),
                 node=node.name,
                 gpu_count=cls.devices,
-                node_pool=self._state.params.partition,
+                node_pool=self._state.params.node_pool,
             )
         placement = placement or {}
         kind, portion = cls.received(node.gpu_memory)
@@ -133,7 +133,7 @@ class Decisions:
             claim_allocations=placement.get("claims", ()),
             extended_claim=placement.get("extended_claim"),
             numa_zones=placement.get("numa", ()),
-            node_pool=self._state.params.partition,
+            node_pool=self._state.params.node_pool,
         )
 
     def _commit_eviction(
