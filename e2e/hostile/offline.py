@@ -18,7 +18,7 @@ from kai.model import names
 from kai.model.decisions import CycleResult
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
 from kai.snapshot.state import ClusterState, Kind
-from kai_local.apiserver import patch as patches
+from kai_local.apiserver.patches import patch as patches
 from kai_local.kubelet.nodes import node_status
 from kai_local.processes.ports import LOOPBACK
 

@@ -17,7 +17,7 @@ from kai.model import names
 from kai.model.objects import Pod
 from kai_binder.plugins import dynamicresources, volumebinding
 from kai_binder.settings import BinderSettings
-from kai_local.apiserver import cel
+from kai_local.apiserver.schemas import cel
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 #: Who may repair is asked of the API server's roles; nobody here.

@@ -18,7 +18,7 @@ import msgspec
 
 from kai.kube import resources
 from kai.kube.resources import Resource
-from kai_local.apiserver.patch import merge
+from kai_local.apiserver.patches.patch import merge
 
 Json = dict[str, Any]
 _SERVED: Final = {each.plural: each for each in vars(resources).values() if isinstance(each, Resource)}

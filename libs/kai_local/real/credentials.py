@@ -32,8 +32,8 @@ def main() -> None:
 
 def make(folder: Path, url: str) -> None:
     """Write authority, certificates, token keys and the administrator's kubeconfig, for our eyes only."""
-    from kai_local.apiserver.files import kubeconfig, write_private
-    from kai_local.apiserver.pki import Authority
+    from kai_local.apiserver.access.files import kubeconfig, write_private
+    from kai_local.apiserver.access.pki import Authority
 
     authority = Authority.new("kai-real-ca")
     server = authority.server([urlsplit(url).hostname or "localhost", *_SERVER_NAMES])

@@ -14,8 +14,8 @@ from kai.kube.reflector import Reflector
 from kai.kube.resources import CONFIG_MAPS, CORE_EVENTS, LEASES, NAMESPACES, PODS
 from kai.kube.store import Store
 from kai.model.objects import ApiObject, Json, Pod
-from kai_local.apiserver.faults import Rule
-from kai_local.apiserver.server import ApiServer
+from kai_local.apiserver.serving.faults import Rule
+from kai_local.apiserver.serving.server import ApiServer
 
 pytestmark = pytest.mark.integration
 

@@ -14,7 +14,7 @@ from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topolog
 from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
 from kai_admission.cluster_watch import NodeBook, NodeRecord
-from kai_local.apiserver import structural
+from kai_local.apiserver.schemas import structural
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.objects.pods import decode_pod

@@ -26,7 +26,7 @@ from kai.validation.queues import QueueRules
 from kai_admission.advisor import advisor
 from kai_admission.handlers import handlers
 from kai_admission.settings import AdmissionSettings
-from kai_local.apiserver import cel
+from kai_local.apiserver.schemas import cel
 from kai_podgroup_controller.webhook import review as review_pod_group
 from kai_queue_controller.webhook import reviewer as queue_reviewer
 

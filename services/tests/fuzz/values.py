@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from kai_local.apiserver.schema import Node, builtin, structural
+from kai_local.apiserver.schemas.schema import Node, builtin, structural
 
 CRDS = Path(__file__).resolve().parents[3] / "helm" / "kai-scheduler" / "crds"
 Json = Any

@@ -28,8 +28,8 @@ from kai.observe import new_registry
 from kai.runtime import Host
 from kai_binder.service import BinderService
 from kai_binder.settings import BinderSettings
-from kai_local.apiserver.faults import Rule
-from kai_local.apiserver.server import ApiServer
+from kai_local.apiserver.serving.faults import Rule
+from kai_local.apiserver.serving.server import ApiServer
 from kai_podgroup_controller.service import PodGroupControllerService
 from kai_podgroup_controller.settings import PodGroupControllerSettings
 from kai_scheduler.service import SchedulerService

@@ -13,8 +13,8 @@ from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.events import EventRecorder
 from kai.kube.resources import CRDS, EVENTS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
-from kai_local.apiserver.faults import Rule
-from kai_local.apiserver.server import ApiServer
+from kai_local.apiserver.serving.faults import Rule
+from kai_local.apiserver.serving.server import ApiServer
 from kai_pod_grouper.service import assemble
 from kai_pod_grouper.settings import PodGrouperSettings
 

@@ -17,8 +17,8 @@ from kai.runtime import Host
 from kai.wire.channel import serve
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
-from kai_local.apiserver.faults import Rule
-from kai_local.apiserver.server import ApiServer
+from kai_local.apiserver.serving.faults import Rule
+from kai_local.apiserver.serving.server import ApiServer
 from kai_podgroup_controller.service import PodGroupControllerService
 from kai_podgroup_controller.settings import PodGroupControllerSettings
 

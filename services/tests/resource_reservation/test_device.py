@@ -9,7 +9,7 @@ import pytest
 from kai.kube.client import KubeClient
 from kai.kube.resources import NAMESPACES, PODS
 from kai.model import names
-from kai_local.apiserver.server import ApiServer
+from kai_local.apiserver.serving.server import ApiServer
 from kai_resource_reservation.device import NoDevice, visible_device
 from kai_resource_reservation.service import announce
 from kai_resource_reservation.settings import ReservationSettings

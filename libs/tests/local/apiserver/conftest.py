@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from deadlines import eventually, patience, within
-from kai_local.apiserver.server import ApiServer
+from kai_local.apiserver.serving.server import ApiServer
 
 MERGE = "application/merge-patch+json"
 Obj = dict[str, Any]

@@ -5,7 +5,7 @@ import ssl
 import aiohttp
 import pytest
 
-from kai_local.apiserver import files
+from kai_local.apiserver.access import files
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PODS = "/api/v1/namespaces/default/pods"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadlines import within
-from kai_local.apiserver.journal import Journal, JournalError
-from kai_local.apiserver.server import ApiServer
-from kai_local.apiserver.storage import Store
+from kai_local.apiserver.serving.server import ApiServer
+from kai_local.apiserver.store.journal import Journal, JournalError
+from kai_local.apiserver.store.storage import Store
 from libs.tests.local.apiserver.test_process import begin
 
 PODS, MAPS = ("", "pods"), ("", "configmaps")

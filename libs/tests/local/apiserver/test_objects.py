@@ -5,7 +5,7 @@ import time
 import pytest
 
 from kai_local.apiserver.clock import Clock
-from kai_local.apiserver.events import LIFETIME, forget_before
+from kai_local.apiserver.kinds.events import LIFETIME, forget_before
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kai_local.apiserver import patch, schema, strategic
+from kai_local.apiserver.patches import patch, strategic
+from kai_local.apiserver.schemas import schema
 
 POD = schema.builtin("", "v1", "Pod")
 

@@ -4,9 +4,11 @@ import base64
 
 import pytest
 
-from kai_local.apiserver import cel, decode, fieldsets, jsonpath, printers, protobuf, schema
-from kai_local.apiserver.discovery import version_order
 from kai_local.apiserver.errors import ApiFailure
+from kai_local.apiserver.kinds.discovery import version_order
+from kai_local.apiserver.patches import fieldsets
+from kai_local.apiserver.reading import jsonpath, printers
+from kai_local.apiserver.schemas import cel, decode, protobuf, schema
 
 CANONICAL = {
     "1": "1",

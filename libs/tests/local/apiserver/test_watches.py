@@ -5,9 +5,9 @@ import time
 import pytest
 
 from deadlines import eventually
-from kai_local.apiserver import watch
 from kai_local.apiserver.clock import Clock
-from kai_local.apiserver.selectors import Selection
+from kai_local.apiserver.kinds.selectors import Selection
+from kai_local.apiserver.reading import watch
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -8,8 +8,8 @@ import ssl
 import pytest
 from aiohttp import web
 
-from kai_local.apiserver import files
-from kai_local.apiserver.pki import Authority
+from kai_local.apiserver.access import files
+from kai_local.apiserver.access.pki import Authority
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"

@@ -1,0 +1,1 @@
+"""What a call asks for: its path, options and body."""

@@ -1,0 +1,107 @@
+"""Request bodies and answers on the wire."""
+
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from kai_local.apiserver.errors import (
+    ApiFailure,
+    NothingServed,
+    Obj,
+    bad_request,
+    not_acceptable,
+    unsupported_media,
+)
+from kai_local.apiserver.schemas import protobuf
+
+JSON: Final = "application/json"
+_JSON_TYPES: Final = frozenset({"", JSON, "*/*", "application/octet-stream"})
+_FORMS: Final = frozenset({JSON, "application/yaml", protobuf.MEDIA_TYPE, "*/*", "application/*"})
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as JSON sees it: time stamps stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+@lru_cache(maxsize=256)
+def check_accepted(accept: str) -> None:
+    """Raises ApiFailure (406) where none of the forms in an Accept header is known.
+
+    What is known is not always given: who accepts YAML or protobuf alone gets JSON, which the first is and
+    which clients of the second read as well.
+    """
+    forms = {item.partition(";")[0].strip() for item in accept.split(",")}
+    if accept and not forms & _FORMS:
+        raise not_acceptable(sorted(form for form in _FORMS if "*" not in form))
+
+
+async def read_bytes(http: web.BaseRequest) -> bytes:
+    """The body. Raises ApiFailure (413) when it is larger than the server takes."""
+    try:
+        return await http.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise ApiFailure(
+            413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"
+        ) from error
+
+
+async def read_object(http: web.BaseRequest) -> Any:
+    """The decoded body, JSON or YAML. Raises ApiFailure (400, 415)."""
+    data = await read_bytes(http)
+    media_type = http.content_type
+    if media_type in _JSON_TYPES:
+        return parse_json(data)
+    if media_type in ("application/yaml", "application/apply-patch+yaml"):
+        return parse_yaml(data)
+    if media_type == protobuf.MEDIA_TYPE:
+        return protobuf.decode(data) if data else None
+    raise unsupported_media(media_type, f"application/json, application/yaml, {protobuf.MEDIA_TYPE}")
+
+
+def parse_json(data: bytes) -> Any:
+    """Decoded JSON; None for no body. Raises ApiFailure (400)."""
+    if not data:
+        return None
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"the object provided is not valid JSON: {error}") from error
+
+
+def parse_yaml(data: bytes) -> Any:
+    """Decoded YAML. Raises ApiFailure (400)."""
+    try:
+        return yaml.load(data, Loader=_Loader)  # noqa: S506 (a safe loader)
+    except yaml.YAMLError as error:
+        raise bad_request(f"error parsing YAML: {error}") from error
+
+
+def answer(body: bytes | Obj, status: int = 200, warnings: list[str] | None = None) -> web.Response:
+    """A JSON answer; warnings become headers that kubectl prints, the same one once."""
+    raw = body if isinstance(body, bytes) else _encode(body)
+    response = web.Response(body=raw, status=status, content_type=JSON)
+    for warning in dict.fromkeys(warnings or ()):
+        text = warning.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+        response.headers.add("Warning", f'299 - "{text}"')
+    return response
+
+
+def refusal(failure: ApiFailure) -> web.Response:
+    """The failure as its Status."""
+    if isinstance(failure, NothingServed):
+        return web.Response(text=failure.message, status=failure.code)
+    response = answer(failure.status(), failure.code)
+    if failure.retry_after is not None:
+        response.headers["Retry-After"] = str(failure.retry_after)
+    return response

@@ -1,0 +1,1 @@
+"""How an object is changed in part: patches of all four kinds."""

@@ -1,0 +1,1 @@
+"""What readers get: objects, lists, watches, and the tables that kubectl prints."""

@@ -1,0 +1,1 @@
+"""What an object may look like, and what is added to it."""

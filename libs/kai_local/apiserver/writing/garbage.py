@@ -1,0 +1,272 @@
+"""Garbage collection by owner references, and the end of namespaces and custom resource definitions.
+
+Changes put work into a queue; one task does it. Every deletion goes through the registry, so that
+finalizers, grace periods and webhooks count.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+import structlog
+
+from kai_local.apiserver.admission.builtin import NAMESPACES
+from kai_local.apiserver.calls.requests import DeleteOptions, Target, User, WriteOptions
+from kai_local.apiserver.errors import ApiFailure, Obj
+from kai_local.apiserver.kinds import crds
+from kai_local.apiserver.kinds.catalogue import Catalogue, Resource
+from kai_local.apiserver.rules.strategy import FOREGROUND, ORPHAN
+from kai_local.apiserver.store.storage import Change, Collection, Record
+from kai_local.apiserver.writing.registry import Registry
+
+_COLLECTOR: Final = User("system:serviceaccount:kube-system:generic-garbage-collector", ("system:masters",))
+_BREATH: Final = 64
+
+StorageKey = tuple[str, str]
+Dependent = tuple[StorageKey, str, str]
+"""Storage, namespace and name of an object that has owners."""
+
+_log = structlog.get_logger()
+
+
+class GarbageCollector:
+    """Follows every change and removes what nothing owns any more."""
+
+    def __init__(self, registry: Registry, catalogue: Catalogue) -> None:
+        self._registry = registry
+        self._catalogue = catalogue
+        self._live: set[str] = set()
+        self._dependents: dict[str, set[Dependent]] = {}
+        self._work: deque[tuple[str, object]] = deque()
+        self._foreground: dict[Dependent, str] = {}
+        self._definitions_going: set[str] = set()
+        self._wake = asyncio.Event()
+        self.failures = 0
+        registry.store.on_new_collection.append(self._attach)
+
+    def _attach(self, key: StorageKey, collection: Collection) -> None:
+        collection.listeners.append(lambda change: self._follow(key, change))
+
+    # --- what changes mean -------------------------------------------------------------------------
+
+    def _follow(self, key: StorageKey, change: Change) -> None:
+        record = change.record
+        place = (key, record.namespace, record.name)
+        metadata = record.obj["metadata"]
+        if change.kind == "DELETED":
+            self._live.discard(record.uid)
+            self._forget_owners(place, metadata)
+            if record.uid in self._dependents:
+                self._push("owner gone", record.uid)
+            for uid in _owner_uids(metadata):
+                self._push("dependent gone", uid)
+            if record.namespace and self._terminating(record.namespace):
+                self._push("namespace", record.namespace)
+            for name in self._definitions_going:
+                self._push("definition", name)
+            return
+        self._live.add(record.uid)
+        before = change.previous.obj["metadata"] if change.previous is not None else {}
+        if metadata.get("ownerReferences") != before.get("ownerReferences"):
+            self._forget_owners(place, before)
+            for uid in _owner_uids(metadata):
+                self._dependents.setdefault(uid, set()).add(place)
+            self._push("check", place)
+        if "deletionTimestamp" in metadata:
+            self._follow_end(key, record, metadata)
+
+    def _follow_end(self, key: StorageKey, record: Record, metadata: Obj) -> None:
+        finalizers = metadata.get("finalizers", ())
+        if FOREGROUND in finalizers or ORPHAN in finalizers:
+            self._push("finalize", (key, record.namespace, record.name))
+        if key == NAMESPACES:
+            self._push("namespace", record.name)
+        if key == crds.KEY and crds.CLEANUP in finalizers:
+            self._push("definition", record.name)
+
+    def _forget_owners(self, place: Dependent, metadata: Obj) -> None:
+        for uid in _owner_uids(metadata):
+            group = self._dependents.get(uid)
+            if group is not None:
+                group.discard(place)
+                if not group:
+                    del self._dependents[uid]
+
+    def _terminating(self, namespace: str) -> bool:
+        record = self._registry.store.collection(NAMESPACES).get("", namespace)
+        return record is not None and "deletionTimestamp" in record.obj["metadata"]
+
+    def _push(self, kind: str, what: object) -> None:
+        self._work.append((kind, what))
+        self._wake.set()
+
+    # --- the task ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        What fails is logged, counted and done with: the next change brings it back.
+        """
+        done = 0
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._work:
+                kind, what = self._work.popleft()
+                try:
+                    await self._handle(kind, what)
+                except ApiFailure as failure:
+                    if failure.code not in (404, 409):
+                        self.failures += 1
+                        _log.warning(
+                            "garbage collection failed", work=kind, what=str(what), error=failure.message
+                        )
+                done += 1
+                if done % _BREATH == 0:
+                    await asyncio.sleep(0)
+
+    async def _handle(self, kind: str, what: object) -> None:
+        if kind == "owner gone":
+            for place in sorted(self._dependents.get(str(what), ())):
+                self._push("check", place)
+        elif kind == "dependent gone":
+            self._recheck_owner(str(what))
+        elif kind == "namespace":
+            await self._empty_namespace(str(what))
+        elif kind == "definition":
+            await self._empty_definition(str(what))
+        elif isinstance(what, tuple):
+            await (self._check(what) if kind == "check" else self._finalize(what))
+
+    def _find(self, place: Dependent) -> tuple[Resource, Record] | None:
+        key, namespace, name = place
+        record = self._registry.store.collection(key).get(namespace, name)
+        resource = self._catalogue.get(*key)
+        return None if record is None or resource is None else (resource, record)
+
+    async def _delete(self, resource: Resource, record: Record, propagation: str) -> None:
+        version = resource.versions[resource.storage_version]
+        target = Target(resource, version, record.namespace, record.name)
+        await self._registry.delete(
+            target, DeleteOptions(propagation=propagation, uid=record.uid), WriteOptions(_COLLECTOR)
+        )
+
+    async def _check(self, place: Dependent) -> None:
+        """Delete an object all of whose owners are gone; drop references to those that are."""
+        found = self._find(place)
+        if found is None:
+            return
+        resource, record = found
+        references = record.obj["metadata"].get("ownerReferences") or []
+        kept = [reference for reference in references if reference["uid"] in self._live]
+        if len(kept) == len(references):
+            return
+        if kept:
+            self._store(resource, record, ownerReferences=kept)
+            return
+        finalizers = record.obj["metadata"].get("finalizers", ())
+        await self._delete(resource, record, "Foreground" if FOREGROUND in finalizers else "Background")
+
+    def _store(self, resource: Resource, record: Record, **metadata: list[Obj] | list[str]) -> None:
+        changed = {**record.obj["metadata"], **metadata}
+        self._registry.store_update(
+            resource, record, {**record.obj, "metadata": {k: v for k, v in changed.items() if v != []}}
+        )
+
+    def _recheck_owner(self, uid: str) -> None:
+        for place, owner in self._foreground.items():
+            if owner == uid:
+                self._push("finalize", place)
+
+    async def _finalize(self, place: Dependent) -> None:
+        """Do what the deletion finalizers of an owner ask for, then take them away."""
+        found = self._find(place)
+        if found is None:
+            self._foreground.pop(place, None)
+            return
+        resource, record = found
+        finalizers = record.obj["metadata"].get("finalizers") or []
+        dependents = [
+            item for item in map(self._find, sorted(self._dependents.get(record.uid, ()))) if item is not None
+        ]
+        if ORPHAN in finalizers:
+            for kind, dependent in dependents:
+                references = dependent.obj["metadata"]["ownerReferences"]
+                self._store(
+                    kind, dependent, ownerReferences=[r for r in references if r["uid"] != record.uid]
+                )
+            self._store(resource, record, finalizers=[item for item in finalizers if item != ORPHAN])
+        elif FOREGROUND in finalizers:
+            await self._finalize_foreground(place, resource, record, dependents)
+
+    async def _finalize_foreground(
+        self, place: Dependent, resource: Resource, record: Record, dependents: list[tuple[Resource, Record]]
+    ) -> None:
+        self._foreground[place] = record.uid
+        for kind, dependent in dependents:
+            if "deletionTimestamp" not in dependent.obj["metadata"]:
+                await self._delete(kind, dependent, "Foreground")
+        left = [item for _, item in filter(None, map(self._find, self._dependents.get(record.uid, ())))]
+        if any(_blocks(item, record.uid) for item in left):
+            return
+        self._foreground.pop(place, None)
+        current = self._find(place)
+        if current is not None:
+            finalizers = current[1].obj["metadata"].get("finalizers") or []
+            self._store(resource, current[1], finalizers=[item for item in finalizers if item != FOREGROUND])
+
+    # --- namespaces and definitions -----------------------------------------------------------------
+
+    async def _empty_namespace(self, name: str) -> None:
+        record = self._registry.store.collection(NAMESPACES).get("", name)
+        if record is None or "deletionTimestamp" not in record.obj["metadata"]:
+            return
+        left = 0
+        for resource in list(self._catalogue):
+            if not resource.namespaced or resource.stored_as not in (None, resource.key):
+                continue
+            for item in list(self._registry.collection(resource).records(name)):
+                if "deletionTimestamp" not in item.obj["metadata"]:
+                    await self._delete(resource, item, "Background")
+            left += len(self._registry.collection(resource).records(name))
+        record = self._registry.store.collection(NAMESPACES).get("", name)
+        namespaces = self._catalogue.get(*NAMESPACES)
+        if (
+            not left
+            and record is not None
+            and namespaces is not None
+            and record.obj["spec"].get("finalizers")
+        ):
+            metadata = dict(record.obj["metadata"])
+            self._registry.store_update(namespaces, record, {**record.obj, "metadata": metadata, "spec": {}})
+
+    async def _empty_definition(self, name: str) -> None:
+        definitions = self._registry.store.collection(crds.KEY)
+        record = definitions.get("", name)
+        if record is None:
+            return
+        spec = record.obj["spec"]
+        resource = self._catalogue.get(spec["group"], spec["names"]["plural"])
+        if resource is not None:
+            collection = self._registry.collection(resource)
+            for item in list(collection.records()):
+                if "deletionTimestamp" not in item.obj["metadata"]:
+                    await self._delete(resource, item, "Background")
+            if collection.count:
+                self._definitions_going.add(name)
+                return
+        self._definitions_going.discard(name)
+        current = definitions.get("", name)
+        owner = self._catalogue.get(*crds.KEY)
+        if current is not None and owner is not None:
+            finalizers = current.obj["metadata"].get("finalizers") or []
+            self._store(owner, current, finalizers=[item for item in finalizers if item != crds.CLEANUP])
+
+
+def _owner_uids(metadata: Obj) -> list[str]:
+    return [reference["uid"] for reference in metadata.get("ownerReferences") or ()]
+
+
+def _blocks(dependent: Record, uid: str) -> bool:
+    references = dependent.obj["metadata"].get("ownerReferences") or ()
+    return any(reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in references)
