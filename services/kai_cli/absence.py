@@ -32,7 +32,7 @@ def stand_in(name: str) -> Callable[[typer.Context], None]:
 
 
 @contextmanager
-def told(who: str, *, remedy: str) -> Iterator[None]:
+def explained(who: str, *, remedy: str) -> Iterator[None]:
     """Say what is missing where an import in the block does not find the cluster in a box."""
     try:
         yield

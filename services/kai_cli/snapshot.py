@@ -64,7 +64,7 @@ async def _get(url: str) -> bytes:
 
 def _local(name: str) -> str:
     """Where the scheduler of a cluster on this machine serves snapshots; without a name the usual one's."""
-    with absence.told("`kai snapshot` without --address", remedy=_FORWARD):
+    with absence.explained("`kai snapshot` without --address", remedy=_FORWARD):
         from kai_local.box.state import DEFAULT_NAME, ClusterFiles
         from kai_local.errors import ClusterError
     name = name or DEFAULT_NAME

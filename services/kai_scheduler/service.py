@@ -78,8 +78,8 @@ class SchedulerService:
         metrics.corrected.set_function(lambda: core.corrected)
         metrics.rejected.set_function(lambda: core.rejected)
         troubles = Troubles(metrics.cut_off)
-        host.health.note("troubles", troubles.told)
-        host.health.note("faults", lambda: _told(core.faults))
+        host.health.note("troubles", troubles.summary)
+        host.health.note("faults", lambda: _faults_line(core.faults))
         changes = ChangeQueue(
             scheduler_name=settings.scheduler_name,
             debounce=settings.debounce,
@@ -239,7 +239,7 @@ class _GrpcServices:
             self._sessions.log = self._explain.log = self._decisions.term = None
 
 
-def _told(faults: Sequence[Fault]) -> str | None:
+def _faults_line(faults: Sequence[Fault]) -> str | None:
     """Objects that scheduling goes on without, or does not take at their word, in a line."""
     if not faults:
         return None

@@ -63,7 +63,7 @@ class Troubles:
         times = known.times + 1 if known is not None else 1
         self._known[what] = _Trouble(reason, times, first, now, told)
 
-    def told(self) -> str | None:
+    def summary(self) -> str | None:
         """What fails lately, in a line; None if nothing does."""
         now = self._clock()
         self._known = {what: each for what, each in self._known.items() if now - each.last < LASTING_SECONDS}

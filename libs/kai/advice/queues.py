@@ -41,7 +41,7 @@ def _without_users(queue: Queue, facts: Facts) -> Iterator[Finding]:
     rule = queue.spec.access
     if rule is None:
         return
-    if access.told(rule) == "nobody":
+    if access.admitted(rule) == "nobody":
         text = "spec.access is empty, so nobody may use it; list namespaces, or remove it to admit everybody"
         yield Finding(Code.NOBODY_ADMITTED, text)
         return
@@ -50,7 +50,7 @@ def _without_users(queue: Queue, facts: Facts) -> Iterator[Finding]:
     name, others = queue.metadata.name, {**facts.queues, queue.metadata.name: queue}
     users = [User(namespace=each, labels=labels) for each, labels in facts.namespaces.items()]
     if not any(access.admits(rule, user) for user in users):
-        text = f"spec.access admits {access.told(rule)}, and there is no such namespace"
+        text = f"spec.access admits {access.admitted(rule)}, and there is no such namespace"
         yield Finding(Code.NOBODY_ADMITTED, f"{text}; nothing is scheduled in it until there is one")
     elif all(access.barrier(name, others, user) for user in users):
         text = "no namespace is admitted by its spec.access and by those of the queues above it alike"

@@ -76,19 +76,19 @@ def refusal(queue: str, shut: str, access: QueueAccess | None, user: User) -> st
     """Why a user may not use a queue, who may, and whom to ask; ``shut`` is the :func:`barrier`."""
     above = f', above queue "{queue}",' if shut != queue else ""
     return (
-        f'queue "{shut}"{above} is not open to {user.where}: it admits {told(access)}; '
+        f'queue "{shut}"{above} is not open to {user.where}: it admits {admitted(access)}; '
         f'name a queue of yours, or ask who administers queue "{shut}" to add you to its spec.access'
     )
 
 
-def told(access: QueueAccess | None) -> str:
+def admitted(access: QueueAccess | None) -> str:
     """Who is admitted, in words."""
     if access is None:
         return "everybody"
-    return "; ".join(_told(access)) or "nobody"
+    return "; ".join(_admitted(access)) or "nobody"
 
 
-def _told(access: QueueAccess) -> Iterator[str]:
+def _admitted(access: QueueAccess) -> Iterator[str]:
     for what, listed in (
         ("namespaces", access.namespaces),
         ("service accounts", access.service_accounts),

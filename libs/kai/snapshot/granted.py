@@ -32,34 +32,34 @@ class Granted(Accounts):
             task = self.tasks.get(uid)
             if task is not None:
                 self._detach(task)
-                self._hold_to_grant(task, task.told_cls or task.cls, task.cls)
+                self._hold_to_grant(task, task.declared_cls or task.cls, task.cls)
                 self._attach(task)
 
-    def _hold_to_grant(self, task: Task, told: TaskClass, decided: TaskClass | None) -> None:
-        """Let a task hold what it was granted, which need not be what its pod says: that is ``told``.
+    def _hold_to_grant(self, task: Task, declared: TaskClass, decided: TaskClass | None) -> None:
+        """Let a task hold what it was granted, which need not be what its pod says: that is ``declared``.
 
         While it is being bound, what was ``decided`` counts until it is recorded.
         """
         facts = facts_of(task)
-        facts.granted_ids, cls = (), told
+        facts.granted_ids, cls = (), declared
         node = facts.node_name or facts.assumed_node
         known = self.grants.of(task.uid, node) if node else None
         if known is not None and (facts.node_name or not known[1].isdisjoint(facts.assumed_groups)):
             grant, groups = known
-            cls = self.classes.granted(told, grant)
+            cls = self.classes.granted(declared, grant)
             if facts.node_name:
                 own = () if len(groups) >= grant.devices else facts.group_ids or facts.assumed_groups
                 facts.granted_ids = tuple(sorted(groups.union(own)))
         elif decided is not None and decided.shared and facts.assumed_node:  # not recorded yet
             grant = Grant(decided.devices, decided.portion_centi, decided.gpu_memory_mib)
-            cls = self.classes.granted(told, grant)
-        task.cls, task.told_cls = cls, None if cls is told else told
+            cls = self.classes.granted(declared, grant)
+        task.cls, task.declared_cls = cls, None if cls is declared else declared
         self._tell_overruled(task)
 
     def _tell_overruled(self, task: Task) -> None:
-        facts, told = facts_of(task), task.told_cls
+        facts, declared = facts_of(task), task.declared_cls
         moved = facts.granted_ids and set(facts.granted_ids) != set(facts.group_ids)
-        if not facts.node_name or (told is None and not moved):
+        if not facts.node_name or (declared is None and not moved):
             self.overruled.pop(facts.key, None)
             return
         self.overruled[facts.key] = Fault(
@@ -72,8 +72,8 @@ class Granted(Accounts):
 
 
 def _difference(task: Task) -> str:
-    facts, told = facts_of(task), task.told_cls or task.cls
-    says = _share(told) if told.shared else "no part of a GPU"
+    facts, declared = facts_of(task), task.declared_cls or task.cls
+    says = _share(declared) if declared.shared else "no part of a GPU"
     if facts.granted_ids and set(facts.granted_ids) != set(facts.group_ids):
         says += f" on {', '.join(facts.group_ids[:_SHOWN]) or 'no device'}"
     return (

@@ -74,7 +74,7 @@ class Intake(Granted):
             decided = task.cls if facts.assumed_node and task.cls.shared else None
             task.facts, task.cls, task.labels, task.order = facts, cls, labels, order
             task.bare = False
-        if decided is not None or uid in self.grants.of_pods or task.told_cls is not None:
+        if decided is not None or uid in self.grants.of_pods or task.declared_cls is not None:
             self._hold_to_grant(task, cls, decided)
         task.claims = gpu_claims
         if facts.nominated:
@@ -189,8 +189,8 @@ class Intake(Granted):
                     cls = again[old] = self.classes.again(old)
                 self._detach(task)
                 task.cls = cls
-                if task.told_cls is not None:
-                    task.told_cls = self.classes.again(task.told_cls)
+                if task.declared_cls is not None:
+                    task.declared_cls = self.classes.again(task.declared_cls)
                 self._attach(task)
 
     def _drop_node(self, node: Node) -> None:

@@ -124,7 +124,7 @@ class ResourceTable:
             amounts[column] = amounts.get(column, 0) + amount
         return amounts
 
-    def told(
+    def named_amounts(
         self, column: int, amount: int, unoffered: Iterable[tuple[str, int]]
     ) -> Iterable[tuple[str, int]]:
         """The names and amounts that stand behind an amount of a column, as users know them."""

@@ -99,7 +99,7 @@ class Task(msgspec.Struct, eq=False):
     #: Its queue is not open to it: it is given no place, and keeps the one that it has.
     shut_out: bool = False
     #: The class that it says it is of, where it was granted something else.
-    told_cls: TaskClass | None = None
+    declared_cls: TaskClass | None = None
 
     def __repr__(self) -> str:
         return f"<Task {self.key}>"

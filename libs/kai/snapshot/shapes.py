@@ -30,10 +30,10 @@ def conform(value: Any, shape: Any, field: str = "") -> Any:
         path = (match["path"] if match else "") or ""
         found = _at(value, path)
         name = f"{field}{path}".removeprefix(".") or "the object"
-        raise OutOfBounds(name, *_told(str(error), found)) from None
+        raise OutOfBounds(name, *_explanation(str(error), found)) from None
 
 
-def _told(error: str, found: Any) -> tuple[Any, str]:
+def _explanation(error: str, found: Any) -> tuple[Any, str]:
     """What is there, and what would be taken."""
     if match := _LENGTH.match(error):
         size = len(found) if isinstance(found, list | dict | str) else found

@@ -208,7 +208,7 @@ class ClusterState(Exclusion):
             facts.node_name = facts.node_name or facts.assumed_node
             facts.group_ids = facts.group_ids or facts.assumed_groups
             if uid in self.grants.of_pods:
-                self._hold_to_grant(task, task.told_cls or task.cls, task.cls)
+                self._hold_to_grant(task, task.declared_cls or task.cls, task.cls)
             self._attach(task)
 
     def assume_evicted(self, uid: str) -> None:
@@ -295,8 +295,8 @@ class ClusterState(Exclusion):
             facts.node_name, facts.group_ids = "", ()
         facts.assumed_node, facts.assumed_groups, facts.assumed_placement = "", (), None
         facts.granted_ids = ()
-        if task.told_cls is not None:  # it asks for what it says, having got nothing
-            task.cls, task.told_cls = task.told_cls, None
+        if task.declared_cls is not None:  # it asks for what it says, having got nothing
+            task.cls, task.declared_cls = task.declared_cls, None
 
     # --- time ----------------------------------------------------------------------------------
     def settle(self, now: float) -> None:

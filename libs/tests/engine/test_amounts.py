@@ -2,7 +2,7 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
-from kai.engine.reasons.amounts import told
+from kai.engine.reasons.amounts import amount_text
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.state import ClusterState, Kind
 
@@ -26,11 +26,11 @@ from kai.snapshot.state import ClusterState, Kind
     ],
 )
 def test_amounts_read_as_people_write_them(column: int, amount: float, text: str) -> None:
-    assert told(column, amount) == text
+    assert amount_text(column, amount) == text
 
 
 def test_other_resources_are_told_in_their_own_units() -> None:
-    assert told(7, 3_000, "example.com/port", 1_000) == "3 example.com/port"
+    assert amount_text(7, 3_000, "example.com/port", 1_000) == "3 example.com/port"
 
 
 def test_a_pod_that_asks_for_more_than_any_node_has_is_told_so_in_words() -> None:

@@ -135,7 +135,7 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
         depth=depth,
         orphan=orphan,
         priority=100 if queue.spec.priority is None else queue.spec.priority,
-        open_to=access.told(queue.spec.access),
+        open_to=access.admitted(queue.spec.access),
         gpu=amounts_of(resources.gpu, 1.0, is_gpu, _GPU),
         cpu=amounts_of(resources.cpu, 1e-3, "cpu".__eq__, _CPU),
         memory=amounts_of(resources.memory, 1e6, "memory".__eq__, _MEMORY),

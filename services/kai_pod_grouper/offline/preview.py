@@ -77,7 +77,7 @@ class _Session:
                 self._notes.append(f"Pod {namespace}/{name} is left alone: {outcome.reason}")
                 return PodMembership(namespace, name)
             self._notes += outcome.notes
-            self._warnings += [_about(namespace, name, text) for text in _told(outcome)]
+            self._warnings += [_about(namespace, name, text) for text in _warnings_about(outcome)]
             self._store(outcome.pod_group)
         except GroupingError as error:
             self._warnings.append(_about(namespace, name, str(error)))
@@ -105,7 +105,7 @@ class _Session:
         self._touched[key] = None
 
 
-def _told(outcome: Membership) -> tuple[str, ...]:
+def _warnings_about(outcome: Membership) -> tuple[str, ...]:
     return (*([outcome.walk_note] if outcome.walk_note else []), *outcome.warnings)
 
 

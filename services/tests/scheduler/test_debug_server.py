@@ -38,7 +38,7 @@ async def test_a_question_that_fails_is_answered_with_why():
             assert "RecursionError: too deep" in await answer.text()
     finally:
         await server.close()
-    assert "/get-job-order failed 1 times" in troubles.told()
+    assert "/get-job-order failed 1 times" in troubles.summary()
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ def test_the_same_failure_is_logged_once_and_again_after_a_long_while(troubles, 
 
 
 def test_people_are_told_while_it_lasts(troubles, clock):
-    assert troubles.told() is None
+    assert troubles.summary() is None
     fail(troubles)
-    assert troubles.told() == "snapshot failed 1 times in 0 s, last with Pod ns/p: TypeError: boom"
+    assert troubles.summary() == "snapshot failed 1 times in 0 s, last with Pod ns/p: TypeError: boom"
     clock.now += LASTING_SECONDS
-    assert troubles.told() is None
+    assert troubles.summary() is None
 
 
 def test_being_cancelled_is_no_trouble(troubles):

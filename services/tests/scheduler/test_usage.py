@@ -43,7 +43,7 @@ async def test_records_that_make_no_sense_are_told_and_end_nothing():
         assert not task.done()
     finally:
         task.cancel()
-    assert "usage failed" in troubles.told()
+    assert "usage failed" in troubles.summary()
 
 
 @pytest.mark.integration

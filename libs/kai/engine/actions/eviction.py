@@ -167,12 +167,12 @@ class _Action:
 
     def _tell(self, job: Job, why: Unschedulable) -> None:
         self.session.error(job, why)
-        self.session.turns.tell(self.strategy.action, job.key, why)
+        self.session.turns.explain(self.strategy.action, job.key, why)
 
     def repeat(self) -> None:
         """Tell jobs that searches have not come to in this cycle what they were told before."""
         session = self.session
-        for key, why in session.turns.told(self.strategy.action).items():
+        for key, why in session.turns.explanations(self.strategy.action).items():
             if (job := session.state.pending_jobs.get(key)) is not None:
                 session.error(job, why)
 

@@ -15,7 +15,7 @@ from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
-from kai.engine.reasons.amounts import told
+from kai.engine.reasons.amounts import amount_text
 from kai.engine.search.bounds import free_centi
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Validator
@@ -193,14 +193,15 @@ class _Reclaim:
         if known is None:
             fair = self.session.shares.fair[queue.row]
             known = self._entitled[queue.row] = tuple(
-                f"of fair share {told(column, fair[i])} (quota {told(column, queue.deserved[i])})"
+                f"of fair share {amount_text(column, fair[i])} "
+                f"(quota {amount_text(column, queue.deserved[i])})"
                 for i, column in ((2, GPU), (0, CPU), (1, MEMORY))
             )
         gpus, cpu, memory = known
         return (
             f"queue {queue.display_name!r} (priority {queue.priority}): "
-            f"{told(GPU, held[2] / GPU_CENTI)} {gpus}, "
-            f"{told(CPU, held[0])} {cpu}, {told(MEMORY, held[1])} {memory}"
+            f"{amount_text(GPU, held[2] / GPU_CENTI)} {gpus}, "
+            f"{amount_text(CPU, held[0])} {cpu}, {amount_text(MEMORY, held[1])} {memory}"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from kai.engine.reasons.amounts import told
+from kai.engine.reasons.amounts import amount_text
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Taint, Toleration
 from kai.snapshot import trials
@@ -88,7 +88,7 @@ def _raised(before: tuple[float, float, float], wanted: Bounds | None) -> tuple[
 def _raises(word: str, bounds: Mapping[str, Bounds]) -> Iterator[str]:
     for queue, wanted in bounds.items():
         pairs = zip(_COLUMNS, wanted, strict=True)
-        amounts = " and ".join(told(column, value) for column, value in pairs if value is not None)
+        amounts = " and ".join(amount_text(column, value) for column, value in pairs if value is not None)
         yield f"raise the {word} of queue {queue!r} to {amounts}"
 
 

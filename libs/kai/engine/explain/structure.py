@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kai.engine.framework.session import Session
-from kai.engine.reasons.amounts import told
+from kai.engine.reasons.amounts import amount_text
 from kai.model.decisions import Explanation, Reason
 from kai.snapshot.rows import Job, Task
 
@@ -38,10 +38,10 @@ def _of_pod(session: Session, task: Task) -> Iterator[str]:
         if most >= amount:
             continue
         resources = session.state.resources
-        for resource, each in resources.told(column, amount, task.cls.unoffered):
+        for resource, each in resources.named_amounts(column, amount, task.cls.unoffered):
             if not most:
                 yield f"no node offers {resource}"
                 continue
             unit = resources.unit(resource)
-            wanted, largest = (told(column, every, resource, unit) for every in (each, most))
+            wanted, largest = (amount_text(column, every, resource, unit) for every in (each, most))
             yield f"no node offers {wanted}; the largest has {largest}"

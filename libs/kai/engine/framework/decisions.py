@@ -34,7 +34,7 @@ class Decisions:
         self._now = now
         #: Pods that wait for resources being released, and how victims are told, by uid.
         self._pipelined: dict[str, Task] = {}
-        self._told: dict[str, tuple[Task, Message]] = {}
+        self._messages: dict[str, tuple[Task, Message]] = {}
         self.binds: list[BindDecision] = []
         self.evictions: list[Eviction] = []
         self.nominations: list[Nomination] = []
@@ -157,7 +157,7 @@ class Decisions:
         self.evicted_before.setdefault(job.key, job.last_eviction)
         self._state.robbed(job, self._now)
         if message is not None:
-            self._told[task.uid] = (task, message)
+            self._messages[task.uid] = (task, message)
 
     def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
         """A pod that only waited for resources waits without a place again; nothing is deleted.
@@ -183,7 +183,7 @@ class Decisions:
         evictions = self.evictions
         for place, each in enumerate(evictions):
             if each.evictor == former:
-                task, message = self._told[each.pod.uid]
+                task, message = self._messages[each.pod.uid]
                 evictions[place] = replace_fields(each, evictor=taker, message=message(task, taker))
 
     def _commit_pipeline(self, task: Task) -> None:

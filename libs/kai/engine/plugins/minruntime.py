@@ -78,7 +78,7 @@ class MinRuntime(VictimPolicy):
         return VictimRules(
             accepts=lambda victim: victim.elastic or not safe(victim),
             allows=leaves_the_minimum,
-            why=partial(_told, spared),
+            why=partial(_explanation, spared),
         )
 
     def _protects(self, victim: Job, taker: Queue | None, spared: _Spared) -> bool:
@@ -122,7 +122,7 @@ class MinRuntime(VictimPolicy):
         return first(line[start::-1])
 
 
-def _told(spared: _Spared, job: Job) -> Unschedulable | None:
+def _explanation(spared: _Spared, job: Job) -> Unschedulable | None:
     """Who is safe from a job for now, of those that it might else take the place of; None if nobody is."""
     found = sorted(
         (end, victim.key)

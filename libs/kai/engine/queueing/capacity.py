@@ -7,7 +7,7 @@ from typing import Any
 
 from kai.engine.queueing.requests import asked
 from kai.engine.reasons import Unschedulable
-from kai.engine.reasons.amounts import told
+from kai.engine.reasons.amounts import amount_text
 from kai.model.decisions import Reason, ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
@@ -75,9 +75,9 @@ def _violation(
 ) -> Unschedulable:
     scale = (1, 1, GPU_CENTI)
     lines = [
-        f"{_NAMES[i]} {word} is {told(_COLUMNS[i], bound[i])}, "
-        f"{told(_COLUMNS[i], held[i] / scale[i])} in use, "
-        f"{told(_COLUMNS[i], amounts[i] / scale[i])} requested"
+        f"{_NAMES[i]} {word} is {amount_text(_COLUMNS[i], bound[i])}, "
+        f"{amount_text(_COLUMNS[i], held[i] / scale[i])} in use, "
+        f"{amount_text(_COLUMNS[i], amounts[i] / scale[i])} requested"
         for i in range(3)
         if amounts[i] and 0 <= bound[i] < (held[i] + amounts[i]) / scale[i] - _TOLERANCE
     ]

@@ -55,8 +55,8 @@ class Turns:
         self._members: frozenset[str] | None = None
         self._had: dict[str, dict[str, Turn]] = {}
         #: What owners were told in this pass, and in the one before while this has not come to them.
-        self._told: dict[str, dict[str, Unschedulable]] = {}
-        self._told_before: dict[str, dict[str, Unschedulable]] = {}
+        self._explanations: dict[str, dict[str, Unschedulable]] = {}
+        self._explanations_before: dict[str, dict[str, Unschedulable]] = {}
         self._stopped: dict[tuple[str, str], int] = {}
         #: Whether somebody had his turn in this cycle.
         self._searched = False
@@ -80,7 +80,7 @@ class Turns:
         }
         self._members = None
         self._had.clear()
-        self._told_before, self._told = self._told, {}
+        self._explanations_before, self._explanations = self._explanations, {}
 
     def search(self) -> None:
         """Searches begin; the first of a cycle sets how long they may take while somebody waits."""
@@ -122,15 +122,17 @@ class Turns:
         """The job had its turn."""
         self._had.setdefault(action, {})[job] = turn
 
-    def tell(self, action: str, job: str, why: Unschedulable) -> None:
+    def explain(self, action: str, job: str, why: Unschedulable) -> None:
         """Its owner is told that, until the job has its next turn."""
-        self._told.setdefault(action, {})[job] = why
+        self._explanations.setdefault(action, {})[job] = why
 
-    def told(self, action: str) -> dict[str, Unschedulable]:
+    def explanations(self, action: str) -> dict[str, Unschedulable]:
         """What owners were told last, by job; of jobs that this pass has not come to, in the one before."""
         had = self._had.get(action, _NONE)
-        before = {job: why for job, why in self._told_before.get(action, _SILENCE).items() if job not in had}
-        return before | self._told.get(action, _SILENCE)
+        before = {
+            job: why for job, why in self._explanations_before.get(action, _SILENCE).items() if job not in had
+        }
+        return before | self._explanations.get(action, _SILENCE)
 
     def start(self, action: str, job: str) -> float:
         """A search begins; returns the seconds that it may take while somebody waits."""

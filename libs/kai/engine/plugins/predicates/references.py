@@ -8,7 +8,7 @@ import numpy as np
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, PreFilter, Readiness
-from kai.engine.reasons.amounts import told
+from kai.engine.reasons.amounts import amount_text
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
@@ -44,10 +44,14 @@ class LargestNode(PreFilter):
             amount = amounts.get(column, 0)
             if amount > self._most[column]:
                 most = self._most[column]
-                name, amount = next(iter(self._resources.told(column, amount, task.cls.unoffered)))
+                name, amount = next(iter(self._resources.named_amounts(column, amount, task.cls.unoffered)))
                 unit = self._resources.unit(name)
-                has = f"the largest node has {told(column, most, name, unit)}" if most else "no node has any"
-                asked = told(column, amount, name, unit)
+                has = (
+                    f"the largest node has {amount_text(column, most, name, unit)}"
+                    if most
+                    else "no node has any"
+                )
+                asked = amount_text(column, amount, name, unit)
                 return f"the pod asks for {asked}, but {has} in node pool {self._pool!r}"
         return None
 
