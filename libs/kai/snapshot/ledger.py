@@ -351,7 +351,9 @@ class Ledger:
         node.tasks[task.uid] = task
         if cls.legacy_mig:
             node.legacy_mig += 1
-        if self._late is not None and not (releasing or cls.vast or _reserves(task)):
+        if self._late is not None and not (
+            releasing or cls.vast or (task.facts is not None and task.facts.reservation)
+        ):
             rows = self._late.rows.get(cls)
             if rows is None:
                 rows = self._late.rows[cls] = []
@@ -441,9 +443,9 @@ class Ledger:
 
     def _items(self, task: Task, node: Node, cells: Any, sign: int) -> None:
         row, offered = node.row, self.nodes.cells_allocatable
-        takes_device = not _reserves(task)
+        reserves = task.facts is not None and task.facts.reservation
         for column, amount in task.cls.items:
-            if offered[row, column] > 0 and (takes_device or column != GPU):
+            if offered[row, column] > 0 and not (reserves and column == GPU):
                 cells[row, column] += sign * amount
 
     def _share(
@@ -481,8 +483,3 @@ class Ledger:
     def _whole(self, node: Node, before: tuple[int, int], after: tuple[int, int]) -> None:
         self.nodes.cells_idle[node.row, GPU] += after[0] - before[0]
         self.nodes.cells_releasing[node.row, GPU] += after[1] - before[1]
-
-
-def _reserves(task: Task) -> bool:
-    """Whether a pod stands for a shared device, which is charged to those who share it."""
-    return task.facts is not None and task.facts.reservation

@@ -293,7 +293,7 @@ class Job(msgspec.Struct, eq=False):
         """Whether enough pods exist to satisfy the tree."""
         single = self.single
         if single is not None:
-            return single.ready
+            return single.alive - single.gated + single.succeeded >= single.min_member
         return self.root.ready
 
     @property

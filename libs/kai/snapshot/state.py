@@ -230,7 +230,8 @@ class ClusterState(Exclusion):
         job, facts, name = task.job, task.facts, node.name
         assert job is not None
         assert facts is not None
-        self.ledger.confirm(task)
+        if task.virtual:
+            self.ledger.confirm(task)
         facts.assumed_node, facts.assumed_groups, facts.assumed_placement = name, task.groups, task.placement
         here = self._on_node.get(name)
         if here is None:

@@ -28,7 +28,9 @@ def look_ahead(
 ) -> list[Job]:
     """The jobs of leaf queues in the order of service, up to the first after which too little is known."""
     jobs: list[Job] = []
-    chunks: list[Amounts] = []
+    #: Which of the amounts each job asks for: most ask for the same.
+    chunks: list[int] = []
+    amounts: dict[Amounts, int] = {}
     leaf: list[int] = []
     open_ends: list[int] = []
     for number, (_, waiting) in enumerate(leaves):
@@ -37,10 +39,10 @@ def look_ahead(
             jobs.append(job)
             task = only_task(job)
             if task is not None and not task.cls.gpu_memory_mib:
-                chunks.append(task.cls.charge(gpu_memory))
+                chunks.append(amounts.setdefault(task.cls.charge(gpu_memory), len(amounts)))
                 continue
             tasks = tasks_to_allocate(job)
-            chunks.append(asked(tasks, gpu_memory))
+            chunks.append(amounts.setdefault(asked(tasks, gpu_memory), len(amounts)))
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
                 break
@@ -48,7 +50,8 @@ def look_ahead(
     if not jobs:
         return []
     paths = [queue.path[::-1] for queue, _ in leaves]
-    sequence = _merged(paths, order, np.array(leaf, dtype=np.int64), np.array(chunks, dtype=np.int64))
+    asks = np.array(list(amounts), dtype=np.int64)[chunks]
+    sequence = _merged(paths, order, np.array(leaf, dtype=np.int64), asks)
     if open_ends:
         sequence = sequence[: int(np.isin(sequence, open_ends).argmax()) + 1]
     return [jobs[position] for position in sequence.tolist()]

@@ -37,7 +37,7 @@ class Pool:
 
     def __init__(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
         self._key = key
-        held = [job for job in queue.jobs.values() if may_lose(job)]
+        held = possible_victims(queue.jobs.values())
         found = sorted((key(job), job.key, job.version, job) for job in held)
         orders, names, versions, jobs = zip(*found, strict=True) if found else ((), (), (), ())
         self._keys = list(zip(orders, names, strict=True))
@@ -66,13 +66,14 @@ class Pool:
         known, jobs = self._known(), queue.jobs
         for name in [name for name in known if name not in jobs]:
             self._take_out(name)
-        for name, job in jobs.items():
-            place = known.get(name)
-            if place is None:
-                if may_lose(job):
-                    self.mend(job)
-            elif place[0] is not job or place[1] != job.version:
-                self.mend(job)
+        fresh = possible_victims([job for name, job in jobs.items() if name not in known])
+        changed = [
+            jobs[name]
+            for name, (job, version, _) in known.items()
+            if jobs[name] is not job or job.version != version
+        ]
+        for job in (*changed, *fresh):
+            self.mend(job)
 
     def chunks_centi(self) -> tuple[int, int]:
         """Hundredths of GPUs: every chunk is a multiple of the first number, and none exceeds the second.
@@ -140,6 +141,11 @@ class Pool:
 def may_lose(job: Job) -> bool:
     """Whether a job can be a victim."""
     return job.preemptible and job.active_allocated > 0 and job.aside is None
+
+
+def possible_victims(jobs: Iterable[Job]) -> list[Job]:
+    """Those of many jobs that can be victims: :func:`may_lose`, without a call for each."""
+    return [job for job in jobs if job.preemptible and job.active_allocated > 0 and job.aside is None]
 
 
 class Pools:
