@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import threading
 import zipfile
 
 import aiohttp
@@ -10,6 +11,7 @@ import grpc
 import pytest
 
 from deadlines import within
+from kai.engine.search.solver import Result, Search
 from kai.kube import errors
 from kai.kube.reflector import Reflector, Upserted
 from kai.kube.resources import CONFIG_MAPS, LEASES, PDBS, POD_GROUPS, PODS, PRIORITY_CLASSES
@@ -233,6 +235,27 @@ async def test_a_victim_is_deleted_and_the_winner_takes_its_place(cluster):
             "action": "preempt",
         }
         assert scheduler.metrics.get_sample_value("kai_pod_group_evicted_pods_total", labels) == 1
+
+
+async def test_a_pod_that_comes_during_a_long_search_is_bound_before_its_end(cluster, monkeypatch):
+    searching = threading.Event()
+
+    def never_done(search):
+        searching.set()
+        while not search.deadline.passed:
+            threading.Event().wait(0.01)
+        return Result.DEADLINE, None
+
+    monkeypatch.setattr(Search, "run", never_done)
+    monkeypatch.setattr(Search, "first_victim", lambda search: None)
+    async with cluster.scheduler() as scheduler, cluster.binder():
+        await a_full_node(cluster)
+        await cluster.until(lambda: asyncio.to_thread(searching.wait, 0.1))
+        await cluster.node("n2", gpus=0)
+        await cluster.pod("modest", gpus=0)
+        assert await cluster.bound("modest") == ["n2"]
+        value = scheduler.metrics.get_sample_value
+        assert value("kai_scenario_search_gave_way_total", {"action": "preempt"})
 
 
 async def test_by_the_eviction_api_a_budget_is_respected_and_the_pod_stays(cluster):

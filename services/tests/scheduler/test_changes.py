@@ -230,3 +230,13 @@ def test_what_could_not_be_read_is_news_as_soon_as_it_can_though_nothing_else_ch
         sink(Upserted(obj, True))
         (told,) = changes.take().objects.values()
         assert told == {obj.key: obj}
+
+
+def test_only_a_change_that_wants_a_prompt_look_is_a_hurry_and_only_until_it_is_taken(changes):
+    sink = changes.sink(Kind.POD)
+    sink(Upserted(a_pod(node="n", phase="Running"), old_known=False))
+    assert not changes.prompt
+    sink(Upserted(a_pod("q", uid="u2"), old_known=False))
+    assert changes.prompt
+    changes.take()
+    assert not changes.prompt

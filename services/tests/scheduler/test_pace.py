@@ -41,3 +41,8 @@ def test_a_decision_among_cycles_in_vain_shortens_the_rest():
     pace = Pace(longest=1.0)
     rests(pace, 10, took=0.01, decided=False)
     assert rests(pace, 1, took=0.01, decided=True) == [BUSY_SECONDS]
+
+
+def test_after_a_search_that_gave_way_somebody_waits_so_the_rest_is_short():
+    pace = Pace(longest=1.0)
+    assert pace.rest(started=100.0, ended=103.0, decided=False, gave_way=True) == BUSY_SECONDS

@@ -66,8 +66,7 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
             session.decisions.count("scenario_search_action_budget_exhausted_total", strategy.action)
             break
         if turns.over:
-            turns.give_way(session.state.pending_jobs)
-            session.decisions.count("scenario_search_gave_way_total", strategy.action)
+            action.give_way()
             break
         for queue in action.serve(job):
             waiting.touch(queue)
@@ -155,7 +154,7 @@ class _Action:
         turns.take(action, job.key, Turn(failed=False))
         why = "ran out of its time budget"
         if gave_way:
-            turns.give_way(session.state.pending_jobs)
+            self.give_way()
             if not turns.stop(action, job.key):
                 return
             why = "gives way to others that wait whenever it takes this long; it will be tried again"
@@ -168,6 +167,11 @@ class _Action:
     def _tell(self, job: Job, why: Unschedulable) -> None:
         self.session.error(job, why)
         self.session.turns.explain(self.strategy.action, job.key, why)
+
+    def give_way(self) -> None:
+        """Others wait for the end of the cycle; searches go on in the next."""
+        self.session.turns.give_way(self.session.state.pending_jobs)
+        self.session.decisions.count("scenario_search_gave_way_total", self.strategy.action)
 
     def repeat(self) -> None:
         """Tell jobs that searches have not come to in this cycle what they were told before."""
