@@ -41,6 +41,7 @@ from kai.model.objects import (
     TopologyLevel,
     TopologySpec,
 )
+from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState, Kind
 
@@ -105,7 +106,7 @@ def _flat(things: Iterable[Any]) -> Iterator[tuple[Kind, Any]]:
             yield from _flat(each)
 
 
-def a_state(*things: Any) -> ClusterState:
+def a_state(*things: Any, params: StateParams | None = None) -> ClusterState:
     """The state of a world, and what is usual where it says nothing else."""
     objects = world_of(*things)
     queues = [obj for kind, obj in objects if kind is Kind.QUEUE]
@@ -115,7 +116,7 @@ def a_state(*things: Any) -> ClusterState:
         usual += [a_queue("top"), a_queue("team", parent="top")]
     elif "top" not in names and any(queue.spec.parent_queue == "top" for queue in queues):
         usual.append(a_queue("top"))
-    state = ClusterState()
+    state = ClusterState(params)
     add(state, usual, objects)
     return state
 

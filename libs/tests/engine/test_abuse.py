@@ -1,38 +1,27 @@
 """What a tenant, who may create pods in a namespace of his own, must not get by it."""
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.model import names
-from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state
 
-NOW = 1_900_000_000.0
 RESERVATION = {names.APP_LABEL: names.RESERVATION_APP}
 
 
-def a_state(*pods):
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    for queue in (a_queue("top"), a_queue("team", parent="top")):
-        state.apply(Kind.QUEUE, queue)
-    state.apply(Kind.NODE, a_node("n", gpus=8))
-    state.apply(Kind.POD_GROUP, a_group("job", queue="team"))
-    state.apply(Kind.POD, a_pod("job", group="job", gpus=8))
-    for pod in pods:
-        state.apply(Kind.POD, pod)
-    return state
+def a_cluster(*pods):
+    job = a_group("job", queue="team"), a_pod("job", group="job", gpus=8)
+    return a_state(a_node("n", gpus=8), job, pods)
 
 
 def test_pods_of_a_tenant_that_are_labelled_as_reservations_hold_no_devices():
     groups = tuple(f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a00{i}" for i in range(8))
-    state = a_state(a_pod("hold", namespace="tenant", node="n", groups=groups, labels=RESERVATION))
+    state = a_cluster(a_pod("hold", namespace="tenant", node="n", groups=groups, labels=RESERVATION))
     result = Engine().run(state, NOW)
     assert [bind.pod.name for bind in result.binds] == ["job"]
     state.check()
 
 
 def test_a_pod_of_a_tenant_that_is_labelled_as_a_reservation_is_charged_what_it_holds():
-    state = a_state(a_pod("hole", namespace="tenant", node="n", gpus=8, labels=RESERVATION))
+    state = a_cluster(a_pod("hole", namespace="tenant", node="n", gpus=8, labels=RESERVATION))
     assert not Engine().run(state, NOW).binds
     state.check()
 
@@ -42,6 +31,6 @@ def test_a_reservation_in_its_namespace_keeps_its_device():
         "reservation", namespace=names.RESERVATION_NAMESPACE, node="n", gpus=1, scheduler="",
         groups=("4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a000",), labels=RESERVATION,
     )  # fmt: skip
-    state = a_state(held)
+    state = a_cluster(held)
     assert not Engine().run(state, NOW).binds
     state.check()

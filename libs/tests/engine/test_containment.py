@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine
 from kai.engine import engine as engines
@@ -27,6 +26,7 @@ from kai.model.objects import SubGroup
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import a_group, a_node, a_pod, a_queue, a_state
 
 POISON = "default/poison"
 
@@ -69,14 +69,9 @@ PLACES = {
 }
 
 
-def a_state(*, gpus: int = 8, queues: int = 1) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.NODE, a_node("n", gpus=gpus))
-    for number in range(queues):
-        state.apply(Kind.QUEUE, a_queue(f"q{number}", gpu=gpus / queues))
-    return state
+def a_cluster(*, gpus: int = 8, queues: int = 1) -> ClusterState:
+    made = [a_queue(f"q{number}", gpu=gpus / queues) for number in range(queues)]
+    return a_state(a_node("n", gpus=gpus), made)
 
 
 def submit(state, name, *, queue="q0", pods=1, gpus=1, node="", namespace="default", **more):
@@ -107,7 +102,7 @@ def set_aside(result) -> dict[str, str]:
 @pytest.mark.parametrize("where", PLACES)
 def test_whatever_fails_over_a_job_everybody_else_is_served_in_the_same_cycle(where: str) -> None:
     owner, name, after = PLACES[where]
-    state = a_state()
+    state = a_cluster()
     for each in ("before", "poison", "zz-after"):
         submit(state, each, pods=2)
     with fails_over([POISON], owner, name, after=after):
@@ -127,7 +122,7 @@ def test_whatever_fails_over_a_job_everybody_else_is_served_in_the_same_cycle(wh
     "error", [RecursionError, OverflowError, MemoryError, AssertionError, ZeroDivisionError]
 )
 def test_whatever_kind_of_error_it_is(error: type[Exception]) -> None:
-    state = a_state()
+    state = a_cluster()
     submit(state, "poison")
     submit(state, "other")
     with fails_over([POISON], Session, "over_capacity", raises=error):
@@ -135,7 +130,7 @@ def test_whatever_kind_of_error_it_is(error: type[Exception]) -> None:
 
 
 def test_a_tree_of_subgroups_too_deep_to_be_walked_stops_nobody_else() -> None:
-    state = a_state()
+    state = a_cluster()
     deep = [SubGroup(name="s0")]
     deep += [SubGroup(name=f"s{n}", parent=f"s{n - 1}") for n in range(1, 1500)]
     with mock.patch("kai.snapshot.bounds.check"):  # which refuses such a tree
@@ -148,14 +143,14 @@ def test_a_tree_of_subgroups_too_deep_to_be_walked_stops_nobody_else() -> None:
 
 
 def test_an_engine_that_contains_nothing_raises() -> None:
-    state = a_state()
+    state = a_cluster()
     submit(state, "poison")
     with fails_over([POISON], Session, "over_capacity"), pytest.raises(Boom):
         Engine().run(state, NOW)
 
 
 def test_a_victim_whose_evaluation_fails_is_spared_and_others_are_taken() -> None:
-    state = a_state(gpus=2, queues=2)
+    state = a_cluster(gpus=2, queues=2)
     for name in ("poison", "other"):
         submit(state, name, queue="q0", node="n", started=NOW - 9000)
     submit(state, "taker", queue="q1")
@@ -168,7 +163,7 @@ def test_a_victim_whose_evaluation_fails_is_spared_and_others_are_taken() -> Non
 
 
 def test_what_is_set_aside_is_tried_again_after_a_pause_that_grows() -> None:
-    state, engine = a_state(), contained()
+    state, engine = a_cluster(), contained()
     submit(state, "poison")
     with fails_over([POISON], Session, "over_capacity"):
         tried = [second for second in range(200) if engine.run(state, NOW + second).setbacks]
@@ -182,14 +177,14 @@ def test_what_is_set_aside_is_tried_again_after_a_pause_that_grows() -> None:
 
 
 def test_the_cycle_after_which_it_is_tried_again_is_due_then() -> None:
-    state, engine = a_state(), contained()
+    state, engine = a_cluster(), contained()
     submit(state, "poison")
     with fails_over([POISON], Session, "over_capacity"):
         assert NOW < engine.run(state, NOW).next_due <= NOW + 10
 
 
 def test_what_is_set_aside_is_tried_again_soon_when_it_changes() -> None:
-    state, engine = a_state(), contained()
+    state, engine = a_cluster(), contained()
     submit(state, "poison")
     with fails_over([POISON], Session, "over_capacity"):
         engine.run(state, NOW)
@@ -199,7 +194,7 @@ def test_what_is_set_aside_is_tried_again_soon_when_it_changes() -> None:
 
 
 def test_a_job_that_changes_all_the_time_is_not_tried_all_the_time() -> None:
-    state, engine = a_state(), contained()
+    state, engine = a_cluster(), contained()
     submit(state, "poison")
     tried = 0
     with fails_over([POISON], Session, "over_capacity"):
@@ -210,7 +205,7 @@ def test_a_job_that_changes_all_the_time_is_not_tried_all_the_time() -> None:
 
 
 def test_a_job_that_is_gone_is_no_fault_any_more() -> None:
-    state, engine = a_state(), contained()
+    state, engine = a_cluster(), contained()
     submit(state, "poison")
     with fails_over([POISON], Session, "over_capacity"):
         engine.run(state, NOW)
@@ -220,7 +215,7 @@ def test_a_job_that_is_gone_is_no_fault_any_more() -> None:
 
 
 def test_many_jobs_of_one_tenant_that_fail_cost_the_others_a_few_cycles_and_no_more() -> None:
-    state = a_state()
+    state = a_cluster()
     poisons = [f"evil/p{number}" for number in range(50)]
     for number in range(50):
         submit(state, f"p{number}", namespace="evil")
@@ -234,7 +229,7 @@ def test_many_jobs_of_one_tenant_that_fail_cost_the_others_a_few_cycles_and_no_m
 
 
 def test_an_object_that_only_a_plugin_reads_is_left_out_when_it_fails() -> None:
-    state = a_state()
+    state = a_cluster()
     bad = {"metadata": {"name": "bad", "uid": "u"}, "zones": 7}
     with mock.patch("kai.snapshot.bounds.check"):  # which refuses it
         state.apply(Kind.NODE_RESOURCE_TOPOLOGY, bad)
@@ -255,7 +250,7 @@ def test_an_object_that_only_a_plugin_reads_is_left_out_when_it_fails() -> None:
 
 
 def test_a_foreign_pod_that_a_plugin_fails_over_holds_what_it_holds() -> None:
-    state = a_state()
+    state = a_cluster()
     term = {"labelSelector": {"matchLabels": 7}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     odd = a_pod("odd", gpus=3, node="n", scheduler="default-scheduler", spec={"affinity": affinity})
@@ -274,7 +269,7 @@ def test_a_foreign_pod_that_a_plugin_fails_over_holds_what_it_holds() -> None:
 
 
 def test_where_nothing_is_known_of_whom_it_failed_over_jobs_are_tried_by_halves() -> None:
-    state = a_state()
+    state = a_cluster()
     for number in range(7):
         submit(state, f"job-{number}")
     submit(state, "poison")
@@ -293,7 +288,7 @@ def test_where_nothing_is_known_of_whom_it_failed_over_jobs_are_tried_by_halves(
 
 
 def test_a_failure_that_nothing_cures_is_raised() -> None:
-    state = a_state()
+    state = a_cluster()
     submit(state, "other")
 
     def broken(handle):
@@ -307,7 +302,7 @@ def test_a_failure_that_nothing_cures_is_raised() -> None:
 
 
 def test_what_an_attempt_found_before_it_failed_is_told_by_the_next_one() -> None:
-    state, shares = a_state(), found.shares
+    state, shares = a_cluster(), found.shares
     submit(state, "large", gpus=99)
     submit(state, "poison")
 
@@ -324,7 +319,7 @@ def test_what_an_attempt_found_before_it_failed_is_told_by_the_next_one() -> Non
 
 
 def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
-    state, engine = a_state(), contained()
+    state, engine = a_cluster(), contained()
     submit(state, "poison", pods=3)
     with fails_over([POISON], Ledger, "hold", after=True), pytest.raises(Boom):
         engine.explain_pod_group(state, POISON, NOW)

@@ -1,72 +1,23 @@
 """Every deliberate difference from the original that the engine makes, as docs/differences.md lists them."""
 
-from collections.abc import Iterable
-
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.config import SearchBudgets
 from kai.model import names
-from kai.model.decisions import CycleResult, Outcome
+from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup, Topology, TopologyConstraint, TopologyLevel, TopologySpec
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
-
-NOW = 1_900_000_000.0
-
-
-def _state(objects: Iterable[tuple[Kind, object]], *, queues: Iterable[object] = ()) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    for queue in (a_queue("top"), *(queues or (a_queue("team", parent="top"),))):
-        state.apply(Kind.QUEUE, queue)
-    for kind, obj in objects:
-        state.apply(kind, obj)
-    return state
-
-
-def _job(
-    name: str,
-    *,
-    queue: str = "team",
-    pods: int = 1,
-    created: float = 0,
-    namespace: str = "default",
-    priority: str = "train",
-    min_member: int | None = None,
-    nodes: tuple[str, ...] = (),
-    **pod: object,
-):
-    started = NOW - 500 if nodes else 0
-    yield (
-        Kind.POD_GROUP,
-        a_group(
-            name,
-            queue=queue,
-            min_member=min_member or pods,
-            created=created,
-            namespace=namespace,
-            priority=priority,
-            started=started,
-        ),
-    )
-    for i in range(pods):
-        node = nodes[i] if i < len(nodes) else ""
-        yield Kind.POD, a_pod(f"{name}-{i}", group=name, namespace=namespace, node=node, **pod)
-
-
-def _nodes_of(result: CycleResult) -> dict[str, str]:
-    return {bind.pod.name: bind.node for bind in result.binds}
+from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add, bound
 
 
 def test_q1_groups_of_the_same_name_in_two_namespaces_are_two() -> None:
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("n", gpus=2)),
-            *_job("job", gpus=1, namespace="a"),
-            *_job("job", gpus=1, namespace="b"),
+            *a_job("job", gpus=1, namespace="a"),
+            *a_job("job", gpus=1, namespace="b"),
         ]
     )
     result = Engine().run(state, NOW)
@@ -74,17 +25,21 @@ def test_q1_groups_of_the_same_name_in_two_namespaces_are_two() -> None:
 
 
 def test_q3_a_queue_depth_keeps_the_best_jobs() -> None:
-    jobs = [each for i in range(9) for each in _job(f"job-{i}", gpus=1, created=100 - i)]
-    state = _state([(Kind.NODE, a_node("n", gpus=8)), *jobs])
+    jobs = [each for i in range(9) for each in a_job(f"job-{i}", gpus=1, created=100 - i)]
+    state = a_state([(Kind.NODE, a_node("n", gpus=8)), *jobs])
     result = Engine(SchedulerConfig(queue_depth={"allocate": 2})).run(state, NOW)
-    assert sorted(_nodes_of(result)) == ["job-7-0", "job-8-0"]
+    assert sorted(bound(result)) == ["job-7-0", "job-8-0"]
 
 
 def test_q4_the_cap_of_consolidation_takes_the_last_jobs_in_order_and_no_more() -> None:
     engine = Engine(SchedulerConfig(params=EngineParams(max_consolidation_preemptees=1)))
-    running = [each for i in range(3) for each in _job(f"run-{i}", gpus=1, created=i, nodes=(f"n{i}",))]
-    state = _state(
-        [*((Kind.NODE, a_node(f"n{i}", gpus=2)) for i in range(3)), *running, *_job("new", gpus=2, created=9)]
+    running = [each for i in range(3) for each in a_job(f"run-{i}", gpus=1, created=i, on=f"n{i}")]
+    state = a_state(
+        [
+            *((Kind.NODE, a_node(f"n{i}", gpus=2)) for i in range(3)),
+            *running,
+            *a_job("new", gpus=2, created=9),
+        ]
     )
     result = engine.run(state, NOW)
     assert [each.pod.name for each in result.evictions] == ["run-2-0"]
@@ -92,20 +47,20 @@ def test_q4_the_cap_of_consolidation_takes_the_last_jobs_in_order_and_no_more() 
 
 def test_q10_pods_without_gpus_leave_idle_gpus_alone() -> None:
     nodes = [a_node("a-free", gpus=4), a_node("b-taken", gpus=4), a_node("c-plain", gpus=0, cpu="1")]
-    taken = _job("busy", gpus=4, nodes=("b-taken",))
-    state = _state(
-        [*((Kind.NODE, node) for node in nodes), *taken, *_job("one", created=1), *_job("two", created=2)]
+    taken = a_job("busy", gpus=4, on="b-taken")
+    state = a_state(
+        [*((Kind.NODE, node) for node in nodes), *taken, *a_job("one", created=1), *a_job("two", created=2)]
     )
-    assert _nodes_of(Engine().run(state, NOW)) == {"one-0": "c-plain", "two-0": "b-taken"}
+    assert bound(Engine().run(state, NOW)) == {"one-0": "c-plain", "two-0": "b-taken"}
 
 
 def test_q11_a_pod_that_joins_a_shared_device_needs_one_slot_and_a_new_device_two() -> None:
     joined = [
         (Kind.NODE, a_node("n", gpus=1, pods=2)),
-        *_job("first", fraction=0.5, nodes=("n",), groups=("4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001",)),
+        *a_job("first", fraction=0.5, on="n", groups=("4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001",)),
     ]
-    assert _nodes_of(Engine().run(_state([*joined, *_job("next", fraction=0.5)]), NOW)) == {"next-0": "n"}
-    alone = _state([(Kind.NODE, a_node("n", gpus=1, pods=1)), *_job("new", fraction=0.5)])
+    assert bound(Engine().run(a_state([*joined, *a_job("next", fraction=0.5)]), NOW)) == {"next-0": "n"}
+    alone = a_state([(Kind.NODE, a_node("n", gpus=1, pods=1)), *a_job("new", fraction=0.5)])
     assert not Engine().run(alone, NOW).binds
 
 
@@ -113,20 +68,20 @@ def test_q12_gpus_of_any_vendor_count_as_whole_devices() -> None:
     pod = a_pod("job-0", group="job", spec=None)
     pod.spec.containers[0].resources.requests["example.com/gpu"] = "2"
     node = a_node("n", gpus=0, extra={"example.com/gpu": "2"})
-    state = _state([(Kind.NODE, node), (Kind.POD_GROUP, a_group("job", queue="team")), (Kind.POD, pod)])
+    state = a_state([(Kind.NODE, node), (Kind.POD_GROUP, a_group("job", queue="team")), (Kind.POD, pod)])
     result = Engine().run(state, NOW)
-    assert _nodes_of(result) == {"job-0": "n"}
+    assert bound(result) == {"job-0": "n"}
     assert {share.queue: share.allocated[2] for share in result.shares}["team"] == 2
 
 
 def test_q14_the_skip_rule_compares_gpu_memory() -> None:
     held = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001"
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("n", gpus=1, gpu_memory=40_000)),
-            *_job("run", gpu_memory=30_000, nodes=("n",), groups=(held,)),
-            *_job("large", gpu_memory=50_000, priority="build-preemptible"),
-            *_job("small", gpu_memory=20_000, priority="build-preemptible", created=1),
+            *a_job("run", gpu_memory=30_000, on="n", groups=(held,)),
+            *a_job("large", gpu_memory=50_000, priority="build-preemptible"),
+            *a_job("small", gpu_memory=20_000, priority="build-preemptible", created=1),
         ]
     )
     result = Engine(SchedulerConfig(actions=("preempt",))).run(state, NOW)
@@ -143,14 +98,14 @@ def _optional_parts(running: str) -> list[tuple[Kind, object]]:
 
 
 def test_q15_a_group_with_enough_subgroups_is_not_stale() -> None:
-    state = _state([(Kind.NODE, a_node("n", gpus=2)), *_optional_parts("a")])
+    state = a_state([(Kind.NODE, a_node("n", gpus=2)), *_optional_parts("a")])
     engine = Engine(SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=0)))
     assert not engine.run(state, NOW).evictions
 
 
 def test_q17_giving_up_a_stale_gang_rearms_its_delay_and_is_recorded() -> None:
-    gang = _job("gang", pods=2, gpus=1, nodes=("n",))
-    state = _state([(Kind.NODE, a_node("n", gpus=1)), *gang])
+    gang = a_job("gang", pods=2, gpus=1, on="n")
+    state = a_state([(Kind.NODE, a_node("n", gpus=1)), *gang])
     engine = Engine(SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=0)))
     result = engine.run(state, NOW)
     assert [each.action for each in result.evictions] == ["stalegangeviction"]
@@ -161,9 +116,9 @@ def test_q17_giving_up_a_stale_gang_rearms_its_delay_and_is_recorded() -> None:
 
 def test_q18_one_job_out_of_time_does_not_stop_the_others() -> None:
     queues = [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=4)]
-    running = [each for i in range(2) for each in _job(f"run-{i}", queue="rich", gpus=2, nodes=("n",))]
-    waiting = [each for i in range(2) for each in _job(f"want-{i}", queue="poor", gpus=2, created=i)]
-    state = _state([(Kind.NODE, a_node("n", gpus=4)), *running, *waiting], queues=queues)
+    running = [each for i in range(2) for each in a_job(f"run-{i}", queue="rich", gpus=2, on="n")]
+    waiting = [each for i in range(2) for each in a_job(f"want-{i}", queue="poor", gpus=2, created=i)]
+    state = a_state([(Kind.NODE, a_node("n", gpus=4)), *running, *waiting], queues)
     engine = Engine(
         SchedulerConfig(budgets=SearchBudgets(action={"default": 0.0}, job=5.0, generator={"default": 0.0}))
     )
@@ -182,8 +137,8 @@ def test_q18_one_job_out_of_time_does_not_stop_the_others() -> None:
 
 def test_q19_several_surplus_pods_of_one_job_move_in_one_scenario() -> None:
     nodes = [a_node("n0", gpus=4), a_node("n1", gpus=2)]
-    elastic = _job("elastic", pods=3, min_member=1, gpus=1, nodes=("n0", "n0", "n0"))
-    state = _state([*((Kind.NODE, node) for node in nodes), *elastic, *_job("whole", gpus=3, created=1)])
+    elastic = a_job("elastic", pods=3, min_member=1, gpus=1, on=("n0", "n0", "n0"))
+    state = a_state([*((Kind.NODE, node) for node in nodes), *elastic, *a_job("whole", gpus=3, created=1)])
     result = Engine().run(state, NOW)
     assert {each.action for each in result.evictions} == {"consolidation"}
     assert len(result.evictions) == 2
@@ -192,7 +147,7 @@ def test_q19_several_surplus_pods_of_one_job_move_in_one_scenario() -> None:
 
 def test_q22_a_tree_that_cannot_be_built_is_an_error_and_never_starts_in_part() -> None:
     parts = [SubGroup(name="a", min_member=1, parent="nowhere")]
-    state = _state([
+    state = a_state([
         (Kind.NODE, a_node("n", gpus=2)), (Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts)),
         (Kind.POD, a_pod("job-0", group="job", gpus=1, sub_group="a")),
     ])  # fmt: skip
@@ -207,14 +162,14 @@ def test_q23_topology_spread_constraints_hold() -> None:
     spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
     nodes = [(Kind.NODE, a_node(f"n{i}", gpus=8, labels={"zone": f"z{i}"})) for i in range(2)]
-    job = _job("web", pods=4, gpus=1, labels={"app": "web"}, spec={"topology_spread_constraints": spread})
-    found = _nodes_of(Engine().run(_state([*nodes, *job]), NOW))
+    job = a_job("web", pods=4, gpus=1, labels={"app": "web"}, spec={"topology_spread_constraints": spread})
+    found = bound(Engine().run(a_state([*nodes, *job]), NOW))
     assert sorted(found.values()) == ["n0", "n0", "n1", "n1"]
 
 
 def test_q24_messages_count_each_node_once() -> None:
     nodes = [(Kind.NODE, a_node(f"n{i}", gpus=1)) for i in range(3)]
-    state = _state([*nodes, *_job("gang", pods=4, gpus=1)])
+    state = a_state([*nodes, *a_job("gang", pods=4, gpus=1)])
     (outcome,) = [each for each in Engine().run(state, NOW).outcomes if each.pod_group == "default/gang"]
     assert "3 Insufficient GPUs" in outcome.message
 
@@ -222,13 +177,13 @@ def test_q24_messages_count_each_node_once() -> None:
 def _promised() -> tuple[Engine, ClusterState]:
     """A job waits for what is being taken from another queue, which then is free."""
     queues = [a_queue("rich", parent="top", gpu=1, weight=0), a_queue("poor", parent="top", gpu=2)]
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("n", gpus=2)),
-            *_job("run", queue="rich", gpus=2, nodes=("n",)),
-            *_job("want", queue="poor", gpus=2, created=2),
+            *a_job("run", queue="rich", gpus=2, on="n"),
+            *a_job("want", queue="poor", gpus=2, created=2),
         ],
-        queues=queues,
+        queues,
     )
     engine = Engine()
     assert [each.pod.name for each in engine.run(state, NOW).nominations] == ["want-0"]
@@ -238,19 +193,17 @@ def _promised() -> tuple[Engine, ClusterState]:
 
 def test_q27_what_is_released_for_a_job_stays_its_own() -> None:
     engine, state = _promised()
-    for kind, obj in _job("older", queue="poor", gpus=2, created=1):
-        state.apply(kind, obj)
-    assert _nodes_of(engine.run(state, NOW + 1)) == {"want-0": "n"}
+    add(state, a_job("older", queue="poor", gpus=2, created=1))
+    assert bound(engine.run(state, NOW + 1)) == {"want-0": "n"}
 
 
 def test_what_is_bound_and_evicted_in_one_cycle_is_neither() -> None:
     """Whoever takes the place begins at once; the other one is as it was, and says why it waits."""
     engine, state = _promised()
-    for kind, obj in _job("urgent", queue="poor", gpus=2, created=3, priority="build-preemptible"):
-        state.apply(kind, obj)
+    add(state, a_job("urgent", queue="poor", gpus=2, created=3, priority="build-preemptible"))
     result = engine.run(state, NOW + 1)
     state.check()
-    assert _nodes_of(result) == {"urgent-0": "n"}
+    assert bound(result) == {"urgent-0": "n"}
     assert not result.evictions
     assert not result.nominations
     want = state.jobs["default/want"]
@@ -263,12 +216,12 @@ def test_what_is_bound_and_evicted_in_one_cycle_is_neither() -> None:
 
 def test_what_is_bound_and_evicted_in_one_cycle_waits_beside_what_others_release() -> None:
     """The gang needs what one pod was just given and what another one still holds: it waits for both."""
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("n", gpus=2)),
-            *_job("runs", gpus=1, nodes=("n",)),
-            *_job("small", gpus=1, created=1),
-            *_job("large", gpus=2, created=2, priority="build-preemptible"),
+            *a_job("runs", gpus=1, on="n"),
+            *a_job("small", gpus=1, created=1),
+            *a_job("large", gpus=2, created=2, priority="build-preemptible"),
         ]
     )
     result = Engine().run(state, NOW)
@@ -289,7 +242,7 @@ def test_q28_equal_values_below_different_parents_are_different_domains() -> Non
     constraint = TopologyConstraint(topology="t", required_topology_level="rack")
     group = a_group("job", queue="team", min_member=2, topology=constraint)
     pods = [(Kind.POD, a_pod(f"job-{i}", group="job", gpus=2)) for i in range(2)]
-    state = _state([(Kind.TOPOLOGY, topology), *nodes, (Kind.POD_GROUP, group), *pods])
+    state = a_state([(Kind.TOPOLOGY, topology), *nodes, (Kind.POD_GROUP, group), *pods])
     assert not Engine().run(state, NOW).binds
 
 
@@ -320,13 +273,13 @@ def _budget(name: str, *, app: str, allowed: int) -> tuple[Kind, object]:
 def test_q35_victims_that_a_disruption_budget_protects_come_last_among_equals(
     budgets: list[tuple[Kind, object]], wanted: int, victims: list[str]
 ) -> None:
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("n", gpus=2)),
             *budgets,
-            *_job("old", gpus=1, nodes=("n",), labels={"app": "old"}, created=1),
-            *_job("young", gpus=1, nodes=("n",), labels={"app": "young"}, created=2),
-            *_job("urgent", gpus=wanted, priority="build-preemptible", created=3),
+            *a_job("old", gpus=1, on="n", labels={"app": "old"}, created=1),
+            *a_job("young", gpus=1, on="n", labels={"app": "young"}, created=2),
+            *a_job("urgent", gpus=wanted, priority="build-preemptible", created=3),
         ]
     )
     result = Engine().run(state, NOW)
@@ -334,10 +287,10 @@ def test_q35_victims_that_a_disruption_budget_protects_come_last_among_equals(
 
 
 def test_q41_a_job_that_an_early_gate_turns_away_says_nothing_about_the_next() -> None:
-    taken = _job("run", gpus=1, nodes=("n",))
-    fixed = _job("fixed", gpus=1, priority="build")
+    taken = a_job("run", gpus=1, on="n")
+    fixed = a_job("fixed", gpus=1, priority="build")
     movable = a_group("movable", queue="team", priority="build", preemptibility="preemptible", created=1)
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("n", gpus=1)),
             *taken,
@@ -345,7 +298,7 @@ def test_q41_a_job_that_an_early_gate_turns_away_says_nothing_about_the_next() -
             (Kind.POD_GROUP, movable),
             (Kind.POD, a_pod("movable-0", group="movable", gpus=1)),
         ],
-        queues=[a_queue("team", parent="top", gpu=0)],
+        [a_queue("team", parent="top", gpu=0)],
     )
     result = Engine(SchedulerConfig(actions=("preempt",))).run(state, NOW)
     assert [each.pod.name for each in result.nominations] == ["movable-0"]
@@ -353,9 +306,9 @@ def test_q41_a_job_that_an_early_gate_turns_away_says_nothing_about_the_next() -
 
 def test_a_promise_taken_back_deletes_no_pod() -> None:
     queues = [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=4)]
-    running = [each for i in range(2) for each in _job(f"run-{i}", queue="rich", gpus=2, nodes=("n",))]
-    state = _state(
-        [(Kind.NODE, a_node("n", gpus=4)), *running, *_job("want", queue="poor", gpus=4)], queues=queues
+    running = [each for i in range(2) for each in a_job(f"run-{i}", queue="rich", gpus=2, on="n")]
+    state = a_state(
+        [(Kind.NODE, a_node("n", gpus=4)), *running, *a_job("want", queue="poor", gpus=4)], queues
     )
     result = Engine().run(state, NOW)
     assert {each.pod.name for each in result.evictions} == {"run-0-0", "run-1-0"}
@@ -367,14 +320,14 @@ def test_who_takes_over_a_promise_is_named_to_those_who_were_evicted_for_it() ->
         a_queue("rich", parent="top", gpu=0, weight=0),
         a_queue("poor", parent="top", gpu=2, weight=0),
     ]
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("n", gpus=3)),
-            *_job("run", queue="rich", gpus=2, nodes=("n",)),
-            *_job("want", queue="poor", gpus=2),
-            *_job("urgent", queue="poor", gpus=3, priority="build-preemptible"),
+            *a_job("run", queue="rich", gpus=2, on="n"),
+            *a_job("want", queue="poor", gpus=2),
+            *a_job("urgent", queue="poor", gpus=3, priority="build-preemptible"),
         ],
-        queues=queues,
+        queues,
     )
     result = Engine().run(state, NOW)
     assert [each.pod.name for each in result.nominations] == ["urgent-0"]
@@ -394,22 +347,22 @@ def test_nothing_is_reclaimed_that_would_be_taken_back_at_once(somebody_waits: b
     no_cpu = a_node("idle", gpus=1, cpu="1m")
     nodes = [(Kind.NODE, each) for each in (a_node("n", gpus=2), a_node("m", gpus=4), no_cpu)]
     running = [
-        *_job("whole", queue="small", gpus=2, nodes=("n",)),
-        *_job("mine", queue="large", gpus=4, nodes=("m",)),
+        *a_job("whole", queue="small", gpus=2, on="n"),
+        *a_job("mine", queue="large", gpus=4, on="m"),
     ]
-    waiting = list(_job("more", queue="large", gpus=2, cpu="250m"))
+    waiting = list(a_job("more", queue="large", gpus=2, cpu="250m"))
     if somebody_waits:
-        waiting += _job("little", queue="small", gpus=1, cpu="250m")
-    result = Engine().run(_state([*nodes, *running, *waiting], queues=queues), NOW)
+        waiting += a_job("little", queue="small", gpus=1, cpu="250m")
+    result = Engine().run(a_state([*nodes, *running, *waiting], queues), NOW)
     evicted = [(each.pod.name, each.evictor) for each in result.evictions]
     assert evicted == ([] if somebody_waits else [("whole-0", "default/more")])
 
 
 def test_every_pod_that_is_reclaimed_is_told_for_whom() -> None:
     queues = [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=4)]
-    running = [each for i in range(4) for each in _job(f"run-{i}", queue="rich", gpus=1, nodes=("n",))]
-    state = _state(
-        [(Kind.NODE, a_node("n", gpus=4)), *running, *_job("want", queue="poor", gpus=4)], queues=queues
+    running = [each for i in range(4) for each in a_job(f"run-{i}", queue="rich", gpus=1, on="n")]
+    state = a_state(
+        [(Kind.NODE, a_node("n", gpus=4)), *running, *a_job("want", queue="poor", gpus=4)], queues
     )
     evictions = Engine().run(state, NOW).evictions
     first_lines = sorted(each.message.partition("\n")[0] for each in evictions)
@@ -425,37 +378,33 @@ def _reservation(node: str, group: str, *, deleted: float = 0) -> tuple[Kind, ob
 
 
 def test_a_device_that_a_reservation_holds_for_nobody_is_not_given_as_a_whole() -> None:
-    state = _state([(Kind.NODE, a_node("n", gpus=2)), _reservation("n", "left")])
-    for each in _job("a", gpus=1):
-        state.apply(*each)
-    for each in _job("b", gpus=1, created=1):
-        state.apply(*each)
+    state = a_state([(Kind.NODE, a_node("n", gpus=2)), _reservation("n", "left")])
+    add(state, a_job("a", gpus=1))
+    add(state, a_job("b", gpus=1, created=1))
     state.check()
     result = Engine().run(state, NOW)
-    assert _nodes_of(result) == {"a-0": "n"}
+    assert bound(result) == {"a-0": "n"}
     # The other one waits until the device is free, and nobody is evicted for it.
     assert [each.pod.name for each in result.nominations] == ["b-0"]
     assert not result.evictions
     state.remove(Kind.POD, f"{names.RESERVATION_NAMESPACE}/gpu-reservation-left")
     for name in ("a-0",):
         state.apply(Kind.POD, a_pod(name, group="a", gpus=1, node="n"))
-    assert _nodes_of(Engine().run(state, NOW)) == {"b-0": "n"}
+    assert bound(Engine().run(state, NOW)) == {"b-0": "n"}
 
 
 def test_a_shared_pod_takes_over_a_reservation_that_is_there_for_nobody() -> None:
-    state = _state([(Kind.NODE, a_node("n", gpus=1)), _reservation("n", "left")])
+    state = a_state([(Kind.NODE, a_node("n", gpus=1)), _reservation("n", "left")])
     for name in ("a", "b"):
-        for each in _job(name, fraction=0.5):
-            state.apply(*each)
+        add(state, a_job(name, fraction=0.5))
     result = Engine().run(state, NOW)
     assert {bind.pod.name: bind.gpu_groups for bind in result.binds} == {"a-0": ("left",), "b-0": ("left",)}
     state.check()
 
 
 def test_of_two_devices_for_a_pod_one_may_be_reserved_already() -> None:
-    state = _state([(Kind.NODE, a_node("n", gpus=2)), _reservation("n", "left")])
-    for each in _job("wide", fraction=0.5, devices=2):
-        state.apply(*each)
+    state = a_state([(Kind.NODE, a_node("n", gpus=2)), _reservation("n", "left")])
+    add(state, a_job("wide", fraction=0.5, devices=2))
     [bind] = Engine().run(state, NOW).binds
     assert "left" in bind.gpu_groups
     assert len(set(bind.gpu_groups)) == 2
@@ -463,13 +412,13 @@ def test_of_two_devices_for_a_pod_one_may_be_reserved_already() -> None:
 
 def test_consolidation_moves_nobody_for_a_job_that_fits_as_it_is() -> None:
     """A pod on an emptier node stays there, though it could be packed better."""
-    state = _state(
+    state = a_state(
         [
             (Kind.NODE, a_node("a", gpus=2)),
             (Kind.NODE, a_node("b", gpus=4)),
-            *_job("fixed", gpus=1, nodes=("a",), priority="build"),
-            *_job("runs", gpus=1, nodes=("b",)),
-            *_job("wants", gpus=1, created=1),
+            *a_job("fixed", gpus=1, on="a", priority="build"),
+            *a_job("runs", gpus=1, on="b"),
+            *a_job("wants", gpus=1, created=1),
         ]
     )
     result = Engine(SchedulerConfig(actions=("consolidation",))).run(state, NOW)

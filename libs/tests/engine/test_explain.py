@@ -4,7 +4,6 @@ from unittest import mock
 
 import msgspec
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.explain import questions
 from kai.engine.explain.questions import OTHERS_FIRST, THERE_IS_ROOM, PodGroupAnswer
@@ -12,19 +11,14 @@ from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup, Taint
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
-
-NOW = 1_900_000_000.0
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
 
 
 def _cluster(*, nodes: int = 2, limit: float = -1, quota: float = -1) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    for i in range(nodes):
-        state.apply(Kind.NODE, a_node(f"node-{i}", gpus=4, labels={"zone": f"z{i}"}))
-    state.apply(Kind.QUEUE, a_queue("top"))
-    state.apply(Kind.QUEUE, a_queue("team", parent="top", limit=limit, gpu=quota))
-    return state
+    return a_state(
+        [a_node(f"node-{i}", gpus=4, labels={"zone": f"z{i}"}) for i in range(nodes)],
+        a_queue("team", parent="top", limit=limit, gpu=quota),
+    )
 
 
 def _submit(

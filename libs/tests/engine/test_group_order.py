@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import PluginOption
 from kai.model import names
 from kai.model.objects import SubGroup
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, decided, without
 
-NOW = 1_900_000_000.0
 #: The pod with the label is the youngest and the last by name, so that only the label can make it the first.
 LABELLED = {
     "kubeflow": {names.KUBEFLOW_JOB_ROLE_LABEL: "launcher"},
@@ -22,23 +21,11 @@ LABELLED = {
 
 
 def cluster(*, gpus: int) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.QUEUE, a_queue("team"))
-    state.apply(Kind.NODE, a_node("n", gpus=gpus))
-    return state
+    return a_state(a_queue("team"), a_node("n", gpus=gpus))
 
 
-def without(*off: str) -> SchedulerConfig:
-    config = SchedulerConfig()
-    return replace(config, plugins=tuple(each for each in config.plugins if each.name not in off))
-
-
-def bound(state: ClusterState, config: SchedulerConfig) -> list[str]:
-    result = Engine(config).run(state, NOW)
-    state.check()
-    return [each.pod.name for each in result.binds]
+def served(state: ClusterState, config: SchedulerConfig) -> list[str]:
+    return list(decided(state, config).binds)
 
 
 def an_elastic_group(labels: dict[str, dict[str, str]], pods: Iterable[str]) -> ClusterState:
@@ -53,8 +40,8 @@ def an_elastic_group(labels: dict[str, dict[str, str]], pods: Iterable[str]) -> 
 @pytest.mark.parametrize("plugin", list(LABELLED))
 def test_a_pod_goes_first_by_its_label_only_while_the_plugin_is_on(plugin: str) -> None:
     labels = {"z": LABELLED[plugin]}
-    assert bound(an_elastic_group(labels, "az"), SchedulerConfig()) == ["z"]
-    assert bound(an_elastic_group(labels, "az"), without(plugin)) == ["a"]
+    assert served(an_elastic_group(labels, "az"), SchedulerConfig()) == ["z"]
+    assert served(an_elastic_group(labels, "az"), without(plugin)) == ["a"]
 
 
 @pytest.mark.parametrize("plugin", list(LABELLED))
@@ -79,15 +66,15 @@ def test_plugins_count_in_the_order_in_which_they_are_named() -> None:
     for first, second, expected in (("kubeflow", "taskorder", "leader"), ("taskorder", "kubeflow", "wanted")):
         named = (*plain.plugins, PluginOption(first), PluginOption(second))
         state = an_elastic_group(labels, ("wanted", "leader"))
-        assert bound(state, replace(plain, plugins=named)) == [expected]
+        assert served(state, replace(plain, plugins=named)) == [expected]
 
 
 def test_another_configuration_reorders_what_was_read_before() -> None:
     state = an_elastic_group({"z": LABELLED["ray"]}, "az")
     state.apply(Kind.NODE, a_node("n", gpus=0))
-    assert bound(state, SchedulerConfig()) == []
+    assert served(state, SchedulerConfig()) == []
     state.apply(Kind.NODE, a_node("n", gpus=1))
-    assert bound(state, without("ray")) == ["a"]
+    assert served(state, without("ray")) == ["a"]
 
 
 @pytest.mark.parametrize("config", [SchedulerConfig(), without("taskorder")], ids=["on", "off"])
@@ -111,14 +98,14 @@ def two_subgroups(state: ClusterState) -> ClusterState:
 
 
 def test_a_subgroup_below_its_minimum_goes_first_only_while_subgrouporder_is_on() -> None:
-    assert bound(two_subgroups(cluster(gpus=2)), SchedulerConfig()) == ["b-0"]
-    assert bound(two_subgroups(cluster(gpus=2)), without("subgrouporder")) == ["a-1"]
+    assert served(two_subgroups(cluster(gpus=2)), SchedulerConfig()) == ["b-0"]
+    assert served(two_subgroups(cluster(gpus=2)), without("subgrouporder")) == ["a-1"]
 
 
 def test_a_group_that_comes_later_goes_by_the_order_in_force() -> None:
     state, config = cluster(gpus=2), without("subgrouporder")
     Engine(config).run(state, NOW)
-    assert bound(two_subgroups(state), config) == ["a-1"]
+    assert served(two_subgroups(state), config) == ["a-1"]
 
 
 @pytest.mark.parametrize("generators", [("sg-nodelocalgreedy",), ("sg-multinodegang",), ()])

@@ -1,30 +1,20 @@
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.engine.explain.job_order import OrderedJob
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
-
-NOW = 1_900_000_000.0
+from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state
 
 
 def _state() -> ClusterState:
     """A node without GPUs, and jobs that want some."""
-    state = ClusterState()
-    for priority in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, priority)
-    state.apply(Kind.NODE, a_node("n", gpus=0))
-    state.apply(Kind.QUEUE, a_queue("first", priority=200))
-    state.apply(Kind.QUEUE, a_queue("second"))
-    for name, queue, priority in (
-        ("old", "second", "train"),
-        ("new", "second", "train"),
-        ("high", "second", "build"),
-        ("other", "first", "train"),
-    ):
-        created = 2 if name == "new" else 1
-        state.apply(Kind.POD_GROUP, a_group(name, queue=queue, priority=priority, created=created))
-        state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1))
-    return state
+    return a_state(
+        a_node("n", gpus=0),
+        [a_queue("first", priority=200), a_queue("second")],
+        a_job("old", gpus=1, queue="second", created=1),
+        a_job("new", gpus=1, queue="second", created=2),
+        a_job("high", gpus=1, queue="second", created=1, priority="build"),
+        a_job("other", gpus=1, queue="first", created=1),
+    )
 
 
 def test_jobs_are_told_in_the_order_in_which_they_are_looked_at() -> None:

@@ -1,38 +1,20 @@
 """What users of other schedulers met, and must not meet here; numbers are those of the original's issues."""
 
-from collections.abc import Iterable
-
 import msgspec
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
-from kai.model.decisions import CycleResult
 from kai.model.objects import Condition, ContainerStatus, Pod, ResourceRequirements
 from kai.snapshot.resources import CPU, GPU
-from kai.snapshot.state import ClusterState, Kind
-
-NOW = 1_900_000_000.0
-
-
-def a_state(objects: Iterable[tuple[Kind, object]], *queues: object) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    for queue in (a_queue("top"), *(queues or (a_queue("team", parent="top"),))):
-        state.apply(Kind.QUEUE, queue)
-    for kind, obj in objects:
-        state.apply(kind, obj)
-    return state
+from kai.snapshot.state import Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, add, bound
 
 
-def a_job(name: str, *, queue: str = "team", started: float = 0, pod: Pod | None = None, **options: object):
-    group = a_group(name, queue=queue, started=started or (NOW - 500 if options.get("node") else 0))
-    return [(Kind.POD_GROUP, group), (Kind.POD, pod or a_pod(name, group=name, **options))]
-
-
-def nodes_of(result: CycleResult) -> dict[str, str]:
-    return {bind.pod.name: bind.node for bind in result.binds}
+def one(name: str, *, pod: Pod | None = None, started: float = 0, **options: object) -> list[object]:
+    """A job of one pod, which is called like it."""
+    started = started or (NOW - 500 if options.get("node") else 0)
+    queue = options.pop("queue", "team")
+    return [a_group(name, queue=queue, started=started), pod or a_pod(name, group=name, **options)]
 
 
 # --- a pod that is resized in place (1872) -------------------------------------------------------
@@ -63,14 +45,13 @@ def resized(*, wanted: str, has: str, reason: str = "") -> Pod:
 )
 def test_1872_a_pod_that_is_resized_holds_what_it_may_have_and_its_queue_pays_for_it(pod, cpus_held):
     node = a_node("n", cpu="8")
-    state = a_state([(Kind.NODE, node), *a_job("big", pod=resized(wanted="4", has="4"), started=NOW - 500)])
+    state = a_state([(Kind.NODE, node), *one("big", pod=resized(wanted="4", has="4"), started=NOW - 500)])
     state.apply(Kind.POD, pod)
     for i in range(8):
-        for kind, obj in a_job(f"small-{i}", cpu="1"):
-            state.apply(kind, obj)
+        add(state, one(f"small-{i}", cpu="1"))
     result = Engine().run(state, NOW)
     state.check()
-    assert len(nodes_of(result)) == 8 - cpus_held
+    assert len(bound(result)) == 8 - cpus_held
     assert {share.queue: share.allocated[CPU] for share in result.shares}["team"] == 8000
 
 
@@ -104,7 +85,7 @@ def a_claim(name: str, *, queue: str = "team") -> tuple[Kind, object]:
 def claiming(name: str, claim: str) -> list[tuple[Kind, object]]:
     pod = msgspec.to_builtins(a_pod(name, group=name))
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
-    return a_job(name, pod=msgspec.convert(pod, Pod))
+    return one(name, pod=msgspec.convert(pod, Pod))
 
 
 def test_1931_a_device_that_pods_share_by_one_claim_is_taken_from_its_node_once():
@@ -117,10 +98,9 @@ def test_1931_a_device_that_pods_share_by_one_claim_is_taken_from_its_node_once(
         ]
     )
     result = Engine().run(state, NOW)
-    assert nodes_of(result) == {"a": "n", "b": "n"}
-    for kind, obj in a_job("plain"):
-        state.apply(kind, obj)
-    assert nodes_of(Engine().run(state, NOW)) == {"plain": "n"}
+    assert bound(result) == {"a": "n", "b": "n"}
+    add(state, one("plain"))
+    assert bound(Engine().run(state, NOW)) == {"plain": "n"}
     state.check()
 
 
@@ -150,9 +130,9 @@ def test_2100_partitions_of_a_device_are_allocated_while_its_counters_last():
 def test_a_queue_whose_quota_is_cut_is_reclaimed_from_once_and_then_left_alone():
     """Evicted pods come back at once, as those of a Deployment do."""
     queues = [a_queue("rich", parent="top", gpu=8, weight=0), a_queue("poor", parent="top", gpu=0, weight=0)]
-    running = [each for i in range(8) for each in a_job(f"rich-{i}", queue="rich", gpus=1, node="n")]
-    waiting = [each for i in range(8) for each in a_job(f"poor-{i}", queue="poor", gpus=1)]
-    state = a_state([(Kind.NODE, a_node("n", gpus=8)), *running, *waiting], *queues)
+    running = [each for i in range(8) for each in one(f"rich-{i}", queue="rich", gpus=1, node="n")]
+    waiting = [each for i in range(8) for each in one(f"poor-{i}", queue="poor", gpus=1)]
+    state = a_state([(Kind.NODE, a_node("n", gpus=8)), *running, *waiting], queues)
     engine = Engine()
     assert not engine.run(state, NOW).evictions
     state.apply(Kind.QUEUE, a_queue("rich", parent="top", gpu=2, weight=0))

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.model.decisions import CycleResult, Outcome
 from kai.model.objects import (
@@ -18,20 +17,15 @@ from kai.model.objects import (
     TopologySpec,
 )
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, add
 
-NOW = 1_900_000_000.0
+
+def a_cluster(*objects: object, gpus: int = 8) -> ClusterState:
+    return a_state(a_node("n", gpus=gpus), *objects)
 
 
-def a_state(*objects: tuple[Kind, object], gpus: int = 8) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.NODE, a_node("n", gpus=gpus))
-    state.apply(Kind.QUEUE, a_queue("top"))
-    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
-    for kind, obj in objects:
-        state.apply(kind, obj)
-    return state
+def bound_keys(result: CycleResult) -> list[str]:
+    return sorted(f"{bind.pod.namespace}/{bind.pod.name}" for bind in result.binds)
 
 
 def part(name: str, minimum: int | None = None, **fields: object) -> SubGroup:
@@ -46,19 +40,15 @@ def pods(group: str, sub_group: str, count: int, **options: object) -> Iterable[
     ]
 
 
-def bound(result: CycleResult) -> list[str]:
-    return sorted(f"{bind.pod.namespace}/{bind.pod.name}" for bind in result.binds)
-
-
 # --- groups of the same name (2095) --------------------------------------------------------------
 def test_2095_groups_of_the_same_name_in_two_namespaces_are_gangs_of_their_own():
-    state = a_state()
+    state = a_cluster()
     for namespace, count in (("live", 2), ("shadow", 1)):
         state.apply(Kind.POD_GROUP, a_group("shared", queue="team", min_member=2, namespace=namespace))
         for i in range(count):
             state.apply(Kind.POD, a_pod(f"{namespace}-{i}", group="shared", gpus=1, namespace=namespace))
     result = Engine().run(state, NOW)
-    assert bound(result) == ["live/live-0", "live/live-1"]
+    assert bound_keys(result) == ["live/live-0", "live/live-1"]
     (waits,) = [each for each in result.outcomes if each.outcome is Outcome.NOT_READY]
     assert waits.pod_group == "shadow/shared"
 
@@ -66,7 +56,7 @@ def test_2095_groups_of_the_same_name_in_two_namespaces_are_gangs_of_their_own()
 def test_2095_a_group_does_not_have_to_go_where_a_group_of_its_name_in_another_namespace_is():
     levels = [TopologyLevel(node_label="rack")]
     together = TopologyConstraint(topology="fabric", required_topology_level="rack")
-    state = a_state(
+    state = a_cluster(
         (Kind.TOPOLOGY, Topology(metadata=ObjectMeta(name="fabric"), spec=TopologySpec(levels=levels))),
         gpus=0,
     )
@@ -82,7 +72,7 @@ def test_2095_a_group_does_not_have_to_go_where_a_group_of_its_name_in_another_n
             state.apply(Kind.POD, pod)
     result = Engine().run(state, NOW)
     assert {bind.node for bind in result.binds} == {"right"}
-    assert bound(result) == ["shadow/shadow-0", "shadow/shadow-1"]
+    assert bound_keys(result) == ["shadow/shadow-0", "shadow/shadow-1"]
 
 
 # --- the floor of a gang (2096) ------------------------------------------------------------------
@@ -94,27 +84,27 @@ def a_group_of(*parts: SubGroup, needed: int | None = 1, **options: object) -> t
 
 
 def test_2096_a_part_with_fewer_pods_than_its_minimum_does_not_start_though_its_group_may():
-    state = a_state(
+    state = a_cluster(
         a_group_of(part("filler", 1), part("starved", 2)),
         *pods("job", "filler", 1),
         *pods("job", "starved", 1),
     )
     engine = Engine()
-    assert bound(engine.run(state, NOW)) == ["default/filler-0"]
+    assert bound_keys(engine.run(state, NOW)) == ["default/filler-0"]
     result = engine.run(state, NOW + 1)
-    assert bound(result) == []
+    assert bound_keys(result) == []
     (outcome,) = result.outcomes
     assert outcome.outcome is Outcome.NOT_READY
     assert outcome.message.endswith(
         "Waiting for 2 pods for SubGroup starved, currently 1 exist, 0 are gated."
     )
     state.apply(*next(iter(pods("job", "starved", 2)[1:])))
-    assert bound(engine.run(state, NOW + 2)) == ["default/starved-0", "default/starved-1"]
+    assert bound_keys(engine.run(state, NOW + 2)) == ["default/starved-0", "default/starved-1"]
 
 
 def test_2096_a_part_that_cannot_form_does_not_keep_one_that_can_from_starting():
-    state = a_state(a_group_of(part("a", 2), part("b", 1)), *pods("job", "a", 1), *pods("job", "b", 1))
-    assert bound(Engine().run(state, NOW)) == ["default/b-0"]
+    state = a_cluster(a_group_of(part("a", 2), part("b", 1)), *pods("job", "a", 1), *pods("job", "b", 1))
+    assert bound_keys(Engine().run(state, NOW)) == ["default/b-0"]
 
 
 def test_2096_the_same_holds_deeper_in_the_tree():
@@ -125,26 +115,26 @@ def test_2096_the_same_holds_deeper_in_the_tree():
         part("spare", min_sub_group=0),
         part("c", 2, parent="spare"),
     ]
-    state = a_state(
+    state = a_cluster(
         a_group_of(*parts, needed=None), *pods("job", "a", 1), *pods("job", "b", 1), *pods("job", "c", 1)
     )
     engine = Engine()
-    assert bound(engine.run(state, NOW)) == ["default/b-0"]
-    assert bound(engine.run(state, NOW + 1)) == []
+    assert bound_keys(engine.run(state, NOW)) == ["default/b-0"]
+    assert bound_keys(engine.run(state, NOW + 1)) == []
     state.apply(*pods("job", "c", 2)[1])
-    assert bound(engine.run(state, NOW + 2)) == ["default/c-0", "default/c-1"]
+    assert bound_keys(engine.run(state, NOW + 2)) == ["default/c-0", "default/c-1"]
 
 
 def test_2096_a_gang_that_waits_for_a_pod_to_come_back_does_not_start_with_those_there_are():
-    state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
     state.apply(Kind.POD, a_pod("leaving", group="job", gpus=1, node="n", deleted=NOW - 1))
     state.apply(Kind.POD, a_pod("new", group="job", gpus=1))
-    assert bound(Engine().run(state, NOW)) == []
+    assert bound_keys(Engine().run(state, NOW)) == []
 
 
 def test_2096_nobody_is_evicted_for_a_part_that_cannot_form():
     running = a_group("low", queue="team", started=NOW - 500)
-    state = a_state(
+    state = a_cluster(
         (Kind.POD_GROUP, running),
         (Kind.POD, a_pod("low", group="low", gpus=1, node="n")),
         a_group_of(part("a", 2), priority="build"),
@@ -157,7 +147,7 @@ def test_2096_nobody_is_evicted_for_a_part_that_cannot_form():
 def test_2096_a_victim_with_fewer_pods_than_its_minimum_gets_its_place_back_in_a_search():
     """It runs with one pod of two since the other is done, and moves as a whole to make room."""
     done = a_pod("small-1", group="small", phase="Succeeded")
-    state = a_state(
+    state = a_cluster(
         (Kind.NODE, a_node("m", gpus=2)),
         (Kind.POD_GROUP, a_group("small", queue="team", min_member=2, started=NOW - 500)),
         (Kind.POD, a_pod("small-0", group="small", gpus=1, node="n")),
@@ -177,7 +167,7 @@ AT_ONCE = SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=0)
 
 
 def test_2012_a_gang_of_which_a_pod_succeeded_keeps_its_other_pods():
-    state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=3, started=NOW - 500)))
+    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=3, started=NOW - 500)))
     for i in range(3):
         state.apply(Kind.POD, a_pod(f"job-{i}", group="job", gpus=1, node="n"))
     engine = Engine(AT_ONCE)
@@ -190,7 +180,7 @@ def test_2012_a_gang_of_which_a_pod_succeeded_keeps_its_other_pods():
 
 
 def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is():
-    state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
     state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n"))
     state.apply(Kind.POD, a_pod("done", group="job", gpus=1, node="n", phase="Succeeded"))
     engine = Engine(AT_ONCE)
@@ -201,7 +191,7 @@ def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is()
 
 
 def test_2012_a_gang_of_which_a_pod_failed_is_given_up_as_before():
-    state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
     state.apply(Kind.POD, a_pod("job-0", group="job", gpus=1, node="n"))
     state.apply(Kind.POD, a_pod("job-1", group="job", gpus=1, node="n", phase="Failed"))
     assert [each.pod.name for each in Engine(AT_ONCE).run(state, NOW).evictions] == ["job-0"]
@@ -210,22 +200,22 @@ def test_2012_a_gang_of_which_a_pod_failed_is_given_up_as_before():
 @pytest.mark.parametrize("parts", [[], [part("a", 1), part("b", 2)]], ids=["plain", "parts"])
 def test_a_pod_of_a_completing_gang_that_is_made_again_gets_a_place(parts):
     group = a_group("job", queue="team", min_member=3, sub_groups=parts or None, started=NOW - 500)
-    state = a_state((Kind.POD_GROUP, group))
+    state = a_cluster((Kind.POD_GROUP, group))
     done = a_pod("done", group="job", gpus=1, node="n", phase="Succeeded", sub_group="a")
     state.apply(Kind.POD, done)
     state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n", sub_group="b"))
     state.apply(Kind.POD, a_pod("again", group="job", gpus=1, sub_group="b"))
-    assert bound(Engine().run(state, NOW)) == ["default/again"]
+    assert bound_keys(Engine().run(state, NOW)) == ["default/again"]
 
 
 def test_the_next_pods_of_a_gang_of_which_all_are_done_start_together():
-    state = a_state((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)), gpus=1)
+    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)), gpus=1)
     for i in range(2):
         state.apply(Kind.POD, a_pod(f"done-{i}", group="job", gpus=1, node="n", phase="Succeeded"))
         state.apply(Kind.POD, a_pod(f"next-{i}", group="job", gpus=1))
-    assert bound(Engine().run(state, NOW)) == []
+    assert bound_keys(Engine().run(state, NOW)) == []
     state.apply(Kind.NODE, a_node("m", gpus=1))
-    assert bound(Engine().run(state, NOW + 1)) == ["default/next-0", "default/next-1"]
+    assert bound_keys(Engine().run(state, NOW + 1)) == ["default/next-0", "default/next-1"]
 
 
 # --- demand that overflows (1874) ----------------------------------------------------------------
@@ -238,7 +228,7 @@ def claiming(name: str, *claims: str) -> list[tuple[Kind, object]]:
 @pytest.mark.parametrize("count", [1024, 2**62, 2**63 - 1])
 def test_1874_claims_for_more_devices_than_can_be_counted_do_not_hide_what_others_of_the_queue_want(count):
     driver = "gpu.example.com"
-    state = a_state(
+    state = a_cluster(
         (Kind.QUEUE, a_queue("mine", parent="top", gpu=4)),
         (Kind.QUEUE, a_queue("theirs", parent="top", gpu=0)),
         (Kind.DEVICE_CLASS, {"metadata": {"name": driver}, "spec": {}}),
@@ -252,8 +242,7 @@ def test_1874_claims_for_more_devices_than_can_be_counted_do_not_hide_what_other
         ]
         meta = {"name": f"huge-{i}", "namespace": "default", "labels": {"kai.scheduler/queue": "mine"}}
         state.take(Kind.RESOURCE_CLAIM, {"metadata": meta, "spec": {"devices": {"requests": requests}}})
-    for kind, obj in claiming("huge", *(f"huge-{i}" for i in range(4))):
-        state.apply(kind, obj)
+    add(state, claiming("huge", *(f"huge-{i}" for i in range(4))))
     state.apply(Kind.POD_GROUP, a_group("honest", queue="mine"))
     state.apply(Kind.POD, a_pod("honest", group="honest", gpus=2))
     result = Engine().run(state, NOW)
@@ -266,7 +255,7 @@ def test_1874_claims_for_more_devices_than_can_be_counted_do_not_hide_what_other
 
 # --- conditions of what runs (1888) --------------------------------------------------------------
 def test_1888_a_group_that_runs_no_longer_says_that_it_cannot_be_scheduled():
-    state = a_state(gpus=1)
+    state = a_cluster(gpus=1)
     for name, node in (("first", "n"), ("second", "")):
         state.apply(Kind.POD_GROUP, a_group(name, queue="team", started=NOW - 500 if node else 0))
         state.apply(Kind.POD, a_pod(name, group=name, gpus=1, node=node))
@@ -274,7 +263,7 @@ def test_1888_a_group_that_runs_no_longer_says_that_it_cannot_be_scheduled():
     (waits,) = [each for each in engine.run(state, NOW).outcomes if each.pod_group == "default/second"]
     assert waits.outcome is Outcome.UNSCHEDULABLE
     state.remove(Kind.POD, "default/first")
-    assert bound(engine.run(state, NOW + 1)) == ["default/second"]
+    assert bound_keys(engine.run(state, NOW + 1)) == ["default/second"]
     state.apply(Kind.POD, a_pod("second", group="second", gpus=1, node="n"))
     (runs,) = [each for each in engine.run(state, NOW + 2).outcomes if each.pod_group == "default/second"]
     assert runs.clear_conditions

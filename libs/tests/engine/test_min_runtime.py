@@ -2,15 +2,14 @@
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import DEFAULT_PLUGINS, PluginOption
 from kai.engine.plugins.minruntime import MinRuntime
 from kai.model.decisions import PodGroupOutcome
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
 
-NOW = 1_900_000_000.0
 MINUTE = 60.0
 BY_QUEUE = SchedulerConfig(
     plugins=tuple(
@@ -26,19 +25,14 @@ WITHOUT = SchedulerConfig(
 
 def a_cluster(*, research: str | None = None) -> ClusterState:
     """Eight GPUs; ``research`` has queues ``vision`` and ``speech``, ``production`` has ``serving``."""
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.NODE, a_node("node", gpus=8))
-    state.apply(Kind.QUEUE, a_queue("research", gpu=4, reclaim_min_runtime=research))
-    state.apply(Kind.QUEUE, a_queue("production", gpu=4))
-    state.apply(
-        Kind.QUEUE,
+    return a_state(
+        a_node("node", gpus=8),
+        a_queue("research", gpu=4, reclaim_min_runtime=research),
+        a_queue("production", gpu=4),
         a_queue("vision", parent="research", gpu=2, reclaim_min_runtime="10m", preempt_min_runtime="3m"),
+        a_queue("speech", parent="research", gpu=2),
+        a_queue("serving", parent="production", gpu=4),
     )
-    state.apply(Kind.QUEUE, a_queue("speech", parent="research", gpu=2))
-    state.apply(Kind.QUEUE, a_queue("serving", parent="production", gpu=4))
-    return state
 
 
 def runs(state: ClusterState, name: str, queue: str, *, minutes: float, gpus: int = 8) -> None:

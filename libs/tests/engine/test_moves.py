@@ -5,54 +5,36 @@ from collections.abc import Sequence
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.framework.statement import Statement
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.search.moves import Moves
 from kai.model.decisions import CycleResult
-from kai.model.objects import ObjectMeta, SubGroup, Topology, TopologyConstraint, TopologyLevel, TopologySpec
+from kai.model.objects import SubGroup
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import (
+    NOW,
+    a_constraint,
+    a_group,
+    a_job,
+    a_node,
+    a_pod,
+    a_priority_class,
+    a_state,
+    a_topology,
+)
 
-NOW = 1_900_000_000.0
 CAP = 16
-WITHIN_A_RACK = TopologyConstraint(topology="tree", required_topology_level="rack")
+WITHIN_A_RACK = a_constraint("rack")
 
 
-def _state(*objects: tuple[Kind, object]) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.QUEUE, a_queue("top"))
-    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
-    for kind, obj in objects:
-        state.apply(kind, obj)
-    return state
-
-
-def _job(name, *, pods=1, nodes=(), created=0.0, priority="train", topology=None, min_member=None, **pod):
-    group = a_group(
-        name,
-        queue="team",
-        min_member=min_member or pods,
-        created=created,
-        priority=priority,
-        topology=topology,
-        started=NOW - 500 if nodes else 0,
-    )
-    yield Kind.POD_GROUP, group
-    for i in range(pods):
-        yield Kind.POD, a_pod(f"{name}-{i}", group=name, node=nodes[i] if i < len(nodes) else "", **pod)
+def _job(name, *, nodes=(), topology=None, **more):
+    return a_job(name, on=nodes, group={"topology": topology}, **more)
 
 
 def _nodes(count, *, gpus=8, labels=lambda i: None):
-    return [(Kind.NODE, a_node(f"n{i:02}", gpus=gpus, labels=labels(i))) for i in range(count)]
-
-
-def _racks() -> Topology:
-    levels = TopologySpec(levels=[TopologyLevel(node_label="rack")])
-    return Topology(metadata=ObjectMeta(name="tree"), spec=levels)
+    return [a_node(f"n{i:02}", gpus=gpus, labels=labels(i)) for i in range(count)]
 
 
 def _scattered(nodes, *, each=3, **pod):
@@ -78,7 +60,7 @@ def _evicted(result: CycleResult) -> list[str]:
 
 
 def test_one_pod_moves_for_each_of_a_gang_that_needs_a_little_more_room_everywhere() -> None:
-    state = _state(*_nodes(20), *_scattered(20), *_job("gang", pods=10, gpus=6, created=99))
+    state = a_state(*_nodes(20), *_scattered(20), *_job("gang", pods=10, gpus=6, created=99))
     result = _consolidate(state)
     assert len(result.evictions) == 10
     places = {each.pod.name: each.node for each in result.nominations}
@@ -89,24 +71,24 @@ def test_one_pod_moves_for_each_of_a_gang_that_needs_a_little_more_room_everywhe
 
 
 def test_nobody_moves_where_more_would_have_to_than_may() -> None:
-    state = _state(*_nodes(40), *_scattered(40), *_job("gang", pods=10, gpus=7, created=99))
+    state = a_state(*_nodes(40), *_scattered(40), *_job("gang", pods=10, gpus=7, created=99))
     assert not _consolidate(state).evictions
-    state = _state(*_nodes(40), *_scattered(40), *_job("gang", pods=10, gpus=7, created=99))
+    state = a_state(*_nodes(40), *_scattered(40), *_job("gang", pods=10, gpus=7, created=99))
     assert len(_consolidate(state, most=20).evictions) == 20
 
 
 def test_lower_priorities_move_first_and_of_equals_the_newest() -> None:
     jobs = _scattered(10, each=2)
     low = _job("low", gpus=1, nodes=("n04",), created=1, priority="low")
-    state = _state(
+    state = a_state(
         (Kind.PRIORITY_CLASS, a_priority_class("low", 10)),
         *_nodes(10, gpus=3),
         *jobs,
         *_job("one", gpus=2, created=99),
     )
     assert _evicted(_consolidate(state)) == ["small-019-0"]
-    moved = [each for each in jobs if "small-008" not in each[1].metadata.name]
-    state = _state(
+    moved = [each for each in jobs if "small-008" not in each.metadata.name]
+    state = a_state(
         (Kind.PRIORITY_CLASS, a_priority_class("low", 10)),
         *_nodes(10, gpus=3),
         *moved,
@@ -117,7 +99,7 @@ def test_lower_priorities_move_first_and_of_equals_the_newest() -> None:
 
 
 def test_the_smallest_pod_that_suffices_moves_and_a_gang_only_where_nothing_else_helps() -> None:
-    state = _state(
+    state = a_state(
         *_nodes(20, gpus=8),
         *_scattered(19, each=5),
         *_job("gang-of-two", pods=2, gpus=1, nodes=("n19", "n19"), created=200),
@@ -129,7 +111,7 @@ def test_the_smallest_pod_that_suffices_moves_and_a_gang_only_where_nothing_else
 
 def test_a_pod_that_would_find_no_other_place_stays() -> None:
     """The newest could go for the fewest, but only smaller pods fit elsewhere."""
-    state = _state(
+    state = a_state(
         *_nodes(20, gpus=4),
         *_scattered(18, each=3),
         *_job("wide", gpus=2, nodes=("n18",), created=200),
@@ -150,7 +132,7 @@ def test_one_node_is_cleared_for_several_pods_where_others_cannot_be() -> None:
     newest = [
         item for i in range(3, 9) for item in _job(f"whole-{i}", gpus=8, nodes=(f"n{i:02}",), created=50 + i)
     ]
-    state = _state(
+    state = a_state(
         *_nodes(9), *_scattered(1, each=6), *fixed, *newest, *_job("gang", pods=2, gpus=3, created=99)
     )
     result = _consolidate(state, most=5)
@@ -159,8 +141,8 @@ def test_one_node_is_cleared_for_several_pods_where_others_cannot_be() -> None:
 
 
 def test_pods_move_within_the_domain_that_a_gang_must_not_leave() -> None:
-    state = _state(
-        (Kind.TOPOLOGY, _racks()),
+    state = a_state(
+        a_topology("rack"),
         *_nodes(20, labels=lambda i: {"rack": f"r{i // 4}"}),
         *_scattered(20),
         *_job("gang", pods=4, gpus=6, created=99, topology=WITHIN_A_RACK),
@@ -178,7 +160,7 @@ def test_halves_move_together_so_that_a_device_is_whole() -> None:
         for i in range(20)
         for item in _job(f"half-{i:02}", fraction=0.5, nodes=(f"n{i:02}",), groups=(groups[i],), created=i)
     ]
-    state = _state(*_nodes(20, gpus=1), *halves, *_job("new", gpus=1, created=99))
+    state = a_state(*_nodes(20, gpus=1), *halves, *_job("new", gpus=1, created=99))
     result = _consolidate(state)
     assert _evicted(result) == ["half-19-0"]
     places = {each.pod.name: each.node for each in result.nominations}
@@ -188,7 +170,7 @@ def test_halves_move_together_so_that_a_device_is_whole() -> None:
 def test_a_job_for_which_nobody_could_move_can_itself_be_moved_for_the_next() -> None:
     first = (*_job("first", gpus=1, nodes=("n00",)), (Kind.POD, a_pod("first-1", group="first", gpus=2)))
     fixed = _job("fixed", gpus=1, nodes=("n01",), priority="build")
-    state = _state(*_nodes(2, gpus=2), *first, *fixed, *_job("second", gpus=2))
+    state = a_state(*_nodes(2, gpus=2), *first, *fixed, *_job("second", gpus=2))
     moves = Moves(Engine().open(state, NOW), 1)
     first, second = state.jobs["default/first"], state.jobs["default/second"]
     assert moves.fewest(first, tasks_to_allocate(first, simulation=True)) == []
@@ -199,7 +181,7 @@ def test_a_job_that_moves_gives_up_one_chunk_and_for_the_next_pod_another_moves(
     """The search takes one chunk of each, so a job that moved already is not moved once more."""
     at = {name: {"spec": {"node_selector": {"at": name}}} for name in ("n0", "n1")}
     parts = [SubGroup(name=name, min_member=1) for name in at]
-    state = _state(
+    state = a_state(
         *((Kind.NODE, a_node(name, gpus=gpus, labels={"at": name})) for name, gpus in (("n0", 2), ("n1", 4))),
         (Kind.NODE, a_node("n2", gpus=4)),
         *_job("cheap", gpus=1, nodes=("n0",)),
@@ -216,8 +198,8 @@ def test_a_job_that_moves_gives_up_one_chunk_and_for_the_next_pod_another_moves(
 def test_a_job_that_could_move_for_another_does_not_move_for_itself() -> None:
     """What its node could give up was found for the other one, and is kept."""
     group = a_group("runs", queue="team", min_member=2, started=NOW - 500, topology=WITHIN_A_RACK)
-    state = _state(
-        (Kind.TOPOLOGY, _racks()),
+    state = a_state(
+        a_topology("rack"),
         *((Kind.NODE, a_node(name, gpus=3, labels={"rack": name})) for name in ("n0", "n1", "n2")),
         *_job("fixed", gpus=2, nodes=("n1",), priority="build"),
         (Kind.POD_GROUP, group),
@@ -263,7 +245,7 @@ def _crowded(rng: random.Random, count: int, jobs: int) -> list[tuple[Kind, obje
 def test_a_choice_leaves_no_trace_and_keeps_to_the_cap(number: int) -> None:
     rng = random.Random(number)
     new = _job("new", pods=rng.randint(1, 4), gpus=rng.randint(1, 8), created=99)
-    state = _state(*_crowded(rng, rng.randint(2, 8), rng.randint(5, 30)), *new)
+    state = a_state(*_crowded(rng, rng.randint(2, 8), rng.randint(5, 30)), *new)
     session = Engine().open(state, NOW)
     job = state.jobs["default/new"]
     tasks = tasks_to_allocate(job, simulation=True)
@@ -303,14 +285,14 @@ def test_what_is_known_of_nodes_after_other_jobs_is_what_one_would_find_anew(
         for i in range(6)
         for item in _job(f"new-{i}", pods=rng.randint(1, 3), gpus=rng.randint(4, 6), created=100 + i)
     ]
-    state = _state(*_crowded(rng, 12, 27), *waiting)
+    state = a_state(*_crowded(rng, 12, 27), *waiting)
     _consolidate(state, most=rng.randint(2, 5))
 
 
 def test_nobody_moves_for_a_gang_of_which_too_few_wait_since_the_others_are_leaving():
     group = a_group("gang", queue="team", min_member=4, started=NOW - 500, topology=WITHIN_A_RACK)
-    state = _state(
-        (Kind.TOPOLOGY, _racks()),
+    state = a_state(
+        a_topology("rack"),
         *_nodes(8, labels=lambda i: {"rack": f"r{i % 2}"}),
         *_scattered(8),
         (Kind.POD_GROUP, group),

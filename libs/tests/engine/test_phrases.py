@@ -4,13 +4,12 @@ import re
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
 
-NOW = 1_900_000_000.0
 #: As end-to-end tests of the KAI Scheduler have it.
 NOT_READY = re.compile(
     r"Job is not ready for scheduling. Waiting for \d+ pods( for SubGroup \S+)?, "
@@ -20,10 +19,7 @@ NOT_READY = re.compile(
 
 @pytest.fixture
 def state() -> ClusterState:
-    found = ClusterState()
-    found.apply(Kind.NODE, a_node("node"))
-    found.apply(Kind.QUEUE, a_queue("team"))
-    return found
+    return a_state(a_node("node"), a_queue("team"))
 
 
 def part(name: str, minimum: int) -> SubGroup:

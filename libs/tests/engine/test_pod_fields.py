@@ -2,7 +2,6 @@
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.model.objects import (
     Container,
@@ -12,20 +11,12 @@ from kai.model.objects import (
     Taint,
     Toleration,
 )
-from kai.snapshot.state import ClusterState, Kind
-
-NOW = 1_900_000_000.0
+from kai.snapshot.state import Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, bound
 
 
 def a_cluster(*, nodes=2, gpus=2):
-    state = ClusterState()
-    state.apply(Kind.QUEUE, a_queue("top"))
-    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    for number in range(nodes):
-        state.apply(Kind.NODE, a_node(f"node-{number}", gpus=gpus, cpu="8"))
-    return state
+    return a_state([a_node(f"node-{number}", gpus=gpus, cpu="8") for number in range(nodes)])
 
 
 def submit(state, name, *, priority="train", created=0, spec=None, node="", containers=None, **more):
@@ -44,10 +35,6 @@ def cycle(state, actions=None):
     return Engine(config).run(state, NOW)
 
 
-def places(result):
-    return {bind.pod.name: bind.node for bind in result.binds}
-
-
 # --- priority ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("policy", "evicted"), [(None, 1), ("PreemptLowerPriority", 1), ("Never", 0)])
 def test_a_pod_whose_preemption_policy_is_never_takes_nobodys_place(policy, evicted):
@@ -63,7 +50,7 @@ def test_it_still_goes_before_others_to_what_is_free():
     state = a_cluster(nodes=1)
     submit(state, "low", gpus=2)
     submit(state, "high", priority="inference", gpus=2, created=1, spec={"preemption_policy": "Never"})
-    assert places(cycle(state)) == {"high": "node-0"}
+    assert bound(cycle(state)) == {"high": "node-0"}
 
 
 # --- where it is, and whether it may be placed ---------------------------------------------------------
@@ -71,15 +58,15 @@ def test_a_pod_that_names_its_node_is_there_and_is_charged():
     state = a_cluster(nodes=1)
     submit(state, "placed", node="node-0", phase="Pending", gpus=2)
     submit(state, "new", gpus=1, created=1)
-    assert places(cycle(state, "allocate")) == {}
+    assert bound(cycle(state, "allocate")) == {}
 
 
 def test_a_gated_pod_waits_until_its_gates_are_gone():
     state = a_cluster(nodes=1)
     submit(state, "new", gpus=1, gated=True)
-    assert places(cycle(state)) == {}
+    assert bound(cycle(state)) == {}
     submit(state, "new", gpus=1)
-    assert places(cycle(state)) == {"new": "node-0"}
+    assert bound(cycle(state)) == {"new": "node-0"}
 
 
 def test_pods_of_other_schedulers_are_charged_and_left_alone():
@@ -87,7 +74,7 @@ def test_pods_of_other_schedulers_are_charged_and_left_alone():
     submit(state, "theirs", node="node-0", gpus=1, scheduler="default-scheduler")
     submit(state, "waits", gpus=1, scheduler="default-scheduler", created=1)
     submit(state, "new", gpus=2, created=2)
-    assert places(cycle(state)) == {}
+    assert bound(cycle(state)) == {}
 
 
 KEEP_OUT = Taint(key="closed", value="yes", effect="NoSchedule")
@@ -128,7 +115,7 @@ def test_a_pod_goes_only_to_nodes_that_it_names_and_tolerates(spec, taint, expec
     state.apply(Kind.NODE, first)
     state.apply(Kind.NODE, a_node("node-1", gpus=2, labels={"disk": "ssd", "fast": "yes"}))
     submit(state, "new", gpus=1, spec=spec)
-    assert places(cycle(state)) == ({"new": expected} if expected else {})
+    assert bound(cycle(state)) == ({"new": expected} if expected else {})
 
 
 # --- ports ---------------------------------------------------------------------------------------------
@@ -152,7 +139,7 @@ def test_two_pods_of_a_node_do_not_listen_on_one_port(theirs, ours, spec, expect
     state = a_cluster()
     submit(state, "there", node="node-0", containers=theirs, gpus=1)
     submit(state, "new", containers=ours, spec=spec, created=1)
-    assert places(cycle(state)) == {"new": expected}
+    assert bound(cycle(state)) == {"new": expected}
 
 
 # --- amounts -------------------------------------------------------------------------------------------
@@ -180,7 +167,7 @@ def test_overhead_init_containers_and_the_pod_as_a_whole_count(spec, fits):
     """The node has eight cores, the container asks for four."""
     state = a_cluster(nodes=1)
     submit(state, "new", cpu="4", spec=spec)
-    assert places(cycle(state)) == ({"new": "node-0"} if fits else {})
+    assert bound(cycle(state)) == ({"new": "node-0"} if fits else {})
 
 
 # --- volumes -------------------------------------------------------------------------------------------
@@ -206,7 +193,7 @@ def test_a_volume_that_one_pod_has_for_itself_is_waited_for(mode, placed):
     assert bool(result.binds) is placed
     assert placed or "another pod has the pod's volume for itself" in str(result.outcomes)
     submit(state, "first", node="node-0", phase="Succeeded", spec=WITH_DATA)
-    assert placed or places(cycle(state)) == {"second": "node-0"}
+    assert placed or bound(cycle(state)) == {"second": "node-0"}
 
 
 def test_of_two_pods_of_one_cycle_one_gets_such_a_volume():
@@ -214,7 +201,7 @@ def test_of_two_pods_of_one_cycle_one_gets_such_a_volume():
     a_volume_claim(state, "ReadWriteOncePod")
     submit(state, "first", spec=WITH_DATA)
     submit(state, "second", spec=WITH_DATA, created=1)
-    assert list(places(cycle(state))) == ["first"]
+    assert list(bound(cycle(state))) == ["first"]
 
 
 # --- of those who are moved for others -----------------------------------------------------------------

@@ -1,15 +1,11 @@
 """What must hold over random clusters, hierarchies and workloads, whatever is decided."""
 
-import os
 import random
 from collections import Counter
 from unittest import mock
 
 import numpy as np
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.kernel.view import NEVER
@@ -21,20 +17,9 @@ from kai.snapshot import codec
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_USED, Status
-
-NOW = 1_900_000_000.0
-EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
-SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, fuzz, usual_priorities
 
 Objects = list[tuple[Kind, object]]
-
-
-def fuzz(test):
-    """Runs a property on random worlds; as many, and from the seed, that the environment says."""
-    test = given(world=st.integers(0, 2**48))(test)
-    if SEED:
-        test = seed(SEED)(test)
-    return settings(max_examples=EXAMPLES, deadline=None, derandomize=not SEED)(test)
 
 
 def a_world(number: int, *, sharing: bool = True) -> Objects:
@@ -126,13 +111,6 @@ def a_world(number: int, *, sharing: bool = True) -> Objects:
     return found
 
 
-def _state(objects: Objects) -> ClusterState:
-    state = ClusterState()
-    for kind, obj in objects:
-        state.apply(kind, obj)
-    return state
-
-
 def _gang_kept(job: Job, evicted: set[str]) -> bool:
     left = [
         sum(ACTIVE_USED[t.status] and t.uid not in evicted for t in pod_set.tasks.values())
@@ -144,7 +122,7 @@ def _gang_kept(job: Job, evicted: set[str]) -> bool:
 
 @fuzz
 def test_every_action_keeps_the_invariants(world: int) -> None:
-    state = _state(a_world(world))
+    state = a_state(a_world(world))
     engine = Engine()
     session = engine.open(state, NOW)
     table = state.nodes
@@ -164,7 +142,7 @@ def test_every_action_keeps_the_invariants(world: int) -> None:
 
 @fuzz
 def test_gangs_start_as_a_whole_or_not_at_all(world: int) -> None:
-    state = _state(a_world(world))
+    state = a_state(a_world(world))
     before = {job.key: job.active_used for job in state.jobs.values()}
     result = Engine().run(state, NOW)
     bound = Counter(bind.pod.pod_group for bind in result.binds)
@@ -180,7 +158,7 @@ def test_a_gang_that_is_promised_a_place_is_promised_one_for_each_pod_that_it_la
     for kind, obj in objects:
         if kind is Kind.POD and not obj.spec.node_name and rng.random() < 0.2:
             obj.spec.node_name, obj.status.phase = "node-0", "Succeeded"
-    state = _state(objects)
+    state = a_state(objects)
     session = Engine().open(state, NOW)
     for action in ("allocate", "consolidation", "reclaim", "preempt"):
         ACTIONS[action](session)
@@ -190,7 +168,7 @@ def test_a_gang_that_is_promised_a_place_is_promised_one_for_each_pod_that_it_la
 
 @fuzz
 def test_nobody_is_evicted_without_somebody_who_gets_the_place(world: int) -> None:
-    state = _state(a_world(world))
+    state = a_state(a_world(world))
     result = Engine().run(state, NOW)
     waiting = {nomination.pod.pod_group for nomination in result.nominations}
     for eviction in result.evictions:
@@ -235,7 +213,7 @@ def _copy(pod: Pod, *, node: str, uid: str) -> Pod:
 @fuzz
 def test_rounds_come_to_rest_without_endless_evictions(world: int) -> None:
     objects = a_world(world, sharing=False)
-    state, engine = _state(objects), Engine()
+    state, engine = a_state(objects), Engine()
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     for key, pod in pods.items():
         if pod.metadata.deletion_timestamp:
@@ -255,10 +233,10 @@ def test_rounds_come_to_rest_without_endless_evictions(world: int) -> None:
 @fuzz
 def test_the_order_of_objects_does_not_matter(world: int) -> None:
     objects = a_world(world)
-    first = Engine().run(_state(objects), NOW)
+    first = Engine().run(a_state(objects), NOW)
     shuffled = list(objects)
     random.Random(world).shuffle(shuffled)
-    second = Engine().run(_state(shuffled), NOW)
+    second = Engine().run(a_state(shuffled), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(first, name) == getattr(second, name), name
 
@@ -269,7 +247,7 @@ def test_a_kept_state_decides_like_a_fresh_one(world: int) -> None:
     late = [each for each in objects if each[0] in (Kind.POD, Kind.POD_GROUP)][::2]
     early = [each for each in objects if each not in late]
     engine = Engine(SchedulerConfig(actions=("stalegangeviction",)))
-    warm = _state(early)
+    warm = a_state(early)
     engine.run(warm, NOW)
     if any(task.facts.evicting for task in warm.tasks.values()):
         return
@@ -277,7 +255,7 @@ def test_a_kept_state_decides_like_a_fresh_one(world: int) -> None:
         warm.apply(kind, obj)
     for job in warm.jobs.values():
         job.stale_since = 0.0
-    cold = _state(objects)
+    cold = a_state(objects)
     first, second = Engine().run(warm, NOW), Engine().run(cold, NOW)
     assert first.binds == second.binds
     assert first.evictions == second.evictions
@@ -288,7 +266,7 @@ def test_a_kept_state_decides_like_a_fresh_one(world: int) -> None:
 @fuzz
 def test_victims_in_order_that_are_kept_equal_those_sorted_anew(world: int) -> None:
     objects, rng = a_world(world, sharing=False), random.Random(world)
-    state, engine = _state(objects), Engine()
+    state, engine = a_state(objects), Engine()
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     groups = {obj.key: obj for kind, obj in objects if kind is Kind.POD_GROUP}
     for number in range(4):
@@ -311,7 +289,7 @@ def test_victims_in_order_that_are_kept_equal_those_sorted_anew(world: int) -> N
 
 @fuzz
 def test_scores_of_many_nodes_equal_those_of_each(world: int) -> None:
-    state = _state(a_world(world))
+    state = a_state(a_world(world))
     session = Engine().open(state, NOW)
     for task in state.tasks.values():
         view = session.view(task.cls)
@@ -324,7 +302,7 @@ def test_scores_of_many_nodes_equal_those_of_each(world: int) -> None:
 
 @fuzz
 def test_a_score_that_is_kept_equals_one_made_anew(world: int) -> None:
-    state = _state(a_world(world))
+    state = a_state(a_world(world))
     engine = Engine()
     session = engine.open(state, NOW)
     views = {task.cls.id: session.view(task.cls) for task in state.tasks.values()}
@@ -341,7 +319,7 @@ def test_a_score_that_is_kept_equals_one_made_anew(world: int) -> None:
 def test_the_best_node_is_the_first_with_the_highest_score(world: int) -> None:
     """Whatever is evicted, placed and taken back in between."""
     rng = random.Random(world)
-    state = _state(a_world(world))
+    state = a_state(a_world(world))
     session = Engine().open(state, NOW)
     tasks = [task for task in state.tasks.values() if task.job is not None]
     views = list({task.cls.id: session.view(task.cls) for task in tasks}.values())
@@ -362,7 +340,7 @@ def test_the_best_node_is_the_first_with_the_highest_score(world: int) -> None:
 
 @fuzz
 def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
-    state = _state(a_world(world, sharing=False))
+    state = a_state(a_world(world, sharing=False))
     session = Engine().open(state, NOW)
     pending = [task for task in state.tasks.values() if task.status is Status.PENDING]
     pending.sort(key=lambda task: (task.cls.id, task.uid))
@@ -394,9 +372,9 @@ def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> Non
             for n in range(rng.choice([1, 1, 1, 2]))
         )
         objects += [(Kind.POD_GROUP, group), *((Kind.POD, pod) for pod in pods)]
-    together = Engine().run(_state(objects), NOW)
+    together = Engine().run(a_state(objects), NOW)
     with mock.patch.object(LookaheadJobs, "following", return_value=[]):
-        alone = Engine().run(_state(objects), NOW)
+        alone = Engine().run(a_state(objects), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(together, name) == getattr(alone, name), name
 
@@ -411,7 +389,7 @@ def test_a_seat_is_not_what_is_promised_to_somebody_else() -> None:
     for name, gpus, node in pods:
         pod = a_pod(name, group=name, gpus=gpus, node=node, deleted=NOW - 5 if node else 0)
         objects += [(Kind.POD_GROUP, a_group(name, queue="team")), (Kind.POD, pod)]
-    state = _state(objects)
+    state = a_state(objects)
     session = Engine().open(state, NOW)
     large, small = state.task("default/large"), state.task("default/small-0")
     assert large is not None
@@ -430,7 +408,7 @@ def test_a_seat_is_not_what_is_promised_to_somebody_else() -> None:
 def test_bounds_never_refuse_what_the_plain_search_finds(world: int) -> None:
     """Without bounds every prefix of victims is simulated; with them the same jobs are solved."""
     objects = a_world(world)
-    bounded = Engine().run(_state(objects), NOW)
+    bounded = Engine().run(a_state(objects), NOW)
     plain = _without_bounds(objects)
     assert bounded.binds == plain.binds
     assert bounded.nominations == plain.nominations
@@ -451,7 +429,7 @@ def _without_bounds(objects: Objects) -> CycleResult:
         mock.patch.object(reclaim._Reclaim, "may_suffice", return_value=True),
         mock.patch.object(solver.Search, "_room_for", return_value=True),
     ):
-        return Engine().run(_state(objects), NOW)
+        return Engine().run(a_state(objects), NOW)
 
 
 @fuzz
@@ -463,9 +441,9 @@ def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
 
     objects = a_world(world)
     with mock.patch.multiple(pending, _MANY=1, _CAUTION=1_000):
-        ahead = Engine().run(_state(objects), NOW)
+        ahead = Engine().run(a_state(objects), NOW)
     with mock.patch.object(pending, "_MANY", 1_000):
-        step_by_step = Engine().run(_state(objects), NOW)
+        step_by_step = Engine().run(a_state(objects), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(ahead, name) == getattr(step_by_step, name), name
 
@@ -474,7 +452,7 @@ def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
 def test_many_pods_evicted_at_once_are_evicted_like_each_alone(world: int) -> None:
     rng = random.Random(world)
     sharing = rng.random() < 0.5
-    alone, together = (_state(a_world(world, sharing=sharing)) for _ in range(2))
+    alone, together = (a_state(a_world(world, sharing=sharing)) for _ in range(2))
     running = [key for key, task in alone.tasks.items() if task.job and task.status is Status.RUNNING]
     chosen = rng.sample(running, rng.randint(0, len(running)))
     one_by_one = Engine().open(alone, NOW).statement()
@@ -507,7 +485,7 @@ def _held(state: ClusterState) -> tuple[object, ...]:
 @fuzz
 def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     rng = random.Random(world)
-    state = _state(a_world(world))
+    state = a_state(a_world(world))
     session = Engine().open(state, NOW)
     before = (state.nodes.idle.copy(), state.nodes.releasing.copy(), codec.cut(state).digest)
     sums = {q.name: (list(q.allocated), list(q.non_preemptible)) for q in state.queue_order}

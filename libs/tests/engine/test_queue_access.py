@@ -5,16 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.model.access import User, barrier
 from kai.model.decisions import Outcome
 from kai.model.objects import QueueAccess, SubGroup
 from kai.snapshot import codec
 from kai.snapshot.kinds import StateParams
-from kai.snapshot.state import ClusterState, Kind
-
-NOW = 1_900_000_000.0
+from kai.snapshot.state import Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_priority_class, a_queue, a_state
 
 
 def admitting(queue, **access):
@@ -26,14 +24,9 @@ def a_namespace(name, **labels):
     return {"metadata": {"name": name, "labels": labels}}
 
 
-def a_state(*queues, gpus=4, params=None):
-    state = ClusterState(params)
-    for each in (*usual_priorities(), a_priority_class("system-node-critical", 2_000_001_000)):
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.NODE, a_node("n", gpus=gpus))
-    for queue in queues:
-        state.apply(Kind.QUEUE, queue)
-    return state
+def a_cluster(*queues, gpus=4, params=None):
+    priority = a_priority_class("system-node-critical", 2_000_001_000)
+    return a_state(priority, a_node("n", gpus=gpus), queues, params=params)
 
 
 def submit(state, name, namespace, *, queue="q-b", pods=1, account="", node="", **group):
@@ -59,7 +52,7 @@ def reasons(result):
 
 
 def test_a_foreign_group_is_told_why_and_charged_to_nobody():
-    state = a_state(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
+    state = a_cluster(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
     submit(state, "mine", "team-b")
     submit(state, "foreign", "team-a")
     result = cycle(state)
@@ -74,7 +67,7 @@ def test_a_foreign_group_is_told_why_and_charged_to_nobody():
 
 def test_a_foreign_group_evicts_nobody_whatever_its_priority():
     queues = admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1)
-    state = a_state(*queues, gpus=1)
+    state = a_cluster(*queues, gpus=1)
     submit(state, "mine", "team-b", node="n")
     submit(state, "foreign", "team-a", priority="system-node-critical")
     submit(state, "loud", "team-a", queue="q-a", priority="inference")
@@ -87,7 +80,7 @@ def test_a_parent_of_another_node_pool_keeps_out_whom_it_does_not_admit_where_on
     parent = admitting(a_queue("department", gpu=1), namespaces=["team-b"])
     parent.metadata.labels = {params.node_pool_label_key: "elsewhere"}
     child = a_queue("q-b", gpu=1, parent="department")
-    state = a_state(parent, child, gpus=1, params=params)
+    state = a_cluster(parent, child, gpus=1, params=params)
     submit(state, "foreign", "team-a")
     submit(state, "mine", "team-b")
     result = cycle(state)
@@ -105,13 +98,13 @@ def test_limits_of_a_parent_of_another_node_pool_do_not_bind():
     params = StateParams(full_hierarchy_fairness=False)
     parent = a_queue("department", gpu=0, limit=0)
     parent.metadata.labels = {params.node_pool_label_key: "elsewhere"}
-    state = a_state(parent, a_queue("q-b", gpu=1, parent="department"), gpus=1, params=params)
+    state = a_cluster(parent, a_queue("q-b", gpu=1, parent="department"), gpus=1, params=params)
     submit(state, "mine", "team-b")
     assert bound(cycle(state)) == ["team-b/mine-0"]
 
 
 def test_a_priority_of_the_system_is_refused_where_the_queue_is_open():
-    state = a_state(a_queue("q-b", gpu=1), gpus=1)
+    state = a_cluster(a_queue("q-b", gpu=1), gpus=1)
     submit(state, "mine", "team-b", node="n")
     submit(state, "grand", "team-a", priority="system-node-critical")
     result = cycle(state)
@@ -121,14 +114,14 @@ def test_a_priority_of_the_system_is_refused_where_the_queue_is_open():
 
 
 def test_the_system_itself_uses_its_priorities():
-    state = a_state(a_queue("q-b", gpu=1), gpus=1)
+    state = a_cluster(a_queue("q-b", gpu=1), gpus=1)
     submit(state, "mine", "team-b", node="n")
     submit(state, "driver", "kube-system", priority="system-node-critical")
     assert [each.pod.name for each in cycle(state).evictions] == ["mine-0"]
 
 
 def test_a_group_that_runs_gains_nothing_by_taking_a_priority_of_the_system():
-    state = a_state(a_queue("q-b", gpu=1), gpus=1)
+    state = a_cluster(a_queue("q-b", gpu=1), gpus=1)
     submit(state, "sly", "team-a", node="n")
     state.apply(
         Kind.POD_GROUP, a_group("sly", queue="q-b", namespace="team-a", priority="system-node-critical")
@@ -138,7 +131,7 @@ def test_a_group_that_runs_gains_nothing_by_taking_a_priority_of_the_system():
 
 
 def test_putting_the_priority_right_lets_the_group_run():
-    state = a_state(a_queue("q-b", gpu=1))
+    state = a_cluster(a_queue("q-b", gpu=1))
     submit(state, "g", "team-a", priority="system-node-critical")
     assert not bound(cycle(state))
     state.apply(Kind.POD_GROUP, a_group("g", queue="q-b", namespace="team-a"))
@@ -146,7 +139,7 @@ def test_putting_the_priority_right_lets_the_group_run():
 
 
 def test_what_runs_goes_on_when_its_access_is_taken_and_nothing_new_starts():
-    state = a_state(a_queue("q-b", gpu=4))
+    state = a_cluster(a_queue("q-b", gpu=4))
     submit(state, "g", "team-a", node="n")
     state.apply(Kind.QUEUE, admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
     state.apply(Kind.POD, a_pod("g-1", group="g", namespace="team-a", gpus=1))
@@ -160,7 +153,7 @@ def test_what_runs_goes_on_when_its_access_is_taken_and_nothing_new_starts():
 @pytest.mark.parametrize("priority", ["train", "inference", "system-node-critical"])
 def test_what_runs_without_access_makes_room_first_whatever_its_priority(priority):
     queue = admitting(a_queue("q-b", gpu=2, preempt_min_runtime="24h"), namespaces=["team-b"])
-    state = a_state(queue, gpus=2)
+    state = a_cluster(queue, gpus=2)
     submit(state, "guest", "team-a", node="n", priority=priority, started=NOW - 60)
     submit(state, "early", "team-b", node="n")
     submit(state, "mine", "team-b", priority="build")
@@ -168,7 +161,7 @@ def test_what_runs_without_access_makes_room_first_whatever_its_priority(priorit
 
 
 def test_who_moves_a_running_group_into_a_foreign_queue_gains_nothing():
-    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1), gpus=2)
+    state = a_cluster(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1), gpus=2)
     submit(state, "sly", "team-a", queue="q-a", node="n", priority="inference")
     submit(state, "grown", "team-c", queue="q-a", node="n", priority="inference")
     state.apply(Kind.POD_GROUP, a_group("sly", queue="q-b", namespace="team-a", priority="inference"))
@@ -177,7 +170,7 @@ def test_who_moves_a_running_group_into_a_foreign_queue_gains_nothing():
 
 
 def test_the_own_priority_counts_again_when_the_queue_is_opened():
-    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
+    state = a_cluster(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
     submit(state, "g", "team-a", node="n", priority="inference")
     assert (state.jobs["team-a/g"].priority, state.jobs["team-a/g"].preemptible) == (-(2**31), True)
     assert state.queues["q-b"].non_preemptible[2] == 0
@@ -189,7 +182,7 @@ def test_the_own_priority_counts_again_when_the_queue_is_opened():
 
 
 def test_a_group_that_cannot_be_taken_in_stays_out_whatever_else_changes():
-    state = a_state(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
+    state = a_cluster(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
     submit(state, "g", "team-a")
     deep = [SubGroup(name=f"s{n}", parent=f"s{n - 1}" if n else None, min_member=1) for n in range(20)]
     group = a_group("g", queue="q-b", namespace="team-a", sub_groups=deep)
@@ -200,7 +193,7 @@ def test_a_group_that_cannot_be_taken_in_stays_out_whatever_else_changes():
 
 def test_what_runs_without_access_is_not_moved_as_if_it_could_come_back():
     def a_fragmented(*queues):
-        state = a_state(*queues, gpus=2)
+        state = a_cluster(*queues, gpus=2)
         state.apply(Kind.NODE, a_node("m", gpus=2))
         submit(state, "left", "team-a", node="n")
         submit(state, "right", "team-a", node="m")
@@ -213,7 +206,7 @@ def test_what_runs_without_access_is_not_moved_as_if_it_could_come_back():
 
 
 def test_labels_of_namespaces_are_followed():
-    state = a_state(admitting(a_queue("q-b", gpu=4), namespaceSelector={"matchLabels": {"team": "b"}}))
+    state = a_cluster(admitting(a_queue("q-b", gpu=4), namespaceSelector={"matchLabels": {"team": "b"}}))
     submit(state, "g", "team-b")
     assert not bound(cycle(state))
     state.apply(Kind.NAMESPACE, a_namespace("team-b", team="b"))
@@ -227,7 +220,7 @@ def test_labels_of_namespaces_are_followed():
 
 
 def test_a_queue_that_opens_or_is_moved_out_of_a_closed_one_admits_at_once():
-    state = a_state(admitting(a_queue("org"), namespaces=["x"]), a_queue("q-b", parent="org", gpu=4))
+    state = a_cluster(admitting(a_queue("org"), namespaces=["x"]), a_queue("q-b", parent="org", gpu=4))
     submit(state, "g", "team-b")
     assert reasons(cycle(state))["team-b/g"] == ["QueueAccessDenied"]
     state.apply(Kind.QUEUE, a_queue("q-b", gpu=4))
@@ -235,7 +228,7 @@ def test_a_queue_that_opens_or_is_moved_out_of_a_closed_one_admits_at_once():
 
 
 def test_a_service_account_opens_a_queue_for_its_pods_alone():
-    state = a_state(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
+    state = a_cluster(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
     submit(state, "good", "team-a", account="trainer")
     submit(state, "bad", "team-a")
     state.apply(Kind.POD, a_pod("stray", group="good", namespace="team-a", gpus=1))
@@ -243,7 +236,7 @@ def test_a_service_account_opens_a_queue_for_its_pods_alone():
 
 
 def test_a_gang_does_not_start_with_pods_that_may_not():
-    state = a_state(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
+    state = a_cluster(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
     submit(state, "g", "team-a", account="trainer", min_member=2)
     state.apply(Kind.POD, a_pod("stray", group="g", namespace="team-a", gpus=1))
     result = cycle(state)
@@ -252,7 +245,7 @@ def test_a_gang_does_not_start_with_pods_that_may_not():
 
 
 def test_who_asks_about_the_pod_or_the_group_is_told():
-    state = a_state(admitting(a_queue("q-b", gpu=4)))
+    state = a_cluster(admitting(a_queue("q-b", gpu=4)))
     submit(state, "g", "team-a")
     engine = Engine()
     engine.run(state, NOW)
@@ -263,7 +256,7 @@ def test_who_asks_about_the_pod_or_the_group_is_told():
 
 
 def test_a_snapshot_decides_the_same():
-    state = a_state(
+    state = a_cluster(
         admitting(
             a_queue("q-b", gpu=4),
             namespaceSelector={"matchLabels": {"team": "b"}},
@@ -300,7 +293,7 @@ _STEP = st.one_of(
 @settings(max_examples=150)
 @given(st.lists(_STEP, max_size=12))
 def test_whatever_changes_only_those_are_shut_out_whom_the_rule_shuts_out(steps):
-    state = a_state(a_queue("top"), a_queue("leaf", parent="top", gpu=4))
+    state = a_cluster(a_queue("top"), a_queue("leaf", parent="top", gpu=4))
     for namespace, account in (("team-a", ""), ("team-b", ""), ("team-c", "trainer"), ("team-c", "other")):
         submit(state, f"g-{account}", namespace, queue="leaf", account=account)
     labels = {}
@@ -331,7 +324,7 @@ def test_whatever_changes_only_those_are_shut_out_whom_the_rule_shuts_out(steps)
 
 @pytest.mark.parametrize("field", ["namespaces", "serviceAccounts", "groups"])
 def test_a_queue_that_lists_more_than_can_be_read_stays_as_it_was(field):
-    state = a_state(a_queue("q-b", gpu=4))
+    state = a_cluster(a_queue("q-b", gpu=4))
     fault = state.take(Kind.QUEUE, admitting(a_queue("q-b", gpu=4), **{field: ["x"] * 1025}))
     assert fault.message == f"spec.access.{field} is '1025'; it must be at most 1024 " + (
         "service accounts" if field == "serviceAccounts" else field

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, MOST_SECONDS, Turn, Turns
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.test_properties import NOW, _carry_out, _state, a_world, fuzz
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, add, fuzz, nodes
+from libs.tests.engine.test_properties import _carry_out, a_world
 
 
 @dataclass
@@ -114,22 +114,14 @@ def test_a_search_that_came_to_its_end_begins_with_the_shortest_stretch_again(tu
 
 
 # --- cycles --------------------------------------------------------------------------------------------
-def _job(name, *, queue, gpus, node="", created=0.0):
-    group = a_group(name, queue=queue, created=created, started=NOW - 500 if node else 0)
-    return [(Kind.POD_GROUP, group), (Kind.POD, a_pod(f"{name}-0", group=name, gpus=gpus, node=node))]
-
-
 def _poor_and_rich(*, wanting: int) -> ClusterState:
     """Jobs of the poor queue may take nodes of the rich one, each a node."""
-    objects = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
-    objects += [(Kind.QUEUE, a_queue("top"))]
-    objects += [(Kind.QUEUE, a_queue("rich", parent="top", gpu=0, weight=0))]
-    objects += [(Kind.QUEUE, a_queue("poor", parent="top", gpu=-1))]
-    for i in range(wanting):
-        objects.append((Kind.NODE, a_node(f"n{i}", gpus=2)))
-        objects += _job(f"run-{i}", queue="rich", gpus=2, node=f"n{i}")
-        objects += _job(f"want-{i}", queue="poor", gpus=2, created=i)
-    return _state(objects)
+    return a_state(
+        [a_queue("rich", parent="top", gpu=0, weight=0), a_queue("poor", parent="top", gpu=-1)],
+        nodes(wanting, gpus=2),
+        [a_job(f"run-{i}", queue="rich", gpus=2, on=f"n{i}") for i in range(wanting)],
+        [a_job(f"want-{i}", queue="poor", gpus=2, created=i) for i in range(wanting)],
+    )
 
 
 def _an_engine(turns: Turns) -> Engine:
@@ -160,8 +152,7 @@ def test_without_a_hurry_one_cycle_does_it_all():
 
 def test_a_pod_that_was_placed_waits_for_no_search():
     state, engine = _poor_and_rich(wanting=3), _an_engine(_each_look_takes_a_second())
-    for kind, obj in [(Kind.NODE, a_node("free", gpus=1)), *_job("small", queue="rich", gpus=1)]:
-        state.apply(kind, obj)
+    add(state, a_node("free", gpus=1), a_job("small", queue="rich", gpus=1))
     result = engine.run(state, NOW, hurry=lambda: False)
     assert [bind.pod.name for bind in result.binds] == ["small-0"]
     assert result.gave_way
@@ -214,7 +205,7 @@ def test_what_a_job_was_told_stays_while_its_turn_has_not_come():
 @fuzz
 def test_cycles_that_give_way_leave_nothing_to_do_for_one_that_does_not(world: int) -> None:
     objects = a_world(world, sharing=False)
-    state, engine = _state(objects), _an_engine(_each_look_takes_a_second())
+    state, engine = a_state(objects), _an_engine(_each_look_takes_a_second())
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     quiet, number = 0, 0
     while quiet < 40:  # more than a pass takes
