@@ -111,6 +111,17 @@ MOVED = [
         waits={"elastic-1": "n0", "j-0": "n1"},
     ),
     Case(
+        "several surplus pods of one job",
+        [
+            a_node("n0", gpus=4),
+            a_node("n1", gpus=2),
+            a_job("elastic", on=["n0"] * 3, min_member=1, gpus=1),
+            a_job("j", gpus=3, created=9),
+        ],
+        evicts=["elastic-1", "elastic-2"],
+        waits={"j-0": "n0", "elastic-1": "n1", "elastic-2": "n1"},
+    ),
+    Case(
         "parts of devices to other devices",
         [
             nodes(2, gpus=1, gpu_memory=16_000),

@@ -21,7 +21,7 @@ SLICE = "nvidia.com/mig-1g.5gb"
 
 def runs(count, *, on="n0", gpus=1, **more):
     """Jobs ``r0``, ``r1`` … that run; the last is the youngest."""
-    return [a_job(f"r{n}", gpus=gpus, on=on, created=n, **more) for n in range(count)]
+    return [a_job(f"r{n}", gpus=gpus, on=on, **{"created": n, **more}) for n in range(count)]
 
 
 def urgent(name="u", *, priority="build", created=100, **more):
@@ -190,6 +190,17 @@ TAKEN = [
         waits={"u-0": "n0"},
     ),
     Case(
+        "CPUs of a node, for a pod beside one that gets what is left of a device elsewhere",
+        [
+            nodes(2, gpus=1, gpu_memory=16_000, cpu="4"),
+            a_job("part", fraction=0.4, groups=(DEVICES[0],), on="n0", priority="build"),
+            a_job("cpus", cpu="4", on="n1"),
+            urgent(gpus=0, fraction=0.6, pods=2),
+        ],
+        evicts=["cpus-0"],
+        waits={"u-0": "n0", "u-1": "n1"},
+    ),
+    Case(
         "CPUs where these are short",
         [
             a_node("n0", gpus=0, cpu="2"),
@@ -289,6 +300,10 @@ TAKEN = [
 ]
 
 LEFT = [
+    Case(
+        "of the same priority, though it is younger",
+        [nodes(1, gpus=1), runs(1, created=200), urgent(priority="train")],
+    ),
     Case("of the same priority", [nodes(1, gpus=1), runs(1), urgent(priority="train")]),
     Case(
         "of a higher one", [nodes(1, gpus=1), runs(1, priority="build-preemptible"), urgent(priority="train")]

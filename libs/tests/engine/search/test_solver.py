@@ -187,6 +187,27 @@ def test_what_failed_once_is_not_simulated_again() -> None:
     assert duplicates["MultiNodeGang"] >= 3
 
 
+def test_what_cannot_suffice_is_not_simulated() -> None:
+    """Of two victims on one node each, one alone makes no room for a pod of two GPUs."""
+    world = nodes(1, gpus=2), [a_job(f"r{n}", gpus=1, on="n0", created=n) for n in range(2)]
+    search = a_search(world, taker(1, gpus=2))
+    result, _ = search.run()
+    assert result is Result.SOLVED
+    count = search.session.decisions.counters
+    assert count["scenarios_simulation_by_action", "preempt"] == 1
+
+
+def test_a_scenario_is_judged_by_its_own_victims_alone() -> None:
+    """All that were drawn would make room; the last alone does not, and is not simulated."""
+    jobs = a_job("first", gpus=2, on="n0", created=2), a_job("second", gpus=1, on="n1", created=1)
+    fixed = a_job("fixed", gpus=1, on="n1", priority="build")
+    search = a_search(nodes(2, gpus=2), jobs, fixed, taker(1, gpus=2), judge=lambda victims: False)
+    assert search.run() == (Result.EXHAUSTED, None)
+    count = search.session.decisions.counters
+    assert count["scenarios_simulation_by_action", "preempt"] == 1
+    assert count["scenarios_filtered_by_action", "preempt"] == 1
+
+
 def test_without_time_nothing_is_attempted() -> None:
     clock = Clock()
     search = a_search(full(1), taker(1), budgets=SearchBudgets(job=1.0), clock=clock)
