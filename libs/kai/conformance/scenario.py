@@ -191,7 +191,7 @@ class ScenarioRun:
 
 def _started(task: Task) -> PodState:
     assert task.node is not None
-    zones = (task.placement or {}).get("numa")
+    zones = (task.plugin_results or {}).get("numa")
     return PodState("Running", task.node.name, task.groups, list(zones) if zones else None)
 
 

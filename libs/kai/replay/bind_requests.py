@@ -76,7 +76,7 @@ class BindRequest(msgspec.Struct):
         )
 
     @property
-    def placement(self) -> dict[str, Any] | None:
+    def plugin_results(self) -> dict[str, Any] | None:
         """Claims and zones, as decisions carry them; None if there are none."""
         spec, found = self.spec, {}
         if spec.resource_claim_allocations or spec.extended_resource_claim_allocation is not None:
@@ -94,7 +94,7 @@ def assume(state: ClusterState, request: BindRequest) -> None:
     if request.failed or spec.selected_node not in state.nodes.by_name:
         return
     if task is not None and task.facts is not None and not task.facts.node_name:
-        state.assume_bind(task.uid, spec.selected_node, request.gpu_groups, request.placement)
+        state.assume_bind(task.uid, spec.selected_node, request.gpu_groups, request.plugin_results)
 
 
 def under_way(state: ClusterState) -> Iterator[Json]:
@@ -114,12 +114,12 @@ def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:
         "receivedResourceType": received.annotation,
         "receivedGPU": {"count": task.cls.devices, "portion": f"{portion:.2f}"},
     }
-    placement = facts.assumed_placement or {}
+    results = facts.assumed_results or {}
     optional = {
         "selectedGPUGroups": facts.assumed_groups,
-        "resourceClaimAllocations": placement.get("claims"),
-        "extendedResourceClaimAllocation": placement.get("extended_claim"),
-        "predictedNUMAZones": placement.get("numa"),
+        "resourceClaimAllocations": results.get("claims"),
+        "extendedResourceClaimAllocation": results.get("extended_claim"),
+        "predictedNUMAZones": results.get("numa"),
     }
     return {
         "metadata": {

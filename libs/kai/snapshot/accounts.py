@@ -156,7 +156,7 @@ class Accounts:
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
             groups = facts.granted_ids or facts.group_ids or facts.assumed_groups if cls.shared else ()
-            task.placement = facts.assumed_placement
+            task.plugin_results = facts.assumed_results
             self.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
                 self.ledger.reserve(node, facts.group_ids, 1)
@@ -187,7 +187,7 @@ class Accounts:
             if facts.reservation:
                 self.ledger.reserve(task.node, facts.group_ids, -1)
             self.ledger.unhold(task)
-        task.placement = None
+        task.plugin_results = None
         if name := facts.node_name or facts.assumed_node:
             discard(self._on_node, name, uid)
         if task.job is not None:

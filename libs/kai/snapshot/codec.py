@@ -54,7 +54,7 @@ class PodColumns(msgspec.Struct, frozen=True, gc=False):
     deleted: bytes  # float64, unix seconds, 0 for none
     #: Whole objects of pods with claims or recorded zones, and what was decided for pods (JSON), by key.
     objects: dict[str, Pod]
-    placements: dict[str, bytes]
+    plugin_results: dict[str, bytes]
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
@@ -253,7 +253,7 @@ def cut(state: ClusterState) -> ClusterSnapshot:
         created=np.fromiter((task.created for task in tasks), dtype="<f8", count=len(tasks)).tobytes(),
         deleted=np.fromiter((each.deleted_at for each in facts), dtype="<f8", count=len(tasks)).tobytes(),
         objects={each.key: each.pod for each in facts if each.pod is not None},
-        placements={each.key: _as_json(each.assumed_placement) for each in facts if each.assumed_placement},
+        plugin_results={each.key: _as_json(each.assumed_results) for each in facts if each.assumed_results},
     )
     rest = ClusterSnapshot(
         version=0,
@@ -333,7 +333,7 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
         uid = pod.metadata.uid or pod.key
         if assumed[row]:
             devices = tuple(_lines(groups[row]))
-            told = columns.placements.get(pod.key)
+            told = columns.plugin_results.get(pod.key)
             state.assume_bind(uid, assumed[row], devices, msgspec.json.decode(told) if told else None)
             if columns.flags[row] & _DONE:
                 state.bind_done(uid)

@@ -150,9 +150,9 @@ class Ledger:
         task.virtual = False
 
     @staticmethod
-    def place(task: Task, placement: dict[str, Any] | None) -> None:
+    def place(task: Task, results: dict[str, Any] | None) -> None:
         """What plugins found for a task where it is, by plugin; whoever binds it is told."""
-        task.placement = placement
+        task.plugin_results = results
 
     @staticmethod
     def _move(job: Job, pod_set: PodSet, step: tuple[int, ...]) -> None:

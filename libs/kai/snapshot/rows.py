@@ -92,8 +92,8 @@ class Task(msgspec.Struct, eq=False):
     #: What the last cycle foresaw, and what users or the API server nominated.
     nominated: str = ""
     facts: PodFacts | None = None
-    #: Results of placement that only plugins understand, by plugin.
-    placement: dict[str, Any] | None = None
+    #: What plugins found for it where it is, by plugin; only they understand it.
+    plugin_results: dict[str, Any] | None = None
     #: Only what it holds is known of it.
     bare: bool = False
     #: Its queue is not open to it: it is given no place, and keeps the one that it has.
@@ -140,7 +140,7 @@ class PodFacts(msgspec.Struct, eq=False):
     pod: Pod | None = None
     assumed_node: str = ""
     assumed_groups: tuple[str, ...] = ()
-    assumed_placement: dict[str, Any] | None = None
+    assumed_results: dict[str, Any] | None = None
     evicting: bool = False
 
 

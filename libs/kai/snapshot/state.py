@@ -184,13 +184,13 @@ class ClusterState(Exclusion):
 
     # --- decisions -----------------------------------------------------------------------------
     def assume_bind(
-        self, uid: str, node: str, groups: tuple[str, ...] = (), placement: dict[str, Any] | None = None
+        self, uid: str, node: str, groups: tuple[str, ...] = (), results: dict[str, Any] | None = None
     ) -> None:
         """A pod is being bound; it counts as placed until the watch or a result says otherwise."""
         if (task := self.tasks.get(uid)) is not None:
             self._detach(task)
             facts = facts_of(task)
-            facts.assumed_node, facts.assumed_groups, facts.assumed_placement = node, groups, placement
+            facts.assumed_node, facts.assumed_groups, facts.assumed_results = node, groups, results
             self._attach(task)
 
     def bind_failed(self, uid: str) -> None:
@@ -232,7 +232,8 @@ class ClusterState(Exclusion):
         assert facts is not None
         if task.virtual:
             self.ledger.confirm(task)
-        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = name, task.groups, task.placement
+        facts.assumed_node, facts.assumed_groups = name, task.groups
+        facts.assumed_results = task.plugin_results
         here = self._on_node.get(name)
         if here is None:
             here = self._on_node[name] = {}
@@ -282,7 +283,7 @@ class ClusterState(Exclusion):
     def revoke_bind(task: Task) -> None:
         """A bind that was decided is taken back, but in no sum; :meth:`mend` finds these anew."""
         facts = facts_of(task)
-        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = "", (), None
+        facts.assumed_node, facts.assumed_groups, facts.assumed_results = "", (), None
 
     @staticmethod
     def revoke_eviction(task: Task) -> None:
@@ -294,7 +295,7 @@ class ClusterState(Exclusion):
         facts = facts_of(task)
         if facts.node_name == facts.assumed_node:
             facts.node_name, facts.group_ids = "", ()
-        facts.assumed_node, facts.assumed_groups, facts.assumed_placement = "", (), None
+        facts.assumed_node, facts.assumed_groups, facts.assumed_results = "", (), None
         facts.granted_ids = ()
         if task.declared_cls is not None:  # it asks for what it says, having got nothing
             task.cls, task.declared_cls = task.declared_cls, None

@@ -15,7 +15,7 @@ from kai.engine.config.arguments import Arguments, argument, names, number, one_
 from kai.snapshot.group_order import BY_TASK_PRIORITY, HEADS_FIRST, LEADERS_FIRST, LabelRank
 
 
-class Placement(StrEnum):
+class PlacementStrategy(StrEnum):
     """Which nodes come first: the fullest, the emptiest, or those that leave most room for the workload."""
 
     BINPACK = "binpack"
@@ -78,15 +78,15 @@ class MinRuntimeArguments(Arguments):
 class NodePlacementArguments(Arguments):
     """Among the nodes that can take a pod, which come first."""
 
-    gpu: Placement = argument(
+    gpu: PlacementStrategy = argument(
         "gpu",
-        kind=one_of(Placement),
+        kind=one_of(PlacementStrategy),
         default="binpack",
         meaning="strategy for pods with GPUs, see [placement](placement.md)",
     )
-    cpu: Placement = argument(
+    cpu: PlacementStrategy = argument(
         "cpu",
-        kind=one_of(Placement),
+        kind=one_of(PlacementStrategy),
         default="binpack",
         meaning="strategy for pods without GPUs",
     )

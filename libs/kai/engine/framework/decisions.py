@@ -112,15 +112,15 @@ class Decisions:
         self.placed.add(job.key)
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
-        cls, placement = task.cls, task.placement
-        if placement is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
+        cls, results = task.cls, task.plugin_results
+        if results is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
             return BindDecision(
                 pod=task.ref(),
                 node=node.name,
                 gpu_count=cls.devices,
                 node_pool=self._state.params.node_pool,
             )
-        placement = placement or {}
+        results = results or {}
         kind, portion = cls.received(node.gpu_memory)
         return BindDecision(
             pod=task.ref(),
@@ -130,9 +130,9 @@ class Decisions:
             gpu_portion=portion,
             gpu_groups=task.groups,
             gpu_memory=cls.gpu_memory_mib,
-            claim_allocations=placement.get("claims", ()),
-            extended_claim=placement.get("extended_claim"),
-            numa_zones=placement.get("numa", ()),
+            claim_allocations=results.get("claims", ()),
+            extended_claim=results.get("extended_claim"),
+            numa_zones=results.get("numa", ()),
             node_pool=self._state.params.node_pool,
         )
 

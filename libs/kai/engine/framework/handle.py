@@ -55,7 +55,7 @@ class Handle:
     now: float
     #: Time alone changes what the plugin says at a moment: let there be a cycle then.
     due: Callable[[float], None]
-    #: Sets what plugins found for a pod where it is (``Task.placement``), by plugin; trackers use it.
+    #: Sets what plugins found for a pod where it is (``Task.plugin_results``), by plugin; trackers use it.
     place: Callable[[Task, dict[str, Any] | None], None]
     #: For :class:`~kai.snapshot.kept.Kept`.
     kept: KeptValues

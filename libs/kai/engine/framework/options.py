@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kai.engine.config import SchedulerConfig
-from kai.engine.config.plugin_table import NodePlacementArguments, Placement
+from kai.engine.config.plugin_table import NodePlacementArguments, PlacementStrategy
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
@@ -36,14 +36,14 @@ def _group_order(config: SchedulerConfig) -> GroupOrder:
 def _score_options(config: SchedulerConfig) -> ScoreOptions:
     on = {plugin.name for plugin in config.plugins}
     strategy = config.arguments(NodePlacementArguments)
-    placement = "nodeplacement" in on
-    gpu_headroom = placement and strategy.gpu is Placement.HEADROOM
+    node_placement = "nodeplacement" in on
+    gpu_headroom = node_placement and strategy.gpu is PlacementStrategy.HEADROOM
     return ScoreOptions(
-        placement=placement,
-        gpu_spread=strategy.gpu is Placement.SPREAD,
-        cpu_spread=strategy.cpu is Placement.SPREAD,
+        node_placement=node_placement,
+        gpu_spread=strategy.gpu is PlacementStrategy.SPREAD,
+        cpu_spread=strategy.cpu is PlacementStrategy.SPREAD,
         gpu_headroom=gpu_headroom,
-        cpu_headroom=placement and strategy.cpu is Placement.HEADROOM,
+        cpu_headroom=node_placement and strategy.cpu is PlacementStrategy.HEADROOM,
         resource_type="resourcetype" in on,
         availability="nodeavailability" in on,
         gpu_sharing="gpusharingorder" in on and not gpu_headroom,

@@ -32,7 +32,7 @@ _FEW: Final = 12
 class ScoreOptions:
     """Which parts of the node order are on, by the plugins of the configuration."""
 
-    placement: bool = True
+    node_placement: bool = True
     gpu_spread: bool = False
     cpu_spread: bool = False
     resource_type: bool = True
@@ -101,7 +101,7 @@ class ClassView:
         if options.headroom and (options.cpu_headroom if cls.cpu_only else options.gpu_headroom):
             self._headroom = ClassHeadroom(options.headroom, cls)
         self._parts: Floats = np.zeros(len(table.nodes) if self._headroom else 0)
-        self._binpack = options.placement and not self._spread
+        self._binpack = options.node_placement and not self._spread
         column = table.allocatable[:, self._x]
         self._most = float(column.max(initial=0)) + 1.0
         self._base = self._static_score(table.nodes)
@@ -246,7 +246,7 @@ class ClassView:
             score += scores.AVAILABILITY
         if self._headroom is not None:
             score += self._parts[row]
-        elif self._options.placement:
+        elif self._options.node_placement:
             column = self._x
             offered = table.cells_allocatable[row, column]
             if offered > 0:
@@ -273,7 +273,7 @@ class ClassView:
             score = score + scores.AVAILABILITY * now
         if self._headroom is not None:
             score = score + self._parts[rows]
-        elif self._options.placement:
+        elif self._options.node_placement:
             column = self._x
             offered = table.allocatable[rows, column]
             free = idle[rows, column] + releasing[rows, column]

@@ -10,7 +10,7 @@ import msgspec
 
 from kai.engine.kernel import scores
 from kai.engine.numa.request import NumaRequest
-from kai.engine.numa.topology import NodeZones, Placement, Policy, ZoneShare, amount_of, read_topology
+from kai.engine.numa.topology import NodeZones, Policy, ZoneAllocation, ZoneShare, amount_of, read_topology
 from kai.model import limits, names
 from kai.model.faults import OutOfBounds
 from kai.model.numa import NodeResourceTopology
@@ -19,7 +19,7 @@ from kai.model.requests import pod_requests
 
 
 class _Record(msgspec.Struct):
-    """One entry of the annotations that record a placement."""
+    """One entry of the annotations that record a allocation."""
 
     zone: str = ""
     amount: ResourceList = {}
@@ -57,7 +57,7 @@ class NumaLedger:
         self._log.clear()
 
     # --- questions ------------------------------------------------------------------------------
-    def fit(self, request: NumaRequest | None, node: str) -> Placement | None:
+    def fit(self, request: NumaRequest | None, node: str) -> ZoneAllocation | None:
         """Where the node would put the pod: empty if nothing is to be aligned, None if it would be rejected.
 
         A pod that the policy ``best-effort`` cannot align is placed as far as zones have room.
@@ -80,8 +80,8 @@ class NumaLedger:
             return scores.NUMA / most if most else 0.0
         if zones.policy is Policy.NONE or not zones.concerns(request):
             return scores.NUMA / len(zones.names)
-        placement = zones.place(request, self._available[node])
-        return 0.0 if placement is None else scores.NUMA / max(1, len(placement))
+        allocation = zones.place(request, self._available[node])
+        return 0.0 if allocation is None else scores.NUMA / max(1, len(allocation))
 
     def _is_sensitive(self, request: NumaRequest) -> bool:
         return request.guaranteed or any(
@@ -92,8 +92,8 @@ class NumaLedger:
         """What is left by zone; empty for a node that reports none."""
         return [dict(amounts) for amounts in self._available.get(node, ())]
 
-    def recorded(self, pod: Pod, node: str, assumed: Sequence[Json] = ()) -> Placement:
-        """The placement of a pod on its node: observed, else ``assumed`` (decided), else predicted.
+    def recorded(self, pod: Pod, node: str, assumed: Sequence[Json] = ()) -> ZoneAllocation:
+        """The allocation of a pod on its node: observed, else ``assumed`` (decided), else predicted.
 
         A record that cannot be read, names an unknown zone or more than a zone has is ignored: nothing is
         guessed. What was not decided here counts as far as the pod asks for as much: its owner can write it.
@@ -117,7 +117,7 @@ class NumaLedger:
             return ()
         return shares if records is decided else _asked_for(shares, pod)
 
-    def describe(self, node: str, placement: Placement) -> tuple[dict[str, Any], ...]:
+    def describe(self, node: str, allocation: ZoneAllocation) -> tuple[dict[str, Any], ...]:
         """``[{zone: id, amount: {resource: quantity}}]``, as annotations and decisions carry it."""
         zones = self._nodes.get(node)
         return tuple(
@@ -125,18 +125,18 @@ class NumaLedger:
                 "zone": zones.names[share.zone],
                 "amount": {name: _quantity(name, amount) for name, amount in share.amounts},
             }
-            for share in placement
+            for share in allocation
             if zones is not None
         )
 
     # --- what can be undone ---------------------------------------------------------------------
-    def charge(self, node: str, placement: Placement) -> None:
+    def charge(self, node: str, allocation: ZoneAllocation) -> None:
         """Take what a pod has of the node's zones."""
-        self._add(node, placement, -1)
+        self._add(node, allocation, -1)
 
-    def credit(self, node: str, placement: Placement) -> None:
+    def credit(self, node: str, allocation: ZoneAllocation) -> None:
         """Give it back."""
-        self._add(node, placement, 1)
+        self._add(node, allocation, 1)
 
     def mark(self) -> int:
         """A point to go back to."""
@@ -148,11 +148,11 @@ class NumaLedger:
             node, zone, name, amount = self._log.pop()
             self._available[node][zone][name] -= amount
 
-    def _add(self, node: str, placement: Placement, sign: int) -> None:
+    def _add(self, node: str, allocation: ZoneAllocation, sign: int) -> None:
         available = self._available.get(node)
         if available is None:
             return
-        for zone, amounts in placement:
+        for zone, amounts in allocation:
             for name, amount in amounts:
                 if name in available[zone]:
                     available[zone][name] += sign * amount
@@ -163,7 +163,7 @@ def _amounts(resources: ResourceList) -> dict[str, int]:
     return {name: amount_of(name, text) for name, text in resources.items()}
 
 
-def _asked_for(shares: Placement, pod: Pod) -> Placement:
+def _asked_for(shares: ZoneAllocation, pod: Pod) -> ZoneAllocation:
     """The shares, but of nothing more than the pod asks for."""
     left = pod_requests(pod, _amounts)
     bounded: list[ZoneShare] = []
@@ -176,7 +176,7 @@ def _asked_for(shares: Placement, pod: Pod) -> Placement:
     return tuple(bounded)
 
 
-def _can_be(shares: Placement, zones: NodeZones) -> bool:
+def _can_be(shares: ZoneAllocation, zones: NodeZones) -> bool:
     """Whether zones have as much; users can write what an agent did not."""
     total: Counter[tuple[int, str]] = Counter()
     for zone, amounts in shares:

@@ -36,7 +36,7 @@ class ZoneShare(NamedTuple):
 
 
 #: By zone; empty if nothing of the pod is aligned.
-Placement: TypeAlias = tuple[ZoneShare, ...]
+ZoneAllocation: TypeAlias = tuple[ZoneShare, ...]
 #: Amounts by resource, for each zone.
 ZoneAmounts: TypeAlias = list[dict[str, int]]
 
@@ -73,7 +73,7 @@ class NodeZones:
             name in self.resources and not aligned_for_guaranteed_only(name) for name in request.pod
         )
 
-    def place(self, request: NumaRequest, available: Sequence[Amounts]) -> Placement | None:
+    def place(self, request: NumaRequest, available: Sequence[Amounts]) -> ZoneAllocation | None:
         """Where the topology manager would put the pod; None if the policy rejects it."""
         lasting, brief = ((request.pod,), ()) if self.pod_scope else (request.lasting, request.brief)
         left = [dict(zone) for zone in available]

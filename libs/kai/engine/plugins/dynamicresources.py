@@ -47,7 +47,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         self._plan: tuple[str, str, int, Plan] | None = None
 
     def _adopt(self, task: Task) -> None:
-        assumed = (task.facts.assumed_placement or {}) if task.facts is not None else {}
+        assumed = (task.facts.assumed_results or {}) if task.facts is not None else {}
         allocations = {each["name"]: _allocation(each) for each in assumed.get("claims", ())}
         extended = assumed.get("extended_claim")
         demand = self._demand(task)
@@ -138,7 +138,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
         """The pod takes its devices."""
-        self._log.append((self.ledger.mark(), task, task.placement))
+        self._log.append((self.ledger.mark(), task, task.plugin_results))
         if not self.concerns(task.cls):
             return
         plan, demand = self._fit(task, node), self._demand(task)
@@ -146,12 +146,12 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
             return
         self.ledger.place(demand, plan)
         results = {"claims": plan.claim_allocations, "extended_claim": plan.extended_claim}
-        self._handle.place(task, {**(task.placement or {}), **results})
+        self._handle.place(task, {**(task.plugin_results or {}), **results})
 
     def evicted(self, task: Task, node: Node) -> None:
         """The pod gives them up."""
         del node
-        self._log.append((self.ledger.mark(), task, task.placement))
+        self._log.append((self.ledger.mark(), task, task.plugin_results))
         demand = self._demand(task) if self.concerns(task.cls) else None
         if demand is not None:
             self.ledger.release(demand)
@@ -167,9 +167,9 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
     def undo(self, mark: int) -> None:
         """Go back."""
         while len(self._log) > mark:
-            ledger_mark, task, placement = self._log.pop()
+            ledger_mark, task, results = self._log.pop()
             self.ledger.undo(ledger_mark)
-            self._handle.place(task, placement)
+            self._handle.place(task, results)
         self._plan = None
 
     def objects_after(self, gone: set[str]) -> list[dict[str, Any]]:

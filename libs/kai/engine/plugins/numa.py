@@ -14,7 +14,7 @@ from kai.engine.framework.protocols import NodeFilter, Plugin, Scorer, Tracker
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
-from kai.engine.numa.topology import Placement
+from kai.engine.numa.topology import ZoneAllocation
 from kai.model import quantity
 from kai.model.numa import NodeResourceTopology
 from kai.snapshot.classes import TaskClass
@@ -38,8 +38,8 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         trust = not told.reconstruct
         self._ledger = NumaLedger(ignore=list(told.ignore), trust_reported=trust)
         self._requests: dict[int, NumaRequest | None] = {}
-        self._held: dict[str, tuple[str, Placement]] = {}
-        self._log: list[tuple[int, str, tuple[str, Placement] | None, dict[str, Any] | None]] = []
+        self._held: dict[str, tuple[str, ZoneAllocation]] = {}
+        self._log: list[tuple[int, str, tuple[str, ZoneAllocation] | None, dict[str, Any] | None]] = []
         for obj in handle.objects[Kind.NODE_RESOURCE_TOPOLOGY].values():
             self._ledger.put(
                 obj if isinstance(obj, NodeResourceTopology) else msgspec.convert(obj, NodeResourceTopology)
@@ -52,14 +52,14 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         facts = task.facts
         if facts is None or not ACTIVE_ALLOCATED[task.status]:
             return
-        assumed = (facts.assumed_placement or {}).get("numa", ())
+        assumed = (facts.assumed_results or {}).get("numa", ())
         if facts.pod is None and not assumed:
             return
-        placement = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed)
-        if placement:
-            self._held[task.uid] = (node.name, placement)
+        allocation = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed)
+        if allocation:
+            self._held[task.uid] = (node.name, allocation)
             if charge:
-                self._ledger.charge(node.name, placement)
+                self._ledger.charge(node.name, allocation)
 
     def _request(self, cls: TaskClass) -> NumaRequest | None:
         if cls.id not in self._requests:
@@ -88,12 +88,12 @@ class NumaZones(NodeFilter, Scorer, Tracker):
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
         """Charge the zones that the pod gets."""
-        placement = self._ledger.fit(self._request(task.cls), node.name) or ()
-        self._remember(task, (node.name, placement) if placement else None)
-        if placement:
-            self._ledger.charge(node.name, placement)
-            zones = self._ledger.describe(node.name, placement)
-            self._handle.place(task, {**(task.placement or {}), "numa": zones})
+        allocation = self._ledger.fit(self._request(task.cls), node.name) or ()
+        self._remember(task, (node.name, allocation) if allocation else None)
+        if allocation:
+            self._ledger.charge(node.name, allocation)
+            zones = self._ledger.describe(node.name, allocation)
+            self._handle.place(task, {**(task.plugin_results or {}), "numa": zones})
 
     def evicted(self, task: Task, node: Node) -> None:
         """Credit what it had."""
@@ -107,8 +107,8 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         """Charge again; the zones may be others than before, as the kubelet's would."""
         self.placed(task, node)
 
-    def _remember(self, task: Task, now: tuple[str, Placement] | None) -> None:
-        self._log.append((self._ledger.mark(), task.uid, self._held.get(task.uid), task.placement))
+    def _remember(self, task: Task, now: tuple[str, ZoneAllocation] | None) -> None:
+        self._log.append((self._ledger.mark(), task.uid, self._held.get(task.uid), task.plugin_results))
         if now is None:
             self._held.pop(task.uid, None)
         else:
@@ -121,7 +121,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
     def undo(self, mark: int) -> None:
         """Go back."""
         while len(self._log) > mark:
-            ledger_mark, uid, held, placement = self._log.pop()
+            ledger_mark, uid, held, results = self._log.pop()
             self._ledger.undo(ledger_mark)
             if held is None:
                 self._held.pop(uid, None)
@@ -129,7 +129,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
                 self._held[uid] = held
             task = self._handle.tasks.get(uid)
             if task is not None:
-                self._handle.place(task, placement)
+                self._handle.place(task, results)
 
     # --- what tests and explanations ask ---------------------------------------------------------
     def zones_of(self, task: Task) -> set[int]:

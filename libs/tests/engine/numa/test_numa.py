@@ -62,8 +62,8 @@ def a_ledger(*topologies, **options):
 
 def zones_of(ledger, pod, node="n1"):
     """The zones of the pod on the node, None if it is rejected."""
-    placement = ledger.fit(numa_request(pod), node)
-    return None if placement is None else [share.zone for share in placement]
+    allocation = ledger.fit(numa_request(pod), node)
+    return None if allocation is None else [share.zone for share in allocation]
 
 
 TWO = ({"cpu": "4", "memory": "8Gi"}, {"cpu": "4", "memory": "8Gi"})
@@ -85,8 +85,8 @@ def test_single_rejects_what_no_zone_holds():
 
 def test_restricted_spreads_over_as_few_zones_as_can_be():
     ledger = a_ledger(a_topology({"cpu": "4"}, {"cpu": "4"}, {"cpu": "4"}, policy="restricted"))
-    placement = ledger.fit(numa_request(a_pod({"cpu": "6"})), "n1")
-    assert placement == (ZoneShare(0, (("cpu", 4000),)), ZoneShare(1, (("cpu", 2000),)))
+    allocation = ledger.fit(numa_request(a_pod({"cpu": "6"})), "n1")
+    assert allocation == (ZoneShare(0, (("cpu", 4000),)), ZoneShare(1, (("cpu", 2000),)))
     ledger.charge("n1", (ZoneShare(0, (("cpu", 4000),)),))
     assert zones_of(ledger, a_pod({"cpu": "6"})) == [1, 2]
 
@@ -246,10 +246,10 @@ def test_amounts_of_zones_may_be_numbers():
 
 def test_a_placement_is_written_as_it_is_read():
     ledger = a_ledger(a_topology(*TWO))
-    placement = ledger.fit(numa_request(a_pod({"cpu": "3", "memory": "1Gi"})), "n1")
-    described = ledger.describe("n1", placement)
+    allocation = ledger.fit(numa_request(a_pod({"cpu": "3", "memory": "1Gi"})), "n1")
+    described = ledger.describe("n1", allocation)
     assert described == ({"zone": "node-0", "amount": {"cpu": "3", "memory": str(2**30)}},)
-    assert ledger.recorded(a_pod({}), "n1", described) == placement
+    assert ledger.recorded(a_pod({}), "n1", described) == allocation
 
 
 def test_reported_availability_is_used_on_request():
@@ -272,8 +272,8 @@ def test_undo_brings_back_every_zone(steps, keep):
 
     def play(steps):
         for charge, cpus in steps:
-            placement = ledger.fit(numa_request(a_pod({"cpu": str(cpus)})), "n1")
-            (ledger.charge if charge else ledger.credit)("n1", placement)
+            allocation = ledger.fit(numa_request(a_pod({"cpu": str(cpus)})), "n1")
+            (ledger.charge if charge else ledger.credit)("n1", allocation)
 
     play(steps[:keep])
     before, mark = ledger.available("n1"), ledger.mark()

@@ -14,7 +14,7 @@ from kai.engine.framework.protocols import Plugin
 from kai.engine.plugins.predicates.affinity import PodAffinity
 from kai.engine.plugins.predicates.attraction import Companions, companions
 from kai.engine.plugins.predicates.offered import OfferedOnly
-from kai.engine.plugins.predicates.references import ConfigMaps, HostPorts, LargestNode
+from kai.engine.plugins.predicates.prerequisites import ConfigMaps, HostPorts, LargestNode
 from kai.engine.plugins.predicates.refusals import RefusingNodes
 from kai.engine.plugins.predicates.spread import TopologySpread, must_hold
 from kai.engine.plugins.predicates.volumes import Volumes
