@@ -57,6 +57,16 @@ STAGES: Final = (
         again=("make", "soak", "MINUTES=4", "OUT=soak-report/again"),
     ),
     Stage(
+        "a hostile tenant",
+        ("make", "hostile", "MINUTES=3", "OBJECTS=600"),
+        minutes=7,
+        concerns=("e2e/hostile/", "services/kai_", "helm/kai-scheduler/", "libs/kai/model/limits.py"),
+        # The chart is installed, by helm.
+        preparation=("make", "controlplane", "PROGRAMS=helm"),
+        # As with random life.
+        again=("make", "hostile", "MINUTES=3", "OBJECTS=600", "OUT=hostile-report/again"),
+    ),
+    Stage(
         "random worlds",
         ("make", "fuzz", "CASES=100"),
         minutes=2,

@@ -32,6 +32,7 @@ _TYPES: Final[dict[str, tuple[Kind, type[Any]]]] = {
     "ResourceClaim": (Kind.RESOURCE_CLAIM, dict),
     "ResourceSlice": (Kind.RESOURCE_SLICE, dict),
     "DeviceClass": (Kind.DEVICE_CLASS, dict),
+    "PodDisruptionBudget": (Kind.POD_DISRUPTION_BUDGET, dict),
 }
 
 
@@ -63,8 +64,8 @@ class World:
 
     def change(self, manifest: Json, patch: Json) -> None:
         """Merge a patch into an object, if it is there."""
-        kind, _ = _TYPES[manifest["kind"]]
-        body = self._there.get((kind, _key(manifest)))
+        known = _TYPES.get(manifest["kind"])
+        body = self._there.get((known[0], _key(manifest))) if known is not None else None
         if body is not None:
             self._take(patches.merge(body, patch))
 

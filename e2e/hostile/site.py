@@ -23,10 +23,14 @@ _TENANT_GPUS, _TENANT_CPUS = 8, 24_000
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 #: What he may make, as it is deleted in the end: first what makes other objects.
 KINDS: Final = (
+    resources.DEPLOYMENTS,
     resources.JOBS,
+    resources.REPLICA_SETS,
     resources.PODS,
     resources.POD_GROUPS,
+    resources.RESOURCE_CLAIM_TEMPLATES,
     resources.RESOURCE_CLAIMS,
+    resources.PDBS,
     resources.CONFIG_MAPS,
     resources.PVCS,
 )

@@ -63,6 +63,23 @@ def claims_without_a_way_out(tenant: Tenant, name: str, namespace: str) -> Attac
     return Attack(_claimed(tenant, name, namespace, {"requests": requests, "constraints": [constraint]}))
 
 
+def claims_by_templates(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Each pod makes claims of its own, as many as it may, of which none can be met."""
+    requests = [{"name": f"r{n}", "exactly": _selected(f"device.driver == '{name}-{n}'")} for n in range(8)]
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+    pods = [tenant.pod(f"{name}-{number}", namespace) for number in range(10)]
+    for pod in pods:
+        pod["spec"]["resourceClaims"] = [
+            {"name": f"c{number}", "resourceClaimTemplateName": name} for number in range(5)
+        ]
+    return Attack((template, *pods))
+
+
 def a_claim_of_many_pods(tenant: Tenant, name: str, namespace: str) -> Attack:
     claim, pod = _claimed(
         tenant, name, namespace, {"requests": [{"name": "r", "exactly": _selected("true")}]}
@@ -75,5 +92,6 @@ FORMS: Final[tuple[Form, ...]] = (
     selectors_that_are_expensive,
     selectors_that_are_all_unlike,
     claims_without_a_way_out,
+    claims_by_templates,
     a_claim_of_many_pods,
 )

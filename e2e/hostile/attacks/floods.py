@@ -6,7 +6,7 @@ from typing import Final
 
 from e2e.hostile import site
 from e2e.hostile.attacks.tenant import Attack, Form, Json, Patched, Tenant
-from e2e.manifests import a_job
+from e2e.manifests import a_deployment, a_job
 from kai.model import names
 
 _KIB: Final = 1024
@@ -15,6 +15,10 @@ _KIB: Final = 1024
 def _gated(pod: Json) -> Json:
     pod["spec"]["schedulingGates"] = [{"name": "hostile.example.com/never"}]
     return pod
+
+
+def _breath(replicas: int, text: str) -> Json:
+    return {"spec": {"replicas": replicas, "template": {"metadata": {"annotations": {"of": text}}}}}
 
 
 def gated_pods_of_200_kilobytes(tenant: Tenant, name: str, namespace: str) -> Attack:
@@ -120,6 +124,35 @@ def a_large_job(tenant: Tenant, name: str, namespace: str) -> Attack:
     return Attack((job,))
 
 
+def a_workload_that_breathes(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """A Deployment that grows and shrinks all the time, each time with another template."""
+    deployment = a_deployment(name, namespace, site.TENANT_QUEUE)
+    later = [
+        Patched(1.5 * turn, deployment, _breath(size, str(turn) * _KIB))
+        for turn, size in enumerate((0, 30, 1, 25, 0, 10), 1)
+    ]
+    return Attack((deployment,), tuple(later))
+
+
+def budgets_that_forbid_everything(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Dozens for the same pods: whoever evicts one has to do with all of them."""
+    pods = [tenant.pod(f"{name}-{n}", namespace, labels={"of": name}, gpus=1) for n in range(4)]
+    amounts: tuple[int | str, ...] = (0, 2**31 - 1, "100%")
+    budgets = [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": f"{name}-{n}", "namespace": namespace},
+            "spec": {
+                tenant.rng.choice(("minAvailable", "maxUnavailable")): tenant.rng.choice(amounts),
+                "selector": tenant.rng.choice(({}, {"matchLabels": {"of": name}})),
+            },
+        }
+        for n in range(40)
+    ]
+    return Attack((*budgets, *pods))
+
+
 def labels_changed_all_the_time(tenant: Tenant, name: str, namespace: str) -> Attack:
     pods = [tenant.pod(f"{name}-{n}", namespace, spec={"nodeSelector": {"x": "y"}}) for n in range(4)]
     later = [
@@ -140,5 +173,7 @@ FORMS: Final[tuple[Form, ...]] = (
     a_flood,
     a_flood_of_parts,
     a_large_job,
+    a_workload_that_breathes,
+    budgets_that_forbid_everything,
     labels_changed_all_the_time,
 )

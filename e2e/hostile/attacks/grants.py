@@ -45,6 +45,16 @@ def reservations_of_his_own(tenant: Tenant, name: str, namespace: str) -> Attack
     return Attack(tuple(pods))
 
 
+def pods_that_become_reservations(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Ordinary pods that run, and afterwards have the labels by which somebody holds devices for others."""
+    pods = [tenant.pod(f"{name}-{n}", namespace, annotations={names.GPU_FRACTION: "0.3"}) for n in range(3)]
+    labels = {names.APP_LABEL: names.RESERVATION_APP, names.GPU_GROUP_LABEL: f"{name}-group"}
+    claim = {f"{names.RESERVATION_CLAIM_PREFIX}{name}": f"9999999999 {site.TEAM_NAMESPACE}/probe-1 8x1.00"}
+    lies = ({"labels": labels}, {"annotations": claim}, {"annotations": {names.RESERVED_GPU: "GPU-0"}})
+    later = [Patched(3.0 + 2.0 * n, pod, {"metadata": lie}) for pod in pods for n, lie in enumerate(lies)]
+    return Attack(tuple(pods), tuple(later))
+
+
 def groups_of_devices_named_beforehand(tenant: Tenant, name: str, namespace: str) -> Attack:
     labels = {key: f"{site.NODES[0]}-{number}" for number, key in enumerate(_GPU_GROUPS)}
     told = {names.GPU_FRACTION: "0.1", names.GPU_FRACTION_NUM_DEVICES: "2"}
@@ -63,6 +73,7 @@ def a_node_named_beforehand(tenant: Tenant, name: str, namespace: str) -> Attack
 FORMS: Final[tuple[Form, ...]] = (
     annotations_rewritten_after_the_bind,
     reservations_of_his_own,
+    pods_that_become_reservations,
     groups_of_devices_named_beforehand,
     a_node_named_beforehand,
 )

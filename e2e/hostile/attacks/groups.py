@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from e2e.hostile import site
-from e2e.hostile.attacks.tenant import Attack, Form, Patched, Tenant
+from e2e.hostile.attacks.tenant import Attack, Form, Json, Patched, Tenant
 from e2e.manifests import a_group, a_job, members
 from kai.model import names
 
@@ -106,6 +106,25 @@ def a_group_changed_all_the_time(tenant: Tenant, name: str, namespace: str) -> A
     return Attack(attack.manifests, tuple(changes))
 
 
+def a_group_rewritten_under_running_pods(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Pods run; then their group is another: of parts that they are not in, of another queue, too large."""
+    group = tenant.group(name, namespace, minMember=1)
+    attack = tenant.grouped(name, namespace, group, 3, gpus=tenant.rng.choice((0, 1)))
+    parts = [{"name": f"s{number}", "minMember": 2**31 - 1} for number in range(20)]
+    lies: list[Json] = [
+        {"subGroups": parts},
+        {"subGroups": [{"name": "s0", "parent": "s1"}, {"name": "s1", "parent": "s0"}]},
+        {"subGroups": [{"name": "\u202e", "minMember": 0}], "minMember": None},
+        {"minMember": 10**6},
+        {"queue": tenant.rng.choice((site.TEAM_QUEUE, "", "x" * 300))},
+        {"priorityClassName": tenant.rng.choice(_SYSTEM)},
+        {"topologyConstraint": {"topology": tenant.absurd(), "requiredTopologyLevel": "x"}},
+    ]
+    chosen = tenant.rng.sample(lies, 3)
+    later = [Patched(4.0 + 3.0 * number, group, {"spec": lie}) for number, lie in enumerate(chosen)]
+    return Attack(attack.manifests, tuple(later))
+
+
 def a_topology_that_is_not_there(tenant: Tenant, name: str, namespace: str) -> Attack:
     job = a_job(name, namespace, site.TENANT_QUEUE, pods=4, gang=4)
     job["metadata"]["annotations"] |= {names.TOPOLOGY: tenant.absurd(), names.TOPOLOGY_REQUIRED: "x" * 300}
@@ -123,5 +142,6 @@ FORMS: Final[tuple[Form, ...]] = (
     times_that_are_far_ahead,
     delays_that_never_end,
     a_group_changed_all_the_time,
+    a_group_rewritten_under_running_pods,
     a_topology_that_is_not_there,
 )
