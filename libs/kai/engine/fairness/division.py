@@ -57,10 +57,10 @@ def divide(
         share += give
         left = _take(left, entries.division, give)
     fraction = np.zeros(usable.size)
-    for band in range(int(entries.band.max(initial=-1)) + 1):
+    for band in range(int(np.maximum.reduce(entries.band, initial=-1)) + 1):
         if not np.count_nonzero(left > 0):
             break
-        _rounds(entries, np.flatnonzero(entries.band == band), usable, share, left, fraction, max(k, 0.0))
+        _rounds(entries, (entries.band == band).nonzero()[0], usable, share, left, fraction, max(k, 0.0))
     _remainders(entries, usable, share, left, fraction)
     return share, left
 
@@ -69,24 +69,23 @@ def _rounds(
     entries: Entries, rows: Ints, usable: Floats, share: Floats, left: Floats, fraction: Floats, k: float
 ) -> None:
     """Give one priority band its parts by weight, again while someone wanted less than its part."""
-    rows = rows[
-        (entries.weight[rows] > 0) & (left[entries.division[rows]] > 0) & (usable[rows] > share[rows])
-    ]
+    some = left.take(entries.division) > 0
+    rows = rows[((entries.weight > 0) & some & (usable > share)).take(rows)]
     while rows.size:
-        division, weight = entries.division[rows], entries.weight[rows]
-        normal = weight / _sum(division, weight, left.size)[division]
+        division, weight = entries.division.take(rows), entries.weight.take(rows)
+        normal = weight / _sum(division, weight, left.size).take(division)
         if k:
-            normal = np.maximum(0.0, normal + k * (normal - entries.usage[rows]))
-        weights = _sum(division, normal, left.size)[division]
-        fair = np.divide(left[division] * normal, weights, out=np.zeros(rows.size), where=weights > 0)
-        most, has = usable[rows], share[rows]
+            normal = np.maximum(0.0, normal + k * (normal - entries.usage.take(rows)))
+        weights = _sum(division, normal, left.size).take(division)
+        fair = np.divide(left.take(division) * normal, weights, out=np.zeros(rows.size), where=weights > 0)
+        most, has = usable.take(rows), share.take(rows)
         want = most - has
         sated = want <= fair
         floor = _floor(fair)
         give = np.where(sated, want, floor)
         share[rows] = np.where(sated, most, has + floor)
         rest = np.where(sated, 0.0, fair - floor)
-        fraction[rows] = np.where(sated | (rest > _NOTHING), rest, fraction[rows])
+        fraction[rows] = np.where(sated | (rest > _NOTHING), rest, fraction.take(rows))
         left[:] = _take(left, division, give)
         again = np.zeros(left.size, dtype=bool)
         again[division[want < fair]] = True
@@ -96,7 +95,7 @@ def _rounds(
 
 def _remainders(entries: Entries, usable: Floats, share: Floats, left: Floats, fraction: Floats) -> None:
     """Give what flooring left over, at most one unit each, by band, then largest fraction, then age."""
-    rows = np.flatnonzero((fraction > _NOTHING) & (left[entries.division] > 0))
+    rows = ((fraction > _NOTHING) & (left.take(entries.division) > 0)).nonzero()[0]
     if not rows.size:
         return
     by_fraction = -np.round(fraction[rows], 9)
@@ -155,11 +154,11 @@ def divide_forest(forest: QueueForest, columns: QueueColumns, total: Floats, *, 
             division=level.division,
             band=level.band,
             rank=level.rank,
-            deserved=columns.deserved[rows].ravel(),
-            limit=columns.limit[rows].ravel(),
-            weight=columns.weight[rows].ravel(),
-            request=columns.request[rows].ravel(),
-            usage=columns.usage[rows].ravel(),
+            deserved=columns.deserved.take(rows, axis=0).ravel(),
+            limit=columns.limit.take(rows, axis=0).ravel(),
+            weight=columns.weight.take(rows, axis=0).ravel(),
+            request=columns.request.take(rows, axis=0).ravel(),
+            usage=columns.usage.take(rows, axis=0).ravel(),
         )
         share, _ = divide(entries, totals.ravel(), k=k)
         columns.fair_share[rows] = share.reshape(-1, RESOURCES)

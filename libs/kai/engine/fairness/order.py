@@ -60,7 +60,7 @@ class QueueOrder:
                 fair=shares.fair[row],
                 deserved=shares.deserved[row],
                 scale=_scale(share, most),
-                unshared=tuple(i for i in (0, 1, 2) if share[i] == 0),
+                unshared=tuple([i for i in (0, 1, 2) if share[i] == 0]) if 0 in share else (),
                 order=-priority[row],
                 weakness=(*(share[i] if share[i] >= 0 else _LARGER_THAN_ANY for i in (2, 0, 1)), rank[row]),
             )
@@ -137,11 +137,11 @@ def _rounded(share: float) -> float:
 
 
 def _scale(share: ResourceVector, total: list[float]) -> ResourceVector:
-    cpu, memory, gpu = (part if part >= 0 else most for part, most in zip(share, total, strict=True))
-    return (_inverse(cpu), _inverse(memory), _inverse(gpu))
+    return (_inverse(share[0], total[0]), _inverse(share[1], total[1]), _inverse(share[2], total[2]))
 
 
-def _inverse(most: float) -> float:
+def _inverse(share: float, total: float) -> float:
+    most = share if share >= 0 else total
     return 1.0 / most if most else _NO_SHARE_PENALTY
 
 
