@@ -199,6 +199,15 @@ NOBODY = [
         ],
     ),
     Case(
+        "where a victim would not find a place, though it is younger than the job that waits",
+        [
+            nodes(2, gpus=4),
+            a_job("a", gpus=3, on="n0", created=11),
+            a_job("b", gpus=3, on="n1", created=12),
+            a_job("j", gpus=2, created=9),
+        ],
+    ),
+    Case(
         "of an elastic job, where not all of its pods would find a place",
         [
             nodes(2, gpus=3),

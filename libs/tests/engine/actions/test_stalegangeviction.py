@@ -92,6 +92,10 @@ KEPT = [
         "of which the pod that is missing succeeded",
         [since(lacking(), 61), a_pod("done", group="gang", gpus=1, node="n0", phase="Succeeded")],
     ),
+    Case(
+        "of which a pod succeeded, whatever else is missing",
+        [since(lacking(needed=4), 61), a_pod("done", group="gang", gpus=1, node="n0", phase="Succeeded")],
+    ),
     Case("of which none runs", since(a_job("gang", pods=1, min_member=2, gpus=1, started=NOW - 99), 61)),
     Case(
         "of which the pod that is missing is on its way out still",

@@ -62,6 +62,10 @@ def test_r6_the_slack_of_the_parent_is_irrelevant():
     assert not siblings(p1=(3, 3, 3), parent=(7, 9, 6)).reclaim("p1")
 
 
+def test_a_queue_without_a_share_is_not_compared_though_nothing_is_left_of_what_it_held():
+    assert siblings(p1=(1, 1, 1), p2=(0, 0, 1)).reclaim("p1")
+
+
 def test_r7_r8_r9_what_is_not_preemptible_stays_within_deserved_at_every_level():
     assert siblings(p1=(2, 3, 2)).reclaim("p1", preemptible=False)
     queues = siblings(p1=(2, 3, 2), parent=(3, 5, 5))

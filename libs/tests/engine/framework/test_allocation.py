@@ -125,12 +125,14 @@ def test_what_does_not_fit_in_one_domain_is_tried_as_a_whole_in_the_next() -> No
 
 
 def test_a_subgroup_that_fails_in_a_domain_takes_those_before_it_along() -> None:
-    """Of rack ``a`` the first subgroup alone would fit; nothing of it is left there."""
-    racks = [a_node(f"n{n}", gpus=1, labels={"rack": rack}) for n, rack in enumerate("aabbb")]
-    job = a_job("j", Part("x"), Part("y", 2, pods=2), gpus=1, group={"topology": a_constraint("rack")})
+    """In rack ``a`` the first subgroup takes the only node that the second one may take."""
+    disks = {"n0": ("a", "ssd"), "n1": ("a", "hdd"), "n2": ("b", "ssd"), "n3": ("b", "ssd")}
+    racks = [a_node(name, gpus=1, labels={"rack": r, "disk": disk}) for name, (r, disk) in disks.items()]
+    picky = Part("y", pod={"spec": {"node_selector": {"disk": "ssd"}}})
+    job = a_job("j", Part("x"), picky, gpus=1, group={"topology": a_constraint("rack")})
     placed, places, _ = attempt(a_topology("rack"), racks, job)
     assert placed
-    assert sorted(node for _, node in places.values()) == ["n2", "n3", "n4"]
+    assert places == {"j-x-0": now("n2"), "j-y-0": now("n3")}
 
 
 @pytest.mark.parametrize(("off", "node"), [((), "n1"), (("nominatednode",), "n0")])

@@ -89,6 +89,13 @@ def test_whoever_is_not_accepted_is_passed_over_wherever_it_stands() -> None:
     assert drawn(jobs, of_job=lambda job: False) == []
 
 
+def test_whoever_is_not_accepted_is_passed_over_in_each_of_several_queues() -> None:
+    queues = [a_queue("team"), a_queue("other")]
+    jobs = [runs(f"{queue}-{n}", queue=queue, created=n) for queue in ("team", "other") for n in range(3)]
+    found = drawn(queues, jobs, of_job=lambda job: not job.name.endswith(("0", "2")))
+    assert sorted(found) == [["other-1-0"], ["team-1-0"]]
+
+
 def test_only_queues_that_may_lose_are_asked() -> None:
     queues = [a_queue("team"), a_queue("other")]
     world = queues, runs("mine"), runs("theirs", queue="other")
