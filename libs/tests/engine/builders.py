@@ -11,6 +11,7 @@ the API come from :mod:`kai.bench.objects`; whoever tests the engine takes them 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -337,9 +338,15 @@ def table(*cases: Case) -> Any:
     return pytest.mark.parametrize("case", cases, ids=names)
 
 
-def fuzz(test: Any) -> Any:
-    """Runs a property on numbers of random worlds; as many, and from the seed, that the environment says."""
+def fuzz(test: Any = None, *, share: float = 1.0) -> Any:
+    """Runs a property on numbers of random worlds; as many, and from the seed, that the environment says.
+
+    ``share`` of them for one that takes longer, or that few worlds have something to say about.
+    """
+    if test is None:
+        return partial(fuzz, share=share)
     test = given(world=st.integers(0, 2**48))(test)
     if SEED:
         test = seed(SEED)(test)
-    return settings(max_examples=EXAMPLES, deadline=None, derandomize=not SEED)(test)
+    examples = max(int(EXAMPLES * share), 1)
+    return settings(max_examples=examples, deadline=None, derandomize=not SEED, print_blob=True)(test)

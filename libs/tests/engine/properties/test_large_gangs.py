@@ -1,20 +1,13 @@
 """Gangs that are too large to be gathered node by node are told so at once, and only those."""
 
-import os
 import random
 from unittest import mock
 
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
-
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, fuzz, usual_priorities
 
-NOW = 1_900_000_000.0
-EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
-SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 PODS = 16
 
 
@@ -49,18 +42,11 @@ def a_cluster(number: int) -> ClusterState:
     return state
 
 
-def fuzz(test):
-    test = given(number=st.integers(0, 2**48))(test)
-    if SEED:
-        test = seed(SEED)(test)
-    return settings(max_examples=EXAMPLES, deadline=None, derandomize=not SEED, print_blob=True)(test)
-
-
 @fuzz
-def test_whether_a_gang_is_too_large_changes_nothing_that_is_decided(number: int) -> None:
-    told = Engine().run(a_cluster(number), NOW)
+def test_whether_a_gang_is_too_large_changes_nothing_that_is_decided(world: int) -> None:
+    told = Engine().run(a_cluster(world), NOW)
     with mock.patch.object(Search, "_too_large_for_nodes", return_value=False):
-        tried = Engine().run(a_cluster(number), NOW)
+        tried = Engine().run(a_cluster(world), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(told, name) == getattr(tried, name), name
 
@@ -72,7 +58,7 @@ def test_some_gangs_are_too_large_and_some_of_them_are_served() -> None:
     assert sum(served) >= 3
 
 
-def served_although_too_large(number: int) -> bool | None:
+def served_although_too_large(world: int) -> bool | None:
     """Whether the gang is promised room; None if it was not told to be too large."""
     ask, answers = Search._too_large_for_nodes, []
 
@@ -81,5 +67,5 @@ def served_although_too_large(number: int) -> bool | None:
         return answers[-1]
 
     with mock.patch.object(Search, "_too_large_for_nodes", asked):
-        result = Engine().run(a_cluster(number), NOW)
+        result = Engine().run(a_cluster(world), NOW)
     return bool(result.nominations) if any(answers) else None

@@ -4,21 +4,14 @@ A queue takes only within its fair share, so the rule matters above it: the depa
 share by another of its queues, while a third department, which cannot use its own, leaves room for that.
 """
 
-import os
 import random
 from collections.abc import Iterator
 
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
-
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.model.decisions import QueueShare
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, fuzz, usual_priorities
 
-NOW = 1_900_000_000.0
-EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "100"))
-SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 DEPARTMENTS = {
     "taker": ("poor", "rich"),
     "giver": ("first", "second"),
@@ -87,19 +80,12 @@ def saturation(share: QueueShare) -> float:
     return held / fair if fair else (float("inf") if held else 0.0)
 
 
-def fuzz(test):
-    test = given(number=st.integers(0, 2**48))(test)
-    if SEED:
-        test = seed(SEED)(test)
-    return settings(max_examples=EXAMPLES, deadline=None, derandomize=not SEED, print_blob=True)(test)
-
-
-@fuzz
-def test_reclaim_leaves_the_taker_less_saturated_than_those_it_took_from(number: int) -> None:
-    for taker, giver in Crowd(number).judged():
+@fuzz(share=2.5)
+def test_reclaim_leaves_the_taker_less_saturated_than_those_it_took_from(world: int) -> None:
+    for taker, giver in Crowd(world).judged():
         assert taker < giver + 1e-6
 
 
 def test_takers_are_often_over_their_share() -> None:
     """Else the property above would say nothing."""
-    assert sum(any(True for _ in Crowd(number).judged()) for number in range(100)) >= 5
+    assert sum(any(True for _ in Crowd(world).judged()) for world in range(100)) >= 5

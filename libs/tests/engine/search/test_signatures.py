@@ -86,6 +86,15 @@ def test_jobs_are_compared_with(second, tried) -> None:
     assert (representatives.covering(job_of(state, "next")) is None) is tried
 
 
+def test_a_failure_of_more_pods_says_nothing_of_fewer() -> None:
+    """The job of two small pods is no easier than that of a large one, so the large one stays the measure."""
+    state = a_state(a_job("large", gpus=2), a_job("two", pods=2, gpus=1), a_job("next", gpus=2))
+    representatives = Representatives(enabled=True)
+    representatives.failed(job_of(state, "large"))
+    representatives.failed(job_of(state, "two"))
+    assert representatives.covering(job_of(state, "next")) is not None
+
+
 def test_subgroups_are_compared_by_what_each_demands() -> None:
     parts = Part("a", pod=SSD), Part("b")
     state = a_state(
