@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kai.snapshot.accounts import Accounts
 from kai.snapshot.amounts import GPU_CENTI, SharedDevice
+from kai.snapshot.cluster import Cluster
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
 
 
-def check_state(state: Accounts) -> None:
+def check_state(state: Cluster) -> None:
     """Assert that nodes, pod groups and queues are charged for exactly what their tasks hold."""
     for node in state.nodes.nodes:
         _check_node(state, node)
@@ -26,7 +26,7 @@ def check_state(state: Accounts) -> None:
     assert pending <= set(state.pending_jobs) <= pending | waiting, "jobs with pending tasks"
 
 
-def _check_node(state: Accounts, node: Node) -> None:
+def _check_node(state: Cluster, node: Node) -> None:
     table = state.nodes
     assert table.nodes[node.row] is node, node.name
     idle = table.allocatable[node.row].copy()
@@ -68,7 +68,7 @@ def _check_node(state: Accounts, node: Node) -> None:
     )
 
 
-def _vector(state: Accounts, node: Node, task: Task) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _vector(state: Cluster, node: Node, task: Task) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     vector = np.zeros(state.nodes.allocatable.shape[1], dtype=np.int64)
     for column, amount in task.cls.items:
         reservation = column == GPU and task.facts is not None and task.facts.reservation
@@ -91,7 +91,7 @@ def _check_job(job: Job) -> None:
     assert job.pending == total, job.key
 
 
-def _check_queues(state: Accounts) -> None:
+def _check_queues(state: Cluster) -> None:
     sums: dict[str, tuple[list[int], list[int], list[int]]] = {
         queue.name: ([0, 0, 0], [0, 0, 0], [0, 0, 0]) for queue in state.queue_order
     }
@@ -109,7 +109,7 @@ def _check_queues(state: Accounts) -> None:
 
 
 def _add_up(
-    state: Accounts, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
+    state: Cluster, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
 ) -> None:
     assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
     asked = task.cls.charge(state.min_gpu_memory)

@@ -9,6 +9,7 @@ from kai.model.faults import NOT_AS_GRANTED, Fault
 from kai.model.objects import Pod
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.cluster import Cluster
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import PodFacts, Task
 
@@ -16,53 +17,60 @@ from kai.snapshot.rows import PodFacts, Task
 _SHOWN = 4
 
 
-class Granted(Accounts):
+class Granted:
     """Holding pods to what reservation pods record of them."""
 
-    def _read_claims(self, facts: PodFacts, pod: Pod) -> None:
+    def __init__(self, cluster: Cluster, accounts: Accounts) -> None:
+        self._cluster = cluster
+        self._accounts = accounts
+
+    def read_claims(self, facts: PodFacts, pod: Pod) -> None:
         """Take in what a reservation pod records of others."""
         claims = claims_of(pod.metadata.annotations or {})
         if claims:
             facts.pod = pod
         group = facts.group_ids[0] if facts.group_ids else ""
-        self._grants_changed(self.grants.put(facts.key, facts.node_name, group, claims))
+        self.grants_changed(self._cluster.grants.put(facts.key, facts.node_name, group, claims))
 
-    def _grants_changed(self, uids: Iterable[str]) -> None:
+    def grants_changed(self, uids: Iterable[str]) -> None:
+        """What is recorded of pods (uid) is not what it was."""
         for uid in uids:
-            task = self.tasks.get(uid)
+            task = self._cluster.tasks.get(uid)
             if task is not None:
-                self._detach(task)
-                self._hold_to_grant(task, task.declared_cls or task.cls, task.cls)
-                self._attach(task)
+                self._accounts.detach(task)
+                self.hold_to_grant(task, task.declared_cls or task.cls, task.cls)
+                self._accounts.attach(task)
 
-    def _hold_to_grant(self, task: Task, declared: TaskClass, decided: TaskClass | None) -> None:
+    def hold_to_grant(self, task: Task, declared: TaskClass, decided: TaskClass | None) -> None:
         """Let a task hold what it was granted, which need not be what its pod says: that is ``declared``.
 
         While it is being bound, what was ``decided`` counts until it is recorded.
         """
+        cluster = self._cluster
         facts = facts_of(task)
         facts.granted_ids, cls = (), declared
         node = facts.node_name or facts.assumed_node
-        known = self.grants.of(task.uid, node) if node else None
+        known = cluster.grants.of(task.uid, node) if node else None
         if known is not None and (facts.node_name or not known[1].isdisjoint(facts.assumed_groups)):
             grant, groups = known
-            cls = self.classes.granted(declared, grant)
+            cls = cluster.classes.granted(declared, grant)
             if facts.node_name:
                 own = () if len(groups) >= grant.devices else facts.group_ids or facts.assumed_groups
                 facts.granted_ids = tuple(sorted(groups.union(own)))
         elif decided is not None and decided.shared and facts.assumed_node:  # not recorded yet
             grant = Grant(decided.devices, decided.portion_centi, decided.gpu_memory_mib)
-            cls = self.classes.granted(declared, grant)
+            cls = cluster.classes.granted(declared, grant)
         task.cls, task.declared_cls = cls, None if cls is declared else declared
         self._tell_overruled(task)
 
     def _tell_overruled(self, task: Task) -> None:
+        cluster = self._cluster
         facts, declared = facts_of(task), task.declared_cls
         moved = facts.granted_ids and set(facts.granted_ids) != set(facts.group_ids)
         if not facts.node_name or (declared is None and not moved):
-            self.overruled.pop(facts.key, None)
+            cluster.overruled.pop(facts.key, None)
             return
-        self.overruled[facts.key] = Fault(
+        cluster.overruled[facts.key] = Fault(
             kind=Kind.POD.kubernetes,
             key=facts.key,
             uid=task.uid,

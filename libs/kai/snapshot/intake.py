@@ -10,11 +10,12 @@ from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.model.rules import device_claims, priorities
-from kai.snapshot import jobs, nodes, pods, queues
-from kai.snapshot.accounts import facts_of
+from kai.snapshot import bounds, jobs, nodes, pods, queues
+from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.cluster import Cluster
 from kai.snapshot.granted import Granted
-from kai.snapshot.kinds import Kind
+from kai.snapshot.kinds import Kind, object_key
 from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, JobFacts, Node, PodFacts, Queue, Standing, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
@@ -28,22 +29,105 @@ def _standing_of(job: Job) -> Standing:
     return Standing(job.priority, job.preemptible, job.usurps, job.unwelcome)
 
 
-class Intake(Granted):
+class Intake:
     """What the newest version of an object changes in the rows."""
+
+    def __init__(self, cluster: Cluster, accounts: Accounts, granted: Granted) -> None:
+        self._cluster = cluster
+        self._accounts = accounts
+        self._granted = granted
+        #: Columns of extended resources that device classes stand behind.
+        self._backed: tuple[int, ...] = ()
+        self._queues_dirty = False
+        self._gpu_memory_dirty = False
+        self._system_namespaces = cluster.params.system_namespaces
+        #: How groups stand that name the same: by priority class, preemptibility and namespace.
+        self._standings: dict[tuple[str, str, str], Standing] = {}
+
+    # --- objects -------------------------------------------------------------------------------
+    def take_in(self, kind: Kind, obj: Any) -> None:
+        """Take in the newest version of an object.
+
+        Raises:
+            OutOfBounds: a field has a value that cannot be worked with.
+        """
+        if kind is Kind.POD:
+            self._apply_pod(obj)
+            return
+        bounds.check(kind, obj)
+        match kind:
+            case Kind.POD_GROUP:
+                self._apply_pod_group(obj)
+            case Kind.NODE:
+                self._apply_node(obj)
+            case Kind.QUEUE:
+                self._apply_queue(obj)
+            case Kind.PRIORITY_CLASS:
+                self._apply_priority_class(obj.key, obj)
+            case _:
+                self._put_object(kind, object_key(obj), obj)
+
+    def _put_object(self, kind: Kind, key: str, obj: Any) -> None:
+        known = self._cluster.objects[kind]
+        old = known.get(key)
+        known[key] = obj
+        try:
+            self._depends(kind, key, obj)
+        except Exception:
+            if old is None:
+                del known[key]
+            else:
+                known[key] = old
+            raise
+
+    def take_out(self, kind: Kind, key: str) -> None:
+        """Forget an object; unknown keys are ignored."""
+        cluster = self._cluster
+        match kind:
+            case Kind.POD:
+                task = cluster.tasks_by_key.get(key)
+                if task is not None:
+                    self.forget(task)
+            case Kind.NODE:
+                node = cluster.nodes.by_name.get(key)
+                if node is not None:
+                    self._drop_node(node)
+            case Kind.POD_GROUP:
+                cluster.group_objects.pop(key, None)
+                self._drop_job(key)
+            case Kind.QUEUE:
+                self._drop_queue(key)
+            case Kind.PRIORITY_CLASS:
+                self._apply_priority_class(key, None)
+            case _:
+                old = cluster.objects[kind].pop(key, None)
+                if old is not None:
+                    self._depends(kind, key, old)
+
+    def refresh(self) -> None:
+        """Bring up to date what tasks are charged by."""
+        cluster = self._cluster
+        if self._gpu_memory_dirty:
+            self._refresh_gpu_memory()
+        if self._queues_dirty:
+            self._relink_queues()
+        if cluster.access.stale is None or cluster.access.stale:
+            self._reconsider()
 
     # --- pods ----------------------------------------------------------------------------------
     def _apply_pod(self, pod: Pod) -> None:
+        cluster = self._cluster
         uid = pod.metadata.uid or pod.key
-        facts = pods.facts(pod, self.params)
+        facts = pods.facts(pod, cluster.params)
         if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
-            self._enter_pod(pod, uid, facts, self.classes.of(pod))
+            self.enter_pod(pod, uid, facts, cluster.classes.of(pod))
             return
         limits.POD_CLAIMS.check_count(pod.spec.resource_claims)
         gpu_claims = self._gpu_claims(pod)
-        cls = self.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
-        self._enter_pod(pod, uid, facts, cls, gpu_claims)
+        cls = cluster.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
+        self.enter_pod(pod, uid, facts, cls, gpu_claims)
 
-    def _enter_pod(
+    def enter_pod(
         self,
         pod: Pod,
         uid: str,
@@ -51,13 +135,15 @@ class Intake(Granted):
         cls: TaskClass,
         gpu_claims: tuple[tuple[str, int], ...] = (),
     ) -> None:
+        """Take in a pod of which these facts are known, and which is of this class."""
+        cluster = self._cluster
         meta = pod.metadata
         labels, told = meta.labels, meta.annotations
         created = seconds(meta.creation_timestamp) if meta.creation_timestamp else 0.0
-        order = self.group_order.key(labels, created, meta.uid)
-        old = self._tasks_by_key.get(facts.key)
+        order = cluster.group_order.key(labels, created, meta.uid)
+        old = cluster.tasks_by_key.get(facts.key)
         if old is not None and old.uid != uid:
-            self._forget(old)
+            self.forget(old)
             old = None
         claims = cls.claims or pod.status.extended_resource_claim_status is not None
         if claims or (told and (names.NUMA_OBSERVED in told or names.NUMA_PREDICTED in told)):
@@ -65,28 +151,28 @@ class Intake(Granted):
         decided: TaskClass | None = None
         if old is None:
             task = Task(uid, meta.namespace, meta.name, cls, created, order, labels, facts=facts)
-            self.tasks[uid] = self._tasks_by_key[facts.key] = task
+            cluster.tasks[uid] = cluster.tasks_by_key[facts.key] = task
         else:
             task = old
-            self._detach(task)
-            self._unindex(task)
+            self._accounts.detach(task)
+            self.unindex(task)
             self._keep_decisions(facts_of(task), facts)
             decided = task.cls if facts.assumed_node and task.cls.shared else None
             task.facts, task.cls, task.labels, task.order = facts, cls, labels, order
             task.bare = False
-        if decided is not None or uid in self.grants.of_pods or task.declared_cls is not None:
-            self._hold_to_grant(task, cls, decided)
+        if decided is not None or uid in cluster.grants.of_pods or task.declared_cls is not None:
+            self._granted.hold_to_grant(task, cls, decided)
         task.claims = gpu_claims
         if facts.nominated:
             task.nominated = facts.nominated
         if cls.affine:
-            self.affine[uid] = task
+            cluster.affine[uid] = task
         if claims:
             for key in self._claim_keys(pod):
-                self._claim_users.setdefault(key, {})[uid] = task
-        self._attach(task)
+                cluster.claim_users.setdefault(key, {})[uid] = task
+        self._accounts.attach(task)
         if facts.reservation:
-            self._read_claims(facts, pod)
+            self._granted.read_claims(facts, pod)
 
     @staticmethod
     def _keep_decisions(old: PodFacts, new: PodFacts) -> None:
@@ -102,37 +188,45 @@ class Intake(Granted):
             new.group_ids = new.group_ids or old.assumed_groups
             new.assumed_results = old.assumed_results
 
-    def _forget(self, task: Task) -> None:
+    def forget(self, task: Task) -> None:
+        """The pod is gone."""
         job, done = task.job, task.status is Status.SUCCEEDED
-        self._detach(task)
-        self._drop(task)
+        self._accounts.detach(task)
+        self.drop(task)
         if facts_of(task).reservation:
-            self._grants_changed(self.grants.drop(facts_of(task).key))
+            self._granted.grants_changed(self._cluster.grants.drop(facts_of(task).key))
         if job is not None and (done or job.completing):
             job.completing = any(pod_set.tasks for pod_set in job.pod_sets.values())
 
-    def _drop(self, task: Task) -> None:
-        self._unindex(task)
-        self.overruled.pop(facts_of(task).key, None)
-        del self.tasks[task.uid], self._tasks_by_key[facts_of(task).key]
+    def drop(self, task: Task) -> None:
+        """Leave no trace of a task that is in no sum."""
+        cluster = self._cluster
+        self.unindex(task)
+        cluster.overruled.pop(facts_of(task).key, None)
+        del cluster.tasks[task.uid], cluster.tasks_by_key[facts_of(task).key]
 
-    def _unindex(self, task: Task) -> None:
+    def unindex(self, task: Task) -> None:
+        """Take a task out of the indices that go by its spec."""
+        cluster = self._cluster
         pod = facts_of(task).pod
         if pod is not None:
             for key in self._claim_keys(pod):
-                self._claim_users.get(key, {}).pop(task.uid, None)
-        self.affine.pop(task.uid, None)
+                cluster.claim_users.get(key, {}).pop(task.uid, None)
+        cluster.affine.pop(task.uid, None)
 
     # --- nodes ---------------------------------------------------------------------------------
-    def _in_pool(self, labels: dict[str, str]) -> bool:
-        key = self.params.node_pool_label_key
-        return not key or labels.get(key, "") == self.params.node_pool
+    def in_pool(self, labels: dict[str, str]) -> bool:
+        """Whether an object with these labels is of the node pool that is scheduled here."""
+        cluster = self._cluster
+        key = cluster.params.node_pool_label_key
+        return not key or labels.get(key, "") == cluster.params.node_pool
 
     def _apply_node(self, obj: NodeObject) -> None:
-        node = self.nodes.by_name.get(obj.metadata.name)
+        cluster = self._cluster
+        node = cluster.nodes.by_name.get(obj.metadata.name)
         labels = obj.labels
-        wanted = self._in_pool(labels) and not (
-            self.params.restrict_node_scheduling
+        wanted = self.in_pool(labels) and not (
+            cluster.params.restrict_node_scheduling
             and names.CPU_WORKER_LABEL not in labels
             and names.GPU_WORKER_LABEL not in labels
         )
@@ -146,94 +240,103 @@ class Intake(Granted):
         self._put_node(node, obj)
 
     def _put_node(self, node: Node | None, obj: NodeObject) -> None:
+        cluster = self._cluster
         name = obj.metadata.name
-        known = len(self.resources)
-        slices = self.objects[Kind.RESOURCE_SLICE].values()
+        known = len(cluster.resources)
+        slices = cluster.objects[Kind.RESOURCE_SLICE].values()
         dra_gpus = nodes.dra_gpu_devices(slices, name) if slices else 0
         newest = Node(name, 0, obj)
         # Raises, if at all, before anything changes.
-        amounts = nodes.describe(newest, obj, self.resources, dra_gpus, self._backed)
+        amounts = nodes.describe(newest, obj, cluster.resources, dra_gpus, self._backed)
         self._classify_again(known)
-        affected = list(self._on_node.get(name, {}).values())
+        affected = list(cluster.on_node.get(name, {}).values())
         for task in affected:
-            self._detach(task)
+            self._accounts.detach(task)
         if node is None:
             node = newest
-            self.nodes.add(node)
+            cluster.nodes.add(node)
         else:
-            nodes.describe(node, obj, self.resources, dra_gpus, self._backed)
-            self.nodes.changed()
+            nodes.describe(node, obj, cluster.resources, dra_gpus, self._backed)
+            cluster.nodes.changed()
         try:
-            self.nodes.set_allocatable(node, amounts)
+            cluster.nodes.set_allocatable(node, amounts)
         except Exception:
-            self.nodes.remove(node)
-            self.unsound = True
+            cluster.nodes.remove(node)
+            cluster.unsound = True
             raise
         self._gpu_memory_dirty = True
         for task in affected:
-            self._attach(task)
+            self._accounts.attach(task)
 
     def _classify_again(self, known: int) -> None:
         """Bring classes up to date where there were but so many columns, and some pod asks for a new one."""
-        if len(self.resources) == known:
+        cluster = self._cluster
+        if len(cluster.resources) == known:
             return
-        self.nodes.fit_columns()
-        self.classes.offered_now()
-        new = set(self.resources.names[known:])
+        cluster.nodes.fit_columns()
+        cluster.classes.offered_now()
+        new = set(cluster.resources.names[known:])
         again: dict[TaskClass, TaskClass] = {}
-        for task in self.tasks.values():
+        for task in cluster.tasks.values():
             old = task.cls
             if old.unoffered and not new.isdisjoint(name for name, _ in old.unoffered):
                 cls = again.get(old)
                 if cls is None:
-                    cls = again[old] = self.classes.again(old)
-                self._detach(task)
+                    cls = again[old] = cluster.classes.again(old)
+                self._accounts.detach(task)
                 task.cls = cls
                 if task.declared_cls is not None:
-                    task.declared_cls = self.classes.again(task.declared_cls)
-                self._attach(task)
+                    task.declared_cls = cluster.classes.again(task.declared_cls)
+                self._accounts.attach(task)
 
     def _drop_node(self, node: Node) -> None:
-        affected = list(self._on_node.get(node.name, {}).values())
+        cluster = self._cluster
+        affected = list(cluster.on_node.get(node.name, {}).values())
         for task in affected:
-            self._detach(task)
-        self.nodes.remove(node)
-        self.refusals.forget(node.name)
+            self._accounts.detach(task)
+        cluster.nodes.remove(node)
+        cluster.refusals.forget(node.name)
         self._gpu_memory_dirty = True
         for task in affected:
-            self._attach(task)
+            self._accounts.attach(task)
 
     def _refresh_gpu_memory(self) -> None:
+        cluster = self._cluster
         self._gpu_memory_dirty = False
-        known = [node.gpu_memory for node in self.nodes.nodes if node.gpu_memory > UNKNOWN_GPU_MEMORY]
+        known = [node.gpu_memory for node in cluster.nodes.nodes if node.gpu_memory > UNKNOWN_GPU_MEMORY]
         low, high = (min(known), max(known)) if known else (100, 100)
-        self.max_gpu_memory = high
-        if low == self.min_gpu_memory:
+        cluster.max_gpu_memory = high
+        if low == cluster.min_gpu_memory:
             return
-        affected = [task for task in self.tasks.values() if task.cls.gpu_memory_mib and task.job is not None]
+        affected = [
+            task for task in cluster.tasks.values() if task.cls.gpu_memory_mib and task.job is not None
+        ]
         for task in affected:
-            self._detach(task)
-        self.min_gpu_memory = low
+            self._accounts.detach(task)
+        cluster.min_gpu_memory = low
         for task in affected:
-            self._attach(task)
+            self._accounts.attach(task)
 
     # --- pod groups ----------------------------------------------------------------------------
     def _apply_pod_group(self, group: PodGroup) -> None:
+        cluster = self._cluster
         key = group.key
-        if not self._in_pool(group.labels):
-            self.group_objects.pop(key, None)
+        if not self.in_pool(group.labels):
+            cluster.group_objects.pop(key, None)
             self._drop_job(key)
             return
-        self.group_objects[key] = group
-        self._put_job(group)
-        if self.jobs[key].aside is not None:
-            self.set_aside(self.jobs[key], None)
+        cluster.group_objects[key] = group
+        self.put_job(group)
+        if cluster.jobs[key].aside is not None:
+            self._accounts.set_aside(cluster.jobs[key], None)
 
-    def _put_job(self, group: PodGroup) -> None:
-        facts = jobs.facts(group, self.params.node_pool)
+    def put_job(self, group: PodGroup) -> None:
+        """Make the row of a pod group, or bring it up to date; its pods join it."""
+        cluster = self._cluster
+        facts = jobs.facts(group, cluster.params.node_pool)
         standing = self._standing(facts, group.metadata.namespace)
         key = group.key
-        job = self.jobs.get(key)
+        job = cluster.jobs.get(key)
         if (
             job is not None
             and job.facts.shape == facts.shape
@@ -241,7 +344,7 @@ class Intake(Granted):
             and standing == _standing_of(job)
         ):
             self._read_times(job, facts)
-            self.touched_jobs[job.key] = job
+            cluster.touched_jobs[job.key] = job
             return
         root, leaves, error = jobs.tree(group)
         if job is not None:
@@ -267,28 +370,29 @@ class Intake(Granted):
         subs = group.spec.sub_groups
         told = (group.spec.topology_constraint, *(sub.topology_constraint for sub in subs or ()))
         job.has_constraint = any(map(jobs.constraint, told))
-        if not self.group_order.needy_first:
-            jobs.arrange(job, self.group_order)
+        if not cluster.group_order.needy_first:
+            jobs.arrange(job, cluster.group_order)
         self._read_times(job, facts)
-        self.jobs[job.key] = self.touched_jobs[job.key] = job
+        cluster.jobs[job.key] = cluster.touched_jobs[job.key] = job
         job.queue.jobs[job.key] = job
-        if members := self._members.get(job.key):
+        if members := cluster.members.get(job.key):
             for task in list(members.values()):
-                self._detach(task)
-                self._attach(task)
+                self._accounts.detach(task)
+                self._accounts.attach(task)
 
     def _drop_job(self, key: str) -> None:
-        job = self.jobs.pop(key, None)
+        cluster = self._cluster
+        job = cluster.jobs.pop(key, None)
         if job is None:
             return
-        members = list(self._members.get(key, {}).values())
+        members = list(cluster.members.get(key, {}).values())
         for task in members:
-            self._detach(task)
+            self._accounts.detach(task)
         del job.queue.jobs[key]
-        self.pending_jobs.pop(key, None)
-        self.touched_jobs.pop(key, None)
+        cluster.pending_jobs.pop(key, None)
+        cluster.touched_jobs.pop(key, None)
         for task in members:
-            self._attach(task)
+            self._accounts.attach(task)
 
     @staticmethod
     def _read_times(job: Job, facts: JobFacts) -> None:
@@ -304,6 +408,7 @@ class Intake(Granted):
         job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
 
     def _standing(self, facts: JobFacts, namespace: str) -> Standing:
+        cluster = self._cluster
         key = (facts.priority_class, facts.preemptibility, namespace)
         standing = self._standings.get(key)
         if standing is None:
@@ -313,27 +418,29 @@ class Intake(Granted):
             if len(self._standings) >= _MOST_STANDINGS:
                 self._standings.clear()
             self._standings[key] = standing
-        if self.access.restricted and self.access.barrier(facts.queue, namespace, None):
+        if cluster.access.restricted and cluster.access.barrier(facts.queue, namespace, None):
             return standing._replace(priority=_LOWEST_PRIORITY, preemptible=True, unwelcome=True)
         return standing
 
     def _rank_again(self, job: Job) -> None:
         """What a job's standing depends on has changed, and the group is as it was."""
+        cluster = self._cluster
         if self._standing(job.facts, job.namespace) != _standing_of(job):
             aside = job.aside
-            self._put_job(self.group_objects[job.key])
+            self.put_job(cluster.group_objects[job.key])
             if aside is not None:
-                self.set_aside(self.jobs[job.key], aside)
+                self._accounts.set_aside(cluster.jobs[job.key], aside)
 
     def _priority(self, facts: JobFacts, *, usurps: bool) -> tuple[int, bool]:
         name = "" if usurps else facts.priority_class
-        priority = priorities.priority(name, self.priority_classes)
+        priority = priorities.priority(name, self._cluster.priority_classes)
         return priority, priorities.is_preemptible(facts.preemptibility, priority)
 
     def _apply_priority_class(self, key: str, obj: PriorityClass | None) -> None:
-        old = self.priority_classes.pop(key, None)
+        cluster = self._cluster
+        old = cluster.priority_classes.pop(key, None)
         if obj is not None:
-            self.priority_classes[key] = obj
+            cluster.priority_classes[key] = obj
         if (
             old is not None
             and obj is not None
@@ -341,109 +448,115 @@ class Intake(Granted):
         ):
             return
         self._standings.clear()
-        for job in list(self.jobs.values()):
+        for job in list(cluster.jobs.values()):
             self._rank_again(job)
 
     # --- queues --------------------------------------------------------------------------------
     def _queue_row(self, name: str) -> Queue:
-        row = self.queues.get(name)
+        cluster = self._cluster
+        row = cluster.queues.get(name)
         if row is None:
-            row = self.queues[name] = Queue(name, len(self.queues))
+            row = cluster.queues[name] = Queue(name, len(cluster.queues))
         return row
 
     def _apply_queue(self, obj: QueueObject) -> None:
-        if not self._in_pool(obj.labels):
+        cluster = self._cluster
+        if not self.in_pool(obj.labels):
             self._drop_queue(obj.metadata.name)
-            self.access.queue_changed(obj.metadata.name, obj)
+            cluster.access.queue_changed(obj.metadata.name, obj)
             return
         queues.describe(Queue(obj.metadata.name, 0), obj)  # raises before anything changes
-        self.queue_objects[obj.metadata.name] = obj
-        self.access.queue_changed(obj.metadata.name, obj)
+        cluster.queue_objects[obj.metadata.name] = obj
+        cluster.access.queue_changed(obj.metadata.name, obj)
         row = self._queue_row(obj.metadata.name)
         before = (row.exists, row.parent_name)
         queues.describe(row, obj)
         if before != (True, row.parent_name):
             self._queues_dirty = True
-        self.versions[Kind.QUEUE] += 1
+        cluster.versions[Kind.QUEUE] += 1
 
     def _drop_queue(self, name: str) -> None:
-        self.queue_objects.pop(name, None)
-        self.access.queue_changed(name, None)
-        row = self.queues.get(name)
+        cluster = self._cluster
+        cluster.queue_objects.pop(name, None)
+        cluster.access.queue_changed(name, None)
+        row = cluster.queues.get(name)
         if row is not None and row.exists:
             row.exists = False
             self._queues_dirty = True
-            self.versions[Kind.QUEUE] += 1
+            cluster.versions[Kind.QUEUE] += 1
 
     def _relink_queues(self) -> None:
         """Build the hierarchy anew, and all that is charged along it."""
+        cluster = self._cluster
         self._queues_dirty = False
-        for name in [name for name, row in self.queues.items() if not row.exists and not row.jobs]:
-            del self.queues[name]
-        self.queue_order = queues.link(
-            self.queues.values(), full_hierarchy=self.params.full_hierarchy_fairness
+        for name in [name for name, row in cluster.queues.items() if not row.exists and not row.jobs]:
+            del cluster.queues[name]
+        cluster.queue_order = queues.link(
+            cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
         )
-        self.ledger.set_queues(self.queue_order)
-        self.versions[Kind.QUEUE] += 1
-        for job in self.jobs.values():
-            self.touched_jobs[job.key] = job
+        cluster.ledger.set_queues(cluster.queue_order)
+        cluster.versions[Kind.QUEUE] += 1
+        for job in cluster.jobs.values():
+            cluster.touched_jobs[job.key] = job
             for pod_set in job.pod_sets.values():
                 for task in pod_set.tasks.values():
                     if task.charged is not None:
-                        self.ledger.recharge(task, task.charged)
+                        cluster.ledger.recharge(task, task.charged)
                     elif task.status is Status.PENDING:
-                        self.ledger.ask(task, self.min_gpu_memory, 1)
+                        cluster.ledger.ask(task, cluster.min_gpu_memory, 1)
 
     def _reconsider(self) -> None:
         """Let queues that were closed to pods be open to them now, and the reverse."""
-        stale, self.access.stale = self.access.stale, set()
-        for job in list(self.jobs.values()):
+        cluster = self._cluster
+        stale, cluster.access.stale = cluster.access.stale, set()
+        for job in list(cluster.jobs.values()):
             if stale is None or job.namespace in stale:
                 self._rank_again(job)
-                job = self.jobs[job.key]
-                for task in list(self._members.get(job.key, {}).values()):
+                job = cluster.jobs[job.key]
+                for task in list(cluster.members.get(job.key, {}).values()):
                     self._reconsider_task(job, task)
 
     def _reconsider_task(self, job: Job, task: Task) -> None:
-        shut = self._shuts_out(job, facts_of(task))
+        shut = self._accounts.shuts_out(job, facts_of(task))
         if shut != task.shut_out:
-            self._detach(task)
-            self._attach(task)
+            self._accounts.detach(task)
+            self._accounts.attach(task)
         elif shut:
-            self.touched_jobs[job.key] = job  # it may be another queue that keeps it out
+            self._cluster.touched_jobs[job.key] = job  # it may be another queue that keeps it out
 
     # --- claims --------------------------------------------------------------------------------
     def _depends(self, kind: Kind, key: str, obj: Any) -> None:
         """Bring rows up to date that read an object of another kind."""
-        self.versions[kind] += 1
+        cluster = self._cluster
+        cluster.versions[kind] += 1
         if kind is Kind.NAMESPACE:
-            self.access.namespace_changed(key)
+            cluster.access.namespace_changed(key)
         elif kind is Kind.RESOURCE_SLICE:
             name = (obj.get("spec") or {}).get("nodeName", "")
-            node = self.nodes.by_name.get(name)
+            node = cluster.nodes.by_name.get(name)
             if node is not None:
-                slices = self.objects[Kind.RESOURCE_SLICE].values()
+                slices = cluster.objects[Kind.RESOURCE_SLICE].values()
                 if nodes.dra_gpu_devices(slices, name) != node.dra_gpus:
                     self._put_node(node, node.object)
         elif kind is Kind.DEVICE_CLASS:
-            known = len(self.resources)
-            backed = nodes.backed_columns(self.objects[kind].values(), self.resources)
+            known = len(cluster.resources)
+            backed = nodes.backed_columns(cluster.objects[kind].values(), cluster.resources)
             self._classify_again(known)
             if backed != self._backed:
                 self._backed = backed
-                for node in list(self.nodes.nodes):
+                for node in list(cluster.nodes.nodes):
                     self._put_node(node, node.object)
         elif kind is Kind.RESOURCE_CLAIM:
-            for task in list(self._claim_users.get(key, {}).values()):
+            for task in list(cluster.claim_users.get(key, {}).values()):
                 facts = facts_of(task)
                 assert facts.pod is not None
                 claims = self._gpu_claims(facts.pod)
-                cls = self.classes.of(facts.pod, dra_gpus=sum(gpus for _, gpus in claims))
-                self._detach(task)
+                cls = cluster.classes.of(facts.pod, dra_gpus=sum(gpus for _, gpus in claims))
+                self._accounts.detach(task)
                 decided, task.claims, task.cls = task.cls, claims, cls
                 if decided.shared:
-                    self._hold_to_grant(task, cls, decided)
-                self._attach(task)
+                    self._granted.hold_to_grant(task, cls, decided)
+                self._accounts.attach(task)
 
     @staticmethod
     def _claim_keys(pod: Pod) -> Iterable[str]:
@@ -454,7 +567,7 @@ class Intake(Granted):
         """The pod's claims of GPUs, and how many GPUs each asks for."""
         found: list[tuple[str, int]] = []
         for key in self._claim_keys(pod):
-            claim = self.objects[Kind.RESOURCE_CLAIM].get(key)
+            claim = self._cluster.objects[Kind.RESOURCE_CLAIM].get(key)
             gpus = _gpus_of(claim) if claim is not None else 0
             if gpus:
                 found.append((key, gpus))

@@ -6,12 +6,12 @@ of the decisions entered there, so they can be found again whatever happened to 
 
 from __future__ import annotations
 
-from kai.snapshot.accounts import Accounts
+from kai.snapshot.cluster import Cluster
 from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.status import Status
 
 
-def clear(state: Accounts) -> None:
+def clear(state: Cluster) -> None:
     """Every row holds nothing and every index is empty; tasks, jobs, queues and nodes stay."""
     state.pending_jobs.clear()
     state.foreign[:] = (0, 0, 0)

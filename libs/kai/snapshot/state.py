@@ -12,11 +12,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
-from kai.snapshot import bounds, pods, refused
-from kai.snapshot.accounts import discard, facts_of
+from kai.snapshot import pods, refused
+from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.check import check_state
+from kai.snapshot.cluster import Cluster
 from kai.snapshot.collector import paused
 from kai.snapshot.exclusion import Exclusion
+from kai.snapshot.granted import Granted
+from kai.snapshot.group_order import GroupOrder
+from kai.snapshot.intake import Intake
 from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
@@ -26,8 +30,15 @@ _LAST = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
 _LOADING: Final = (*(kind for kind in Kind if kind not in _LAST), *_LAST)
 
 
-class ClusterState(Exclusion):
-    """All rows. Not thread-safe: one owner applies events and runs cycles in turn."""
+class ClusterState(Cluster):
+    """All rows, and what may be done with them. Not thread-safe: one owner applies events and runs cycles."""
+
+    def __init__(self, params: StateParams | None = None) -> None:
+        super().__init__(params)
+        self._accounts = Accounts(self)
+        self._granted = Granted(self, self._accounts)
+        self._intake = Intake(self, self._accounts, self._granted)
+        self._exclusion = Exclusion(self, self._accounts, self._intake)
 
     # --- objects -------------------------------------------------------------------------------
     def apply(self, kind: Kind, obj: Any) -> None:
@@ -38,7 +49,7 @@ class ClusterState(Exclusion):
         """
         self.version += 1
         try:
-            self._take_in(kind, obj)
+            self._intake.take_in(kind, obj)
         finally:
             if self.unsound:
                 self.mend()
@@ -75,13 +86,15 @@ class ClusterState(Exclusion):
         """Let an object hold what it holds, and go on without it otherwise."""
         match kind:
             case Kind.POD:
-                self.keep_pod(obj, refused.pod_stand_in(obj, self.resources))
+                self._exclusion.keep_pod(obj, refused.pod_stand_in(obj, self.resources))
             case Kind.NODE:
                 known = self.nodes.by_name.get(fault.key)
                 if known is not None:
                     self.apply(Kind.NODE, refused.node_stand_in(known.object))
             case Kind.POD_GROUP:
-                self.keep_pod_group(self.group_objects.get(fault.key) or refused.group_stand_in(obj), fault)
+                self._exclusion.keep_pod_group(
+                    self.group_objects.get(fault.key) or refused.group_stand_in(obj), fault
+                )
             case _:
                 pass
 
@@ -100,36 +113,6 @@ class ClusterState(Exclusion):
                 kind=Kind.POD.kubernetes, key=task.key, uid=task.uid, reason=INVALID_OBJECT, message=told
             )
 
-    def _take_in(self, kind: Kind, obj: Any) -> None:
-        if kind is Kind.POD:
-            self._apply_pod(obj)
-            return
-        bounds.check(kind, obj)
-        match kind:
-            case Kind.POD_GROUP:
-                self._apply_pod_group(obj)
-            case Kind.NODE:
-                self._apply_node(obj)
-            case Kind.QUEUE:
-                self._apply_queue(obj)
-            case Kind.PRIORITY_CLASS:
-                self._apply_priority_class(obj.key, obj)
-            case _:
-                self._put_object(kind, object_key(obj), obj)
-
-    def _put_object(self, kind: Kind, key: str, obj: Any) -> None:
-        known = self.objects[kind]
-        old = known.get(key)
-        known[key] = obj
-        try:
-            self._depends(kind, key, obj)
-        except Exception:
-            if old is None:
-                del known[key]
-            else:
-                known[key] = old
-            raise
-
     def load(self, objects: Iterable[tuple[Kind, Any]]) -> None:
         """Take in many objects at once, as when a cluster is read for the first time; :meth:`take` each.
 
@@ -141,7 +124,7 @@ class ClusterState(Exclusion):
                 by_kind.setdefault(kind, []).append(obj)
             for kind in sorted(by_kind, key=_LOADING.index):
                 if kind is Kind.POD_GROUP:
-                    self._refresh()
+                    self._intake.refresh()
                 with self.ledger.at_once() if kind is Kind.POD else nullcontext():
                     for obj in by_kind[kind]:
                         self.take(kind, obj)
@@ -151,36 +134,35 @@ class ClusterState(Exclusion):
         self.version += 1
         self.faults.pop((kind, key), None)
         try:
-            self._take_out(kind, key)
+            self._intake.take_out(kind, key)
         finally:
             if self.unsound:
                 self.mend()
 
-    def _take_out(self, kind: Kind, key: str) -> None:
-        match kind:
-            case Kind.POD:
-                task = self._tasks_by_key.get(key)
-                if task is not None:
-                    self._forget(task)
-            case Kind.NODE:
-                node = self.nodes.by_name.get(key)
-                if node is not None:
-                    self._drop_node(node)
-            case Kind.POD_GROUP:
-                self.group_objects.pop(key, None)
-                self._drop_job(key)
-            case Kind.QUEUE:
-                self._drop_queue(key)
-            case Kind.PRIORITY_CLASS:
-                self._apply_priority_class(key, None)
-            case _:
-                old = self.objects[kind].pop(key, None)
-                if old is not None:
-                    self._depends(kind, key, old)
+    def order_groups(self, order: GroupOrder) -> None:
+        """Go by this order from now on: no more than a comparison where it is the one that held before."""
+        self._accounts.order_groups(order)
+
+    # --- what takes no part --------------------------------------------------------------------
+    def set_aside(self, job: Job, fault: Fault | None) -> None:
+        """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again."""
+        self._accounts.set_aside(job, fault)
+
+    def bare(self, job: Job) -> None:
+        """Of a job's pods nothing is known any more but what they hold, until their next version."""
+        self._exclusion.bare(job)
+
+    def bare_pod(self, key: str) -> None:
+        """The same for one pod."""
+        self._exclusion.bare_pod(key)
+
+    def recount(self) -> list[tuple[Task, Exception]]:
+        """Find all sums anew; what only a cycle knows is gone. Returns pods that cannot be in the sums."""
+        return self._exclusion.recount()
 
     def task(self, key: str) -> Task | None:
         """A pod by ``namespace/name``."""
-        return self._tasks_by_key.get(key)
+        return self.tasks_by_key.get(key)
 
     # --- decisions -----------------------------------------------------------------------------
     def assume_bind(
@@ -188,42 +170,42 @@ class ClusterState(Exclusion):
     ) -> None:
         """A pod is being bound; it counts as placed until the watch or a result says otherwise."""
         if (task := self.tasks.get(uid)) is not None:
-            self._detach(task)
+            self._accounts.detach(task)
             facts = facts_of(task)
             facts.assumed_node, facts.assumed_groups, facts.assumed_results = node, groups, results
-            self._attach(task)
+            self._accounts.attach(task)
 
     def bind_failed(self, uid: str) -> None:
         """A bind had no effect; the pod is pending again."""
         if (task := self.tasks.get(uid)) is not None and facts_of(task).assumed_node:
-            self._detach(task)
+            self._accounts.detach(task)
             self._unassume(task)
-            self._attach(task)
+            self._accounts.attach(task)
 
     def bind_done(self, uid: str) -> None:
         """A bind took effect: what the watch will say is known already."""
         if (task := self.tasks.get(uid)) is not None and facts_of(task).assumed_node:
-            self._detach(task)
+            self._accounts.detach(task)
             facts = facts_of(task)
             facts.node_name = facts.node_name or facts.assumed_node
             facts.group_ids = facts.group_ids or facts.assumed_groups
             if uid in self.grants.of_pods:
-                self._hold_to_grant(task, task.declared_cls or task.cls, task.cls)
-            self._attach(task)
+                self._granted.hold_to_grant(task, task.declared_cls or task.cls, task.cls)
+            self._accounts.attach(task)
 
     def assume_evicted(self, uid: str) -> None:
         """A pod is being deleted, though the watch does not say so yet."""
         if (task := self.tasks.get(uid)) is not None:
-            self._detach(task)
+            self._accounts.detach(task)
             facts_of(task).evicting = True
-            self._attach(task)
+            self._accounts.attach(task)
 
     def evict_failed(self, uid: str) -> None:
         """An eviction had no effect; the pod goes on as it was."""
         if (task := self.tasks.get(uid)) is not None and facts_of(task).evicting:
-            self._detach(task)
+            self._accounts.detach(task)
             facts_of(task).evicting = False
-            self._attach(task)
+            self._accounts.attach(task)
 
     def placed(self, task: Task, node: Node) -> None:
         """The engine decided to bind a pending task, and all sums say so; keep the rest in step."""
@@ -234,9 +216,9 @@ class ClusterState(Exclusion):
             self.ledger.confirm(task)
         facts.assumed_node, facts.assumed_groups = name, task.groups
         facts.assumed_results = task.plugin_results
-        here = self._on_node.get(name)
+        here = self.on_node.get(name)
         if here is None:
-            here = self._on_node[name] = {}
+            here = self.on_node[name] = {}
         here[task.uid] = task
         self.touched_jobs[job.key] = job
         if not job.pending:
@@ -246,7 +228,7 @@ class ClusterState(Exclusion):
         """The inverse of :meth:`placed`: the bind is not decided after all, and the pod holds nothing."""
         job, facts = task.job, facts_of(task)
         assert job is not None
-        discard(self._on_node, facts.assumed_node, task.uid)
+        discard(self.on_node, facts.assumed_node, task.uid)
         self._unassume(task)
         facts.evicting = False
         self.ledger.confirm(task)
@@ -303,25 +285,16 @@ class ClusterState(Exclusion):
     # --- time ----------------------------------------------------------------------------------
     def settle(self, now: float) -> None:
         """Bring everything that waits for the end of a batch, or for time, up to date."""
-        self._now = now
-        self._refresh()
+        self.now = now
+        self._intake.refresh()
         self.nodes.settle()
         if self.classes.crowded:
             self.classes.keep({task.cls for task in self.tasks.values()})
-        for task in list(self._releasing.values()):
+        for task in list(self.deleted.values()):
             facts = facts_of(task)
             if task.status is not pods.status(facts, now, self.params.stuck_in_releasing_seconds):
-                self._detach(task)
-                self._attach(task)
-
-    def _refresh(self) -> None:
-        """Bring up to date what tasks are charged by."""
-        if self._gpu_memory_dirty:
-            self._refresh_gpu_memory()
-        if self._queues_dirty:
-            self._relink_queues()
-        if self.access.stale is None or self.access.stale:
-            self._reconsider()
+                self._accounts.detach(task)
+                self._accounts.attach(task)
 
     def next_stuck(self) -> float:
         """When the next pod that is being deleted counts as stuck; infinite if none does."""
@@ -329,7 +302,7 @@ class ClusterState(Exclusion):
         return min(
             (
                 facts_of(task).deleted_at + after
-                for task in self._releasing.values()
+                for task in self.deleted.values()
                 if task.status is Status.RELEASING and facts_of(task).phase == "Running"
             ),
             default=float("inf"),

@@ -102,7 +102,7 @@ async def test_a_value_out_of_its_bounds_is_one_warning_and_no_traceback(core):
     def refuse(kind, obj):
         raise OutOfBounds("spec.devices", 10**30, "at most 1024")
 
-    await core.ask(lambda state: setattr(state, "_take_in", refuse))
+    await core.ask(lambda state: setattr(state, "apply", refuse))
     with structlog.testing.capture_logs() as logged:
         await core.fold(a_batch("a"))
         await core.fold(a_batch("a"))
@@ -119,7 +119,7 @@ async def test_any_other_error_is_told_once_with_its_traceback(core):
     def fail(kind, obj):
         raise KeyError("nome")
 
-    await core.ask(lambda state: setattr(state, "_take_in", fail))
+    await core.ask(lambda state: setattr(state, "apply", fail))
     with structlog.testing.capture_logs() as logged:
         for _ in range(3):
             await core.fold(a_batch("a"))
