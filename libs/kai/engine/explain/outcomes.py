@@ -178,7 +178,15 @@ def _found(
         text = phrases.not_ready(job)
         return Outcome.NOT_READY, text, (Explanation(reason=str(Reason.NOT_READY), message=text),)
     if errors is None or not errors.entries:
-        return Outcome.UNSCHEDULABLE, "not looked at in this cycle", ()
+        taker = session.decisions.outbid.get(job.key)
+        if taker is None:
+            return Outcome.UNSCHEDULABLE, "not looked at in this cycle", ()
+        text = f"what it waited for is given to workload {taker}"
+        return (
+            Outcome.UNSCHEDULABLE,
+            text,
+            (Explanation(reason=str(Reason.POD_SCHEDULING_ERRORS), message=text),),
+        )
     return Outcome.UNSCHEDULABLE, errors.message(), errors.explanations()
 
 

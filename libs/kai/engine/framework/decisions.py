@@ -44,6 +44,8 @@ class Decisions:
         #: Jobs that got binds, and those that wait.
         self.placed: set[str] = set()
         self.pipelined: set[str] = set()
+        #: Jobs that gave up all their turns, and which job has them.
+        self.outbid: dict[str, str] = {}
         #: When jobs that started or lost pods in this cycle had done so before.
         self.started_before: dict[str, float] = {}
         self.evicted_before: dict[str, float] = {}
@@ -169,10 +171,12 @@ class Decisions:
         if task.status is not Status.RELEASING:
             return
         del self._pipelined[task.uid]
-        if task.job is not None and evictor is not None:
-            waits = any(each.job is task.job for each in self._pipelined.values())
-            if not waits and task.job is not evictor:
-                self._take_over(task.job.key, evictor.key)
+        job = task.job
+        if job is not None and not any(each.job is job for each in self._pipelined.values()):
+            self.pipelined.discard(job.key)
+            if evictor is not None and job is not evictor:
+                self.outbid[job.key] = evictor.key
+                self._take_over(job.key, evictor.key)
         self._ledger.confirm(task)
         if task.facts is not None and not task.facts.evicting:
             self._ledger.set_status(task, Status.PENDING)

@@ -1,5 +1,7 @@
 """Whose place ``preempt`` takes in a queue, for whom, and whom it leaves alone."""
 
+from kai.engine import Engine
+from kai.model.decisions import Outcome
 from libs.tests.engine.builders import (
     NOW,
     Case,
@@ -10,8 +12,10 @@ from libs.tests.engine.builders import (
     a_pod,
     a_priority_class,
     a_queue,
+    a_state,
     a_topology,
     nodes,
+    outcomes,
     table,
 )
 
@@ -417,3 +421,20 @@ def test_one_generator_suffices_to_take(case: Case) -> None:
 @table(*LEFT)
 def test_it_evicts_nobody(case: Case) -> None:
     case.holds("preempt")
+
+
+def test_who_has_to_give_up_a_turn_is_told_to_whom_and_does_not_wait_for_what_is_released() -> None:
+    """First it was promised what is being released; the larger job takes that, and the place of another."""
+    state = a_state(
+        nodes(1, gpus=2),
+        a_job("leaves", gpus=1, on="n0", deleted=NOW - 5),
+        a_job("runs", gpus=1, on="n0"),
+        a_job("low", gpus=1, created=1),
+        a_job("high", gpus=2, created=2, priority="build-preemptible"),
+    )
+    result = Engine().run(state, NOW)
+    assert [each.pod.name for each in result.nominations] == ["high-0"]
+    told = outcomes(result)
+    assert told["high"].outcome is Outcome.PIPELINED
+    assert told["low"].outcome is Outcome.UNSCHEDULABLE
+    assert told["low"].message == "what it waited for is given to workload default/high"
