@@ -105,7 +105,7 @@ class ScenarioRun:
         for pod in self.objects["pods"]:
             known = self.pods[pod["metadata"]["name"]]
             if known.status in ("Binding", "Allocated"):
-                state.assume_bind(pod["metadata"]["uid"], known.node, known.groups)
+                state.assume_bind(pod["metadata"]["uid"], known.node, groups=known.groups)
         session = self.engine.open(state, self.now)
         state.check()
         return session

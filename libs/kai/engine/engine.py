@@ -39,16 +39,28 @@ class Engine:
         self.turns = Turns()
 
     def open(self, state: ClusterState, now: float, *, turns: Turns | None = None) -> Session:
-        """Begin a cycle, or a question in between; :meth:`Session.close` ends it."""
+        """Begin a cycle, or a question in between.
+
+        Settles the state as of ``now`` (Unix seconds) and divides the cluster among queues, by the past use
+        that the last cycle went by. Whoever opens a session calls :meth:`Session.close`, and there is one at
+        a time for a state.
+        """
         return Session(state, self.config, now, dict(self.last_usage), plugins=OPENERS, turns=turns)
 
     def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
-        """Why a pod group waits, and what would let it run; the state stays as it is."""
+        """Why a pod group (``namespace/name``) waits, and what would let it run; None if there is none.
+
+        Remedies are tried on the state and taken back, so that it ends as it began, also where this raises.
+        Nobody asks during a cycle.
+        """
         with undone_if_failed(state):
             return questions.explain_pod_group(self.open, state, key, now)
 
     def explain_pod(self, state: ClusterState, key: str, now: float) -> PodAnswer | None:
-        """What each node says to a pod; the state stays as it is."""
+        """What each node says to a pod (``namespace/name``); None if there is none.
+
+        The state ends as it began, also where this raises. Costs time by the number of nodes.
+        """
         with undone_if_failed(state):
             return questions.explain_pod(self.open, state, key, now)
 
@@ -67,14 +79,23 @@ class Engine:
         usage: Usage | None = None,
         hurry: Callable[[], bool] | None = None,
     ) -> CycleResult:
-        """Run one cycle.
+        """Run one cycle: settle the state, run the actions in order, and say what was decided and found.
+
+        After it every decision is in the state, as if it were carried out already; whoever carries it out
+        reports how it ended (``ClusterState.bind_done``, ``bind_failed``, ``evict_failed``). The same state,
+        configuration, ``now`` and ``usage`` give the same result, where no budget of a search ends and
+        ``hurry`` answers the same.
 
         Args:
             state: the cluster; decisions are entered as assumed binds and evictions.
-            now: unix seconds.
+            now: Unix seconds.
             usage: past use of queues as a fraction of the cluster (CPU, memory, GPU); none means no history.
             hurry: whether somebody waits for the end of the cycle; asked during searches, which then give way
                 (:mod:`kai.engine.queueing.turns`). None: they never do.
+
+        Raises:
+            Exception: an action or plugin failed. An engine that is ``contained`` first takes the cycle back
+                and runs it again without what it failed over, and raises only where that does not help.
         """
         with paused():
             if self._containment is None:

@@ -94,7 +94,9 @@ def assume(state: ClusterState, request: BindRequest) -> None:
     if request.failed or spec.selected_node not in state.nodes.by_name:
         return
     if task is not None and task.facts is not None and not task.facts.node_name:
-        state.assume_bind(task.uid, spec.selected_node, request.gpu_groups, request.plugin_results)
+        state.assume_bind(
+            task.uid, spec.selected_node, groups=request.gpu_groups, results=request.plugin_results
+        )
 
 
 def under_way(state: ClusterState) -> Iterator[Json]:

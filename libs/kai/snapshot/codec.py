@@ -334,7 +334,8 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
         if assumed[row]:
             devices = tuple(_lines(groups[row]))
             told = columns.plugin_results.get(pod.key)
-            state.assume_bind(uid, assumed[row], devices, msgspec.json.decode(told) if told else None)
+            results = msgspec.json.decode(told) if told else None
+            state.assume_bind(uid, assumed[row], groups=devices, results=results)
             if columns.flags[row] & _DONE:
                 state.bind_done(uid)
         if columns.flags[row] & _EVICTING:

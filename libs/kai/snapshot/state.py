@@ -166,9 +166,19 @@ class ClusterState(Cluster):
 
     # --- decisions -----------------------------------------------------------------------------
     def assume_bind(
-        self, uid: str, node: str, groups: tuple[str, ...] = (), results: dict[str, Any] | None = None
+        self, uid: str, node: str, *, groups: tuple[str, ...] = (), results: dict[str, Any] | None = None
     ) -> None:
-        """A pod is being bound; it counts as placed until the watch or a result says otherwise."""
+        """A pod is being bound; it counts as placed until the watch or a result says otherwise.
+
+        Whether it fits is not looked at. A uid that is not known is ignored, as in all that follow: pods
+        vanish while others decide about them.
+
+        Args:
+            uid: the pod's.
+            node: by name; one that does not exist yet counts once it does.
+            groups: the shared devices that it takes, by group id, one for each device.
+            results: what plugins found for it there, by plugin.
+        """
         if (task := self.tasks.get(uid)) is not None:
             self._accounts.detach(task)
             facts = facts_of(task)
@@ -176,7 +186,7 @@ class ClusterState(Cluster):
             self._accounts.attach(task)
 
     def bind_failed(self, uid: str) -> None:
-        """A bind had no effect; the pod is pending again."""
+        """A bind had no effect; the pod is pending again. One that is not being bound stays as it is."""
         if (task := self.tasks.get(uid)) is not None and facts_of(task).assumed_node:
             self._accounts.detach(task)
             self._unassume(task)
@@ -284,7 +294,11 @@ class ClusterState(Cluster):
 
     # --- time ----------------------------------------------------------------------------------
     def settle(self, now: float) -> None:
-        """Bring everything that waits for the end of a batch, or for time, up to date."""
+        """Bring everything that waits for the end of a batch, or for time, up to date.
+
+        Before a session is opened, and before anybody reads sums or the order of nodes, which after it is
+        that of their names. ``now`` is in Unix seconds. Settling again for the same moment changes nothing.
+        """
         self.now = now
         self._intake.refresh()
         self.nodes.settle()
@@ -310,7 +324,11 @@ class ClusterState(Cluster):
 
     # --- invariants ----------------------------------------------------------------------------
     def check(self) -> None:
-        """Assert that all sums equal what the rows say."""
+        """Assert that all sums equal what the rows say. Costs time by the number of pods and nodes.
+
+        Raises:
+            AssertionError: a sum is wrong; it names node, queue or job.
+        """
         check_state(self)
 
 

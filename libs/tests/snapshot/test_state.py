@@ -148,7 +148,7 @@ def _sums(state: ClusterState) -> object:
 
 def test_a_snapshot_survives_the_round_trip_and_decides_the_same() -> None:
     state = _fresh(_final_objects())
-    state.assume_bind("default-part-2", "node-1", ("g1",))
+    state.assume_bind("default-part-2", "node-1", groups=("g1",))
     state.assume_evicted("default-gang-0")
     snapshot = codec.cut(state)
     decoded = codec.decode(codec.encode(snapshot))
@@ -173,7 +173,7 @@ def test_a_bind_counts_until_the_watch_shows_it_or_it_fails() -> None:
     state = _fresh(_final_objects())
     task = state.tasks["default-part-2"]
     before = _sums(state)
-    state.assume_bind(task.uid, "node-1", ("g1",))
+    state.assume_bind(task.uid, "node-1", groups=("g1",))
     assert task.status is Status.BINDING
     state.check()
     state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000))  # an older event comes late
@@ -186,7 +186,7 @@ def test_a_bind_counts_until_the_watch_shows_it_or_it_fails() -> None:
 def test_a_finished_bind_survives_an_event_from_before_it() -> None:
     state = _fresh(_final_objects())
     task = state.tasks["default-part-2"]
-    state.assume_bind(task.uid, "node-1", ("g1",))
+    state.assume_bind(task.uid, "node-1", groups=("g1",))
     state.bind_done(task.uid)
     assert task.status is Status.BOUND
     state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000))

@@ -64,7 +64,17 @@ class Decisions:
         evictor: Job | None = None,
         message: Message | None = None,
     ) -> None:
-        """Make a statement's operations decisions."""
+        """Make a statement's operations decisions: they outlive the session, and cannot be rolled back.
+
+        After: each pod that was allocated is in ``binds``, each that was evicted and not put back is in
+        ``evictions``, in the order of steps; those that wait are nominated, and the statement is empty.
+
+        Args:
+            statement: whose operations they are.
+            action: the action that decided, by the name of the configuration.
+            evictor: the job for which others are evicted; None where nobody profits.
+            message: what the owner of an evicted pod is told; asked again if somebody else gets its place.
+        """
         if len(statement.log) == 1 and statement.log[0].kind == ALLOCATE:
             self._commit_bind(statement.log[0])
             self._mend(statement)

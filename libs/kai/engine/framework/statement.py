@@ -56,7 +56,11 @@ class Statement:
         return len(self.log)
 
     def evict(self, task: Task) -> None:
-        """The pod's resources are being released; one that only waits for some gives up its turn."""
+        """The pod's resources are being released; one that only waits for some gives up its turn.
+
+        Before: it holds resources that are not being released, or waits for some. After: it is RELEASING,
+        virtually, and its queue is not charged any more.
+        """
         where = task.pipelined_node or task.node
         operation = Operation(
             EVICT, task, (task.status, task.virtual, task.charged), where, task.pipelined_groups
@@ -87,7 +91,11 @@ class Statement:
         self._ledger.vacate(tasks)
 
     def allocate(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
-        """The pod takes idle resources of a node."""
+        """The pod takes idle resources of a node, and of the shared devices ``groups``, one for each device.
+
+        Before: it is pending, and the caller has seen that it fits; nothing is checked here. After: it is
+        ALLOCATED, virtually, and its queue is charged.
+        """
         operation = Operation(ALLOCATE, task, (task.status, task.virtual, None), node, groups)
         ledger = self._ledger
         ledger.hold(task, node, groups, releasing=False)
@@ -97,7 +105,12 @@ class Statement:
         self._track(operation, node)
 
     def pipeline(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
-        """The pod is promised resources of a node; a pod evicted from just there stays instead."""
+        """The pod is promised resources of a node that are being released, or idle ones beside them.
+
+        Before: it is pending, or evicted by this statement. After: it is PIPELINED, virtually, and its queue
+        is charged. A pod that was evicted from just this node and these devices stays instead: then the
+        eviction is void.
+        """
         if task.virtual and task.status is Status.RELEASING and self._stays(task, node, groups):
             return
         operation = Operation(PIPELINE, task, (task.status, task.virtual, task.charged), node, groups)
@@ -149,7 +162,10 @@ class Statement:
             self._ledger.set_releasing(eviction.task, releasing=True)
 
     def convert_to_pipelined(self, job: Job) -> None:
-        """Whatever of a job was allocated waits with the rest of its gang."""
+        """Whatever of a job was allocated waits with the rest of its gang.
+
+        The steps move to the end of the log, so that checkpoints made since are void.
+        """
         moved = [op for op in self.log if op.kind == ALLOCATE and op.task.job is job]
         for operation in reversed(moved):
             self._undo(operation)
@@ -159,7 +175,10 @@ class Statement:
             self.pipeline(operation.task, operation.node, operation.groups)
 
     def rollback(self, checkpoint: int = 0) -> None:
-        """Undo everything since a checkpoint."""
+        """Undo everything since a checkpoint, the last step first; checkpoints after it are void.
+
+        Rows and sums are as they were then, to the last unit. Costs time by the number of steps undone.
+        """
         log = self.log
         while len(log) > checkpoint:
             self._undo(log.pop())
