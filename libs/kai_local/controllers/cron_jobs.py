@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from kai.kube import resources
+from kai.model.cron import CronSchedule, InvalidCron
 from kai.model.objects import Json
 from kai.snapshot.times import rfc3339, seconds
 from kai_local.controllers.actions import Action, Create, Delete, Patch, Plan
@@ -59,8 +60,6 @@ def reconcile(cron_job: Workload, jobs: Sequence[Workload], now: float) -> Plan:
 
 def _schedule(cron_job: Workload) -> Previous | None:
     """The schedule in its time zone; ``None`` if it cannot be read, which is logged."""
-    from kai.engine.usage.cron import CronSchedule, InvalidCron
-
     try:
         schedule = CronSchedule.parse(str(cron_job.spec.get("schedule", "")))
         zone = ZoneInfo(str(cron_job.spec.get("timeZone") or "UTC"))

@@ -12,13 +12,10 @@ amount times seconds). All three window types work so. For an external Prometheu
 gives the instant query that means the same.
 """
 
-from kai.engine.usage.cron import CronSchedule, InvalidCron
 from kai.engine.usage.params import InvalidUsageParams, UsageParams, WindowType
 from kai.engine.usage.window import prometheus_query, staleness, used_shares, window_start
 
 __all__ = [
-    "CronSchedule",
-    "InvalidCron",
     "InvalidUsageParams",
     "UsageParams",
     "WindowType",

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from kai.engine.usage.cron import CronSchedule
 from kai.model import duration, spelling
+from kai.model.cron import CronSchedule
 
 _WEEK: Final = 604_800.0
 

@@ -1,4 +1,4 @@
-"""Cron expressions, as far as the start of a usage window needs them: the last time one was due, in UTC."""
+"""Cron expressions of usage windows and of jobs: the last time one was due, in UTC."""
 
 from __future__ import annotations
 
