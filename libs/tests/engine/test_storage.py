@@ -2,34 +2,28 @@
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add
 
-NOW = 1_900_000_000.0
 
-
-def a_state(*, pods: int, size: str, capacity: str) -> ClusterState:
+def a_cluster(*, pods: int, size: str, capacity: str) -> ClusterState:
     """One node whose driver has room for volumes, and pods with a claim each."""
-    state = ClusterState()
-    state.apply(Kind.QUEUE, a_queue("top"))
-    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
-    state.apply(Kind.NODE, a_node("n", gpus=8))
     provisioner = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
-    state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **provisioner})
     driver = {"metadata": {"name": "disk.example.com"}, "spec": {"storageCapacity": True}}
-    state.apply(Kind.CSI_DRIVER, driver)
     room = {"storageClassName": "fast", "capacity": capacity, "nodeTopology": {}}
-    state.apply(Kind.CSI_STORAGE_CAPACITY, {"metadata": {"name": "room", "namespace": "kube-system"}, **room})
+    state = a_state(
+        a_node("n", gpus=8),
+        (Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **provisioner}),
+        (Kind.CSI_DRIVER, driver),
+        (Kind.CSI_STORAGE_CAPACITY, {"metadata": {"name": "room", "namespace": "kube-system"}, **room}),
+    )
     for i in range(pods):
         claim = {"storageClassName": "fast", "resources": {"requests": {"storage": size}}}
-        state.apply(
-            Kind.PERSISTENT_VOLUME_CLAIM,
-            {"metadata": {"name": f"disk-{i}", "namespace": "default"}, "spec": claim},
-        )
-        state.apply(Kind.POD_GROUP, a_group(f"job-{i}", queue="team", created=i))
+        disk = {"metadata": {"name": f"disk-{i}", "namespace": "default"}, "spec": claim}
         volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": f"disk-{i}"}}]
-        state.apply(Kind.POD, a_pod(f"job-{i}", group=f"job-{i}", gpus=1, spec={"volumes": volumes}))
+        pod = a_pod(f"job-{i}", group=f"job-{i}", gpus=1, spec={"volumes": volumes})
+        add(state, (Kind.PERSISTENT_VOLUME_CLAIM, disk), a_group(f"job-{i}", queue="team", created=i), pod)
     return state
 
 
@@ -39,13 +33,13 @@ def placed(state: ClusterState, *, reserves: bool) -> list[str]:
 
 
 def test_with_the_flag_claims_of_one_cycle_and_the_next_share_the_capacity() -> None:
-    state = a_state(pods=3, size="4Gi", capacity="10Gi")
+    state = a_cluster(pods=3, size="4Gi", capacity="10Gi")
     assert placed(state, reserves=True) == ["job-0", "job-1"]
     assert placed(state, reserves=True) == []
 
 
 def test_room_taken_by_a_volume_that_was_made_is_for_the_driver_to_tell() -> None:
-    state = a_state(pods=3, size="4Gi", capacity="10Gi")
+    state = a_cluster(pods=3, size="4Gi", capacity="10Gi")
     assert placed(state, reserves=True) == ["job-0", "job-1"]
     for i in range(2):
         claim = state.objects[Kind.PERSISTENT_VOLUME_CLAIM][f"default/disk-{i}"]
@@ -59,7 +53,7 @@ def test_room_taken_by_a_volume_that_was_made_is_for_the_driver_to_tell() -> Non
 def test_without_the_flag_each_claim_is_compared_with_the_capacity_alone(
     size: str, expected: list[str]
 ) -> None:
-    assert placed(a_state(pods=3, size=size, capacity="10Gi"), reserves=False) == expected
+    assert placed(a_cluster(pods=3, size=size, capacity="10Gi"), reserves=False) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +69,7 @@ def test_without_the_flag_each_claim_is_compared_with_the_capacity_alone(
 def test_a_pod_waits_where_no_volume_is_what_its_claim_asks_for(
     volume: dict[str, object], claim: dict[str, object], placed_there: bool
 ) -> None:
-    state = a_state(pods=1, size="4Gi", capacity="10Gi")
+    state = a_cluster(pods=1, size="4Gi", capacity="10Gi")
     local = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **local})
     asked = {"storageClassName": "fast", "resources": {"requests": {"storage": "4Gi"}}, **claim}
