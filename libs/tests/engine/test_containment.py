@@ -17,10 +17,10 @@ from kai.engine.actions import stalegangeviction
 from kai.engine.config import PluginOption
 from kai.engine.explain import outcomes as found
 from kai.engine.framework import allocation as placing
-from kai.engine.framework import session as sessions
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
 from kai.engine.plugins import OPENERS
+from kai.engine.plugins.elastic import Elastic
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup
 from kai.snapshot.ledger import Ledger
@@ -59,7 +59,7 @@ def fails_over(keys, owner, name, *, after=False, raises=Boom):
 
 
 PLACES = {
-    "its order": (sessions, "job_key", False),
+    "its order": (Elastic, "rank", False),
     "its limits": (Session, "over_capacity", False),
     "its chunk": (placing, "tasks_to_allocate", False),
     "its place on a node": (Ledger, "hold", True),

@@ -18,9 +18,9 @@ NOW = 1_900_000_000.0
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "plugins.md").read_text()
 
 
-def block(language: str) -> str:
-    """The first block of the page in a language."""
-    return PAGE.partition(f"```{language}\n")[2].partition("```")[0]
+def block(language: str, number: int = 1) -> str:
+    """A block of the page in a language."""
+    return PAGE.split(f"```{language}\n")[number].partition("```")[0]
 
 
 @pytest.fixture
@@ -201,3 +201,32 @@ def test_it_may_have_a_say_in_who_gives_up_a_place(site: Path, part: str, functi
 
     assert evicted(SchedulerConfig()) == ["safe-0"]
     assert evicted(SchedulerConfig.parse(named("example.shield"))) == ["open-0"]
+
+
+def test_it_may_rank_jobs_and_say_who_may_be_a_victim_as_the_page_shows(site: Path) -> None:
+    install(site, "example_spot", block("python", 2), "example.spot = example_spot:plugin")
+
+    def decided(config: SchedulerConfig) -> tuple[list[str], list[str]]:
+        """Who is evicted for an urgent job, and which job comes last in order."""
+        state = ClusterState()
+        for each in usual_priorities():
+            state.apply(Kind.PRIORITY_CLASS, each)
+        state.apply(Kind.QUEUE, a_queue("team", gpu=3))
+        state.apply(Kind.NODE, a_node("n", gpus=2))
+        for created, name in enumerate(("spot", "steady")):
+            labels = {"example.com/spot": ""} if name == "spot" else None
+            state.apply(Kind.POD_GROUP, a_group(name, queue="team", created=created))
+            state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1, node="n", labels=labels))
+            state.apply(Kind.POD_GROUP, a_group(f"{name}-waits", queue="team", created=created))
+            state.apply(Kind.POD, a_pod(f"{name}-1", group=f"{name}-waits", gpus=1, labels=labels))
+        state.apply(Kind.POD_GROUP, a_group("urgent", queue="team", priority="build"))
+        state.apply(Kind.POD, a_pod("urgent-0", group="urgent", gpus=1))
+        engine = Engine(config)
+        evicted = [each.pod.name for each in engine.run(state, NOW).evictions]
+        order = engine.job_order(state)
+        assert order is not None
+        return evicted, [each.id for each in order.global_order if each.id.endswith("waits")]
+
+    order = ["default/spot-waits", "default/steady-waits"]
+    assert decided(SchedulerConfig()) == (["steady-0"], order)
+    assert decided(SchedulerConfig.parse(named("example.spot"))) == (["spot-0"], order[::-1])

@@ -418,7 +418,7 @@ def test_bounds_never_refuse_what_the_plain_search_finds(world: int) -> None:
 def _without_bounds(objects: Objects) -> CycleResult:
     from unittest import mock
 
-    from kai.engine.actions import eviction, reclaim
+    from kai.engine.actions import eviction
     from kai.engine.search import bounds, solver
 
     with (
@@ -426,7 +426,7 @@ def _without_bounds(objects: Objects) -> CycleResult:
         mock.patch.object(bounds.GangBound, "holds_with", return_value=True),
         mock.patch.object(bounds.GangBound, "first_holding", return_value=None),
         mock.patch.object(eviction, "never_fits", return_value=False),
-        mock.patch.object(reclaim._Reclaim, "may_suffice", return_value=True),
+        mock.patch.object(eviction._Action, "_may_suffice", return_value=True),
         mock.patch.object(solver.Search, "_room_for", return_value=True),
     ):
         return Engine().run(a_state(objects), NOW)

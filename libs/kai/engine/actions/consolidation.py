@@ -90,10 +90,6 @@ class _Consolidation:
             self._known = (table.log_end, float(whole.sum()) + partial, memory)
         return self._known[1:]
 
-    def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
-        del job, tasks
-        return True
-
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         """All that may move; of more than the cap those that make room, else the last in order.
 

@@ -14,7 +14,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.turns import Turn
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
-from kai.engine.search.bounds import never_fits
+from kai.engine.search.bounds import free_centi, never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
 from kai.engine.search.signatures import Representatives, Why
 from kai.engine.search.solver import Result, Search, Solution, Validator
@@ -38,9 +38,6 @@ class Strategy(Protocol):
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
         """A cheap reason why no search can succeed."""
-
-    def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
-        """False where a bound shows that victims cannot suffice."""
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         """Who may be evicted, in order: those that the rules of plugins accept."""
@@ -120,7 +117,7 @@ class _Action:
 
     def _solve(self, job: Job, tasks: list[Task], representatives: Representatives) -> Solution | None:
         session, strategy = self.session, self.strategy
-        rules = session.plugins.victim_rules(VictimSearch(action=strategy.action, job=job, tasks=tasks))
+        rules = session.plugins.victim_rules(self._about(job, tasks))
         search: Search | None = None
         turns, action = session.turns, strategy.action
         deadline = self.budget.job(stretch=turns.start(action, job.key), hurry=turns.hurry)
@@ -131,7 +128,7 @@ class _Action:
                 self._found(Result.SOLVED, deadline)
                 return solution
         self._first_sufficed = False
-        if never_fits(session, job, tasks) or not strategy.may_suffice(job, tasks):
+        if never_fits(session, job, tasks) or not self._may_suffice(tasks, rules):
             representatives.failed(job)
             turns.take(action, job.key, Turn(failed=True))
             return None
@@ -160,6 +157,27 @@ class _Action:
             why = "gives way to others that wait whenever it takes this long; it will be tried again"
         self._tell(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, f"the {action} search {why}"))
 
+    def _about(self, job: Job, tasks: list[Task]) -> VictimSearch:
+        pools = self.session.pools
+        return VictimSearch(
+            action=self.strategy.action,
+            job=job,
+            tasks=tasks,
+            chunks=lambda queue: pools.of(queue).chunks_centi(),
+        )
+
+    def _may_suffice(self, tasks: list[Task], rules: VictimRules) -> bool:
+        """Whether what is free and what the rules allow to take could cover the GPUs that are asked for.
+
+        Pods that find another place are not taken, so the rest must be: nothing is gained by moving.
+        """
+        if rules.suffices is None or self.strategy.moves_only:
+            return True
+        needed: float = sum(task.cls.centi_gpus for task in tasks)
+        if not needed or any(task.cls.gpu_memory_mib for task in tasks):
+            return True
+        return rules.suffices(needed - free_centi(self.session))
+
     def _tell_why(self, job: Job, why: Why | None) -> None:
         if why is not None and (found := why(job)) is not None:
             self._tell(job, found)
@@ -183,7 +201,7 @@ class _Action:
     def _search(self, job: Job, tasks: list[Task], rules: VictimRules, deadline: Deadline) -> Search:
         strategy = self.strategy
         source = strategy.victims(job, tasks, rules)
-        validator = both((strategy.validator(job, tasks), rules.allows)) or _any_victims
+        validator = both(strategy.validator(job, tasks), rules.allows) or _any_victims
         return Search(self.session, strategy.action, job, source, validator, deadline)
 
     def _found(self, result: Result, deadline: Deadline) -> None:

@@ -6,7 +6,6 @@ from kai.engine.actions import eviction
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
 from kai.engine.framework.victims import VictimRules, both
-from kai.engine.queueing import capacity
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.signatures import Representatives
@@ -47,20 +46,15 @@ class _Preempt:
                 modest = Unschedulable(Reason.POD_SCHEDULING_ERRORS, text)
                 self.session.error(job, modest)
                 return modest
-        if self.session.config.plugin("proportion") is None:
-            return None
-        return capacity.chunk_over_quota(job, tasks, self.session.state.max_gpu_memory)
-
-    def may_suffice(self, job: Job, tasks: list[Task]) -> bool:
-        del job, tasks
-        return True
+        quotas = self.session.plugins.quotas
+        return next((why for each in quotas if (why := each.refuse_for_good(job, tasks)) is not None), None)
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         del tasks
         return self.session.victim_source(
             job,
             lambda queue: queue is job.queue,
-            both((lambda victim: victim.priority < job.priority, rules.accepts)),
+            both(lambda victim: victim.priority < job.priority, rules.accepts),
         )
 
     def validator(self, job: Job, tasks: list[Task]) -> None:

@@ -14,7 +14,7 @@ Once in a cycle, over columns that the engine keeps (:class:`QueueColumns`, arra
 
 While deciding (``columns.allocated`` is read live, so charges and undone charges are seen at once)::
 
-    order = QueueOrder(columns, shares, priority, rank, total)
+    order = FairOrder(columns, shares, priority, total)
     order.key(queue, job=(cpu, memory, gpu), victims=(0, 0, 0))    # smaller comes first
 
     rules = ReclaimRules(forest, columns, shares, multiplier=1.0)
@@ -28,14 +28,14 @@ While deciding (``columns.allocated`` is read live, so charges and undone charge
 """
 
 from kai.engine.fairness.division import divide, divide_forest
-from kai.engine.fairness.order import QueueOrder
+from kai.engine.fairness.order import FairOrder
 from kai.engine.fairness.queues import QueueColumns, QueueForest, QueueShares, allocatable_share
 from kai.engine.fairness.reclaim import ReclaimRules, Reclamation
 
 __all__ = [
+    "FairOrder",
     "QueueColumns",
     "QueueForest",
-    "QueueOrder",
     "QueueShares",
     "ReclaimRules",
     "Reclamation",

@@ -11,7 +11,7 @@ from kai.engine.fairness.queues import TOLERANCE, Floats, Ints, QueueColumns, Qu
 from kai.model.decisions import ResourceVector
 
 NO_RESOURCES: Final[ResourceVector] = (0.0, 0.0, 0.0)
-#: A queue's key: compare with ``<``; the last element is the rank, so no two queues are equal.
+#: A queue's key: compare with ``<``. Of queues with equal keys the older comes first.
 QueueKey: TypeAlias = tuple[float, ...]
 
 _NO_SHARE_PENALTY: Final = 1000.0
@@ -28,17 +28,17 @@ class _Constants(NamedTuple):
     unshared: tuple[int, ...]
     #: Its priority, the higher the smaller.
     order: int
-    #: Allocatable GPUs, CPU and memory, then the rank.
+    #: Allocatable GPUs, CPU and memory.
     weakness: tuple[float, ...]
 
 
-class QueueOrder:
+class FairOrder:
     """Keys of queues for one cycle; ``columns.allocated`` is read at each call.
 
     The steps, the first that decides: not over its fair share in all resources; deserves what its next job
     adds; higher priority; uses nothing of what it has no share in; smaller dominant share with that job and
-    without the given victims; smaller dominant share; smaller allocatable share; older. Unlike the
-    original's comparison this is a strict order: where allocatable shares cannot be compared, that of GPUs
+    without the given victims; smaller dominant share; smaller allocatable share. Unlike the
+    original's comparison this is an order: where allocatable shares cannot be compared, that of GPUs
     decides, then CPU, then memory.
     """
 
@@ -49,7 +49,6 @@ class QueueOrder:
         columns: QueueColumns,
         shares: QueueShares,
         priority: Sequence[int],
-        rank: Sequence[int],
         total: Floats,
     ) -> None:
         self._allocated = columns.allocated
@@ -62,7 +61,7 @@ class QueueOrder:
                 scale=_scale(share, most),
                 unshared=tuple([i for i in (0, 1, 2) if share[i] == 0]) if 0 in share else (),
                 order=-priority[row],
-                weakness=(*(share[i] if share[i] >= 0 else _LARGER_THAN_ANY for i in (2, 0, 1)), rank[row]),
+                weakness=tuple(share[i] if share[i] >= 0 else _LARGER_THAN_ANY for i in (2, 0, 1)),
             )
             for row, share in enumerate(shares.allocatable)
         ]
@@ -92,18 +91,17 @@ class QueueOrder:
         then = max(0.0, cpu * by_cpu, memory * by_memory, gpu * by_gpu)
         return (over, not within, order, strays, _rounded(then), _rounded(share), *weakness)
 
-    def ranks(self, queues: Ints, held: Ints, jobs: Ints) -> Ints:
-        """Ranks of the keys of many queues, each with what it holds and its next job, as in :meth:`key`.
+    def columns(self, queues: Ints, held: Ints, jobs: Ints) -> tuple[Floats | Ints, ...]:
+        """The parts of the keys of many queues, each with what it holds and its next job, as in :meth:`key`.
 
-        ``held`` and ``jobs`` are ``[keys, 3]`` in millicores, bytes and hundredths of GPUs. Equal keys are
-        ranked by position.
+        ``held`` and ``jobs`` are ``[keys, 3]`` in millicores, bytes and hundredths of GPUs.
         """
         fair, deserved, scale, unshared, order, weakness = self._columns()
         units = np.array([1.0, 1.0, 100.0])
         now, added = held / units, jobs / units
         then = now + added
         deserved, scale = deserved[queues], scale[queues]
-        columns = (
+        return (
             (fair[queues] < now - TOLERANCE).all(axis=1),
             ((deserved >= 0) & (deserved < then - TOLERANCE)).any(axis=1),
             order[queues],
@@ -112,10 +110,6 @@ class QueueOrder:
             np.floor((now * scale).max(axis=1, initial=0.0) * _BILLION + 0.5),
             *weakness[queues].T,
         )
-        ranks = np.empty(len(queues), dtype=np.int64)
-        differing = [column for column in columns if (column != column[0]).any()]
-        ranks[np.lexsort(differing[::-1]) if differing else slice(None)] = np.arange(len(queues))
-        return ranks
 
     def _columns(self) -> tuple[Any, ...]:
         if self._known is None:

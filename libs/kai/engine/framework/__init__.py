@@ -18,10 +18,14 @@ from kai.engine.config.arguments import Arguments, argument, names, number, seco
 from kai.engine.config.plugin_table import PluginSpec
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import (
+    Entitlement,
     Filter,
+    JobRanking,
     NodeFilter,
     NodeSets,
     PreFilter,
+    QueueRanking,
+    Quota,
     Readiness,
     Scorer,
     Tracker,
@@ -35,14 +39,18 @@ from kai.snapshot.kept import Kept
 __all__ = [
     "Arguments",
     "Batch",
+    "Entitlement",
     "Filter",
     "Handle",
+    "JobRanking",
     "Kept",
     "LabelRank",
     "NodeFilter",
     "NodeSets",
     "PluginSpec",
     "PreFilter",
+    "QueueRanking",
+    "Quota",
     "Readiness",
     "Scorer",
     "Tracker",

@@ -14,7 +14,6 @@ from kai.engine.framework.statement import Statement
 from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.view import NEVER
-from kai.engine.queueing import capacity
 from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.model.decisions import Reason
@@ -176,11 +175,12 @@ class _Attempt:
     def _try(self, task: Task, row: int, concerned: Concerned | None, rejected: dict[str, Mask]) -> bool:
         session, cls = self.session, task.cls
         node = session.nodes.nodes[row]
-        if cls.kind is GpuKind.MEMORY and session.proportion:
-            over = capacity.task_over_capacity(self.job, task, node.gpu_memory)
-            if over is not None:
-                self._reject(row, over.message, rejected)
-                return False
+        if cls.kind is GpuKind.MEMORY:
+            for quota in session.plugins.quotas:
+                over = quota.refuse_on(self.job, task, node)
+                if over is not None:
+                    self._reject(row, over.message, rejected)
+                    return False
         if concerned is not None:
             for each in concerned.node_filters:
                 if why := each.check(task, node):

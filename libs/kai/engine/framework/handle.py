@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from kai.engine.config import SEARCHING, EngineParams, SchedulerConfig
 from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
+from kai.engine.queueing.shares import Division
 from kai.model.faults import Fault
 from kai.snapshot.classes import ClassTable, TaskClass
 from kai.snapshot.kept import KeptValues
@@ -47,6 +48,13 @@ class Handle:
     versions: Mapping[Kind, int]
     #: Objects that could not be taken in.
     faults: Mapping[tuple[Kind, str], Fault]
+    #: The tree of queues with their columns, and what each is entitled to.
+    division: Division
+    #: MiB of the smallest and the largest GPUs.
+    min_gpu_memory: int
+    max_gpu_memory: int
+    #: Jobs that could be given a place as of now.
+    allocatable: Callable[[], list[Job]]
     #: Nodes that refused pods of late.
     refusals: Refusals
     params: StateParams

@@ -16,15 +16,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.fairness.order import NO_RESOURCES, QueueKey
+from kai.engine.fairness.queues import Ints
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.kernel.labels import Floats, Mask
+from kai.engine.queueing.queue_order import Columns
 from kai.engine.reasons import Unschedulable
+from kai.model.decisions import ResourceVector
 from kai.model.objects import TopologyConstraint
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, PodSet, SubGroupSet, Task
@@ -151,6 +155,99 @@ class NodeSets(ABC):
         """
 
 
+class JobRanking(ABC):
+    """Says which job of a queue is served before which; the last to be served is the first victim."""
+
+    #: Whether a rank changes only with ``Job.version``, or when the job is read anew. Then the order of those
+    #: that run is kept over cycles; else it is found anew in each cycle that searches for victims.
+    lasting: ClassVar[bool] = False
+
+    @abstractmethod
+    def rank(self, job: Job, gone: frozenset[str], /) -> float:
+        """The lower the sooner. Where ranks are equal the next plugin's counts, in the end age and name.
+
+        Called for every job that waits, every job that might lose its place, and again for those that were
+        served or lost something: some thousand times in a cycle, so it should do no more than read a few
+        attributes. Pods whose uids are in ``gone`` count as gone; there are some only where a victim gives
+        up one chunk after the other. Must not change while neither the job nor ``gone`` does.
+        """
+
+
+class QueueRanking(ABC):
+    """Says which of the queues below the same parent is served before which; victims are taken from the last.
+
+    Amounts are CPU millicores, memory bytes, GPU devices. Queues are named by their rows, see
+    ``Handle.queues``.
+    """
+
+    @abstractmethod
+    def key(
+        self, queue: int, *, job: ResourceVector = NO_RESOURCES, victims: ResourceVector = NO_RESOURCES
+    ) -> QueueKey:
+        """Numbers, compared in turn, smaller first; where all are equal the next plugin's count, then age.
+
+        Called each time that a queue is compared anew, after it or one below it got or lost something: with
+        what the next ``job`` below it asks for, or with what all ``victims`` so far and the next one hold,
+        which count as gone. What the queue holds is read as of now. Some thousand times in a cycle, so it
+        should take microseconds. All keys must be of the same length.
+        """
+
+    def columns(self, queues: Ints, held: Ints, jobs: Ints) -> Columns | None:
+        """The same for many keys at once, one array for each number; None: that cannot be told.
+
+        ``queues`` are rows; ``held`` and ``jobs`` are ``[keys, 3]``, what the queue would hold then and what
+        its next job asks for, with GPUs in hundredths. With it the order of many jobs is found in one step,
+        as long as all of them find places; without, they are taken one by one.
+        """
+        del queues, held, jobs
+        return None
+
+
+class Quota(ABC):
+    """Keeps jobs from being placed by what their queues hold, whatever the nodes say."""
+
+    @abstractmethod
+    def unbounded(self, job: Job) -> bool:
+        """Whether it never refuses a job, whatever that asks for; of others pods are placed one at a time.
+
+        Called for each job that is looked at, perhaps twice, so it should do no more than look something up.
+        """
+
+    @abstractmethod
+    def refuse(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
+        """Why a chunk may not be placed now; None if it may.
+
+        Called before each attempt to place one of a job that is bounded, in simulations, too: what queues
+        hold is then less what victims held.
+        """
+
+    @abstractmethod
+    def refuse_on(self, job: Job, task: Task, node: Node) -> Unschedulable | None:
+        """Why a pod may not be placed on a node; None if it may.
+
+        Called only for pods that ask for an amount of GPU memory: which part of a GPU that is, and so what
+        their queue is charged, depends on the node. It was not refused as part of its chunk.
+        """
+
+    @abstractmethod
+    def refuse_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
+        """Why a chunk could not be placed whichever preemptible jobs gave up their places; None if it could.
+
+        Called before victims in the job's own queue are searched.
+        """
+
+
+class Entitlement(ABC):
+    """Says which jobs may take from other queues at all. Without any such plugin nothing is reclaimed."""
+
+    @abstractmethod
+    def may_reclaim(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Whether a job may have its next chunk at the cost of others; of several plugins all must agree.
+
+        Called once for each job that waits, before a search: the state is as it was decided so far.
+        """
+
+
 class VictimPolicy(ABC):
     """Has a say in who gives up a place for a job that waits."""
 
@@ -163,7 +260,20 @@ class VictimPolicy(ABC):
         """
 
 
-Plugin: TypeAlias = PreFilter | Filter | NodeFilter | Readiness | Scorer | Tracker | NodeSets | VictimPolicy
+Plugin: TypeAlias = (
+    PreFilter
+    | Filter
+    | NodeFilter
+    | Readiness
+    | Scorer
+    | Tracker
+    | NodeSets
+    | QueueRanking
+    | JobRanking
+    | Quota
+    | Entitlement
+    | VictimPolicy
+)
 
 #: Makes the plugins that a name of the configuration stands for, none where the cluster gives them nothing
 #: to do. Called when a cycle begins, in the order in which the configuration has the names. Whether one is

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeVar
 
 from kai.engine.framework.protocols import (
+    Entitlement,
     Filter,
+    JobRanking,
     NodeFilter,
     NodeSets,
     OfClasses,
     Plugin,
     PreFilter,
+    QueueRanking,
+    Quota,
     Readiness,
     Scorer,
     Tracker,
     VictimPolicy,
 )
-from kai.engine.framework.victims import ANYBODY, VictimRules, VictimSearch, all_of
+from kai.engine.framework.victims import ANYBODY, VictimRules, VictimSearch, all_of, both
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.rows import Job
 
 P = TypeVar("P")
 
@@ -43,6 +49,14 @@ class Plugins:
         self._of_classes: tuple[Any, ...] = _those(self._all, OfClasses)
         self._concerned: dict[int, Concerned | None] = {}
         self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
+        self.job_rankings: tuple[JobRanking, ...] = _those(self._all, JobRanking)
+        self.queue_rankings: tuple[QueueRanking, ...] = _those(self._all, QueueRanking)
+        self.quotas: tuple[Quota, ...] = _those(self._all, Quota)
+        #: Whether no quota can keep a job from being placed.
+        self.unbounded: Callable[[Job], bool] = (
+            reduce(both, [each.unbounded for each in self.quotas], None) or _unbounded
+        )
+        self.entitlements: tuple[Entitlement, ...] = _those(self._all, Entitlement)
         self._victim_policies: tuple[VictimPolicy, ...] = _those(self._all, VictimPolicy)
         self.node_sets: NodeSets | None = next(iter(_those(self._all, NodeSets)), None)
 
@@ -72,12 +86,19 @@ class Plugins:
         """What all of them say to one search for victims."""
         if not self._victim_policies:
             return ANYBODY
+        if len(self._victim_policies) == 1:
+            return self._victim_policies[0].rules(search) or ANYBODY
         rules = [each.rules(search) for each in self._victim_policies]
         return all_of([each for each in rules if each is not None])
 
     def of(self, kind: type[P]) -> P | None:
         """The plugin of a type, if this cycle needs it."""
         return next((each for each in self._all if isinstance(each, kind)), None)
+
+
+def _unbounded(job: Job) -> bool:
+    del job
+    return True
 
 
 def _those(plugins: tuple[Any, ...], protocol: Any) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final
 
 from kai.engine.config import SchedulerConfig
@@ -18,11 +17,11 @@ from kai.engine.framework.statement import Statement
 from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
-from kai.engine.queueing import capacity
 from kai.engine.queueing.disruption import victim_key
-from kai.engine.queueing.order import JobKey, job_key
+from kai.engine.queueing.order import KeyOfJob, job_key
 from kai.engine.queueing.pending import LookaheadJobs, PendingJobs, TwoJobs
 from kai.engine.queueing.pools import Pool, Pools
+from kai.engine.queueing.queue_order import QueueOrder
 from kai.engine.queueing.requests import request_of
 from kai.engine.queueing.shares import Usage, divide_cluster
 from kai.engine.queueing.turns import Turns
@@ -77,7 +76,6 @@ class Session:
         self.clock: Callable[[], float] = time.monotonic
         self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
-        self.proportion = config.plugin("proportion") is not None
         self.options = with_headroom(scores, state)
         self.next_due = float("inf")
         #: Seconds that plugins took to open.
@@ -91,12 +89,13 @@ class Session:
         self.plugins = Plugins(self._opened(plugins))
         #: Those that have something to say about pods of a class; None where nobody has.
         self.concerned: Callable[[TaskClass], Concerned | None] = self.plugins.concerned
+        #: Whether neither a limit nor a quota can keep a job from being placed.
+        self.unbounded: Callable[[Job], bool] = self.plugins.unbounded
         self.nominate = config.plugin("nominatednode") is not None
-        self._keys = (config.plugin("priority") is not None, config.plugin("elastic") is not None)
+        #: The order of queues with the same parent.
+        self.queue_order = QueueOrder(self.plugins.queue_rankings, self.forest.rank)
         #: The order of jobs inside a queue.
-        self.job_key: Callable[[Job], JobKey] = partial(
-            job_key, by_priority=self._keys[0], by_growth=self._keys[1]
-        )
+        self.job_key: KeyOfJob = job_key([each.rank for each in self.plugins.job_rankings])
         #: The order of jobs, the last of which is the first victim.
         self.victim_key = victim_key(state, self.job_key)
         self.pools = self._open_pools()
@@ -111,10 +110,8 @@ class Session:
 
     # --- opening -------------------------------------------------------------------------------
     def _open_fair_share(self, usage: Usage) -> None:
-        division = divide_cluster(self.state, self.config, usage)
+        division = self.division = divide_cluster(self.state, self.config, usage)
         self.forest, self.columns, self.shares = division.forest, division.columns, division.shares
-        self.queue_order, self.rules = division.order, division.rules
-        self._unlimited = division.unlimited
 
     def _open_filters(self) -> None:
         stamp = (self.nodes.epoch, self.options, self.predicates)
@@ -137,6 +134,10 @@ class Session:
             objects=state.objects,
             versions=state.versions,
             faults=state.faults,
+            division=self.division,
+            min_gpu_memory=state.min_gpu_memory,
+            max_gpu_memory=state.max_gpu_memory,
+            allocatable=self.allocatable_jobs,
             refusals=state.refusals,
             params=state.params,
             flags=self.config.params,
@@ -163,10 +164,10 @@ class Session:
         )
 
     def _open_pools(self) -> Pools:
-        """Those of the cycle before, where the order of victims is that of jobs alone."""
-        if self.victim_key is not self.job_key:
+        """Those of the cycle before, where the order of victims is that of jobs alone, and lasts."""
+        if self.victim_key is not self.job_key or not all(each.lasting for each in self.plugins.job_rankings):
             return Pools(self.victim_key)
-        stamp = (self._keys, self.state.group_order)
+        stamp = (self.config.plugins, self.state.group_order)
         pools = _POOLS.get(self.state.kept, stamp, lambda: Pools(self.job_key))
         pools.reopen(self.job_key, self.state.queues)
         return pools
@@ -300,15 +301,14 @@ class Session:
         """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""
         return request_of(tasks, self.state.min_gpu_memory)
 
-    def unbounded(self, job: Job) -> bool:
-        """Whether neither a limit nor a quota can keep a job from being placed."""
-        return not self.proportion or (job.preemptible and job.queue.name in self._unlimited)
-
     def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk may not be placed, whatever the nodes say."""
         if self.unbounded(job):
             return None
-        return capacity.over_capacity(job, tasks, self.state.max_gpu_memory)
+        for each in self.plugins.quotas:
+            if (why := each.refuse(job, tasks)) is not None:
+                return why
+        return None
 
     # --- recording -----------------------------------------------------------------------------
     def error(self, job: Job, error: Unschedulable) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from kai.engine.queueing.batches import Batch
 from kai.engine.reasons import Unschedulable
-from kai.snapshot.rows import Job, Task
+from kai.snapshot.rows import Job, Queue, Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VictimSearch:
+class VictimSearch(msgspec.Struct, frozen=True, kw_only=True):
     """Who needs room, and on which grounds others may have to make it."""
 
     #: The action that searches: ``consolidation`` moves victims only, ``reclaim`` takes from other queues,
@@ -21,12 +22,19 @@ class VictimSearch:
     job: Job
     #: Its next chunk: all of these pods are placed, or none.
     tasks: Sequence[Task]
+    #: Of a queue, in hundredths of GPUs: what any of its jobs can lose at once is a multiple of the first
+    #: number, and not more than the second.
+    chunks: Callable[[Queue], tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VictimRules:
+class VictimRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin says to one search. What is left out costs nothing, and allows everything."""
 
+    #: Whether any job of a queue may lose anything. Asked of queues with jobs before those are looked at.
+    of_queue: Callable[[Queue], bool] | None = None
+    #: False where it is sure that no victims that the rules allow hold so many hundredths of GPUs together.
+    #: Asked before a search in which victims lose their places; it saves the search where there is no hope.
+    suffices: Callable[[float], bool] | None = None
     #: Whether a job may lose any pod. Asked before anything is evicted, of jobs that the action could take
     #: from, in the order of victims as far as the search looks. The answer must stay while it lasts.
     accepts: Callable[[Job], bool] | None = None
@@ -40,6 +48,9 @@ class VictimRules:
     why: Callable[[Job], Unschedulable | None] | None = None
 
 
+#: Whom rules kept safe from a job.
+Why: TypeAlias = Callable[[Job], Unschedulable | None]
+
 #: No plugin has a say.
 ANYBODY: Final = VictimRules()
 
@@ -49,23 +60,24 @@ def all_of(rules: Sequence[VictimRules]) -> VictimRules:
     if len(rules) < 2:
         return rules[0] if rules else ANYBODY
     return VictimRules(
-        accepts=both([each.accepts for each in rules]),
-        allows=both([each.allows for each in rules]),
-        why=_first([each.why for each in rules if each.why is not None]),
+        of_queue=reduce(both, [each.of_queue for each in rules]),
+        suffices=reduce(both, [each.suffices for each in rules]),
+        accepts=reduce(both, [each.accepts for each in rules]),
+        allows=reduce(both, [each.allows for each in rules]),
+        why=reduce(_either, [each.why for each in rules]),
     )
 
 
-def both(conditions: Iterable[Callable[[Any], bool] | None]) -> Callable[[Any], bool] | None:
-    """Conditions that must all hold, asked in turn; None stands for one that always does."""
-    found = [each for each in conditions if each is not None]
-    if len(found) < 2:
-        return found[0] if found else None
-    return lambda subject: all(each(subject) for each in found)
+def both(
+    first: Callable[[Any], bool] | None, second: Callable[[Any], bool] | None
+) -> Callable[[Any], bool] | None:
+    """A condition that holds where two do, asked in turn; None stands for one that always does."""
+    if first is None or second is None:
+        return first or second
+    return lambda subject: first(subject) and second(subject)
 
 
-def _first(
-    reasons: Sequence[Callable[[Job], Unschedulable | None]],
-) -> Callable[[Job], Unschedulable | None] | None:
-    if len(reasons) < 2:
-        return reasons[0] if reasons else None
-    return lambda job: next((why for each in reasons if (why := each(job)) is not None), None)
+def _either(first: Why | None, second: Why | None) -> Why | None:
+    if first is None or second is None:
+        return first or second
+    return lambda job: first(job) or second(job)

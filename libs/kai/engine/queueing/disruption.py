@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kai.engine.queueing.order import JobKey
+from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob
 from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
@@ -15,11 +15,11 @@ Budget = Mapping[str, Any]
 _OLDEST = float("-inf")
 
 
-def victim_key(state: ClusterState, key: Callable[[Job], JobKey]) -> Callable[[Job], JobKey]:
+def victim_key(state: ClusterState, key: KeyOfJob) -> KeyOfJob:
     """An order of jobs, the last of which is the first victim, from the order in which they are served.
 
-    Among victims of the same priority that are equally far from their minimum, those that a budget protects
-    come last. Budgets are read as they are at the start of the cycle.
+    Among victims of the same ranks those that a budget protects come last. Budgets are read as they are at
+    the start of the cycle.
     """
     budgets: dict[str, list[Budget]] = {}
     for each in state.objects[Kind.POD_DISRUPTION_BUDGET].values():
@@ -28,11 +28,11 @@ def victim_key(state: ClusterState, key: Callable[[Job], JobKey]) -> Callable[[J
         return key
     known: dict[str, bool] = {}
 
-    def protected_last(job: Job) -> JobKey:
-        priority, growth, created, name, namespace = key(job)
+    def protected_last(job: Job, gone: frozenset[str] = NOBODY, /) -> JobKey:
+        *ranks, created, name, namespace = key(job, gone)
         if job.key not in known:
             known[job.key] = any(_exceeds(budget, job) for budget in budgets.get(job.namespace, ()))
-        return (priority, growth, _OLDEST if known[job.key] else created, name, namespace)
+        return (*ranks, _OLDEST if known[job.key] else created, name, namespace)
 
     return protected_last
 

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.fairness.order import QueueOrder
 from kai.engine.queueing.chunks import only_task, tasks_to_allocate
+from kai.engine.queueing.queue_order import QueueOrder
 from kai.engine.queueing.requests import asked
 from kai.snapshot.amounts import Amounts
 from kai.snapshot.rows import Job, Queue
@@ -25,8 +25,11 @@ Ints: TypeAlias = NDArray[np.int64]
 
 def look_ahead(
     leaves: Sequence[tuple[Queue, Sequence[Job]]], order: QueueOrder, *, gpu_memory: int
-) -> list[Job]:
-    """The jobs of leaf queues in the order of service, up to the first after which too little is known."""
+) -> list[Job] | None:
+    """The jobs of leaf queues in the order of service, up to the first after which too little is known.
+
+    None where nobody can tell the keys that queues will have.
+    """
     jobs: list[Job] = []
     #: Which of the amounts each job asks for: most ask for the same.
     chunks: list[int] = []
@@ -52,12 +55,14 @@ def look_ahead(
     paths = [queue.path[::-1] for queue, _ in leaves]
     asks = np.array(list(amounts), dtype=np.int64)[chunks]
     sequence = _merged(paths, order, np.array(leaf, dtype=np.int64), asks)
+    if sequence is None:
+        return None
     if open_ends:
         sequence = sequence[: int(np.isin(sequence, open_ends).argmax()) + 1]
     return [jobs[position] for position in sequence.tolist()]
 
 
-def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, chunks: Ints) -> Ints:
+def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, chunks: Ints) -> Ints | None:
     """Positions of jobs in the order of service; ``paths`` lead from the top down to each leaf."""
     depths = max(map(len, paths))
     #: ``[depth + 1, leaves]`` rows of queues, above the top and below leaves -1.
@@ -79,8 +84,10 @@ def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, c
         group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(row)]))
         before = np.cumsum(chunks[jobs], axis=0) - chunks[jobs]
         before += (np.array([held[each] for each in row[first].tolist()]) - before[first])[group]
-        rank = order.ranks(row, before, chunks[jobs]) + group * len(row)
-        largest = np.maximum.accumulate(rank) - group * len(row)
+        rank = order.ranks(row, before, chunks[jobs])
+        if rank is None:
+            return None
+        largest = np.maximum.accumulate(rank + group * len(row)) - group * len(row)
         merged = np.lexsort((largest, rows[depth - 1][leaf[jobs]]))
         sequence = np.concatenate((jobs[merged], np.delete(sequence, here)))
     return sequence

@@ -7,39 +7,40 @@ so it is computed again when either may have changed, and only then.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from kai.engine.queueing.queue_order import Key
 from kai.snapshot.rows import Job, Queue
 
-JobKey: TypeAlias = tuple[int, int, float, str, str]
-Key: TypeAlias = tuple[float, ...]
+#: Ranks, when the job was created, its name and its namespace.
+JobKey: TypeAlias = tuple[Any, ...]
 _ONLY: Final[Key] = ()
+NOBODY: Final[frozenset[str]] = frozenset()
 Head = TypeVar("Head")
 Head_co = TypeVar("Head_co", covariant=True)
 
 
-def job_key(job: Job, *, by_priority: bool = True, by_growth: bool = True) -> JobKey:
-    """Jobs of one queue, best first: priority, then how far below their minimum, then age, then name."""
-    growth = 0
-    if by_growth:
-        single = job.single
-        if single is not None:
-            active, needed = single.active_allocated, single.min_member
-            growth = 0 if active < needed else 1 if active == needed else 2
-        else:
-            growth = _growth(job)
-    return (-job.priority if by_priority else 0, growth, job.created, job.name, job.namespace)
+class KeyOfJob(Protocol):
+    """A key of jobs, the smallest first; with some of their pods, by uid, counted as gone."""
+
+    def __call__(self, job: Job, gone: frozenset[str] = ..., /) -> JobKey:
+        """Ranks, then age, then name."""
 
 
-def _growth(job: Job) -> int:
-    """0 below the minimum somewhere, 1 exactly at it everywhere, 2 above."""
-    above = False
-    for pod_set in job.pod_sets.values():
-        if pod_set.active_allocated < pod_set.min_member:
-            return 0
-        above = above or pod_set.active_allocated > pod_set.min_member
-    return 2 if above else 1
+def job_key(ranks: Sequence[Callable[[Job, frozenset[str]], float]]) -> KeyOfJob:
+    """A key by ranks of jobs, the first that differ counting; sorting asks for many, so it does no more."""
+
+    def by_two(job: Job, gone: frozenset[str] = NOBODY, /) -> JobKey:
+        return (first(job, gone), second(job, gone), job.created, job.name, job.namespace)
+
+    def by_all(job: Job, gone: frozenset[str] = NOBODY, /) -> JobKey:
+        return (*[rank(job, gone) for rank in ranks], job.created, job.name, job.namespace)
+
+    if len(ranks) != 2:
+        return by_all
+    first, second = ranks
+    return by_two
 
 
 class Leaf(Protocol[Head_co]):
@@ -55,17 +56,19 @@ class Leaf(Protocol[Head_co]):
 class QueueNode(Generic[Head]):
     """A queue of the tree; nobody above refers to it but by name, so that no circles are left behind."""
 
-    __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "queue")
+    __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "place", "queue")
 
-    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None) -> None:
+    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None, place: int = 0) -> None:
         #: None at the root only.
         self.queue: Any = queue
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent is not None else 0
+        #: What decides between equal keys.
+        self.place = place
         #: How many; an only child needs no key.
         self.children = 0
         #: Keys of children with something to offer, and some that are out of date.
-        self.heap: list[tuple[Key, str]] = []
+        self.heap: list[tuple[Key, int, str]] = []
         #: The key that counts, None while there is nothing to offer.
         self.key: Key | None = None
         #: What :attr:`key` was computed from, for whom it helps.
@@ -86,13 +89,17 @@ class QueueTree(Generic[Head]):
         """The key of a queue, smallest first; ``head`` is the best job below it."""
         raise NotImplementedError
 
+    def queue_place(self, queue: Queue) -> int:
+        """What decides between queues with equal keys, smallest first; different for each."""
+        raise NotImplementedError
+
     def add(self, queue: Queue, leaf: Leaf[Head]) -> None:
         """Hang a leaf queue into the tree."""
         parent = self._root
         for each in reversed(queue.path):
             node = self._nodes.get(each.name)
             if node is None:
-                node = self._nodes[each.name] = QueueNode(each, parent)
+                node = self._nodes[each.name] = QueueNode(each, parent, self.queue_place(each))
                 parent.children += 1
                 if node.depth == len(self._stale):
                     self._stale.append({})
@@ -144,12 +151,12 @@ class QueueTree(Generic[Head]):
         key = _ONLY if parent.children == 1 else self.queue_key(node, head)
         if key != node.key:
             node.key = key
-            heapq.heappush(parent.heap, (key, name))
+            heapq.heappush(parent.heap, (key, node.place, name))
 
     def _best(self, node: QueueNode[Head]) -> QueueNode[Head] | None:
         heap = node.heap
         while heap:
-            key, name = heap[0]
+            key, _, name = heap[0]
             child = self._nodes[name]
             if child.key is key:
                 return child
@@ -162,7 +169,7 @@ class JobHeap:
 
     __slots__ = ("_again", "_key", "_next", "_sorted")
 
-    def __init__(self, jobs: Iterable[Job], key: Callable[[Job], JobKey], depth: int | None) -> None:
+    def __init__(self, jobs: Iterable[Job], key: KeyOfJob, depth: int | None) -> None:
         self._key = key
         self._sorted = sorted((key(job), job.key, job) for job in jobs)
         if depth is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from kai.engine.fairness.order import QueueOrder
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.lookahead import look_ahead
-from kai.engine.queueing.order import JobHeap, JobKey, Key, QueueNode, QueueTree
+from kai.engine.queueing.order import JobHeap, KeyOfJob, QueueNode, QueueTree
+from kai.engine.queueing.queue_order import Key, QueueOrder
 from kai.engine.queueing.requests import request_of
 from kai.snapshot.rows import Job, Queue, Task
 
@@ -24,7 +24,7 @@ class PendingJobs(QueueTree[Job]):
         self,
         jobs: Iterable[Job],
         queue_order: QueueOrder,
-        key: Callable[[Job], JobKey],
+        key: KeyOfJob,
         *,
         gpu_memory: int,
         depth: int | None = None,
@@ -57,6 +57,10 @@ class PendingJobs(QueueTree[Job]):
         node.known = (queue.version, asked, key)
         return key
 
+    def queue_place(self, queue: Queue) -> int:
+        """The older first."""
+        return self._order.age[queue.row]
+
     def pop(self) -> Job | None:
         """The next job; its queue is ordered anew afterwards."""
         found = self.take()
@@ -75,7 +79,7 @@ class TwoJobs:
         self,
         jobs: tuple[Job, Job],
         queue_order: QueueOrder,
-        key: Callable[[Job], JobKey],
+        key: KeyOfJob,
         *,
         gpu_memory: int,
         simulation: bool = False,
@@ -110,7 +114,8 @@ class TwoJobs:
         if self._parted is None:
             return (*self._job_key(job), job.key)
         asked = request_of(tasks_to_allocate(job, simulation=self._simulation), self._gpu_memory)
-        return self._order.key(self._parted[place].row, job=asked)
+        row = self._parted[place].row
+        return (self._order.key(row, job=asked), self._order.age[row])
 
 
 class LookaheadJobs(PendingJobs):
@@ -137,7 +142,11 @@ class LookaheadJobs(PendingJobs):
             self._steps = max(self._steps, self._left // _CAUTION)
         elif not self._ahead and self._left >= _MANY and self._steps <= 0:
             leaves = [(self._nodes[name].queue, leaf.rest()) for name, leaf in self._leaves.items()]
-            self._ahead = look_ahead(leaves, self._order, gpu_memory=self._gpu_memory)[::-1]
+            ahead = look_ahead(leaves, self._order, gpu_memory=self._gpu_memory)
+            if ahead is None:
+                self._steps = self._left
+            else:
+                self._ahead = ahead[::-1]
         self._left -= 1
         if self._ahead:
             job: Job | None = self._ahead.pop()

@@ -8,11 +8,11 @@ state, that was sorted.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from math import gcd
 from typing import TypeAlias
 
-from kai.engine.queueing.order import JobKey
+from kai.engine.queueing.order import JobKey, KeyOfJob
 from kai.snapshot.rows import Job, Queue, Task
 
 _At: TypeAlias = tuple[JobKey, str]
@@ -35,7 +35,7 @@ class Pool:
         "jobs",
     )
 
-    def __init__(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
+    def __init__(self, queue: Queue, key: KeyOfJob) -> None:
         self._key = key
         held = possible_victims(queue.jobs.values())
         found = sorted((key(job), job.key, job.version, job) for job in held)
@@ -60,7 +60,7 @@ class Pool:
             self._versions = []
         return self._places
 
-    def renew(self, queue: Queue, key: Callable[[Job], JobKey]) -> None:
+    def renew(self, queue: Queue, key: KeyOfJob) -> None:
         """Bring the pool up to date with its queue, whatever happened since."""
         self._key = key
         known, jobs = self._known(), queue.jobs
@@ -151,7 +151,7 @@ def possible_victims(jobs: Iterable[Job]) -> list[Job]:
 class Pools:
     """The pools of all queues, made when first asked for."""
 
-    def __init__(self, key: Callable[[Job], JobKey]) -> None:
+    def __init__(self, key: KeyOfJob) -> None:
         self._key = key
         self._pools: dict[str, Pool] = {}
         #: Pools that were asked for in this cycle.
@@ -159,7 +159,7 @@ class Pools:
         #: Jobs that decisions changed since somebody looked, by queue.
         self._changed: dict[str, dict[str, Job]] = {}
 
-    def reopen(self, key: Callable[[Job], JobKey], queues: Container[str]) -> None:
+    def reopen(self, key: KeyOfJob, queues: Container[str]) -> None:
         """Begin a cycle over these queues; the order of jobs is as before."""
         self._key = key
         for name in [name for name in self._pools if name not in queues]:

@@ -11,9 +11,7 @@ import numpy as np
 from kai.engine.config import SchedulerConfig
 from kai.engine.config.plugin_table import ProportionArguments
 from kai.engine.fairness.division import divide_forest
-from kai.engine.fairness.order import QueueOrder
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
-from kai.engine.fairness.reclaim import ReclaimRules
 from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Kept, as_it_is
@@ -34,13 +32,13 @@ _UNUSED: Final = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """Who may have how much, and in which order queues are served; amounts held are read live."""
+    """Who may have how much, of what; amounts held are read live."""
 
     forest: QueueForest
     columns: QueueColumns
     shares: QueueShares
-    order: QueueOrder
-    rules: ReclaimRules
+    #: CPU, memory and GPUs that are divided.
+    total: Floats
     #: Queues that no limit binds, neither their own nor an ancestor's.
     unlimited: frozenset[str]
 
@@ -63,8 +61,7 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
         forest=forest,
         columns=columns,
         shares=shares,
-        order=QueueOrder(columns, shares, forest.priority, forest.rank, total),
-        rules=ReclaimRules(forest, columns, shares, told.saturation_multiplier),
+        total=total,
         unlimited=unlimited,
     )
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from operator import neg
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.fairness.order import QueueOrder
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
-from kai.engine.queueing.order import JobKey, Key, QueueNode, QueueTree
+from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
+from kai.engine.queueing.queue_order import Key, QueueOrder
 from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
@@ -26,7 +27,7 @@ from kai.snapshot.rows import Job, Queue
 Ints: TypeAlias = NDArray[np.int64]
 #: Whether a job may be a victim.
 Accepts: TypeAlias = Callable[[Job], bool]
-Reversed: TypeAlias = tuple[float, float, float, "_Descending", "_Descending"]
+Reversed: TypeAlias = tuple[Any, ...]
 
 
 class _Descending:
@@ -49,16 +50,13 @@ class _Descending:
 
 def reversed_key(key: JobKey) -> Reversed:
     """The last job of a queue is its first victim."""
-    return (-key[0], -key[1], -key[2], _Descending(key[3]), _Descending(key[4]))
-
-
-_NONE: Final[frozenset[str]] = frozenset()
+    return (*map(neg, key[:-2]), _Descending(key[-2]), _Descending(key[-1]))
 
 
 @dataclass(slots=True, eq=False)
 class _Victim:
     job: Job
-    gone: frozenset[str] = _NONE
+    gone: frozenset[str] = NOBODY
 
 
 class _VictimLeaf:
@@ -66,7 +64,7 @@ class _VictimLeaf:
 
     __slots__ = ("_accepts", "_again", "_head", "_key", "_next", "_sorted", "taken")
 
-    def __init__(self, victims: Sequence[Job], key: Callable[[Job], JobKey], accepts: Accepts | None) -> None:
+    def __init__(self, victims: Sequence[Job], key: KeyOfJob, accepts: Accepts | None) -> None:
         self._sorted = victims
         self._next = len(victims)
         self._accepts = accepts
@@ -129,21 +127,8 @@ class _VictimLeaf:
 
     def push(self, victim: _Victim) -> None:
         self._head = None
-        key = reversed_key(_key_without(self._key(victim.job), victim))
+        key = reversed_key(self._key(victim.job, victim.gone))
         heapq.heappush(self._again, (key, len(self._again) + len(victim.gone), victim))
-
-
-def _key_without(key: JobKey, victim: _Victim) -> JobKey:
-    """The job's key once some of its pods are gone."""
-    growth = 1
-    for pod_set in victim.job.pod_sets.values():
-        left = pod_set.active_allocated - sum(uid in pod_set.tasks for uid in victim.gone)
-        if left < pod_set.min_member:
-            growth = 0
-            break
-        if left > pod_set.min_member:
-            growth = 2
-    return (key[0], growth if key[1] or growth else 0, key[2], key[3], key[4])
 
 
 def held_by(job: Job, gone: Iterable[str] = ()) -> ResourceVector:
@@ -202,6 +187,10 @@ class _VictimTree(QueueTree[_Victim]):
         victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
         return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
 
+    def queue_place(self, queue: Queue) -> int:
+        """The younger first."""
+        return -self._order.age[queue.row]
+
 
 class VictimSource:
     """Batches of all victims, in order, drawn as far as somebody looks."""
@@ -210,7 +199,7 @@ class VictimSource:
         self,
         victims_by_queue: Sequence[tuple[Queue, Sequence[Job]]],
         queue_order: QueueOrder,
-        key: Callable[[Job], JobKey],
+        key: KeyOfJob,
         accepts: Accepts | None,
         *,
         gangs: bool,

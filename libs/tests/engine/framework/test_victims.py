@@ -27,14 +27,16 @@ def test_where_nobody_says_anything_nobody_is_asked() -> None:
 
 
 def test_what_one_says_is_asked_without_a_detour() -> None:
-    assert both((None, even)) is even
+    assert both(None, even) is even
+    assert both(even, None) is even
+    assert both(None, None) is None
     rules = VictimRules(accepts=even)  # type: ignore[arg-type]
     assert all_of([rules]) is rules
 
 
 @pytest.mark.parametrize(("number", "allowed"), [(2, True), (3, False), (12, False)])
 def test_conditions_must_all_hold(number: int, allowed: bool) -> None:
-    condition = both((even, None, small))
+    condition = both(both(even, None), small)
     assert condition is not None
     assert condition(number) is allowed
 

@@ -16,6 +16,7 @@ class AnyOrder:
 
     def __init__(self, state: ClusterState, seed: int) -> None:
         self._queues = state.queue_order
+        self.age = range(len(self._queues))
         self._seed = seed
 
     def _value(self, row, cpu, centi):

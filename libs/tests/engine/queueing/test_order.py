@@ -5,6 +5,8 @@ import random
 import pytest
 
 from kai.engine import Engine
+from kai.engine.plugins.elastic import Elastic
+from kai.engine.plugins.priority import Priority
 from kai.engine.queueing.order import JobHeap, job_key
 from kai.engine.queueing.pending import PendingJobs, TwoJobs
 from kai.engine.queueing.requests import request_of
@@ -20,10 +22,13 @@ from libs.tests.engine.builders import (
     nodes,
 )
 
+PRIORITY, GROWTH = Priority().rank, Elastic().rank
+usual_key = job_key([PRIORITY, GROWTH])
 
-def in_order(*jobs, **options):
+
+def in_order(*jobs, key=usual_key):
     state = a_state(nodes(1, gpus=99), *jobs)
-    return [job.name for job in sorted(state.jobs.values(), key=lambda job: job_key(job, **options))]
+    return [job.name for job in sorted(state.jobs.values(), key=key)]
 
 
 BELOW = {"gpus": 1, "on": ("n0", ""), "min_member": 2}
@@ -75,12 +80,12 @@ def test_first_comes(jobs, expected) -> None:
 
 def test_growth_counts_only_while_its_plugin_is_on() -> None:
     jobs = a_job("above", **ABOVE), a_job("below", **BELOW, created=1)
-    assert in_order(*jobs, by_growth=False) == ["above", "below"]
+    assert in_order(*jobs, key=job_key([PRIORITY])) == ["above", "below"]
 
 
 def test_priority_counts_only_while_its_plugin_is_on() -> None:
     jobs = a_job("low"), a_job("high", priority="inference", created=1)
-    assert in_order(*jobs, by_priority=False) == ["low", "high"]
+    assert in_order(*jobs, key=job_key([GROWTH])) == ["low", "high"]
 
 
 def test_the_order_of_a_cycle_follows_the_plugins_that_are_on() -> None:
@@ -98,11 +103,11 @@ def test_a_heap_gives_the_best_of_what_it_has_whenever_it_is_asked(world: int) -
     )
     jobs = list(state.jobs.values())
     here = rng.sample(jobs, rng.randint(0, 9))
-    heap, known = JobHeap(here, job_key, None), set(map(id, here))
+    heap, known = JobHeap(here, usual_key, None), set(map(id, here))
     for _ in range(20):
-        best = min((job for job in jobs if id(job) in known), key=job_key, default=None)
+        best = min((job for job in jobs if id(job) in known), key=usual_key, default=None)
         assert heap.head() is best
-        assert heap.rest() == sorted((job for job in jobs if id(job) in known), key=job_key)
+        assert heap.rest() == sorted((job for job in jobs if id(job) in known), key=usual_key)
         if best is not None and rng.random() < 0.6:
             assert heap.pop() is best
             known.discard(id(best))
@@ -113,7 +118,7 @@ def test_a_heap_gives_the_best_of_what_it_has_whenever_it_is_asked(world: int) -
 
 def test_a_heap_of_limited_depth_has_the_best() -> None:
     state = a_state([a_job(f"j{n}", created=9 - n) for n in range(4)])
-    heap = JobHeap(state.jobs.values(), job_key, 2)
+    heap = JobHeap(state.jobs.values(), usual_key, 2)
     assert [job.name for job in heap.rest()] == ["j3", "j2"]
 
 
@@ -150,7 +155,8 @@ def test_the_next_job_is_the_best_of_the_best_queue_at_every_level(world: int) -
     left, statement = list(jobs), session.statement()
 
     def key(queue, job):
-        return session.queue_order.key(queue.row, job=request_of(list(job.single.tasks.values()), 0))
+        order, asked = session.queue_order, request_of(list(job.single.tasks.values()), 0)
+        return (order.key(queue.row, job=asked), order.age[queue.row])
 
     def best(jobs):
         level = 1

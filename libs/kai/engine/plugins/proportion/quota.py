@@ -5,34 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Quota
 from kai.engine.queueing.requests import asked
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
 from kai.model.decisions import Reason, ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
-from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.rows import Job, Node, Queue, Task
 
 _NAMES = ("CPU", "memory", "GPU")
 _COLUMNS = (CPU, MEMORY, GPU)
 _TOLERANCE = 1e-6
 
 
-def over_capacity(job: Job, tasks: Sequence[Task], gpu_memory: int) -> Unschedulable | None:
-    """Why a chunk may not be placed at all; GPU memory is counted against the largest GPUs (optimistic)."""
-    amounts = asked(tasks, gpu_memory)
-    return _over_limit(job, amounts) or over_quota(job, amounts)
+class QueueQuotas(Quota):
+    """Queues take no more than their limits, and no more that cannot be preempted than they deserve."""
 
+    def __init__(self, handle: Handle) -> None:
+        self._unlimited = handle.division.unlimited
+        #: Of a chunk that asks for GPU memory, hopefully on the largest GPUs.
+        self._gpu_memory = handle.max_gpu_memory
 
-def task_over_capacity(job: Job, task: Task, gpu_memory: int) -> Unschedulable | None:
-    """Why a pod may not be placed on a node with GPUs of this size."""
-    amounts = task.cls.charge(gpu_memory)
-    return _over_limit(job, amounts) or over_quota(job, amounts)
+    def unbounded(self, job: Job) -> bool:
+        """Preemptible jobs below queues of which none has a limit."""
+        return job.preemptible and job.queue.name in self._unlimited
 
+    def refuse(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
+        """By what the queues hold now; GPU memory is counted against the largest GPUs (optimistic)."""
+        amounts = asked(tasks, self._gpu_memory)
+        return _over_limit(job, amounts) or _over_quota(job, amounts)
 
-def chunk_over_quota(job: Job, tasks: Sequence[Task], gpu_memory: int) -> Unschedulable | None:
-    """Why a non-preemptible chunk exceeds the quota of its queues."""
-    return None if job.preemptible else over_quota(job, asked(tasks, gpu_memory))
+    def refuse_on(self, job: Job, task: Task, node: Node) -> Unschedulable | None:
+        """By the size of the node's GPUs."""
+        amounts = task.cls.charge(node.gpu_memory)
+        return _over_limit(job, amounts) or _over_quota(job, amounts)
+
+    def refuse_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
+        """By what no preemption frees: quotas are for what cannot be preempted."""
+        return None if job.preemptible else _over_quota(job, asked(tasks, self._gpu_memory))
 
 
 def _over_limit(job: Job, amounts: Amounts) -> Unschedulable | None:
@@ -48,8 +60,7 @@ def _over_limit(job: Job, amounts: Amounts) -> Unschedulable | None:
     return None
 
 
-def over_quota(job: Job, amounts: Amounts) -> Unschedulable | None:
-    """Why amounts that cannot be preempted exceed a quota."""
+def _over_quota(job: Job, amounts: Amounts) -> Unschedulable | None:
     if job.preemptible:
         return None
     cpu, memory, centi = amounts

@@ -1,0 +1,27 @@
+"""The order of jobs by priority."""
+
+from __future__ import annotations
+
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import JobRanking, Plugin
+from kai.snapshot.rows import Job
+
+
+class Priority(JobRanking):
+    """The ``priority`` plugin: jobs of higher priority first."""
+
+    lasting = True
+
+    def rank(self, job: Job, gone: frozenset[str], /) -> float:
+        """The priority, turned around."""
+        del gone
+        return -job.priority
+
+
+_PRIORITY = (Priority(),)
+
+
+def opened(handle: Handle) -> tuple[Plugin, ...]:
+    """It knows nothing of a cycle."""
+    del handle
+    return _PRIORITY

@@ -1,0 +1,230 @@
+"""Which queue may take from which others, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, gcd
+from typing import Final
+
+from kai.engine.config.plugin_table import ProportionArguments
+from kai.engine.fairness.order import fits
+from kai.engine.fairness.reclaim import ReclaimRules, Reclamation
+from kai.engine.framework.handle import Handle
+from kai.engine.framework.protocols import Entitlement, VictimPolicy
+from kai.engine.framework.victims import VictimRules, VictimSearch
+from kai.engine.queueing.batches import Batch, by_job
+from kai.engine.queueing.chunks import tasks_to_allocate
+from kai.engine.queueing.requests import request_of
+from kai.model.decisions import ResourceVector
+from kai.snapshot.amounts import GPU_CENTI, Amounts
+from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED
+
+_NEAR: Final = 1e-6
+
+
+class FairReclaim(Entitlement, VictimPolicy):
+    """A queue takes within its share, from those that hold more than theirs."""
+
+    def __init__(self, handle: Handle) -> None:
+        division = handle.division
+        self._forest, self._columns, self._shares = division.forest, division.columns, division.shares
+        multiplier = handle.arguments(ProportionArguments).saturation_multiplier
+        self._rules = ReclaimRules(division.forest, division.columns, division.shares, multiplier)
+        self._queues = handle.queues
+        self._allocatable = handle.allocatable
+        self._gpu_memory = handle.min_gpu_memory
+        self._moving = handle.flags.allow_consolidating_reclaim
+        self._requests: dict[int, dict[ResourceVector, list[Job]]] | None = None
+
+    def may_reclaim(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Within the fair share of its queue, and if it cannot be preempted within what that deserves."""
+        return self._rules.can_reclaim(job.queue.row, self._request(tasks), preemptible=job.preemptible)
+
+    def _request(self, tasks: Sequence[Task]) -> ResourceVector:
+        return request_of(tasks, self._gpu_memory)
+
+    def rules(self, search: VictimSearch) -> VictimRules | None:
+        """What may be taken is judged by what queues hold now, before anything is evicted."""
+        if search.action != "reclaim":
+            return None
+        mine, request, rules = search.job.queue, self._request(search.tasks), self._rules
+
+        def loses(queue: Queue) -> bool:
+            return rules.may_be_victim(mine.row, request, queue.row)
+
+        return VictimRules(
+            of_queue=loses,
+            suffices=lambda centi: self._suffices(search, request, loses, centi),
+            allows=self._fair(search.job, request),
+        )
+
+    def _suffices(
+        self, search: VictimSearch, request: ResourceVector, loses: Callable[[Queue], bool], needed: float
+    ) -> bool:
+        by_row: dict[int, list[Queue]] = {}
+        for queue in self._queues:
+            if queue.leaf and queue.jobs and queue is not search.job.queue and loses(queue):
+                row = self._forest.leveled(search.job.queue.row, queue.row)[1]
+                by_row.setdefault(row, []).append(queue)
+        for row, queues in by_row.items():
+            if needed <= 0:
+                break
+            needed -= self._takeable(search, request, row, queues, needed)
+        return needed <= 0
+
+    def _takeable(
+        self, search: VictimSearch, request: ResourceVector, row: int, queues: list[Queue], needed: float
+    ) -> float:
+        """An upper bound on hundredths of GPUs that may be taken below a queue, chunk by chunk.
+
+        A smaller bound is enough where it reaches what is needed.
+        """
+        everything = sum(queue.allocated[2] for queue in queues)
+        bounds = [self._shares.allocatable[row]]
+        mine = self._forest.leveled(search.job.queue.row, queues[0].row)[0]
+        if self._rules.within_deserved(mine, request):
+            bounds.append(self._shares.deserved[row])
+        held = self._columns.allocated[row].tolist()
+        if any(0 <= bound[r] < held[r] for bound in bounds for r in (0, 1)):
+            return everything
+        limits = [bound[2] for bound in bounds if bound[2] >= 0]
+        if not limits or held[2] <= min(limits):
+            return 0.0
+        above = (held[2] - min(limits)) * GPU_CENTI
+        if needed <= min(everything, above):
+            return needed
+        chunks = [search.chunks(queue) for queue in queues]
+        grain, largest = gcd(*(each for each, _ in chunks)), max(each for _, each in chunks)
+        before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
+        return min(everything, before_last + largest)
+
+    def _fair(self, job: Job, request: ResourceVector) -> Callable[[Sequence[Batch]], bool]:
+        ledger = self._rules.open(job.queue.row, request, preemptible=job.preemptible)
+        moving, memory, leveled = self._moving, self._gpu_memory, self._forest.leveled
+
+        def fair(victims: Sequence[Batch]) -> bool:
+            mark = ledger.mark()
+            lost = _Lost(memory, lambda row: leveled(job.queue.row, row)[1])
+            for batches in by_job(victims).values():
+                tasks = batches[0].tasks if len(batches) == 1 else [t for each in batches for t in each.tasks]
+                if moving:
+                    tasks = [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]
+                if tasks:
+                    lost.add(batches[0].job.queue.row, tasks)
+            accepted = lost.judged(ledger) and not self._taken_back(job, ledger, lost.rows)
+            ledger.undo(mark)
+            return accepted
+
+        return fair
+
+    def _taken_back(self, job: Job, ledger: Reclamation, rows: Iterable[int]) -> bool:
+        """Whether a queue that loses would at once take from what is gained: such exchanges never end.
+
+        It is left with less than it deserves, one of its jobs that wait fits into that, and the one that
+        takes now would hold more than it deserves.
+        """
+        deserved = self._shares.deserved
+        for row in rows:
+            mine, theirs = self._forest.leveled(job.queue.row, row)
+            surplus, left = ledger.surplus(mine), ledger.held(theirs)
+            if not any(surplus) or not _less(left, deserved[theirs]):
+                continue
+            for asked, jobs in self._waiting(theirs).items():
+                contested = any(wanted and over for wanted, over in zip(asked, surplus, strict=True))
+                then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
+                if contested and fits(then, deserved[theirs]) and any(other.pending for other in jobs):
+                    return True
+        return False
+
+    def _waiting(self, row: int) -> dict[ResourceVector, list[Job]]:
+        """Jobs below a queue that waited when this was first asked, by what their next chunk asks for."""
+        if self._requests is None:
+            self._requests = {}
+            for job in self._allocatable():
+                asked = self._request(tasks_to_allocate(job, simulation=True))
+                for each in job.queue.path:
+                    self._requests.setdefault(each.row, {}).setdefault(asked, []).append(job)
+        return self._requests.get(row, {})
+
+
+def _less(held: ResourceVector, bound: ResourceVector) -> bool:
+    """Whether a queue holds less of something than it deserves."""
+    return any(most >= 0 and amount < most - _NEAR for amount, most in zip(held, bound, strict=True))
+
+
+class _Lost:
+    """What queues lose to a job, chunk by chunk.
+
+    A queue may lose a chunk as long as it holds too much, so of all that is taken where two lines part only
+    the last chunk needs to be judged: before each of the others it held more.
+    """
+
+    def __init__(self, gpu_memory: int, parted: Callable[[int], int]) -> None:
+        """``parted`` says of a queue where its line and the taker's part."""
+        self._gpu_memory = gpu_memory
+        self._parted = parted
+        #: CPU, memory and hundredths of GPUs that each queue lost, its last chunk included.
+        self._lost: dict[int, list[int]] = {}
+        #: By the ancestor where the lines part: the queue and the tasks of the job taken last.
+        self._last: dict[int, tuple[int, Sequence[Task]]] = {}
+
+    def add(self, row: int, tasks: Sequence[Task]) -> None:
+        """Tasks of one job of a queue are gone."""
+        lost = self._lost.get(row)
+        if lost is None:
+            lost = self._lost[row] = [0, 0, 0]
+        for task in tasks:
+            node = task.node
+            cpu, memory, centi = task.cls.charge(node.gpu_memory if node is not None else self._gpu_memory)
+            lost[0] += cpu
+            lost[1] += memory
+            lost[2] += centi
+        self._last[self._parted(row)] = (row, tasks)
+
+    @property
+    def rows(self) -> list[int]:
+        """Queues that lose something, one for each ancestor where lines part."""
+        return [row for row, _ in self._last.values()]
+
+    def judged(self, ledger: Reclamation) -> bool:
+        """Whether all of it may be taken."""
+        lost = self._lost
+        last: list[tuple[int, int, int, int]] = []
+        for row, tasks in self._last.values():
+            cpu, memory, centi = self._held(_chunks(tasks)[-1] if len(tasks) > 1 else tasks)
+            last.append((row, cpu, memory, centi))
+            before = lost[row]
+            rest = [before[0] - cpu, before[1] - memory, before[2] - centi]
+            if any(rest):
+                lost[row] = rest
+            else:
+                del lost[row]
+        for row, (cpu, memory, centi) in lost.items():
+            ledger.take(row, float(cpu), float(memory), centi / GPU_CENTI)
+        for row, cpu, memory, centi in last:
+            ledger.add(row, float(cpu), float(memory), centi / GPU_CENTI)
+        return ledger.accepts()
+
+    def _held(self, tasks: Sequence[Task]) -> Amounts:
+        cpu = memory = centi = 0
+        for task in tasks:
+            node = task.node
+            more = task.cls.charge(node.gpu_memory if node is not None else self._gpu_memory)
+            cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
+        return Amounts(cpu, memory, centi)
+
+
+def _chunks(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Surplus pods one by one, then the core of the gang at once."""
+    by_set: dict[str, list[Task]] = {}
+    for task in tasks:
+        if task.pod_set is not None:
+            by_set.setdefault(task.pod_set.name, []).append(task)
+    core: list[Task] = []
+    chunks: list[list[Task]] = []
+    for members in by_set.values():
+        needed = members[0].pod_set.min_member if members[0].pod_set is not None else 0
+        core += members[:needed]
+        chunks += [[task] for task in members[needed:]]
+    return [*chunks, core] if core else chunks
