@@ -31,7 +31,7 @@ def _describe(job: Job) -> pb.ExplainPodGroupResponse:
     tasks = [task for pod_set in job.pod_sets.values() for task in pod_set.tasks.values()]
     return pb.ExplainPodGroupResponse(
         found=True,
-        queue=job.queue.name,
+        queue=job.facts.queue,
         priority=job.priority,
         preemptible=job.preemptible,
         min_member=sum(pod_set.min_member for pod_set in job.pod_sets.values()),

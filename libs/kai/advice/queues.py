@@ -82,8 +82,8 @@ def _abandoned_work(status: QueueStatus | None) -> Iterator[Finding]:
     if held:
         yield Finding(
             Code.WORK_ABANDONED,
-            f"work in it holds {held}; its pods keep running, but count in no queue and get no successors "
-            "until a queue of this name exists again",
+            f"work in it holds {held}; its pods run on until another queue needs that, count in no "
+            "queue and get no successors until a queue of this name exists again",
         )
     elif asked:
         yield Finding(

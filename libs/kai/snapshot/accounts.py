@@ -68,7 +68,9 @@ class Accounts:
         key = facts.group_key
         job = cluster.jobs.get(key) if key else None
         if job is not None:
-            shut_out = job.usurps or (cluster.access.restricted and self.shuts_out(job, facts))
+            shut_out = job.usurps or not job.queue.exists
+            if not shut_out and cluster.access.restricted:
+                shut_out = self.shuts_out(job, facts)
             if shut_out is not task.shut_out:
                 task.shut_out = shut_out
             if status is Status.PENDING and (shut_out or job.aside is not None):
@@ -111,7 +113,9 @@ class Accounts:
 
     def shuts_out(self, job: Job, facts: PodFacts) -> bool:
         """Whether a pod may not be given a place as a part of a job."""
-        return job.usurps or bool(self._cluster.access.barrier(job.queue.name, job.namespace, facts.account))
+        if job.usurps or not job.queue.exists:
+            return True
+        return bool(self._cluster.access.barrier(job.queue.name, job.namespace, facts.account))
 
     def _withdraw(self, task: Task) -> None:
         cluster = self._cluster

@@ -334,13 +334,15 @@ class Intake:
         """Make the row of a pod group, or bring it up to date; its pods join it."""
         cluster = self._cluster
         facts = jobs.facts(group, cluster.params.node_pool)
-        standing = self._standing(facts, group.metadata.namespace)
+        home = self._home(facts.queue)
+        standing = self._standing(facts, group.metadata.namespace, home)
         key = group.key
         job = cluster.jobs.get(key)
         if (
             job is not None
             and job.facts.shape == facts.shape
-            and job.queue.name == facts.queue
+            and job.queue is home
+            and job.facts.queue == facts.queue
             and standing == _standing_of(job)
         ):
             self._read_times(job, facts)
@@ -354,7 +356,7 @@ class Intake:
             namespace=group.metadata.namespace,
             name=group.metadata.name,
             uid=group.metadata.uid,
-            queue=self._queue_row(facts.queue),
+            queue=home,
             priority=standing.priority,
             preemptible=standing.preemptible,
             usurps=standing.usurps,
@@ -407,7 +409,7 @@ class Intake:
         job.last_start = max(job.last_start, seconds(told.get(names.LAST_START_TIMESTAMP)))
         job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
 
-    def _standing(self, facts: JobFacts, namespace: str) -> Standing:
+    def _standing(self, facts: JobFacts, namespace: str, home: Queue) -> Standing:
         cluster = self._cluster
         key = (facts.priority_class, facts.preemptibility, namespace)
         standing = self._standings.get(key)
@@ -418,18 +420,22 @@ class Intake:
             if len(self._standings) >= _MOST_STANDINGS:
                 self._standings.clear()
             self._standings[key] = standing
-        if cluster.access.restricted and cluster.access.barrier(facts.queue, namespace, None):
+        if not home.exists or (
+            cluster.access.restricted and cluster.access.barrier(facts.queue, namespace, None)
+        ):
             return standing._replace(priority=_LOWEST_PRIORITY, preemptible=True, unwelcome=True)
         return standing
 
     def _rank_again(self, job: Job) -> None:
         """What a job's standing depends on has changed, and the group is as it was."""
-        cluster = self._cluster
-        if self._standing(job.facts, job.namespace) != _standing_of(job):
-            aside = job.aside
-            self.put_job(cluster.group_objects[job.key])
-            if aside is not None:
-                self._accounts.set_aside(cluster.jobs[job.key], aside)
+        if self._standing(job.facts, job.namespace, job.queue) != _standing_of(job):
+            self._put_again(job)
+
+    def _put_again(self, job: Job) -> None:
+        cluster, aside = self._cluster, job.aside
+        self.put_job(cluster.group_objects[job.key])
+        if aside is not None:
+            self._accounts.set_aside(cluster.jobs[job.key], aside)
 
     def _priority(self, facts: JobFacts, *, usurps: bool) -> tuple[int, bool]:
         name = "" if usurps else facts.priority_class
@@ -457,7 +463,15 @@ class Intake:
         row = cluster.queues.get(name)
         if row is None:
             row = cluster.queues[name] = Queue(name, len(cluster.queues))
+            self._queues_dirty = True
         return row
+
+    def _home(self, name: str) -> Queue:
+        """What a job of this queue is charged to: the queue, or the account of those that have none."""
+        row = self._cluster.queues.get(name)
+        if row is not None and row.exists and (row.path or self._queues_dirty):
+            return row
+        return self._queue_row(queues.NO_QUEUE)
 
     def _apply_queue(self, obj: QueueObject) -> None:
         cluster = self._cluster
@@ -488,13 +502,16 @@ class Intake:
     def _relink_queues(self) -> None:
         """Build the hierarchy anew, and all that is charged along it."""
         cluster = self._cluster
+        self._queue_row(queues.NO_QUEUE)  # for those of whose queues it shows only now that they are gone
         self._queues_dirty = False
+        self._link_queues()
+        strays = [job for job in cluster.jobs.values() if job.queue is not self._home(job.facts.queue)]
+        for job in strays:
+            self._put_again(job)
         for name in [name for name, row in cluster.queues.items() if not row.exists and not row.jobs]:
             del cluster.queues[name]
-        cluster.queue_order = queues.link(
-            cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
-        )
-        cluster.ledger.set_queues(cluster.queue_order)
+        if strays:
+            self._link_queues()
         cluster.versions[Kind.QUEUE] += 1
         for job in cluster.jobs.values():
             cluster.touched_jobs[job.key] = job
@@ -504,6 +521,13 @@ class Intake:
                         cluster.ledger.recharge(task, task.charged)
                     elif task.status is Status.PENDING:
                         cluster.ledger.ask(task, cluster.min_gpu_memory, 1)
+
+    def _link_queues(self) -> None:
+        cluster = self._cluster
+        cluster.queue_order = queues.link(
+            cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
+        )
+        cluster.ledger.set_queues(cluster.queue_order)
 
     def _reconsider(self) -> None:
         """Let queues that were closed to pods be open to them now, and the reverse."""

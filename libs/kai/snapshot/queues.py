@@ -11,6 +11,8 @@ from kai.snapshot.rows import Queue
 from kai.snapshot.times import lasting, seconds
 
 TOP_QUEUE = "default"
+#: The account of what runs without a queue: names of queues cannot have blanks.
+NO_QUEUE = "no queue"
 
 
 def describe(queue: Queue, obj: QueueObject) -> None:
@@ -38,14 +40,18 @@ def describe(queue: Queue, obj: QueueObject) -> None:
 def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
     """Set parents, children and paths; returns the queues that take part, parents before children.
 
-    Without the full hierarchy every leaf stands below one unlimited queue of our own.
+    Without the full hierarchy every leaf stands below one unlimited queue of our own. What is held without a
+    queue has an account beside the others, which deserves nothing.
     """
     rows = list(queues)
     for queue in rows:
         queue.parent, queue.children, queue.path = None, [], ()
     by_name = {queue.name: queue for queue in rows if queue.exists}
+    lost = [queue for queue in rows if queue.name == NO_QUEUE and queue.jobs]
+    for queue in lost:
+        queue.path = (queue,)
     if not full_hierarchy:
-        return _flatten(by_name)
+        return [*_flatten(by_name), *lost]
     for queue in by_name.values():
         parent = by_name.get(queue.parent_name)
         if queue.parent_name and parent is not None:
@@ -60,7 +66,7 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
             ordered.append(queue)
             below.extend(queue.children)
         front = below
-    return ordered
+    return [*ordered, *lost]
 
 
 def _flatten(by_name: dict[str, Queue]) -> list[Queue]:

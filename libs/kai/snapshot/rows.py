@@ -340,7 +340,7 @@ class JobFacts(msgspec.Struct, eq=False):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Queue:
-    """One queue, or the name of one that does not exist (``exists``).
+    """One queue, or the account of what runs without one (not ``exists``).
 
     Sums of what is charged are lists in the order of :class:`~kai.snapshot.amounts.Amounts`, those of all
     descendants included. Quota, limit and weight are (thousandths of CPUs, bytes, GPUs); -1 is unlimited.
@@ -376,4 +376,9 @@ class Queue:
     @property
     def leaf(self) -> bool:
         """Whether jobs may run in it."""
+        return self.exists and bool(self.path) and not self.children
+
+    @property
+    def yields(self) -> bool:
+        """Whether what jobs in it hold may be taken: also that of those whose queue is gone."""
         return bool(self.path) and not self.children

@@ -334,7 +334,7 @@ def test_a_running_group_whose_queue_is_gone_keeps_its_pods_and_says_so() -> Non
     assert outcome.outcome is Outcome.SETTLED
     assert outcome.message == (
         "QueueDoesNotExist: queue 'team' does not exist; create it or name another; "
-        "pods that run keep running"
+        "pods that run keep running until somebody needs what they hold, and are charged to no queue"
     )
     assert not result.evictions
     state.apply(Kind.QUEUE, a_queue("team", parent="top"))
@@ -353,9 +353,9 @@ def test_the_queue_that_is_missing_is_named_and_not_one_below_it() -> None:
     assert "is its own ancestor" in outcome.message
 
 
-def test_nobody_takes_from_running_work_whose_queue_is_gone() -> None:
+def test_whoever_deserves_no_more_takes_nothing_from_running_work_whose_queue_is_gone() -> None:
     state = _cluster(nodes=1)
-    state.apply(Kind.QUEUE, a_queue("heir", parent="top", gpu=4))
+    state.apply(Kind.QUEUE, a_queue("heir", parent="top", gpu=4, limit=0))
     state.apply(Kind.POD_GROUP, a_group("run", queue="team"))
     state.apply(Kind.POD, a_pod("run-0", group="run", gpus=4, node="node-0"))
     state.remove(Kind.QUEUE, "team")

@@ -72,7 +72,7 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
         or job.error
         or job.aside is not None
         or job.invalid
-        or (job.active_allocated and not job.queue.path)
+        or (job.active_allocated and not job.queue.exists)
         or job.key in session.decisions.placed
         or job.key in session.decisions.pipelined
     )
@@ -88,7 +88,9 @@ def describe(session: Session, job: Job, annotations: dict[str, str | None] | No
     waits = not settled or job.key in decided.pipelined
     if not (waits or job.error or job.invalid or job.stale_since):
         placed = job.key in decided.placed
-        homeless = _without_queue(session, job) if job.active_allocated and not job.queue.path else None
+        homeless = (
+            without_queue(session.state, job) if job.active_allocated and not job.queue.exists else None
+        )
         return PodGroupOutcome(
             pod_group=job.key,
             outcome=Outcome.PLACED if placed else Outcome.SETTLED,
@@ -157,8 +159,8 @@ def _found(
         return Outcome.PIPELINED, "waits for resources that are being released", ()
     if not job.pending and not job.gated:
         return Outcome.PLACED if job.key in session.decisions.placed else Outcome.SETTLED, "", ()
-    if not job.queue.path:
-        homeless = _without_queue(session, job)
+    if not job.queue.exists:
+        homeless = without_queue(session.state, job)
         return Outcome.UNSCHEDULABLE, f"{homeless.reason}: {homeless.message}", (homeless,)
     if job.gated and (shut_out := _shut_out(session, job)) is not None:
         return Outcome.UNSCHEDULABLE, f"{shut_out.reason}: {shut_out.message}", (shut_out,)
@@ -209,13 +211,15 @@ def denial(state: ClusterState, task: Task) -> Explanation | None:
             job.facts.priority_class, job.namespace, state.params.system_namespaces
         )
         return Explanation(reason=str(Reason.PRIORITY_CLASS_DENIED), message=text)
+    if not job.queue.exists:
+        return without_queue(state, job)
     text = state.access.refusal(job.queue.name, job.namespace, facts.account)
     return Explanation(reason=str(Reason.QUEUE_ACCESS_DENIED), message=text)
 
 
-def _without_queue(session: Session, job: Job) -> Explanation:
+def without_queue(state: ClusterState, job: Job) -> Explanation:
     """Which queue on the way from the job's own to the top is not there."""
-    name, seen, queues = job.facts.queue, set[str](), session.state.queues
+    name, seen, queues = job.facts.queue, set[str](), state.queues
     while (queue := queues.get(name)) is not None and queue.exists and name not in seen:
         seen.add(name)
         name = queue.parent_name
@@ -226,7 +230,9 @@ def _without_queue(session: Session, job: Job) -> Explanation:
     else:
         text = f"queue {name!r} does not exist; create it or name another"
     if job.active_allocated:
-        text += "; pods that run keep running"
+        text += (
+            "; pods that run keep running until somebody needs what they hold, and are charged to no queue"
+        )
     return Explanation(reason=str(Reason.QUEUE_DOES_NOT_EXIST), message=text)
 
 

@@ -246,7 +246,7 @@ class Session:
         """Preemptible jobs that hold resources, other than ``job``, as victims in order; at most ``most``."""
         pools: list[tuple[Queue, Pool]] = []
         for queue in self.state.queue_order:
-            if queue.leaf and queue.jobs and of_queue(queue):
+            if queue.yields and queue.jobs and of_queue(queue):
                 pool = self.pools.of(queue)
                 if pool.jobs:
                     pools.append((queue, pool))

@@ -64,7 +64,7 @@ class FairReclaim(Entitlement, VictimPolicy):
     ) -> bool:
         by_row: dict[int, list[Queue]] = {}
         for queue in self._queues:
-            if queue.leaf and queue.jobs and queue is not search.job.queue and loses(queue):
+            if queue.yields and queue.jobs and queue is not search.job.queue and loses(queue):
                 row = self._forest.leveled(search.job.queue.row, queue.row)[1]
                 by_row.setdefault(row, []).append(queue)
         for row, queues in by_row.items():
