@@ -1,7 +1,7 @@
 """The plugins: each is the module of its name in the configuration, with ``opened``; none knows another.
 
-The other names of :mod:`kai.engine.config.plugin_table` are switches of what the engine itself does for all
-nodes, queues or jobs at once.
+The other names of :mod:`kai.engine.config.plugin_table` are switches of what is built in:
+``docs/configuration.md`` has each, and why.
 """
 
 from collections.abc import Mapping
