@@ -299,8 +299,8 @@ def _annotations(decision: BindDecision) -> dict[str, str]:
 
 def _grant(decision: BindDecision, devices: int) -> Grant:
     """What the scheduler decided to give, which the pod's annotations may not say any more."""
-    if decision.gpu_memory:
-        return Grant(devices, memory_mib=decision.gpu_memory)
+    if decision.gpu_memory_mib:
+        return Grant(devices, memory_mib=decision.gpu_memory_mib)
     return Grant(devices, portion_centi=round(decision.gpu_portion * 100))
 
 

@@ -23,7 +23,7 @@ class Surroundings:
     """What a pod's charge depends on beside the pod."""
 
     #: Memory in MiB of each GPU of a node; None if unknown.
-    gpu_memory: Callable[[str], int | None]
+    gpu_memory_mib: Callable[[str], int | None]
     #: Device class and number of GPUs of a claim by key; None if it has none or does not exist (yet).
     claimed_gpus: Callable[[str], tuple[str, int] | None]
 
@@ -92,7 +92,7 @@ def _allocated_share(pod: WatchedPod, surroundings: Surroundings) -> list[tuple[
         return []
     portion = share.portion
     if not portion:
-        memory = surroundings.gpu_memory(pod.node)
+        memory = surroundings.gpu_memory_mib(pod.node)
         if memory is None:
             return []
         portion = Decimal(share.memory_mib) / memory

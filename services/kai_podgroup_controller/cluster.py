@@ -42,13 +42,13 @@ class Cluster:
         self._members: dict[str, dict[str, WatchedPod]] = {}
         #: Groups that had pods and have none now, with the uid of the last one.
         self._emptied: dict[str, str] = {}
-        self._gpu_memory: dict[str, int] = {}
+        self._gpu_memory_mib: dict[str, int] = {}
         self._claims: dict[str, tuple[str, int]] = {}
         self._claimants: dict[str, set[str]] = {}
         self._min_runtime_queues: set[str] = set()
         self._node_pool_label_key = node_pool_label_key
         self._concern = concern
-        self.surroundings = Surroundings(self._gpu_memory.get, self._claims.get)
+        self.surroundings = Surroundings(self._gpu_memory_mib.get, self._claims.get)
 
     def members(self, group: str) -> Iterable[WatchedPod]:
         """The pods of a group."""
@@ -105,12 +105,12 @@ class Cluster:
             name, memory = change.obj_key, None
         else:
             return
-        if self._gpu_memory.get(name) == memory:
+        if self._gpu_memory_mib.get(name) == memory:
             return
         if memory is None:
-            del self._gpu_memory[name]
+            del self._gpu_memory_mib[name]
         else:
-            self._gpu_memory[name] = memory
+            self._gpu_memory_mib[name] = memory
         for pod in list(self.pods.values()):
             if pod.node == name and pod.share is not None and pod.group:
                 self._concern(pod.group)

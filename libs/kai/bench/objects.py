@@ -39,18 +39,18 @@ def a_node(
     cpu: str = "20000",
     memory: str = "20G",
     pods: int = 110,
-    gpu_memory: int = 0,
+    gpu_memory_mib: int = 0,
     labels: Mapping[str, str] | None = None,
     ready: bool = True,
     extra: Mapping[str, str] | None = None,
 ) -> Node:
-    """A node that is ready; ``gpu_memory`` is in MiB."""
+    """A node that is ready;"""
     allocatable = {"cpu": cpu, "memory": memory, "pods": str(pods), **(extra or {})}
     if gpus:
         allocatable[names.NVIDIA_GPU] = str(gpus)
     all_labels = {"kubernetes.io/hostname": name, **(labels or {})}
-    if gpu_memory:
-        all_labels[names.GPU_MEMORY_LABEL] = str(gpu_memory)
+    if gpu_memory_mib:
+        all_labels[names.GPU_MEMORY_LABEL] = str(gpu_memory_mib)
     return Node(
         metadata=ObjectMeta(name=name, uid=name, labels=all_labels),
         spec=NodeSpec(),
@@ -144,7 +144,7 @@ def a_pod(
     namespace: str = "default",
     phase: str = "",
     fraction: float = 0,
-    gpu_memory: int = 0,
+    gpu_memory_mib: int = 0,
     devices: int = 0,
     groups: tuple[str, ...] = (),
     labels: Mapping[str, str] | None = None,
@@ -162,8 +162,8 @@ def a_pod(
     annotations = {names.POD_GROUP_ANNOTATION: group} if group else {}
     if fraction:
         annotations[names.GPU_FRACTION] = str(fraction)
-    if gpu_memory:
-        annotations[names.GPU_MEMORY] = str(gpu_memory)
+    if gpu_memory_mib:
+        annotations[names.GPU_MEMORY] = str(gpu_memory_mib)
     if devices:
         annotations[names.GPU_FRACTION_NUM_DEVICES] = str(devices)
     all_labels = dict(labels or {})

@@ -105,7 +105,7 @@ def _node(rng: random.Random, number: int) -> Node:
         cpu=str(cpu),
         memory=f"{_NODE_MEMORY_GB}G",
         pods=rng.choice([110, 110, 110, 4]),
-        gpu_memory=rng.choice([16_000, 16_000, 40_000]) if gpus else 0,
+        gpu_memory_mib=rng.choice([16_000, 16_000, 40_000]) if gpus else 0,
         labels={"zone": f"z{number % 2}", "rack": f"r{number % 4}", "pool": rng.choice(["a", "b"])},
         ready=rng.random() < 0.95,
     )
@@ -159,7 +159,7 @@ class _Shape:
 
     gpus: int = 0
     fraction: float = 0.0
-    gpu_memory: int = 0
+    gpu_memory_mib: int = 0
     devices: int = 0
     cpu: int = 1
     memory_gb: int = 1
@@ -173,7 +173,7 @@ def _shape(rng: random.Random) -> _Shape:
     if kind < 0.8:
         return _Shape(fraction=rng.choice([0.5, 0.3, 0.25]), devices=rng.choice([0, 0, 2]), cpu=1)
     if kind < 0.87:
-        return _Shape(gpu_memory=rng.choice([4_000, 8_000, 20_000]), cpu=1)
+        return _Shape(gpu_memory_mib=rng.choice([4_000, 8_000, 20_000]), cpu=1)
     return _Shape(cpu=cpu, memory_gb=memory)
 
 
@@ -183,7 +183,7 @@ class _Free:
     def __init__(self, node: Node) -> None:
         allocatable = node.status.allocatable or {}
         self.name = node.metadata.name
-        self.gpu_memory = int(node.labels.get("nvidia.com/gpu.memory", "0"))
+        self.gpu_memory_mib = int(node.labels.get("nvidia.com/gpu.memory", "0"))
         self.cpu = int(allocatable["cpu"])
         self.memory = _NODE_MEMORY_GB
         self.pods = int(allocatable["pods"])
@@ -193,14 +193,14 @@ class _Free:
     def take(self, shape: _Shape) -> tuple[str, ...] | None:
         """Shared devices for a pod that fits, none of them for whole ones; None if it does not fit."""
         portion, devices = shape.fraction, max(shape.devices, 1)
-        if shape.gpu_memory and self.gpu_memory:
-            portion = shape.gpu_memory / self.gpu_memory
-        shared = bool(shape.fraction or shape.gpu_memory)
+        if shape.gpu_memory_mib and self.gpu_memory_mib:
+            portion = shape.gpu_memory_mib / self.gpu_memory_mib
+        shared = bool(shape.fraction or shape.gpu_memory_mib)
         if self.cpu < shape.cpu or self.memory < shape.memory_gb or self.pods < 1 or self.gpus < shape.gpus:
             return None
         groups: list[str] = []
         if shared:
-            if not self.gpu_memory or portion > 1:
+            if not self.gpu_memory_mib or portion > 1:
                 return None
             groups = [name for name, used in self.groups.items() if used + portion <= 1][:devices]
             fresh = devices - len(groups)
@@ -217,7 +217,7 @@ class _Free:
 
 def _left_over(free: _Free) -> Iterator[Pod]:
     """A reservation pod whose device nobody uses any more, or yet."""
-    if free.gpus and free.gpu_memory and free.pods > 1:
+    if free.gpus and free.gpu_memory_mib and free.pods > 1:
         free.gpus -= 1
         free.pods -= 1
         yield a_pod(
@@ -259,7 +259,7 @@ def _job(rng: random.Random, world: World, name: str, queue: str, free: dict[str
         world.pods.append(
             a_pod(
                 f"{name}-{number}", group=name, gpus=shape.gpus, fraction=shape.fraction,
-                gpu_memory=shape.gpu_memory, devices=shape.devices, cpu=str(shape.cpu),
+                gpu_memory_mib=shape.gpu_memory_mib, devices=shape.devices, cpu=str(shape.cpu),
                 memory=f"{shape.memory_gb}G", node=node, groups=groups,
                 sub_group=leaves[number % len(leaves)] if leaves else "",
                 deleted=NOW - rng.choice([5, 5, 500]) if node and rng.random() < 0.1 else 0,

@@ -130,7 +130,7 @@ def _gpus_held(task: Task) -> float:
         return 0.0
     if cls.kind is GpuKind.WHOLE:
         return float(cls.devices)
-    return cls.quota_centi(node.gpu_memory) / 100 if cls.shared else 0.0
+    return cls.quota_centi(node.gpu_memory_mib) / 100 if cls.shared else 0.0
 
 
 def _compare_node(session: Session, name: str, wanted: Mapping[str, Any], found: Differences) -> None:

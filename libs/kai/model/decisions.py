@@ -52,8 +52,8 @@ class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
     gpu_portion: float = 1.0
     #: Shared devices by group id, one for each device; empty for whole GPUs.
     gpu_groups: tuple[str, ...] = ()
-    #: MiB of each shared device, where the pod asked for memory; 0 where it asked for a portion.
-    gpu_memory: int = 0
+    #: Of each shared device, where the pod asked for memory; 0 where it asked for a portion.
+    gpu_memory_mib: int = 0
     #: ``[{"name": claim name in the pod, "allocation": AllocationResult}]``.
     claim_allocations: tuple[dict[str, Any], ...] = ()
     extended_claim: dict[str, Any] | None = None

@@ -109,7 +109,7 @@ def under_way(state: ClusterState) -> Iterator[Json]:
 
 def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:
     node = state.nodes.by_name.get(facts.assumed_node)
-    received, portion = task.cls.received(state.min_gpu_memory if node is None else node.gpu_memory)
+    received, portion = task.cls.received(state.min_gpu_memory_mib if node is None else node.gpu_memory_mib)
     spec: Json = {
         "podName": task.name,
         "selectedNode": facts.assumed_node,

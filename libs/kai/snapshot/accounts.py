@@ -107,9 +107,11 @@ class Accounts:
                 self._count_foreign(task, node, 1)
         if task.job is not None:
             if ACTIVE_ALLOCATED[status]:
-                cluster.ledger.charge(task, node.gpu_memory if node is not None else cluster.min_gpu_memory)
+                cluster.ledger.charge(
+                    task, node.gpu_memory_mib if node is not None else cluster.min_gpu_memory_mib
+                )
             elif status is Status.PENDING:
-                cluster.ledger.ask(task, cluster.min_gpu_memory, 1)
+                cluster.ledger.ask(task, cluster.min_gpu_memory_mib, 1)
 
     def shuts_out(self, job: Job, facts: PodFacts) -> bool:
         """Whether a pod may not be given a place as a part of a job."""
@@ -126,7 +128,7 @@ class Accounts:
         if task.charged is not None:
             cluster.ledger.discharge(task)
         elif task.job is not None and task.status is Status.PENDING:
-            cluster.ledger.ask(task, cluster.min_gpu_memory, -1)
+            cluster.ledger.ask(task, cluster.min_gpu_memory_mib, -1)
         if task.node is not None:
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, task.node, -1)
@@ -165,7 +167,7 @@ class Accounts:
 
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
         if node.ready:
-            for resource, amount in enumerate(task.cls.charge(node.gpu_memory)):
+            for resource, amount in enumerate(task.cls.charge(node.gpu_memory_mib)):
                 self._cluster.foreign[resource] += sign * amount
 
 

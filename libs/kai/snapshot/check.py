@@ -33,7 +33,7 @@ def _check_node(state: Cluster, node: Node) -> None:
     releasing = np.zeros_like(idle)
     devices: dict[str, SharedDevice] = {}
     for task in node.tasks.values():
-        size = task.cls.device_memory(node.gpu_memory)
+        size = task.cls.device_memory(node.gpu_memory_mib)
         if task.node is node:
             idle -= _vector(state, node, task)
             releasing += _vector(state, node, task) * bool(task.releasing)
@@ -112,7 +112,7 @@ def _add_up(
     state: Cluster, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
 ) -> None:
     assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
-    asked = task.cls.charge(state.min_gpu_memory)
+    asked = task.cls.charge(state.min_gpu_memory_mib)
     evicting = task.facts is not None and task.facts.evicting
     waits = task.status is Status.PENDING or (task.status is Status.PIPELINED and not evicting)
     for queue in job.queue.path:

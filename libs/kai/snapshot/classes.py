@@ -114,30 +114,30 @@ class TaskClass:
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
         self.vast = any(amount > _VAST for _, amount in self.items)
 
-    def device_memory(self, node_gpu_memory: int) -> int:
+    def device_memory(self, device_mib: int) -> int:
         """Memory on each device, in MiB."""
         if self.kind is GpuKind.MEMORY:
             return self.gpu_memory_mib
-        return self.portion_centi * node_gpu_memory // GPU_CENTI
+        return self.portion_centi * device_mib // GPU_CENTI
 
-    def charge(self, gpu_memory: int) -> Amounts:
-        """What a queue is charged for a pod, where a GPU has ``gpu_memory`` MiB."""
+    def charge(self, device_mib: int) -> Amounts:
+        """What a queue is charged for a pod, where a GPU has ``device_mib``."""
         if self.kind is not GpuKind.MEMORY:
             return self._charge
-        return Amounts(self.cpu, self.memory, self.quota_centi(gpu_memory))
+        return Amounts(self.cpu, self.memory, self.quota_centi(device_mib))
 
-    def received(self, gpu_memory: int) -> tuple[ResourceType, float]:
-        """The kind of devices that a pod gets where a GPU has ``gpu_memory`` MiB, and which part of each."""
+    def received(self, device_mib: int) -> tuple[ResourceType, float]:
+        """The kind of devices that a pod gets where a GPU has ``device_mib``, and which part of each."""
         if self.shared:
-            parts = self.quota_centi(gpu_memory) - self.dra_gpus * GPU_CENTI
+            parts = self.quota_centi(device_mib) - self.dra_gpus * GPU_CENTI
             return ResourceType.FRACTION, parts / self.devices / GPU_CENTI
         return ResourceType.MIG_INSTANCE if self.kind is GpuKind.MIG else ResourceType.REGULAR, 1.0
 
-    def quota_centi(self, gpu_memory: int) -> int:
-        """Hundredths of GPUs charged to a queue, where a GPU has ``gpu_memory`` MiB."""
+    def quota_centi(self, device_mib: int) -> int:
+        """Hundredths of GPUs charged to a queue, where a GPU has ``device_mib``."""
         if self.kind is not GpuKind.MEMORY:
             return self.centi_gpus
-        part = -(-self.gpu_memory_mib * GPU_CENTI // max(gpu_memory, 1))
+        part = -(-self.gpu_memory_mib * GPU_CENTI // max(device_mib, 1))
         return self.devices * part + self.dra_gpus * GPU_CENTI
 
 

@@ -16,7 +16,7 @@ from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.refusals import Refusals
 from kai.snapshot.resources import ResourceTable
-from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, Queue, Task
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Job, Queue, Task
 from kai.snapshot.table import NodeTable
 
 
@@ -60,8 +60,8 @@ class Cluster:
         self.kept = KeptValues()
         #: A change failed half-way: no sum can be trusted until all are found anew.
         self.unsound = False
-        self.min_gpu_memory = UNKNOWN_GPU_MEMORY
-        self.max_gpu_memory = UNKNOWN_GPU_MEMORY
+        self.min_gpu_memory_mib = UNKNOWN_GPU_MEMORY_MIB
+        self.max_gpu_memory_mib = UNKNOWN_GPU_MEMORY_MIB
         #: Unix seconds, when time was last looked at.
         self.now = 0.0
         #: Pods by ``namespace/name``; by key of the group that they name; by name of the node that they are

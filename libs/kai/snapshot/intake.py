@@ -16,7 +16,7 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.granted import Granted
 from kai.snapshot.kinds import Kind, object_key
-from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Job, JobFacts, Node, PodFacts, Queue, Standing, Task
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Job, JobFacts, Node, PodFacts, Queue, Standing, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
 
@@ -39,7 +39,7 @@ class Intake:
         #: Columns of extended resources that device classes stand behind.
         self._backed: tuple[int, ...] = ()
         self._queues_dirty = False
-        self._gpu_memory_dirty = False
+        self._gpu_sizes_dirty = False
         self._system_namespaces = cluster.params.system_namespaces
         #: How groups stand that name the same: by priority class, preemptibility and namespace.
         self._standings: dict[tuple[str, str, str], Standing] = {}
@@ -107,8 +107,8 @@ class Intake:
     def refresh(self) -> None:
         """Bring up to date what tasks are charged by."""
         cluster = self._cluster
-        if self._gpu_memory_dirty:
-            self._refresh_gpu_memory()
+        if self._gpu_sizes_dirty:
+            self._refresh_gpu_sizes()
         if self._queues_dirty:
             self._relink_queues()
         if cluster.access.stale is None or cluster.access.stale:
@@ -264,7 +264,7 @@ class Intake:
             cluster.nodes.remove(node)
             cluster.unsound = True
             raise
-        self._gpu_memory_dirty = True
+        self._gpu_sizes_dirty = True
         for task in affected:
             self._accounts.attach(task)
 
@@ -296,24 +296,28 @@ class Intake:
             self._accounts.detach(task)
         cluster.nodes.remove(node)
         cluster.refusals.forget(node.name)
-        self._gpu_memory_dirty = True
+        self._gpu_sizes_dirty = True
         for task in affected:
             self._accounts.attach(task)
 
-    def _refresh_gpu_memory(self) -> None:
+    def _refresh_gpu_sizes(self) -> None:
         cluster = self._cluster
-        self._gpu_memory_dirty = False
-        known = [node.gpu_memory for node in cluster.nodes.nodes if node.gpu_memory > UNKNOWN_GPU_MEMORY]
+        self._gpu_sizes_dirty = False
+        known = [
+            node.gpu_memory_mib
+            for node in cluster.nodes.nodes
+            if node.gpu_memory_mib > UNKNOWN_GPU_MEMORY_MIB
+        ]
         low, high = (min(known), max(known)) if known else (100, 100)
-        cluster.max_gpu_memory = high
-        if low == cluster.min_gpu_memory:
+        cluster.max_gpu_memory_mib = high
+        if low == cluster.min_gpu_memory_mib:
             return
         affected = [
             task for task in cluster.tasks.values() if task.cls.gpu_memory_mib and task.job is not None
         ]
         for task in affected:
             self._accounts.detach(task)
-        cluster.min_gpu_memory = low
+        cluster.min_gpu_memory_mib = low
         for task in affected:
             self._accounts.attach(task)
 
@@ -520,7 +524,7 @@ class Intake:
                     if task.charged is not None:
                         cluster.ledger.recharge(task, task.charged)
                     elif task.status is Status.PENDING:
-                        cluster.ledger.ask(task, cluster.min_gpu_memory, 1)
+                        cluster.ledger.ask(task, cluster.min_gpu_memory_mib, 1)
 
     def _link_queues(self) -> None:
         cluster = self._cluster

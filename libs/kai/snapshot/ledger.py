@@ -179,11 +179,11 @@ class Ledger:
             job.succeeded += succeeded
 
     # --- queues --------------------------------------------------------------------------------
-    def charge(self, task: Task, gpu_memory: int) -> None:
-        """Charge a task to its queue and all above; GPUs have ``gpu_memory`` MiB where it runs."""
+    def charge(self, task: Task, gpu_memory_mib: int) -> None:
+        """Charge a task to its queue and all above; GPUs have ``gpu_memory_mib`` where it runs."""
         job = task.job
         assert job is not None
-        task.charged = charged = task.cls.charge(gpu_memory)
+        task.charged = charged = task.cls.charge(gpu_memory_mib)
         if self._late is None:
             self._charge(job.queue, job.preemptible, *charged)
         else:
@@ -221,11 +221,11 @@ class Ledger:
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
-    def ask(self, task: Task, gpu_memory: int, sign: int) -> None:
+    def ask(self, task: Task, gpu_memory_mib: int, sign: int) -> None:
         """Count what a pending task wants in its queue and all above, or no longer; as :meth:`charge`."""
         job = task.job
         assert job is not None
-        cpu, memory, centi = (sign * amount for amount in task.cls.charge(gpu_memory))
+        cpu, memory, centi = (sign * amount for amount in task.cls.charge(gpu_memory_mib))
         for queue in job.queue.path:
             asked = queue.pending
             asked[0] += cpu
@@ -254,7 +254,7 @@ class Ledger:
             if offered[row, column] > 0:
                 idle[row, column] -= amount * count
         node.legacy_mig += cls.legacy_mig * count
-        charged = cls.charge(node.gpu_memory)
+        charged = cls.charge(node.gpu_memory_mib)
         step = _STEPS[Status.PENDING][Status.BINDING]
         leaves: dict[tuple[int, bool], tuple[Queue, int]] = {}
         for task in tasks:
@@ -364,7 +364,7 @@ class Ledger:
         if releasing:
             self._items(task, node, self.nodes.cells_releasing, 1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory)
+            size = task.cls.device_memory(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, size, size if releasing else 0, 0)
         for claim, gpus in task.claims:
@@ -379,7 +379,7 @@ class Ledger:
         if releasing:
             self._items(task, node, self.nodes.cells_releasing, -1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory)
+            size = task.cls.device_memory(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, -size, -size if releasing else 0, 0)
         for claim, gpus in task.claims:
@@ -399,7 +399,7 @@ class Ledger:
         sign = 1 if releasing else -1
         self._items(task, node, self.nodes.cells_releasing, sign)
         if task.groups:
-            size = sign * task.cls.device_memory(node.gpu_memory)
+            size = sign * task.cls.device_memory(node.gpu_memory_mib)
             for group in task.groups:
                 self._share(node, group, 0, size, 0)
         for claim, gpus in task.claims:
@@ -412,7 +412,7 @@ class Ledger:
         node.tasks[task.uid] = task
         self._items(task, node, self.nodes.cells_releasing, -1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory)
+            size = task.cls.device_memory(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, 0, 0, size)
         for claim, gpus in task.claims:
@@ -425,7 +425,7 @@ class Ledger:
         assert node is not None
         self._items(task, node, self.nodes.cells_releasing, 1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory)
+            size = task.cls.device_memory(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, 0, 0, -size)
         for claim, gpus in task.claims:

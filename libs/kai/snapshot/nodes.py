@@ -12,7 +12,7 @@ from kai.model.quantity import integer
 from kai.model.rules.device_claims import is_gpu_name
 from kai.model.rules.gpus import shared_memory_mib
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
-from kai.snapshot.rows import UNKNOWN_GPU_MEMORY, Node
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Node
 
 #: What a node offers of a resource that only claims limit.
 CLAIMED: Final = 1 << 40
@@ -30,7 +30,7 @@ def describe(
     amounts = resources.offer(obj.status.allocatable or {})
     node.object = obj
     memory = shared_memory_mib(labels)
-    node.gpu_memory, node.gpu_memory_known = memory or UNKNOWN_GPU_MEMORY, memory is not None
+    node.gpu_memory_mib, node.gpu_memory_known = memory or UNKNOWN_GPU_MEMORY_MIB, memory is not None
     count = integer(labels.get(names.GPU_COUNT_LABEL))
     node.gpu_count = amounts.get(GPU, 0) if count is None or count < 0 else count
     node.dra_gpus = dra_gpus

@@ -22,7 +22,7 @@ from kai.snapshot.status import Status
 
 DEFAULT_POD_SET: Final = "default"
 #: MiB of each GPU of a node that does not say.
-UNKNOWN_GPU_MEMORY: Final = 100
+UNKNOWN_GPU_MEMORY_MIB: Final = 100
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class Node:
     name: str
     row: int
     object: NodeObject
-    gpu_memory: int = UNKNOWN_GPU_MEMORY
+    gpu_memory_mib: int = UNKNOWN_GPU_MEMORY_MIB
     gpu_memory_known: bool = False
     gpu_count: int = 0
     #: Whole devices offered, those of resource slices included.

@@ -243,7 +243,7 @@ class ClusterState(Cluster):
         facts.evicting = False
         self.ledger.confirm(task)
         self.ledger.place(task, None)
-        self.ledger.ask(task, self.min_gpu_memory, 1)
+        self.ledger.ask(task, self.min_gpu_memory_mib, 1)
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
 
     def doomed(self, task: Task) -> None:

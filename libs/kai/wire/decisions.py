@@ -124,7 +124,7 @@ def _detail(row: int, decision: BindDecision) -> pb.DecisionDetail:
         claim_allocations=_json(decision.claim_allocations or None),
         extended_claim=_json(decision.extended_claim),
         numa_zones=_json(decision.numa_zones or None),
-        gpu_memory=decision.gpu_memory,
+        gpu_memory=decision.gpu_memory_mib,
     )
 
 
@@ -194,7 +194,7 @@ def _index(value: int) -> int:
 def _decode_detail(detail: pb.DecisionDetail | None) -> dict[str, Any]:
     if detail is None:
         return {}
-    values: dict[str, Any] = {"gpu_groups": tuple(detail.gpu_groups), "gpu_memory": detail.gpu_memory}
+    values: dict[str, Any] = {"gpu_groups": tuple(detail.gpu_groups), "gpu_memory_mib": detail.gpu_memory}
     if claims := detail.claim_allocations:
         values["claim_allocations"] = tuple(msgspec.json.decode(claims))
     if extended := detail.extended_claim:

@@ -78,10 +78,10 @@ def test_q14_the_skip_rule_compares_gpu_memory() -> None:
     held = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001"
     state = a_state(
         [
-            (Kind.NODE, a_node("n", gpus=1, gpu_memory=40_000)),
-            *a_job("run", gpu_memory=30_000, on="n", groups=(held,)),
-            *a_job("large", gpu_memory=50_000, priority="build-preemptible"),
-            *a_job("small", gpu_memory=20_000, priority="build-preemptible", created=1),
+            (Kind.NODE, a_node("n", gpus=1, gpu_memory_mib=40_000)),
+            *a_job("run", gpu_memory_mib=30_000, on="n", groups=(held,)),
+            *a_job("large", gpu_memory_mib=50_000, priority="build-preemptible"),
+            *a_job("small", gpu_memory_mib=20_000, priority="build-preemptible", created=1),
         ]
     )
     result = Engine(SchedulerConfig(actions=("preempt",))).run(state, NOW)

@@ -263,7 +263,7 @@ def test_what_is_not_there_is_not_explained() -> None:
 
 def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() -> None:
     state = _cluster(nodes=0)
-    state.apply(Kind.NODE, a_node("small", gpus=1, pods=1, gpu_memory=40_000))
+    state.apply(Kind.NODE, a_node("small", gpus=1, pods=1, gpu_memory_mib=40_000))
     state.apply(Kind.POD_GROUP, a_group("part", queue="team"))
     state.apply(Kind.POD, a_pod("part-0", group="part", fraction=0.5))
     answer = Engine().explain_pod_group(state, "default/part", NOW)
@@ -298,7 +298,7 @@ def test_detailed_errors_give_each_node_a_line_with_what_is_asked_used_and_there
 
 def test_detailed_errors_count_cores_and_parts_of_gpus_and_name_nodes_that_would_do_for_one_pod() -> None:
     state = _cluster(nodes=0)
-    state.apply(Kind.NODE, a_node("one", gpus=1, cpu="4", gpu_memory=40_000))
+    state.apply(Kind.NODE, a_node("one", gpus=1, cpu="4", gpu_memory_mib=40_000))
     state.apply(Kind.NODE, a_node("two", gpus=0, cpu="2500m"))
     state.apply(Kind.POD_GROUP, a_group("run", queue="team", started=NOW - 500))
     shared = ("4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001",)

@@ -34,7 +34,7 @@ def a_state(rng: random.Random) -> ClusterState:
             gpus=gpus,
             cpu=amount(rng),
             memory=amount(rng, "bytes"),
-            gpu_memory=rng.choice([0, 100, 80_000, 2**20 - 1, limits.GPU_MEMORY.most]),
+            gpu_memory_mib=rng.choice([0, 100, 80_000, 2**20 - 1, limits.GPU_MEMORY.most]),
             extra={"example.com/x": amount(rng), "nvidia.com/mig-7g.80gb": str(rng.choice([0, 1, 7]))},
         )
         assert state.take(Kind.NODE, node) is None
@@ -68,7 +68,7 @@ def a_member(rng: random.Random, name: str, group: str) -> Pod:
         cpu=amount(rng),
         memory=amount(rng, "bytes"),
         gpus=rng.choice([1, limits.WHOLE_GPUS.most]) if kind == 0 else 0,
-        gpu_memory=rng.choice([1, limits.GPU_MEMORY.most]) if kind == 1 else 0,
+        gpu_memory_mib=rng.choice([1, limits.GPU_MEMORY.most]) if kind == 1 else 0,
         fraction=rng.choice([0.01, 0.001, 1]) if kind == 2 else 0,
         devices=rng.choice([1, limits.SHARED_DEVICES.most]) if kind in (1, 2) else 0,
         groups=("a", "b") if node and kind in (1, 2) else (),

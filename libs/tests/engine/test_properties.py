@@ -30,7 +30,7 @@ def a_world(number: int, *, sharing: bool = True) -> Objects:
     for i in range(rng.randint(1, 5)):
         gpus, cpu = rng.choice([0, 2, 4, 8]), rng.choice([4, 16, 64])
         free[f"node-{i}"], cpus[f"node-{i}"] = gpus, float(cpu)
-        found.append((Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(cpu), gpu_memory=16_000)))
+        found.append((Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(cpu), gpu_memory_mib=16_000)))
     leaves = []
     for d in range(rng.randint(1, 2)):
         top = f"dept-{d}"

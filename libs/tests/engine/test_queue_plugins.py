@@ -99,9 +99,9 @@ def test_another_quota_keeps_jobs_from_places_and_says_why(also, off: Sequence[s
 
 def test_it_is_asked_of_nodes_where_what_is_charged_depends_on_them(also) -> None:
     world = [
-        a_node("a", gpus=2, gpu_memory=8000),
-        a_node("b", gpus=2, gpu_memory=8000),
-        a_job("shut", gpu_memory=1000),
+        a_node("a", gpus=2, gpu_memory_mib=8000),
+        a_node("b", gpus=2, gpu_memory_mib=8000),
+        a_job("shut", gpu_memory_mib=1000),
     ]
     assert decided(a_state(world)).binds == {"shut-0": "a"}
     also(Closed(node=True))

@@ -165,7 +165,7 @@ def _queues() -> Iterator[tuple[str, Queue, str, str]]:
 
 
 def _node(allocatable: dict[str, str], labels: dict[str, str] | None = None) -> Node:
-    return a_node("node-0", gpus=4, gpu_memory=16_000, extra=allocatable, labels=labels)
+    return a_node("node-0", gpus=4, gpu_memory_mib=16_000, extra=allocatable, labels=labels)
 
 
 def _nodes() -> Iterator[tuple[str, Node, str, str]]:

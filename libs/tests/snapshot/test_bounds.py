@@ -27,7 +27,7 @@ QUEUE = {"kai.scheduler/queue": "right"}
 def a_cluster() -> list[tuple[Kind, Any]]:
     """Somebody's pods, running and waiting, which nobody else's mistakes may touch."""
     found: list[tuple[Kind, Any]] = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
-    found += [(Kind.NODE, a_node(f"node-{i}", gpus=4, gpu_memory=16_000)) for i in range(2)]
+    found += [(Kind.NODE, a_node(f"node-{i}", gpus=4, gpu_memory_mib=16_000)) for i in range(2)]
     found += [
         (Kind.QUEUE, a_queue("top")),
         (Kind.QUEUE, a_queue("left", parent="top", gpu=4)),
@@ -194,7 +194,7 @@ def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node
     state.take(Kind.POD, pod)
     state.check()
     node = state.nodes.by_name["node-1"]
-    assert node.groups["g2"].held_mib == node.gpu_memory
+    assert node.groups["g2"].held_mib == node.gpu_memory_mib
 
 
 def test_pods_of_a_group_that_becomes_too_deep_stay_charged_to_their_queue():
@@ -272,8 +272,10 @@ def test_a_resource_counts_from_when_a_node_offers_it(offered: str):
     running = a_hostile_pod("runs", node="node-1", requests={"example.com/thing": "1"})
     state.apply(Kind.POD, running)
     assert not [bind for bind in Engine().run(state, NOW).binds if bind.pod.name == "odd"]
-    state.apply(Kind.NODE, a_node("node-0", gpus=4, gpu_memory=16_000, extra={"example.com/thing": offered}))
-    state.apply(Kind.NODE, a_node("node-1", gpus=4, gpu_memory=16_000, extra={"example.com/thing": "3"}))
+    state.apply(
+        Kind.NODE, a_node("node-0", gpus=4, gpu_memory_mib=16_000, extra={"example.com/thing": offered})
+    )
+    state.apply(Kind.NODE, a_node("node-1", gpus=4, gpu_memory_mib=16_000, extra={"example.com/thing": "3"}))
     state.settle(NOW)
     state.check()
     binds = {bind.pod.name: bind.node for bind in Engine().run(state, NOW).binds}

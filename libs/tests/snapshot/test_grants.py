@@ -50,7 +50,7 @@ def with_words(pod, *, labels=None, annotations=None):
 def a_world():
     """Three tenants share devices of one node: two 0.9 pods, a pod on two devices, one by memory."""
     return [
-        (Kind.NODE, a_node("n", gpus=6, gpu_memory=16_000)),
+        (Kind.NODE, a_node("n", gpus=6, gpu_memory_mib=16_000)),
         (Kind.QUEUE, a_queue("q")),
         (Kind.POD_GROUP, a_group("g", queue="q")),
         (Kind.POD, a_reservation("g1", a=MOST)),
@@ -60,7 +60,7 @@ def a_world():
         (Kind.POD, a_pod("a", group="g", fraction=0.9, node="n", groups=("g1",))),
         (Kind.POD, a_pod("b", group="g", fraction=0.9, node="n", groups=("g2",))),
         (Kind.POD, a_pod("wide", group="g", fraction=0.4, devices=2, node="n", groups=("g3", "g4"))),
-        (Kind.POD, a_pod("memory", group="g", gpu_memory=8_000, node="n", groups=("g3",))),
+        (Kind.POD, a_pod("memory", group="g", gpu_memory_mib=8_000, node="n", groups=("g3",))),
         (Kind.POD, a_pod("whole", group="g", gpus=1, node="n")),
     ]
 
@@ -161,7 +161,7 @@ def test_no_sequence_of_changes_frees_a_part_of_a_device(data):
 
 @pytest.mark.parametrize("change", ["less", "none", "elsewhere", "nowhere", "nonsense"])
 def test_nobody_else_gets_what_a_pod_says_it_does_not_hold(change):
-    node = (Kind.NODE, a_node("n", gpus=1, gpu_memory=16_000))
+    node = (Kind.NODE, a_node("n", gpus=1, gpu_memory_mib=16_000))
     objects = [node, *a_world()[1:3], (Kind.POD, a_reservation("g1", a=MOST))]
     held = a_pod("a", group="g", fraction=0.9, node="n", groups=("g1",))
     new = a_pod("new", group="h", fraction=0.9)
@@ -210,7 +210,7 @@ def test_a_pod_that_was_decided_about_again_holds_what_it_was_granted_last():
 
 
 def test_claims_on_other_nodes_say_nothing_of_this_one():
-    other = (Kind.NODE, a_node("m", gpus=2, gpu_memory=16_000))
+    other = (Kind.NODE, a_node("m", gpus=2, gpu_memory_mib=16_000))
     newer = Claim(NOW, "default/a", Grant(1, portion_centi=10))
     state = built([*a_world(), other, (Kind.POD, a_reservation("g5", node="m", a=newer))])
     assert state.nodes.by_name["n"].groups["g1"].held_mib == 14_400

@@ -15,7 +15,9 @@ DEVICE = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001"
 
 def settled(*world) -> ClusterState:
     state = a_state(
-        a_node("n0", gpus=2, gpu_memory=16_000, cpu="8"), a_node("n1", gpus=2, gpu_memory=16_000), *world
+        a_node("n0", gpus=2, gpu_memory_mib=16_000, cpu="8"),
+        a_node("n1", gpus=2, gpu_memory_mib=16_000),
+        *world,
     )
     state.settle(NOW)
     return state
@@ -135,7 +137,7 @@ def test_a_queue_and_all_above_it_are_charged(priority, fixed) -> None:
 
 
 def test_memory_of_a_device_is_charged_by_the_device_where_it_is_taken() -> None:
-    state = settled(a_job("j", gpu_memory=8_000))
+    state = settled(a_job("j", gpu_memory_mib=8_000))
     task = task_of(state, "j-0")
     for memory, share in ((16_000, 0.5), (32_000, 0.25)):
         state.ledger.charge(task, memory)

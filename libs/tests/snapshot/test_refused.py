@@ -19,7 +19,7 @@ BAD = {"cpu": "lots"}
 
 def a_state() -> ClusterState:
     state = ClusterState()
-    state.apply(Kind.NODE, a_node("n", gpus=4, cpu="64", gpu_memory=16_000))
+    state.apply(Kind.NODE, a_node("n", gpus=4, cpu="64", gpu_memory_mib=16_000))
     state.apply(Kind.QUEUE, a_queue("q", gpu=4))
     state.apply(Kind.POD_GROUP, a_group("g", queue="q"))
     state.settle(NOW)
@@ -111,7 +111,7 @@ def test_a_node_that_cannot_be_taken_in_holds_what_it_holds_and_takes_nobody() -
     offer(state, Kind.POD, a_pod("p", group="g", gpus=1))
     assert not Engine().run(state, NOW).binds
     assert state.tasks["default-here"].node is not None
-    offer(state, Kind.NODE, a_node("n", gpus=4, cpu="64", gpu_memory=16_000))
+    offer(state, Kind.NODE, a_node("n", gpus=4, cpu="64", gpu_memory_mib=16_000))
     assert Engine().run(state, NOW).binds
 
 
@@ -173,8 +173,8 @@ def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_rig
     state = a_state()
     charge = state.ledger.charge
 
-    def fails_for_one(task, gpu_memory) -> None:
-        charge(task, gpu_memory)
+    def fails_for_one(task, gpu_memory_mib) -> None:
+        charge(task, gpu_memory_mib)
         if task.name == "p2":
             raise OverflowError
 

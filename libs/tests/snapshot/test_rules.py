@@ -49,7 +49,7 @@ def test_a_pod_with_both_forms_of_labels_holds_a_part_of_each_device():
     pod = a_pod("pod", group="job", fraction=0.5, devices=2, node="n", groups=("a", "b"))
     pod.metadata.labels = {"runai-gpu-group/a": "a", "runai-gpu-group": "b"}
     state = a_state(
-        (Kind.NODE, a_node("n", gpus=2, gpu_memory=16_000)),
+        (Kind.NODE, a_node("n", gpus=2, gpu_memory_mib=16_000)),
         (Kind.POD_GROUP, a_group("job", queue="team")),
         (Kind.POD, pod),
     )
@@ -59,11 +59,11 @@ def test_a_pod_with_both_forms_of_labels_holds_a_part_of_each_device():
 
 def test_a_pod_may_have_all_the_memory_that_a_gpu_has():
     state = a_state(
-        (Kind.NODE, a_node("n", gpus=1, gpu_memory=81_559)),
+        (Kind.NODE, a_node("n", gpus=1, gpu_memory_mib=81_559)),
         (Kind.POD_GROUP, a_group("all", queue="team")),
-        (Kind.POD, a_pod("all", group="all", gpu_memory=81_559)),
+        (Kind.POD, a_pod("all", group="all", gpu_memory_mib=81_559)),
         (Kind.POD_GROUP, a_group("more", queue="team", created=1)),
-        (Kind.POD, a_pod("more", group="more", gpu_memory=1)),
+        (Kind.POD, a_pod("more", group="more", gpu_memory_mib=1)),
     )
     binds = Engine(SchedulerConfig()).run(state, NOW).binds
     assert [(bind.pod.name, bind.gpu_portion) for bind in binds] == [("all", 1.0)]

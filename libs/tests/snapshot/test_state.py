@@ -19,7 +19,7 @@ NOW = 1_900_000_000.0
 def _final_objects() -> list[tuple[Kind, object]]:
     """A small cluster with a bit of everything."""
     found: list[tuple[Kind, object]] = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
-    found += [(Kind.NODE, a_node(f"node-{i}", gpus=4, gpu_memory=16_000 + 8_000 * i)) for i in range(3)]
+    found += [(Kind.NODE, a_node(f"node-{i}", gpus=4, gpu_memory_mib=16_000 + 8_000 * i)) for i in range(3)]
     found += [
         (Kind.QUEUE, a_queue("top")),
         (Kind.QUEUE, a_queue("left", parent="top", gpu=4)),
@@ -33,8 +33,8 @@ def _final_objects() -> list[tuple[Kind, object]]:
     found += [(Kind.POD, a_pod(f"gang-{i}", group="gang", gpus=2, node="node-0")) for i in range(2)]
     found += [
         (Kind.POD, a_pod("part-0", group="parts", fraction=0.5, node="node-1", groups=("g1",))),
-        (Kind.POD, a_pod("part-1", group="parts", gpu_memory=4_000, node="node-1", groups=("g1",))),
-        (Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000)),
+        (Kind.POD, a_pod("part-1", group="parts", gpu_memory_mib=4_000, node="node-1", groups=("g1",))),
+        (Kind.POD, a_pod("part-2", group="parts", gpu_memory_mib=4_000)),
         (Kind.POD, a_pod("part-3", group="parts", gated=True)),
         (Kind.POD, a_pod("going", group="parts", gpus=1, node="node-2", deleted=NOW - 10)),
         (Kind.POD, a_pod("stuck", group="parts", gpus=1, node="node-2", deleted=NOW - 1_000)),
@@ -176,7 +176,7 @@ def test_a_bind_counts_until_the_watch_shows_it_or_it_fails() -> None:
     state.assume_bind(task.uid, "node-1", groups=("g1",))
     assert task.status is Status.BINDING
     state.check()
-    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000))  # an older event comes late
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory_mib=4_000))  # an older event comes late
     assert task.status is Status.BINDING
     state.bind_failed(task.uid)
     state.check()
@@ -189,9 +189,9 @@ def test_a_finished_bind_survives_an_event_from_before_it() -> None:
     state.assume_bind(task.uid, "node-1", groups=("g1",))
     state.bind_done(task.uid)
     assert task.status is Status.BOUND
-    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000))
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory_mib=4_000))
     assert task.status is Status.BOUND
-    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory=4_000, node="node-1", groups=("g1",)))
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory_mib=4_000, node="node-1", groups=("g1",)))
     assert task.status is Status.RUNNING
     state.check()
 
@@ -199,7 +199,7 @@ def test_a_finished_bind_survives_an_event_from_before_it() -> None:
 def test_a_heartbeat_of_a_node_changes_nothing() -> None:
     state = _fresh(_final_objects())
     epoch = state.nodes.epoch
-    node = a_node("node-0", gpus=4, gpu_memory=16_000)
+    node = a_node("node-0", gpus=4, gpu_memory_mib=16_000)
     node.status.conditions = [
         Condition(type="Ready", status="True", last_transition_time="2030-01-01T00:00:00Z")
     ]

@@ -19,7 +19,7 @@ def a_bound(*, node="n", **shape):
     [
         ({"fraction": 0.01}, "annotation gpu-fraction is \"0.9\""),
         ({"fraction": 0}, "annotation gpu-fraction is \"0.9\""),
-        ({"fraction": 0, "gpu_memory": 100}, "annotation gpu-memory is not there"),
+        ({"fraction": 0, "gpu_memory_mib": 100}, "annotation gpu-memory is not there"),
         ({"devices": 2}, "annotation gpu-fraction-num-devices is not there"),
         ({"groups": (OTHER,)}, f"label runai-gpu-group is \"{GROUP}\""),
         ({"groups": ()}, f"label runai-gpu-group is \"{GROUP}\""),

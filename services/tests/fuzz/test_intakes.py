@@ -114,7 +114,7 @@ def a_state():
     for each in usual_priorities():
         state.apply(Kind.PRIORITY_CLASS, each)
     for number in range(3):
-        state.apply(Kind.NODE, a_node(f"node-{number}", gpus=8, gpu_memory=80_000))
+        state.apply(Kind.NODE, a_node(f"node-{number}", gpus=8, gpu_memory_mib=80_000))
     for name, parent in (("org", ""), ("team-a", "org"), ("team-b", "org")):
         state.apply(Kind.QUEUE, a_queue(name, parent=parent))
     return state

@@ -74,18 +74,18 @@ class _Consolidation:
         if self._known is None or self._known[0] != table.log_end:
             ready = session.static.ready
             whole = (table.idle[ready, GPU] + table.releasing[ready, GPU]).astype(np.float64)
-            memory = float((whole * session.static.gpu_memory[ready]).sum())
+            memory = float((whole * session.static.gpu_memory_mib[ready]).sum())
             for column, worth in session.state.resources.mig:
                 whole += worth * (table.idle[ready, column] + table.releasing[ready, column])
             partial = 0.0
             for node in table.sharing.values():
                 if node.ready:
                     parts = sum(
-                        max(device.free_mib(node.gpu_memory), 0)
+                        max(device.free_mib(node.gpu_memory_mib), 0)
                         for device in node.groups.values()
                         if device.in_use
                     )
-                    partial += parts / max(node.gpu_memory, 1)
+                    partial += parts / max(node.gpu_memory_mib, 1)
                     memory += parts
             self._known = (table.log_end, float(whole.sum()) + partial, memory)
         return self._known[1:]

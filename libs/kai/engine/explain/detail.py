@@ -55,7 +55,7 @@ def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:
 
 def _shared(session: Session, task: Task, node: Node) -> str:
     """Devices count by their memory: those that are whole, and the best of the parts."""
-    cls, memory = task.cls, node.gpu_memory
+    cls, memory = task.cls, node.gpu_memory_mib
     devices = session.nodes.cells_allocatable[node.row, GPU]
     free = (
         max(session.nodes.cells_idle[node.row, GPU] + session.nodes.cells_releasing[node.row, GPU], 0)

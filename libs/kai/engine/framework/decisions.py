@@ -113,7 +113,7 @@ class Decisions:
         task, node = operation.task, operation.node
         assert node is not None
         self._ledger.set_status(task, Status.BINDING)
-        self._ledger.ask(task, self._state.min_gpu_memory, -1)
+        self._ledger.ask(task, self._state.min_gpu_memory_mib, -1)
         self._bound(task, node)
 
     def _bound(self, task: Task, node: Node) -> None:
@@ -133,7 +133,7 @@ class Decisions:
                 node_pool=self._state.params.node_pool,
             )
         results = results or {}
-        kind, portion = cls.received(node.gpu_memory)
+        kind, portion = cls.received(node.gpu_memory_mib)
         return BindDecision(
             pod=task.ref(),
             node=node.name,
@@ -141,7 +141,7 @@ class Decisions:
             gpu_count=cls.devices,
             gpu_portion=portion,
             gpu_groups=task.groups,
-            gpu_memory=cls.gpu_memory_mib,
+            gpu_memory_mib=cls.gpu_memory_mib,
             claim_allocations=results.get("claims", ()),
             extended_claim=results.get("extended_claim"),
             numa_zones=results.get("numa", ()),

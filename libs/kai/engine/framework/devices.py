@@ -23,7 +23,7 @@ def choose(
     Of whole ones, those that a reservation pod still holds for nobody come first.
     """
     cls = task.cls
-    memory = node.gpu_memory
+    memory = node.gpu_memory_mib
     size = cls.device_memory(memory)
     candidates: list[tuple[float, int, str]] = []
     spare = []

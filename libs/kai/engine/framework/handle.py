@@ -51,8 +51,8 @@ class Handle:
     #: The tree of queues with their columns, and what each is entitled to.
     division: Division
     #: MiB of the smallest and the largest GPUs.
-    min_gpu_memory: int
-    max_gpu_memory: int
+    min_gpu_memory_mib: int
+    max_gpu_memory_mib: int
     #: Jobs that could be given a place as of now.
     allocatable: Callable[[], list[Job]]
     #: Nodes that refused pods of late.

@@ -135,8 +135,8 @@ class Session:
             versions=state.versions,
             faults=state.faults,
             division=self.division,
-            min_gpu_memory=state.min_gpu_memory,
-            max_gpu_memory=state.max_gpu_memory,
+            min_gpu_memory_mib=state.min_gpu_memory_mib,
+            max_gpu_memory_mib=state.max_gpu_memory_mib,
             allocatable=self.allocatable_jobs,
             refusals=state.refusals,
             params=state.params,
@@ -207,21 +207,21 @@ class Session:
     def pending_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
         """Jobs in the order in which they are served."""
         return PendingJobs(
-            jobs, self.queue_order, self.job_key, gpu_memory=self.state.min_gpu_memory, depth=depth
+            jobs, self.queue_order, self.job_key, gpu_memory_mib=self.state.min_gpu_memory_mib, depth=depth
         )
 
     def simulated_jobs(self, jobs: Sequence[Job]) -> PendingJobs | TwoJobs:
         """Jobs in the order in which they are served in a simulation, where victims compete too."""
-        memory = self.state.min_gpu_memory
+        memory = self.state.min_gpu_memory_mib
         if len(jobs) == 2:
             pair = (jobs[0], jobs[1])
-            return TwoJobs(pair, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
-        return PendingJobs(jobs, self.queue_order, self.job_key, gpu_memory=memory, simulation=True)
+            return TwoJobs(pair, self.queue_order, self.job_key, gpu_memory_mib=memory, simulation=True)
+        return PendingJobs(jobs, self.queue_order, self.job_key, gpu_memory_mib=memory, simulation=True)
 
     def lookahead_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> LookaheadJobs:
         """The same, where most jobs are expected to get what they want."""
         return LookaheadJobs(
-            jobs, self.queue_order, self.job_key, gpu_memory=self.state.min_gpu_memory, depth=depth
+            jobs, self.queue_order, self.job_key, gpu_memory_mib=self.state.min_gpu_memory_mib, depth=depth
         )
 
     def allocatable_jobs(self) -> list[Job]:
@@ -299,7 +299,7 @@ class Session:
 
     def requested(self, tasks: Sequence[Task]) -> ResourceVector:
         """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""
-        return request_of(tasks, self.state.min_gpu_memory)
+        return request_of(tasks, self.state.min_gpu_memory_mib)
 
     def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk may not be placed, whatever the nodes say."""

@@ -100,7 +100,7 @@ class Statement:
         ledger = self._ledger
         ledger.hold(task, node, groups, releasing=False)
         ledger.set_status(task, Status.ALLOCATED, virtual=True)
-        ledger.charge(task, node.gpu_memory)
+        ledger.charge(task, node.gpu_memory_mib)
         self.log.append(operation)
         self._track(operation, node)
 
@@ -117,7 +117,7 @@ class Statement:
         ledger = self._ledger
         ledger.pipeline(task, node, groups)
         ledger.set_status(task, Status.PIPELINED, virtual=True)
-        ledger.charge(task, node.gpu_memory)
+        ledger.charge(task, node.gpu_memory_mib)
         self.log.append(operation)
         self._track(operation, node)
 

@@ -69,7 +69,9 @@ class Room:
                 (free_centi(table, node) for node in table.nodes), dtype=np.int64, count=len(table)
             )
             needs = np.fromiter(
-                (max(cls.quota_centi(n.gpu_memory), 1) for n in table.nodes), dtype=np.int64, count=len(table)
+                (max(cls.quota_centi(n.gpu_memory_mib), 1) for n in table.nodes),
+                dtype=np.int64,
+                count=len(table),
             )
             slots = np.minimum(slots, gpus // needs)
             free = np.column_stack((free, gpus))
@@ -90,6 +92,6 @@ def free_centi(table: NodeTable, node: Node) -> int:
     whole = table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]
     total = GPU_CENTI * max(int(whole), 0)
     for device in node.groups.values():
-        free = device.free_mib(node.gpu_memory)
-        total += -(-max(free, 0) * GPU_CENTI // max(node.gpu_memory, 1))
+        free = device.free_mib(node.gpu_memory_mib)
+        total += -(-max(free, 0) * GPU_CENTI // max(node.gpu_memory_mib, 1))
     return total

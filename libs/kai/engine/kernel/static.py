@@ -37,7 +37,9 @@ class StaticFilters:
         #: Whether any node offers devices by resource claims, and whether any offers MIG devices.
         self._by_claims = any(node.dra_gpus for node in nodes)
         self._mig = any(node.mig for node in nodes)
-        self.gpu_memory = np.fromiter((node.gpu_memory for node in nodes), dtype=np.int64, count=len(nodes))
+        self.gpu_memory_mib = np.fromiter(
+            (node.gpu_memory_mib for node in nodes), dtype=np.int64, count=len(nodes)
+        )
         self._taints: dict[tuple[_Taint, ...], Mask] = {}
         #: Which nodes have a taint that pods had better avoid.
         self.avoided: dict[_Taint, Mask] = {}

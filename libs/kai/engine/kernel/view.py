@@ -320,7 +320,7 @@ class ClassView:
         """Whether shared devices of a node can take the class: (joins one in use, room now); None if not."""
         table = self._table
         node = table.nodes[row]
-        memory = node.gpu_memory
+        memory = node.gpu_memory_mib
         size = self.cls.device_memory(memory)
         joinable = joinable_now = spare = 0
         for device in node.groups.values():

@@ -26,13 +26,13 @@ from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
 
-def shape_of(cls: TaskClass, gpu_memory: int) -> Shape:
-    """What a class asks for where a device has ``gpu_memory`` MiB. MIG devices have no part in this."""
+def shape_of(cls: TaskClass, gpu_memory_mib: int) -> Shape:
+    """What a class asks for where a device has ``gpu_memory_mib``. MIG devices have no part in this."""
     if cls.kind is GpuKind.MIG:
         return Shape(cls.cpu, cls.memory)
     if not cls.shared:
         return Shape(cls.cpu, cls.memory, cls.devices + cls.dra_gpus)
-    portion = cls.device_memory(gpu_memory) / max(gpu_memory, 1)
+    portion = cls.device_memory(gpu_memory_mib) / max(gpu_memory_mib, 1)
     return Shape(cls.cpu, cls.memory, cls.devices, min(portion, 1.0))
 
 
@@ -42,10 +42,10 @@ def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -
     Counts are rounded to powers of two. That packs as well, and the mix, which all scores depend on, seldom
     changes.
     """
-    gpu_memory = min((node.gpu_memory for node in table.nodes if node.gpu_memory_known), default=100)
+    gpu_memory_mib = min((node.gpu_memory_mib for node in table.nodes if node.gpu_memory_known), default=100)
     shapes: dict[Shape, float] = {}
     for cls, count in counts:
-        shape = shape_of(cls, gpu_memory)
+        shape = shape_of(cls, gpu_memory_mib)
         shapes[shape] = shapes.get(shape, 0.0) + count
     return {
         shape: 2.0 ** round(math.log2(count)) for shape, count in shapes.items() if shape.devices and count
@@ -54,7 +54,7 @@ def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -
 
 def devices_in_use(node: Node) -> list[tuple[str, float]]:
     """Devices in use, and which part of each is free; one that is being released entirely counts as whole."""
-    memory = max(node.gpu_memory, 1)
+    memory = max(node.gpu_memory_mib, 1)
     return [
         (group, max(device.free_mib(memory), 0) / memory)
         for group, device in sorted(node.groups.items())
@@ -128,7 +128,7 @@ class ClassHeadroom:
 
     def device(self, node: Node) -> str:
         """The device in use that a pod of the class should join, by group id; empty for a whole one."""
-        _, device = self._headroom.score(self._headroom.free([node.row]), self._shape(node.gpu_memory))
+        _, device = self._headroom.score(self._headroom.free([node.row]), self._shape(node.gpu_memory_mib))
         return devices_in_use(node)[int(device[0])][0] if device[0] >= 0 else ""
 
     def _by_shape(self, rows: Sequence[int]) -> list[tuple[Shape, Sequence[int]]]:
@@ -138,13 +138,13 @@ class ClassHeadroom:
         nodes = self._headroom.table.nodes
         places: dict[int, list[int]] = {}
         for place, row in enumerate(rows):
-            places.setdefault(nodes[row].gpu_memory, []).append(place)
+            places.setdefault(nodes[row].gpu_memory_mib, []).append(place)
         return [(self._shape(memory), found) for memory, found in places.items()]
 
-    def _shape(self, gpu_memory: int) -> Shape:
-        shape = self._shapes.get(gpu_memory)
+    def _shape(self, gpu_memory_mib: int) -> Shape:
+        shape = self._shapes.get(gpu_memory_mib)
         if shape is None:
-            shape = self._shapes[gpu_memory] = shape_of(self._cls, gpu_memory)
+            shape = self._shapes[gpu_memory_mib] = shape_of(self._cls, gpu_memory_mib)
         return shape
 
 

@@ -24,7 +24,7 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 def look_ahead(
-    leaves: Sequence[tuple[Queue, Sequence[Job]]], order: QueueOrder, *, gpu_memory: int
+    leaves: Sequence[tuple[Queue, Sequence[Job]]], order: QueueOrder, *, gpu_memory_mib: int
 ) -> list[Job] | None:
     """The jobs of leaf queues in the order of service, up to the first after which too little is known.
 
@@ -42,10 +42,10 @@ def look_ahead(
             jobs.append(job)
             task = only_task(job)
             if task is not None and not task.cls.gpu_memory_mib:
-                chunks.append(amounts.setdefault(task.cls.charge(gpu_memory), len(amounts)))
+                chunks.append(amounts.setdefault(task.cls.charge(gpu_memory_mib), len(amounts)))
                 continue
             tasks = tasks_to_allocate(job)
-            chunks.append(amounts.setdefault(asked(tasks, gpu_memory), len(amounts)))
+            chunks.append(amounts.setdefault(asked(tasks, gpu_memory_mib), len(amounts)))
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
                 break

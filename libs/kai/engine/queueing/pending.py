@@ -26,13 +26,13 @@ class PendingJobs(QueueTree[Job]):
         queue_order: QueueOrder,
         key: KeyOfJob,
         *,
-        gpu_memory: int,
+        gpu_memory_mib: int,
         depth: int | None = None,
         simulation: bool = False,
     ) -> None:
         super().__init__()
         self._order = queue_order
-        self._gpu_memory = gpu_memory
+        self._gpu_memory_mib = gpu_memory_mib
         self._simulation = simulation
         self._leaves: dict[str, JobHeap] = {}
         by_queue: dict[str, list[Job]] = {}
@@ -49,7 +49,7 @@ class PendingJobs(QueueTree[Job]):
     def queue_key(self, node: QueueNode[Job], head: Job) -> Key:
         """The key of a queue with its next job's next chunk."""
         queue: Queue = node.queue
-        asked = request_of(tasks_to_allocate(head, simulation=self._simulation), self._gpu_memory)
+        asked = request_of(tasks_to_allocate(head, simulation=self._simulation), self._gpu_memory_mib)
         known = node.known
         if known is not None and known[0] == queue.version and known[1] == asked:
             return known[2]  # type: ignore[no-any-return]
@@ -81,14 +81,14 @@ class TwoJobs:
         queue_order: QueueOrder,
         key: KeyOfJob,
         *,
-        gpu_memory: int,
+        gpu_memory_mib: int,
         simulation: bool = False,
     ) -> None:
         self._jobs = jobs
         self._waits = [True, True]
         self._order = queue_order
         self._job_key = key
-        self._gpu_memory = gpu_memory
+        self._gpu_memory_mib = gpu_memory_mib
         self._simulation = simulation
         lines = zip(*(reversed(job.queue.path) for job in jobs), strict=False)
         self._parted = next((pair for pair in lines if pair[0] is not pair[1]), None)
@@ -113,7 +113,7 @@ class TwoJobs:
         job = self._jobs[place]
         if self._parted is None:
             return (*self._job_key(job), job.key)
-        asked = request_of(tasks_to_allocate(job, simulation=self._simulation), self._gpu_memory)
+        asked = request_of(tasks_to_allocate(job, simulation=self._simulation), self._gpu_memory_mib)
         row = self._parted[place].row
         return (self._order.key(row, job=asked), self._order.age[row])
 
@@ -142,7 +142,7 @@ class LookaheadJobs(PendingJobs):
             self._steps = max(self._steps, self._left // _CAUTION)
         elif not self._ahead and self._left >= _MANY and self._steps <= 0:
             leaves = [(self._nodes[name].queue, leaf.rest()) for name, leaf in self._leaves.items()]
-            ahead = look_ahead(leaves, self._order, gpu_memory=self._gpu_memory)
+            ahead = look_ahead(leaves, self._order, gpu_memory_mib=self._gpu_memory_mib)
             if ahead is None:
                 self._steps = self._left
             else:

@@ -9,18 +9,18 @@ from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.rows import Task
 
 
-def asked(tasks: Sequence[Task], gpu_memory: int) -> Amounts:
-    """What tasks ask of their queue, where a GPU has ``gpu_memory`` MiB."""
+def asked(tasks: Sequence[Task], gpu_memory_mib: int) -> Amounts:
+    """What tasks ask of their queue, where a GPU has ``gpu_memory_mib``."""
     if len(tasks) == 1:
-        return tasks[0].cls.charge(gpu_memory)
+        return tasks[0].cls.charge(gpu_memory_mib)
     cpu = memory = centi = 0
     for task in tasks:
-        more = task.cls.charge(gpu_memory)
+        more = task.cls.charge(gpu_memory_mib)
         cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
     return Amounts(cpu, memory, centi)
 
 
-def request_of(tasks: Sequence[Task], gpu_memory: int) -> ResourceVector:
+def request_of(tasks: Sequence[Task], gpu_memory_mib: int) -> ResourceVector:
     """CPU, memory and GPUs that tasks ask of their queue."""
-    cpu, memory, centi = asked(tasks, gpu_memory)
+    cpu, memory, centi = asked(tasks, gpu_memory_mib)
     return (float(cpu), float(memory), centi / GPU_CENTI)

@@ -37,7 +37,7 @@ def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]
     room.refresh()
     needed = [amount for _, amount in cls.items]
     if cls.shared:
-        needed.append(max(cls.quota_centi(session.state.min_gpu_memory), 1))
+        needed.append(max(cls.quota_centi(session.state.min_gpu_memory_mib), 1))
     return room.free, np.array(needed, dtype=np.int64)
 
 
@@ -132,7 +132,7 @@ class SlotBound:
             known = self._gains_of(task.cls)
             if self._shared is not None:
                 cls = task.cls
-                known += (cls.devices * GPU_CENTI if cls.shared else cls.quota_centi(node.gpu_memory),)
+                known += (cls.devices * GPU_CENTI if cls.shared else cls.quota_centi(node.gpu_memory_mib),)
             self._gain[task.cls.id] = known
         return known
 
@@ -149,7 +149,7 @@ class SlotBound:
             (have // amount for have, amount in zip(free, self._amounts, strict=False)), default=PLENTY
         )
         if self._shared is not None:
-            slots = min(slots, free[-1] // max(self._shared.quota_centi(node.gpu_memory), 1))
+            slots = min(slots, free[-1] // max(self._shared.quota_centi(node.gpu_memory_mib), 1))
         return max(slots, 0)
 
 
@@ -205,7 +205,9 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
         slots = np.where(session.view(cls).allowed, slots, 0)
         if cls.shared:
             portion = np.fromiter(
-                (max(cls.quota_centi(n.gpu_memory), 1) for n in table.nodes), dtype=np.int64, count=len(table)
+                (max(cls.quota_centi(n.gpu_memory_mib), 1) for n in table.nodes),
+                dtype=np.int64,
+                count=len(table),
             )
             slots = np.minimum(slots, table.allocatable[:, GPU] * GPU_CENTI // portion)
         if int(slots.sum()) < len(members):

@@ -203,7 +203,7 @@ def _shared_free(node: Node) -> float:
     free = 0.0
     for device in node.groups.values():
         if device.held_mib != device.releasing_mib:
-            free += max(device.free_mib(node.gpu_memory), 0) / max(node.gpu_memory, 1)
+            free += max(device.free_mib(node.gpu_memory_mib), 0) / max(node.gpu_memory_mib, 1)
     return free
 
 

@@ -440,7 +440,7 @@ SHARING = [
     Case(
         "a part of a device where another part is used",
         [
-            nodes(2, gpus=2, gpu_memory=16_000),
+            nodes(2, gpus=2, gpu_memory_mib=16_000),
             a_job("old", fraction=0.5, groups=(DEVICE,), on="n1"),
             a_job("j", fraction=0.5),
         ],
@@ -449,7 +449,7 @@ SHARING = [
     Case(
         "a part of another device where too little is left of the first",
         [
-            nodes(1, gpus=2, gpu_memory=16_000),
+            nodes(1, gpus=2, gpu_memory_mib=16_000),
             a_job("old", fraction=0.6, groups=(DEVICE,), on="n0"),
             a_job("j", fraction=0.5),
         ],
@@ -458,7 +458,7 @@ SHARING = [
     Case(
         "nowhere, if too little is left of every device",
         [
-            nodes(1, gpus=2, gpu_memory=16_000),
+            nodes(1, gpus=2, gpu_memory_mib=16_000),
             a_job("a", fraction=0.6, groups=(DEVICE,), on="n0"),
             a_job("b", fraction=0.6, groups=(OTHER,), on="n0"),
             a_job("j", fraction=0.5),
@@ -468,7 +468,7 @@ SHARING = [
     Case(
         "no whole device where each is shared",
         [
-            nodes(1, gpus=1, gpu_memory=16_000),
+            nodes(1, gpus=1, gpu_memory_mib=16_000),
             a_job("old", fraction=0.1, groups=(DEVICE,), on="n0"),
             a_job("j", gpus=1),
         ],
@@ -477,17 +477,17 @@ SHARING = [
     Case(
         "memory of a device as a part of it",
         [
-            nodes(1, gpus=1, gpu_memory=16_000),
+            nodes(1, gpus=1, gpu_memory_mib=16_000),
             a_job("old", fraction=0.5, groups=(DEVICE,), on="n0"),
-            a_job("large", gpu_memory=9_000, created=1),
-            a_job("small", gpu_memory=8_000, created=2),
+            a_job("large", gpu_memory_mib=9_000, created=1),
+            a_job("small", gpu_memory_mib=8_000, created=2),
         ],
         binds={"small-0": "n0"},
     ),
     Case(
         "parts of several devices of one node",
         [
-            nodes(1, gpus=2, gpu_memory=16_000),
+            nodes(1, gpus=2, gpu_memory_mib=16_000),
             a_job("a", fraction=0.5, devices=2, created=1),
             a_job("b", fraction=0.5, devices=2, created=2),
             a_job("c", fraction=0.5, created=3),
@@ -497,7 +497,7 @@ SHARING = [
     Case(
         "a part of a device that is being released waits",
         [
-            nodes(1, gpus=1, gpu_memory=16_000),
+            nodes(1, gpus=1, gpu_memory_mib=16_000),
             a_job("old", fraction=0.6, groups=(DEVICE,), on="n0", deleted=NOW - 5),
             a_job("j", fraction=0.5),
         ],
@@ -507,7 +507,7 @@ SHARING = [
         "parts count against the limit",
         [
             a_queue("q", limit=0.5),
-            nodes(1, gpus=2, gpu_memory=16_000),
+            nodes(1, gpus=2, gpu_memory_mib=16_000),
             a_job("a", queue="q", fraction=0.5, created=1),
             a_job("b", queue="q", fraction=0.1, created=2),
         ],

@@ -124,7 +124,7 @@ MOVED = [
     Case(
         "parts of devices to other devices",
         [
-            nodes(2, gpus=1, gpu_memory=16_000),
+            nodes(2, gpus=1, gpu_memory_mib=16_000),
             [a_job(f"s{n}", fraction=0.5, groups=(DEVICES[n],), on=f"n{n}", created=n) for n in range(2)],
             a_job("j", gpus=1, created=9),
         ],
@@ -134,7 +134,7 @@ MOVED = [
     Case(
         "between devices of one node",
         [
-            nodes(1, gpus=2, gpu_memory=16_000),
+            nodes(1, gpus=2, gpu_memory_mib=16_000),
             [a_job(f"s{n}", fraction=0.5, groups=(DEVICES[n],), on="n0", created=n) for n in range(2)],
             a_job("j", gpus=1, created=9),
         ],

@@ -176,7 +176,7 @@ TAKEN = [
     Case(
         "a device whose parts are all of lower priority",
         [
-            nodes(1, gpus=1, gpu_memory=16_000),
+            nodes(1, gpus=1, gpu_memory_mib=16_000),
             [a_job(f"h{n}", fraction=0.5, groups=(DEVICES[0],), on="n0", created=n) for n in range(2)],
             urgent(),
         ],
@@ -186,7 +186,7 @@ TAKEN = [
     Case(
         "a part of a device",
         [
-            nodes(1, gpus=1, gpu_memory=16_000),
+            nodes(1, gpus=1, gpu_memory_mib=16_000),
             [a_job(f"h{n}", fraction=0.5, groups=(DEVICES[0],), on="n0", created=n) for n in range(2)],
             urgent(gpus=0, fraction=0.5),
         ],
@@ -196,7 +196,7 @@ TAKEN = [
     Case(
         "CPUs of a node, for a pod beside one that gets what is left of a device elsewhere",
         [
-            nodes(2, gpus=1, gpu_memory=16_000, cpu="4"),
+            nodes(2, gpus=1, gpu_memory_mib=16_000, cpu="4"),
             a_job("part", fraction=0.4, groups=(DEVICES[0],), on="n0", priority="build"),
             a_job("cpus", cpu="4", on="n1"),
             urgent(gpus=0, fraction=0.6, pods=2),

@@ -178,7 +178,7 @@ TAKEN = [
         "a whole device, not its parts",
         [
             HALVES,
-            nodes(1, gpus=2, gpu_memory=16_000),
+            nodes(1, gpus=2, gpu_memory_mib=16_000),
             a_job("half0", queue="rich", fraction=0.5, groups=(DEVICES[0],), on="n0", created=1),
             a_job("whole", queue="rich", gpus=1, on="n0", created=2),
             a_job("half1", queue="rich", fraction=0.5, groups=(DEVICES[0],), on="n0", created=3),
@@ -191,7 +191,7 @@ TAKEN = [
         "parts of a device for a part",
         [
             [a_queue("rich", gpu=0.5, weight=0), a_queue("poor", gpu=0.5, weight=0)],
-            nodes(1, gpus=1, gpu_memory=16_000),
+            nodes(1, gpus=1, gpu_memory_mib=16_000),
             [
                 a_job(f"half{n}", queue="rich", fraction=0.5, groups=(DEVICES[0],), on="n0", created=n)
                 for n in (0, 1)
@@ -205,9 +205,9 @@ TAKEN = [
         "memory of a device",
         [
             [a_queue("rich", gpu=0.5, weight=0), a_queue("poor", gpu=0.5, weight=0)],
-            nodes(1, gpus=1, gpu_memory=16_000),
+            nodes(1, gpus=1, gpu_memory_mib=16_000),
             a_job("r", queue="rich", fraction=0.9, groups=(DEVICES[0],), on="n0"),
-            poor(gpus=0, gpu_memory=8_000),
+            poor(gpus=0, gpu_memory_mib=8_000),
         ],
         evicts=["r-0"],
         waits={"p-0": "n0"},

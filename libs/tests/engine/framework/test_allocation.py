@@ -150,8 +150,8 @@ def test_memory_of_devices_is_counted_against_the_limit_where_it_is_taken() -> N
     """Half of a small device is a quarter of a large one, so only the large one is within the limit."""
     world = (
         a_queue("team", limit=0.3),
-        a_node("a", gpus=1, gpu_memory=16_000),
-        a_node("b", gpus=1, gpu_memory=32_000),
-        a_job("j", gpu_memory=8_000),
+        a_node("a", gpus=1, gpu_memory_mib=16_000),
+        a_node("b", gpus=1, gpu_memory_mib=32_000),
+        a_job("j", gpu_memory_mib=8_000),
     )
     assert attempt(world)[1] == {"j-0": now("b")}

@@ -21,16 +21,16 @@ def a_world() -> ClusterState:
     """Whole and shared devices, gangs and growth, what stays and what leaves, in queues below queues."""
     return a_state(
         [a_queue("top", gpu=8), a_queue("a", parent="top"), a_queue("b", parent="top", gpu=2)],
-        nodes(3, gpus=4, gpu_memory=16_000),
+        nodes(3, gpus=4, gpu_memory_mib=16_000),
         a_job("gang", queue="a", on=("n0", "n1"), gpus=1),
         a_job("elastic", queue="a", on=("n0", "n0", ""), min_member=1, gpus=1),
         a_job("half", queue="b", fraction=0.5, groups=DEVICES[:1], on="n1", priority="build"),
         a_job("quarter", queue="b", fraction=0.25, groups=DEVICES[:1], on="n1"),
-        a_job("memory", queue="b", gpu_memory=4_000, groups=DEVICES[1:2], on="n2"),
+        a_job("memory", queue="b", gpu_memory_mib=4_000, groups=DEVICES[1:2], on="n2"),
         a_job("leaves", queue="b", gpus=1, on="n2", deleted=NOW - 5),
         a_job("waits", Part("x", on=("n2", "")), Part("y", 2, pods=2), queue="a", gpus=1),
         a_job("part", queue="b", fraction=0.5),
-        a_job("parts", queue="a", gpu_memory=8_000, devices=2),
+        a_job("parts", queue="a", gpu_memory_mib=8_000, devices=2),
         a_job("plain", queue="a", cpu="2"),
     )
 
@@ -188,7 +188,7 @@ def test_a_victim_that_gets_another_place_is_evicted_and_waits_there() -> None:
 
 def test_a_victim_on_another_device_of_its_node_is_moved() -> None:
     state, statement = opened(
-        nodes(1, gpus=2, gpu_memory=16_000), a_job("half", fraction=0.5, groups=DEVICES[:1], on="n0")
+        nodes(1, gpus=2, gpu_memory_mib=16_000), a_job("half", fraction=0.5, groups=DEVICES[:1], on="n0")
     )
     task, node = task_of(state, "half-0"), state.nodes.nodes[0]
     statement.evict(task)

@@ -43,7 +43,7 @@ def leaving(name, **more):
 
 
 HALF = {"fraction": 0.5}
-SMALL = {"gpu_memory": 16_000}
+SMALL = {"gpu_memory_mib": 16_000}
 
 
 WHERE = {
@@ -86,9 +86,9 @@ WHERE = {
     ),
     "devices that are large enough": (
         [
-            a_node("n0", gpus=1, gpu_memory=8_000),
-            a_node("n1", gpus=1, gpu_memory=16_000),
-            a_job("j", gpu_memory=9_000),
+            a_node("n0", gpus=1, gpu_memory_mib=8_000),
+            a_node("n1", gpus=1, gpu_memory_mib=16_000),
+            a_job("j", gpu_memory_mib=9_000),
         ],
         ["n1"],
     ),

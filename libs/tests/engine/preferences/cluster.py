@@ -31,7 +31,7 @@ REQUESTS = {
     "CPU": ({"cpu": "2"}, {"gpus": 1}),
     "a GPU": ({"gpus": 1}, {"gpus": 1}),
     "a part of a GPU": ({"fraction": 0.25}, {"fraction": 0.25, "groups": ("g0",)}),
-    "memory of a GPU": ({"gpu_memory": 20_000}, {"gpu_memory": 20_000, "groups": ("g0",)}),
+    "memory of a GPU": ({"gpu_memory_mib": 20_000}, {"gpu_memory_mib": 20_000, "groups": ("g0",)}),
     "a claim": ({}, {"cpu": "8"}),
 }
 
@@ -45,7 +45,7 @@ def a_cluster(request, *, running=(), taints=None):
         state.apply(Kind.NAMESPACE, {"metadata": {"name": name, "labels": {"kind": name}}})
     for name in NODES:
         node = a_node(
-            name, gpus=0 if request == "a claim" else 8, gpu_memory=80_000, cpu="64", labels=LABELS[name]
+            name, gpus=0 if request == "a claim" else 8, gpu_memory_mib=80_000, cpu="64", labels=LABELS[name]
         )
         node.spec.taints = list((taints or {}).get(name, ()))
         state.apply(Kind.NODE, node)

@@ -84,7 +84,7 @@ def overfull_devices(state: ClusterState) -> list[tuple[str, str]]:
         (node.name, device)
         for node in state.nodes.nodes
         for device, shared in node.groups.items()
-        if shared.free_mib(node.gpu_memory) < 0
+        if shared.free_mib(node.gpu_memory_mib) < 0
     ]
 
 

@@ -68,8 +68,8 @@ def test_jobs_are_foreseen_in_the_order_of_service_whatever_the_order_of_queues(
         for queue in state.queue_order
         if queue.leaf
     ]
-    foreseen = [job.name for job in look_ahead([each for each in leaves if each[1]], order, gpu_memory=0)]
-    waiting = PendingJobs(jobs, order, session.job_key, gpu_memory=0)
+    foreseen = [job.name for job in look_ahead([each for each in leaves if each[1]], order, gpu_memory_mib=0)]
+    waiting = PendingJobs(jobs, order, session.job_key, gpu_memory_mib=0)
     served = []
     statement = session.statement()
     while (job := waiting.pop()) is not None:
@@ -87,14 +87,16 @@ def test_nothing_is_foreseen_after_a_job_that_takes_more_than_one_step() -> None
     )
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "abc"]
-    found = look_ahead([(jobs[0].queue, jobs)], session.queue_order, gpu_memory=0)
+    found = look_ahead([(jobs[0].queue, jobs)], session.queue_order, gpu_memory_mib=0)
     assert [job.name for job in found] == ["a", "b"]
 
 
 def test_nothing_is_foreseen_after_a_job_that_asks_for_memory_of_devices() -> None:
     """What that is worth depends on the node."""
-    state = a_state(a_node("n", gpus=8, gpu_memory=16_000), a_job("a", gpu_memory=4_000), a_job("b", gpus=1))
+    state = a_state(
+        a_node("n", gpus=8, gpu_memory_mib=16_000), a_job("a", gpu_memory_mib=4_000), a_job("b", gpus=1)
+    )
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "ab"]
-    found = look_ahead([(jobs[0].queue, jobs)], session.queue_order, gpu_memory=16_000)
+    found = look_ahead([(jobs[0].queue, jobs)], session.queue_order, gpu_memory_mib=16_000)
     assert [job.name for job in found] == ["a"]

@@ -151,7 +151,7 @@ def test_the_next_job_is_the_best_of_the_best_queue_at_every_level(world: int) -
     state = crowded(rng)
     session = Engine().open(state, NOW)
     jobs = session.allocatable_jobs()
-    waiting = PendingJobs(jobs, session.queue_order, session.job_key, gpu_memory=0)
+    waiting = PendingJobs(jobs, session.queue_order, session.job_key, gpu_memory_mib=0)
     left, statement = list(jobs), session.statement()
 
     def key(queue, job):
@@ -196,8 +196,8 @@ def test_two_jobs_come_in_the_order_in_which_they_come_among_all(world: int) -> 
     state = crowded(rng)
     session = Engine().open(state, NOW)
     pair = tuple(rng.sample(session.allocatable_jobs(), 2))
-    two = TwoJobs(pair, session.queue_order, session.job_key, gpu_memory=0)
-    many = PendingJobs(pair, session.queue_order, session.job_key, gpu_memory=0)
+    two = TwoJobs(pair, session.queue_order, session.job_key, gpu_memory_mib=0)
+    many = PendingJobs(pair, session.queue_order, session.job_key, gpu_memory_mib=0)
     found = [two.pop() for _ in range(3)]
     assert found == [many.pop() for _ in range(3)]
     assert found[2] is None
@@ -209,6 +209,6 @@ def test_jobs_of_a_queue_that_has_queues_below_are_not_served() -> None:
     state = a_state(nodes(1), a_queue("a", parent="top"), a_job("x", queue="top"), a_job("y", queue="a"))
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "xy"]
-    waiting = PendingJobs(jobs, session.queue_order, session.job_key, gpu_memory=0)
+    waiting = PendingJobs(jobs, session.queue_order, session.job_key, gpu_memory_mib=0)
     assert waiting.pop() is jobs[1]
     assert waiting.pop() is None

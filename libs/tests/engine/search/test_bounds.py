@@ -32,7 +32,7 @@ def crowded(rng: random.Random) -> ClusterState:
             f"n{n}",
             gpus=rng.choice([0, 1, 2, 4]),
             cpu=str(rng.choice([2, 6, 20])),
-            gpu_memory=rng.choice([16_000, 32_000]),
+            gpu_memory_mib=rng.choice([16_000, 32_000]),
             pods=rng.choice([3, 110]),
             labels={"disk": rng.choice(["ssd", "hdd"])},
         )
@@ -49,7 +49,14 @@ def crowded(rng: random.Random) -> ClusterState:
         else:
             jobs.append(a_job(f"r{number}", gpus=rng.choice([0, 1, 2]), **where))
     asks = rng.choice(
-        [{"gpus": 1}, {"gpus": 2}, {"cpu": "1"}, {"fraction": 0.5}, {"fraction": 0.3}, {"gpu_memory": 8_000}]
+        [
+            {"gpus": 1},
+            {"gpus": 2},
+            {"cpu": "1"},
+            {"fraction": 0.5},
+            {"fraction": 0.3},
+            {"gpu_memory_mib": 8_000},
+        ]
     )
     if rng.random() < 0.3:
         asks |= {"spec": {"node_selector": {"disk": "ssd"}}}

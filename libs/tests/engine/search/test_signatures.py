@@ -9,7 +9,7 @@ SSD = {"spec": {"node_selector": {"disk": "ssd"}}}
 
 
 def skipped(failed, next_, *, enabled=True):
-    state = a_state(nodes(2, gpu_memory=16_000), a_job("failed", **failed), a_job("next", **next_))
+    state = a_state(nodes(2, gpu_memory_mib=16_000), a_job("failed", **failed), a_job("next", **next_))
     representatives = Representatives(enabled=enabled)
     representatives.failed(job_of(state, "failed"))
     return representatives.covering(job_of(state, "next")) is not None
@@ -22,7 +22,7 @@ def skipped(failed, next_, *, enabled=True):
         pytest.param({"gpus": 2}, {"gpus": 3}, id="more of a pod"),
         pytest.param({"pods": 2, "gpus": 1}, {"pods": 3, "gpus": 1}, id="more pods"),
         pytest.param({"gpus": 2, "cpu": "1"}, {"gpus": 1, "cpu": "2"}, id="less of one and more of another"),
-        pytest.param({"gpu_memory": 8_000}, {"gpu_memory": 9_000}, id="more memory of a device"),
+        pytest.param({"gpu_memory_mib": 8_000}, {"gpu_memory_mib": 9_000}, id="more memory of a device"),
         pytest.param({"gpus": 2, **SSD}, {"gpus": 2, **SSD}, id="the same on the same nodes"),
     ],
 )
@@ -39,7 +39,7 @@ def test_a_job_is_skipped_that_asks_for(failed, next_) -> None:
         pytest.param({"pods": 2, "gpus": 1}, {"pods": 1, "gpus": 4}, id="fewer pods, though larger ones"),
         pytest.param({"gpus": 2, "cpu": "2"}, {"gpus": 2, "cpu": "1"}, id="less CPU"),
         pytest.param({"fraction": 0.5}, {"fraction": 0.4}, id="a smaller part of a device"),
-        pytest.param({"gpu_memory": 8_000}, {"gpu_memory": 7_000}, id="less memory of a device"),
+        pytest.param({"gpu_memory_mib": 8_000}, {"gpu_memory_mib": 7_000}, id="less memory of a device"),
         pytest.param({"gpus": 2, **SSD}, {"gpus": 2}, id="other nodes"),
         pytest.param({"gpus": 2, "priority": "build", "spec": {"tolerations": []}}, {"gpus": 1}, id="less"),
         pytest.param(

@@ -26,7 +26,7 @@ class QueueQuotas(Quota):
     def __init__(self, handle: Handle) -> None:
         self._unlimited = handle.division.unlimited
         #: Of a chunk that asks for GPU memory, hopefully on the largest GPUs.
-        self._gpu_memory = handle.max_gpu_memory
+        self._gpu_memory_mib = handle.max_gpu_memory_mib
 
     def unbounded(self, job: Job) -> bool:
         """Preemptible jobs below queues of which none has a limit."""
@@ -34,17 +34,17 @@ class QueueQuotas(Quota):
 
     def refuse(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """By what the queues hold now; GPU memory is counted against the largest GPUs (optimistic)."""
-        amounts = asked(tasks, self._gpu_memory)
+        amounts = asked(tasks, self._gpu_memory_mib)
         return _over_limit(job, amounts) or _over_quota(job, amounts)
 
     def refuse_on(self, job: Job, task: Task, node: Node) -> Unschedulable | None:
         """By the size of the node's GPUs."""
-        amounts = task.cls.charge(node.gpu_memory)
+        amounts = task.cls.charge(node.gpu_memory_mib)
         return _over_limit(job, amounts) or _over_quota(job, amounts)
 
     def refuse_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """By what no preemption frees: quotas are for what cannot be preempted."""
-        return None if job.preemptible else _over_quota(job, asked(tasks, self._gpu_memory))
+        return None if job.preemptible else _over_quota(job, asked(tasks, self._gpu_memory_mib))
 
 
 def _over_limit(job: Job, amounts: Amounts) -> Unschedulable | None:

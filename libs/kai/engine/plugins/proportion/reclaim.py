@@ -33,7 +33,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         self._rules = ReclaimRules(division.forest, division.columns, division.shares, multiplier)
         self._queues = handle.queues
         self._allocatable = handle.allocatable
-        self._gpu_memory = handle.min_gpu_memory
+        self._gpu_memory_mib = handle.min_gpu_memory_mib
         self._moving = handle.flags.allow_consolidating_reclaim
         self._requests: dict[int, dict[ResourceVector, list[Job]]] | None = None
 
@@ -42,7 +42,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         return self._rules.can_reclaim(job.queue.row, self._request(tasks), preemptible=job.preemptible)
 
     def _request(self, tasks: Sequence[Task]) -> ResourceVector:
-        return request_of(tasks, self._gpu_memory)
+        return request_of(tasks, self._gpu_memory_mib)
 
     def rules(self, search: VictimSearch) -> VictimRules | None:
         """What may be taken is judged by what queues hold now, before anything is evicted."""
@@ -101,7 +101,7 @@ class FairReclaim(Entitlement, VictimPolicy):
 
     def _fair(self, job: Job, request: ResourceVector) -> Callable[[Sequence[Batch]], bool]:
         ledger = self._rules.open(job.queue.row, request, preemptible=job.preemptible)
-        moving, memory, leveled = self._moving, self._gpu_memory, self._forest.leveled
+        moving, memory, leveled = self._moving, self._gpu_memory_mib, self._forest.leveled
 
         def fair(victims: Sequence[Batch]) -> bool:
             mark = ledger.mark()
@@ -160,9 +160,9 @@ class _Lost:
     the last chunk needs to be judged: before each of the others it held more.
     """
 
-    def __init__(self, gpu_memory: int, parted: Callable[[int], int]) -> None:
+    def __init__(self, gpu_memory_mib: int, parted: Callable[[int], int]) -> None:
         """``parted`` says of a queue where its line and the taker's part."""
-        self._gpu_memory = gpu_memory
+        self._gpu_memory_mib = gpu_memory_mib
         self._parted = parted
         #: CPU, memory and hundredths of GPUs that each queue lost, its last chunk included.
         self._lost: dict[int, list[int]] = {}
@@ -176,7 +176,9 @@ class _Lost:
             lost = self._lost[row] = [0, 0, 0]
         for task in tasks:
             node = task.node
-            cpu, memory, centi = task.cls.charge(node.gpu_memory if node is not None else self._gpu_memory)
+            cpu, memory, centi = task.cls.charge(
+                node.gpu_memory_mib if node is not None else self._gpu_memory_mib
+            )
             lost[0] += cpu
             lost[1] += memory
             lost[2] += centi
@@ -210,7 +212,7 @@ class _Lost:
         cpu = memory = centi = 0
         for task in tasks:
             node = task.node
-            more = task.cls.charge(node.gpu_memory if node is not None else self._gpu_memory)
+            more = task.cls.charge(node.gpu_memory_mib if node is not None else self._gpu_memory_mib)
             cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
         return Amounts(cpu, memory, centi)
 
