@@ -119,7 +119,8 @@ def everybody_is_answered(entries: Iterable[Entry]) -> Iterator[Breach]:
     """The API server takes what was sent, or says what is wrong with it: nothing of ours fails over it."""
     for entry in entries:
         if entry.outcome.startswith("failed"):
-            yield Breach("no answer", entry.subjects[-1], f"{entry.what}: {entry.outcome[:400]}")
+            about = entry.subjects[-1] if entry.subjects else called("request", entry.what)
+            yield Breach("no answer", about, f"{entry.what}: {entry.outcome[:400]}")
 
 
 def memory_comes_back(before: Sequence[ProcessSample], after: Sequence[ProcessSample]) -> Iterator[Breach]:

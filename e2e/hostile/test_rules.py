@@ -104,6 +104,8 @@ def test_a_request_that_nobody_answers_is_told():
     assert not list(rules.everybody_is_answered(entries))
     failed = Entry(2.0, "a flood", ("Pod h/p",), "failed: 500 webhook")
     assert [breach.rule for breach in rules.everybody_is_answered([*entries, failed])] == ["no answer"]
+    about_nobody = Entry(3.0, "a list", (), "failed: 500 webhook")
+    assert [breach.subject for breach in rules.everybody_is_answered([about_nobody])] == ["request a list"]
 
 
 # --- memory ----------------------------------------------------------------------------------------

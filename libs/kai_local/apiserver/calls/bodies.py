@@ -1,5 +1,6 @@
 """Request bodies and answers on the wire."""
 
+import contextlib
 from functools import lru_cache
 from typing import Any, Final
 
@@ -80,7 +81,10 @@ def parse_json(data: bytes) -> Any:
 
 
 def parse_yaml(data: bytes) -> Any:
-    """Decoded YAML. Raises ApiFailure (400)."""
+    """Decoded YAML. JSON is YAML, and read far sooner. Raises ApiFailure (400)."""
+    if data[:1] == b"{":
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return _decode(data)
     try:
         return yaml.load(data, Loader=_Loader)  # noqa: S506 (a safe loader)
     except yaml.YAMLError as error:
