@@ -188,7 +188,7 @@ def asked_to_validate() -> bool:
     Raises:
         ConfigError: it is something else than 0 or 1.
     """
-    told = os.environ.get("KAI_VALIDATE") or "0"
-    if told not in ("0", "1"):
-        raise ConfigError(f"KAI_VALIDATE is {told!r}; it must be 0 or 1")
-    return told == "1"
+    setting = os.environ.get("KAI_VALIDATE") or "0"
+    if setting not in ("0", "1"):
+        raise ConfigError(f"KAI_VALIDATE is {setting!r}; it must be 0 or 1")
+    return setting == "1"

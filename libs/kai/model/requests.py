@@ -137,10 +137,10 @@ def _granted(status: _Status) -> dict[str, tuple[ResourceList, ResourceList]]:
     """By container: what was promised to it, and what it has; only of those that a kubelet tells about."""
     if not status.container_statuses and not status.init_container_statuses:
         return {}
-    told = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     return {
         each.name: (each.allocated_resources or _NOTHING, each.resources.requests or _NOTHING)
-        for each in told
+        for each in statuses
         if each.resources is not None
     }
 

@@ -67,8 +67,8 @@ def _volumes_are_left_out(raw_objects: Mapping[str, Any]) -> bool:
     return Kind.PERSISTENT_VOLUME not in raw_objects and bool(raw_objects.get(Kind.PERSISTENT_VOLUME_CLAIM))
 
 
-def _state(raw_objects: Mapping[str, Any], told: StateParams) -> ClusterState:
-    state = ClusterState(told)
+def _state(raw_objects: Mapping[str, Any], params: StateParams) -> ClusterState:
+    state = ClusterState(params)
     for kind in Kind:
         for number, obj in enumerate(raw_objects.get(kind.value) or ()):
             _apply(state, kind, number, obj)

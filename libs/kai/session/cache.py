@@ -112,8 +112,8 @@ class SessionCache:
                 raise Fenced(f"epoch {epoch} is over: a leader of epoch {newer} has published") from error
             raise CacheUnavailable(f"redis refuses {operation}: {error}") from error
         except (RedisError, OSError) as error:
-            told = f"{error}{remedy(error, tls=self._tls)}"
-            raise CacheUnavailable(f"redis does not answer {operation}: {told}") from error
+            failure = f"{error}{remedy(error, tls=self._tls)}"
+            raise CacheUnavailable(f"redis does not answer {operation}: {failure}") from error
 
     async def ping(self) -> None:
         """Ask whether it is there."""

@@ -42,12 +42,16 @@ class RedisCredentials:
 
     def connection(self, url: str, **options: Any) -> redis.Redis:
         """A client of the Redis at ``url`` with ``options`` of its connections. Nothing is sent yet."""
-        told: dict[str, Any] = {**options, **parse_url(url)}
+        arguments: dict[str, Any] = {**options, **parse_url(url)}
         if self.password_file:
-            told["credential_provider"] = _PasswordFile(self.password_file)
-        if told.get("connection_class") is SSLConnection:
-            told |= {"connection_class": _VerifiedConnection, "ca": self.ca, "server_name": self.server_name}
-        return redis.Redis.from_pool(ConnectionPool(**told))
+            arguments["credential_provider"] = _PasswordFile(self.password_file)
+        if arguments.get("connection_class") is SSLConnection:
+            arguments |= {
+                "connection_class": _VerifiedConnection,
+                "ca": self.ca,
+                "server_name": self.server_name,
+            }
+        return redis.Redis.from_pool(ConnectionPool(**arguments))
 
 
 class _PasswordFile(CredentialProvider):
@@ -66,9 +70,9 @@ class _PasswordFile(CredentialProvider):
 class _VerifiedConnection(SSLConnection):
     """TLS with an authority of ours, and with a server that is not called as its host is."""
 
-    def __init__(self, *, ca: str, server_name: str, **told: Any) -> None:
+    def __init__(self, *, ca: str, server_name: str, **options: Any) -> None:
         self._ca, self._server_name = ca, server_name
-        super().__init__(**told)
+        super().__init__(**options)
 
     def _connection_arguments(self) -> Mapping[str, Any]:
         arguments = dict(super()._connection_arguments())

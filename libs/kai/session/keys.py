@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one shard."""
+    """The keys of one shard: a scheduler with its node pool."""
 
+    #: Named as the pool is; ``default`` where that is of nodes without a pool's label.
     shard: str
 
     @property

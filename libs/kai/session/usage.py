@@ -79,8 +79,8 @@ class UsageRecord:
         Older ones are removed on the way, and so is what cannot be read.
         """
         async with self._cache.translated("usage"):
-            told = await self._redis.smembers(self._keys.usage_queues)
-            queues = sorted(name.decode(errors="replace") for name in told)
+            members = await self._redis.smembers(self._keys.usage_queues)
+            queues = sorted(name.decode(errors="replace") for name in members)
             return UsageHistory(
                 queues={queue: await self._buckets(self._keys.usage(queue), since) for queue in queues},
                 capacity=await self._buckets(self._keys.capacity, since),

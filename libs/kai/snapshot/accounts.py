@@ -111,7 +111,7 @@ class Accounts:
                     task, node.gpu_memory_mib if node is not None else cluster.min_gpu_memory_mib
                 )
             elif status is Status.PENDING:
-                cluster.ledger.ask(task, cluster.min_gpu_memory_mib, 1)
+                cluster.ledger.enqueue(task, cluster.min_gpu_memory_mib)
 
     def shuts_out(self, job: Job, facts: PodFacts) -> bool:
         """Whether a pod may not be given a place as a part of a job."""
@@ -128,7 +128,7 @@ class Accounts:
         if task.charged is not None:
             cluster.ledger.discharge(task)
         elif task.job is not None and task.status is Status.PENDING:
-            cluster.ledger.ask(task, cluster.min_gpu_memory_mib, -1)
+            cluster.ledger.dequeue(task, cluster.min_gpu_memory_mib)
         if task.node is not None:
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, task.node, -1)

@@ -202,8 +202,8 @@ class ClassTable:
 
     def granted(self, cls: TaskClass, grant: Grant) -> TaskClass:
         """The class of the same pods where they hold this of shared devices, whatever they ask for."""
-        told = (cls.devices, cls.portion_centi, cls.gpu_memory_mib)
-        if cls.shared and told == (grant.devices, grant.portion_centi, grant.memory_mib):
+        held = (cls.devices, cls.portion_centi, cls.gpu_memory_mib)
+        if cls.shared and held == (grant.devices, grant.portion_centi, grant.memory_mib):
             return cls
         meta = cls.pod.metadata
         kept = {
@@ -384,7 +384,7 @@ _NOT_ANNOTATED: Final = _Annotated()
 _NO_SHARE: Final = Share(devices=1)
 
 
-def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int) -> dict[str, Any]:
+def _gpu_need(annotated: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int) -> dict[str, Any]:
     """The GPU part of a class; brings ``amounts`` in line with it."""
     whole = amounts.get(GPU, 0)
     need: dict[str, Any] = {
@@ -392,15 +392,15 @@ def _gpu_need(told: _Annotated, amounts: dict[int, int], dra_gpus: int, mig: int
         "devices": whole,
         "centi_gpus": whole * GPU_CENTI,
     }
-    if told.portion_centi or told.memory_mib:
+    if annotated.portion_centi or annotated.memory_mib:
         need = {
-            "devices": told.devices,
-            "portion_centi": told.portion_centi,
-            "gpu_memory_mib": 0 if told.portion_centi else told.memory_mib,
-            "kind": GpuKind.FRACTION if told.portion_centi else GpuKind.MEMORY,
-            "centi_gpus": told.devices * told.portion_centi,
+            "devices": annotated.devices,
+            "portion_centi": annotated.portion_centi,
+            "gpu_memory_mib": 0 if annotated.portion_centi else annotated.memory_mib,
+            "kind": GpuKind.FRACTION if annotated.portion_centi else GpuKind.MEMORY,
+            "centi_gpus": annotated.devices * annotated.portion_centi,
         }
-    if told.mig:
+    if annotated.mig:
         need = {"devices": 0, "centi_gpus": 0, "kind": GpuKind.MIG, "legacy_mig": True}
     if mig:
         need["kind"] = GpuKind.MIG
@@ -440,8 +440,8 @@ def _constraints(pod: Pod) -> Constraints:
 
 def _container_key(container: Container, pod: Pod) -> tuple[Any, ...]:
     """What a class depends on; without an environment no config maps are needed."""
-    told = (container.resources, container.ports, container.restart_policy)
-    return (*told, *_config_maps_of(container, pod)) if container.env or container.env_from else told
+    own = (container.resources, container.ports, container.restart_policy)
+    return (*own, *_config_maps_of(container, pod)) if container.env or container.env_from else own
 
 
 def _volumes(pod: Pod) -> tuple[list[str], list[str]]:

@@ -333,8 +333,8 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
         uid = pod.metadata.uid or pod.key
         if assumed[row]:
             devices = tuple(_lines(groups[row]))
-            told = columns.plugin_results.get(pod.key)
-            results = msgspec.json.decode(told) if told else None
+            encoded = columns.plugin_results.get(pod.key)
+            results = msgspec.json.decode(encoded) if encoded else None
             state.assume_bind(uid, assumed[row], groups=devices, results=results)
             if columns.flags[row] & _DONE:
                 state.bind_done(uid)

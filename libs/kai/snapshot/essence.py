@@ -18,13 +18,15 @@ _ABOUT_PODS: Final = ("podAffinity", "podAntiAffinity")
 def essence(pod: Pod) -> Pod:
     """A small pod of the same class."""
     meta, spec = pod.metadata, pod.spec
-    told = {key: text for key, text in (meta.annotations or {}).items() if key.startswith(_ANNOTATIONS)}
+    annotations = {
+        key: text for key, text in (meta.annotations or {}).items() if key.startswith(_ANNOTATIONS)
+    }
     return Pod(
         metadata=ObjectMeta(
             name=meta.name,
             namespace=meta.namespace,
             labels=meta.labels if _is_about_pods(spec) else None,
-            annotations=told or None,
+            annotations=annotations or None,
         ),
         spec=PodSpec(
             containers=_containers(spec.containers),

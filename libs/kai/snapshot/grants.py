@@ -17,14 +17,14 @@ class Grants:
 
     def put(self, reservation: str, node: str, group: str, claims: Mapping[str, Claim]) -> set[str]:
         """The claims on a reservation pod as they are now; the pods (uids) whose record changed."""
-        told = {uid: claim for uid, claim in claims.items() if claim.grant is not None}
+        recorded = {uid: claim for uid, claim in claims.items() if claim.grant is not None}
         known = self._on.get(reservation)
-        if known == (node, group, told) or (known is None and not told):
+        if known == (node, group, recorded) or (known is None and not recorded):
             return set()
-        changed = set(told) if known is None else self._take_off(reservation) | set(told)
-        if told:
-            self._on[reservation] = (node, group, told)
-        for uid, claim in told.items():
+        changed = set(recorded) if known is None else self._take_off(reservation) | set(recorded)
+        if recorded:
+            self._on[reservation] = (node, group, recorded)
+        for uid, claim in recorded.items():
             self.of_pods.setdefault(uid, {})[reservation] = (node, group, claim)
         return changed
 

@@ -36,9 +36,9 @@ def _head(node_type: str | None) -> Rank:
     return 0 if node_type == "head" else 1
 
 
-def _priority(told: str | None) -> Rank:
+def _priority(text: str | None) -> Rank:
     """Pods with a priority before those without, the highest first."""
-    return float("inf") if told is None else -limits.TASK_PRIORITY.integer(told)
+    return float("inf") if text is None else -limits.TASK_PRIORITY.integer(text)
 
 
 #: Masters and launchers of Kubeflow's jobs.

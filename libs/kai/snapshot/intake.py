@@ -138,7 +138,7 @@ class Intake:
         """Take in a pod of which these facts are known, and which is of this class."""
         cluster = self._cluster
         meta = pod.metadata
-        labels, told = meta.labels, meta.annotations
+        labels, annotations = meta.labels, meta.annotations
         created = seconds(meta.creation_timestamp) if meta.creation_timestamp else 0.0
         order = cluster.group_order.key(labels, created, meta.uid)
         old = cluster.tasks_by_key.get(facts.key)
@@ -146,7 +146,9 @@ class Intake:
             self.forget(old)
             old = None
         claims = cls.claims or pod.status.extended_resource_claim_status is not None
-        if claims or (told and (names.NUMA_OBSERVED in told or names.NUMA_PREDICTED in told)):
+        if claims or (
+            annotations and (names.NUMA_OBSERVED in annotations or names.NUMA_PREDICTED in annotations)
+        ):
             facts.pod = pod
         decided: TaskClass | None = None
         if old is None:
@@ -374,8 +376,8 @@ class Intake:
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
         subs = group.spec.sub_groups
-        told = (group.spec.topology_constraint, *(sub.topology_constraint for sub in subs or ()))
-        job.has_constraint = any(map(jobs.constraint, told))
+        constraints = (group.spec.topology_constraint, *(sub.topology_constraint for sub in subs or ()))
+        job.has_constraint = any(map(jobs.constraint, constraints))
         if not cluster.group_order.needy_first:
             jobs.arrange(job, cluster.group_order)
         self._read_times(job, facts)
@@ -405,13 +407,13 @@ class Intake:
         """Own decisions are newer than what the watch repeats of older ones."""
         old = job.facts.annotations if job.facts is not facts else None
         job.facts = facts
-        told = facts.annotations
-        if old is None or old.get(names.STALE_TIMESTAMP) != told.get(names.STALE_TIMESTAMP):
-            job.stale_since = seconds(told.get(names.STALE_TIMESTAMP))
-        if not told:
+        annotations = facts.annotations
+        if old is None or old.get(names.STALE_TIMESTAMP) != annotations.get(names.STALE_TIMESTAMP):
+            job.stale_since = seconds(annotations.get(names.STALE_TIMESTAMP))
+        if not annotations:
             return
-        job.last_start = max(job.last_start, seconds(told.get(names.LAST_START_TIMESTAMP)))
-        job.last_eviction = max(job.last_eviction, seconds(told.get(names.LAST_EVICTION_TIMESTAMP)))
+        job.last_start = max(job.last_start, seconds(annotations.get(names.LAST_START_TIMESTAMP)))
+        job.last_eviction = max(job.last_eviction, seconds(annotations.get(names.LAST_EVICTION_TIMESTAMP)))
 
     def _standing(self, facts: JobFacts, namespace: str, home: Queue) -> Standing:
         cluster = self._cluster
@@ -524,7 +526,7 @@ class Intake:
                     if task.charged is not None:
                         cluster.ledger.recharge(task, task.charged)
                     elif task.status is Status.PENDING:
-                        cluster.ledger.ask(task, cluster.min_gpu_memory_mib, 1)
+                        cluster.ledger.enqueue(task, cluster.min_gpu_memory_mib)
 
     def _link_queues(self) -> None:
         cluster = self._cluster

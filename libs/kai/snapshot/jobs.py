@@ -11,7 +11,7 @@ from kai.snapshot.times import lasting
 
 def facts(group: PodGroup, node_pool: str) -> JobFacts:
     """What rows depend on."""
-    spec, told = group.spec, group.annotations
+    spec = group.spec
     conditions = group.status.scheduling_conditions if group.status else None
     return JobFacts(
         queue=spec.queue,
@@ -23,7 +23,7 @@ def facts(group: PodGroup, node_pool: str) -> JobFacts:
         staleness_grace=lasting(spec.staleness_grace_period),
         failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
         conditions=bool(conditions),
-        annotations={key: told[key] for key in names.GROUP_TIMESTAMPS if key in told} if told else {},
+        annotations=_times(group.annotations),
         shape=(
             spec.min_member,
             spec.min_sub_group,
@@ -32,6 +32,13 @@ def facts(group: PodGroup, node_pool: str) -> JobFacts:
             group.metadata.creation_timestamp,
             group.metadata.uid,
         ),
+    )
+
+
+def _times(annotations: dict[str, str]) -> dict[str, str]:
+    """Of annotations those that say when something happened to a group."""
+    return (
+        {key: annotations[key] for key in names.GROUP_TIMESTAMPS if key in annotations} if annotations else {}
     )
 
 
@@ -84,12 +91,12 @@ def arrange(job: Job, order: GroupOrder) -> None:
         sets += [member for member in each.members if isinstance(member, SubGroupSet)]
 
 
-def constraint(told: TopologyConstraint | None) -> TopologyConstraint | None:
+def constraint(given: TopologyConstraint | None) -> TopologyConstraint | None:
     """A constraint that says something; clients write empty ones too."""
-    says = told is not None and (
-        told.required_topology_level or told.preferred_topology_level or told.topology
+    says = given is not None and (
+        given.required_topology_level or given.preferred_topology_level or given.topology
     )
-    return told if says else None
+    return given if says else None
 
 
 def _problem(subs: list[SubGroup]) -> str:

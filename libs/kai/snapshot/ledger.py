@@ -221,16 +221,24 @@ class Ledger:
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
-    def ask(self, task: Task, gpu_memory_mib: int, sign: int) -> None:
-        """Count what a pending task wants in its queue and all above, or no longer; as :meth:`charge`."""
+    def enqueue(self, task: Task, gpu_memory_mib: int) -> None:
+        """Count what a pending task requests in its queue and all above; as :meth:`charge`."""
+        self._request(task, gpu_memory_mib, 1)
+
+    def dequeue(self, task: Task, gpu_memory_mib: int) -> None:
+        """The inverse of :meth:`enqueue`, with the same memory."""
+        self._request(task, gpu_memory_mib, -1)
+
+    @staticmethod
+    def _request(task: Task, gpu_memory_mib: int, sign: int) -> None:
         job = task.job
         assert job is not None
-        cpu, memory, centi = (sign * amount for amount in task.cls.charge(gpu_memory_mib))
+        cpu, memory, centi = task.cls.charge(gpu_memory_mib)
         for queue in job.queue.path:
-            asked = queue.pending
-            asked[0] += cpu
-            asked[1] += memory
-            asked[2] += centi
+            requested = queue.pending
+            requested[0] += sign * cpu
+            requested[1] += sign * memory
+            requested[2] += sign * centi
 
     def _charge_non_preemptible(self, queue: Queue, cpu: int, memory: int, centi: int) -> None:
         held = queue.non_preemptible
@@ -246,7 +254,7 @@ class Ledger:
     def admit(self, tasks: Sequence[Task], node: Node) -> None:
         """Pending tasks of one class that share no devices are being bound to a node: all sums in one step.
 
-        They hold idle resources of the node, and their queues are charged what they were asked for.
+        They hold idle resources of the node, and their queues are charged what was requested of them.
         """
         cls, count, row = tasks[0].cls, len(tasks), node.row
         offered, idle = self.nodes.cells_allocatable, self.nodes.cells_idle
@@ -275,18 +283,18 @@ class Ledger:
         self.nodes.touched.append(row)
 
     def _grant(self, leaf: Queue, preemptible: bool, amounts: Amounts, pods: int) -> None:
-        """Charge a queue and all above for so many pods, which no longer ask for it."""
+        """Charge a queue and all above for so many pods, which no longer request it."""
         cpu, memory, centi = (amount * pods for amount in amounts)
         mirror = self._allocated_cells
         for queue in leaf.path:
             queue.version += 1
-            held, asked, row = queue.allocated, queue.pending, queue.row
+            held, requested, row = queue.allocated, queue.pending, queue.row
             held[0] += cpu
             held[1] += memory
             held[2] += centi
-            asked[0] -= cpu
-            asked[1] -= memory
-            asked[2] -= centi
+            requested[0] -= cpu
+            requested[1] -= memory
+            requested[2] -= centi
             mirror[row, 0] = held[0]
             mirror[row, 1] = held[1]
             mirror[row, 2] = held[2] / GPU_CENTI

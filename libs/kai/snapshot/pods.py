@@ -17,9 +17,9 @@ from kai.snapshot.times import seconds
 def facts(pod: Pod, params: StateParams) -> PodFacts:
     """Everything about a pod that its row depends on."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
-    labels, told, namespace = meta.labels, meta.annotations, meta.namespace
+    labels, annotations, namespace = meta.labels, meta.annotations, meta.namespace
     ours = spec.scheduler_name == params.scheduler_name
-    group = told.get(names.POD_GROUP_ANNOTATION) if told and ours else None
+    group = annotations.get(names.POD_GROUP_ANNOTATION) if annotations and ours else None
     sub_group = ""
     devices: tuple[str, ...] = ()
     reservation = scaling = False

@@ -55,7 +55,7 @@ def pod_stand_in(pod: Pod, resources: ResourceTable) -> Pod:
     """As much of a pod as says what it holds, readable in every part: all its requests in one container."""
     meta, spec = pod.metadata, pod.spec
     annotations = pod.annotations
-    told = {
+    kept = {
         key: text
         for key, text in annotations.items()
         if key == names.POD_GROUP_ANNOTATION or key.startswith(names.RESERVATION_CLAIM_PREFIX)
@@ -63,11 +63,11 @@ def pod_stand_in(pod: Pod, resources: ResourceTable) -> Pod:
     devices = sum(map(is_gpu_group_label, pod.labels))
     if devices:
         devices = limits.SHARED_DEVICES.clamp(devices)
-        told |= {names.GPU_FRACTION: "1", names.GPU_FRACTION_NUM_DEVICES: str(devices)}
+        kept |= {names.GPU_FRACTION: "1", names.GPU_FRACTION_NUM_DEVICES: str(devices)}
     labels = {key: text for key, text in pod.labels.items() if key != names.TASK_PRIORITY_LABEL}
     return Pod(
         metadata=ObjectMeta(
-            name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=labels, annotations=told
+            name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=labels, annotations=kept
         ),
         spec=PodSpec(
             node_name=spec.node_name,

@@ -70,13 +70,15 @@ class ClusterState(Cluster):
         Whatever holds resources, or says what others may hold, goes on to do so as far as that is known
         (:mod:`kai.snapshot.refused`), and takes no part in anything else.
         """
-        told = str(error) if isinstance(error, OutOfBounds) else f"it cannot be taken in ({_named(error)})"
-        fault = Fault(kind=kind.kubernetes, key=key, uid=object_uid(obj), reason=INVALID_OBJECT, message=told)
+        message = str(error) if isinstance(error, OutOfBounds) else f"it cannot be taken in ({_named(error)})"
+        fault = Fault(
+            kind=kind.kubernetes, key=key, uid=object_uid(obj), reason=INVALID_OBJECT, message=message
+        )
         try:
             self._keep(kind, obj, fault)
         except Exception as failed:  # noqa: BLE001 (then nothing of it is known, which is told as well)
-            told += f"; what it holds cannot be counted either ({_named(failed)})"
-            fault = replace(fault, message=told)
+            message += f"; what it holds cannot be counted either ({_named(failed)})"
+            fault = replace(fault, message=message)
         if self.unsound:
             self.mend()
         self.faults[kind, key] = fault
@@ -100,17 +102,17 @@ class ClusterState(Cluster):
 
     def unread(self, kind: Kind, key: str, uid: str, reason: str) -> Fault:
         """The same where nobody can read the object at all: what was taken in before stays as it was."""
-        told = f"it cannot be read ({reason}); leave out what is nested too deep, and numbers out of range"
-        fault = Fault(kind=kind.kubernetes, key=key, uid=uid, reason=INVALID_OBJECT, message=told)
+        message = f"it cannot be read ({reason}); leave out what is nested too deep, and numbers out of range"
+        fault = Fault(kind=kind.kubernetes, key=key, uid=uid, reason=INVALID_OBJECT, message=message)
         self.faults[kind, key] = fault
         return fault
 
     def mend(self) -> None:
         """Find all sums anew after something failed half-way; pods that cannot be in them are faults."""
         for task, error in self.recount():
-            told = f"it cannot be put into the sums of its node and queue ({_named(error)})"
+            message = f"it cannot be put into the sums of its node and queue ({_named(error)})"
             self.faults[Kind.POD, task.key] = Fault(
-                kind=Kind.POD.kubernetes, key=task.key, uid=task.uid, reason=INVALID_OBJECT, message=told
+                kind=Kind.POD.kubernetes, key=task.key, uid=task.uid, reason=INVALID_OBJECT, message=message
             )
 
     def load(self, objects: Iterable[tuple[Kind, Any]]) -> None:
@@ -243,7 +245,7 @@ class ClusterState(Cluster):
         facts.evicting = False
         self.ledger.confirm(task)
         self.ledger.place(task, None)
-        self.ledger.ask(task, self.min_gpu_memory_mib, 1)
+        self.ledger.enqueue(task, self.min_gpu_memory_mib)
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
 
     def doomed(self, task: Task) -> None:

@@ -77,14 +77,14 @@ class Arguments:
         """
         by_spelling = {spelling: name for name, each in cls.declared().items() for spelling in each.spellings}
         values: dict[str, Any] = {}
-        told: dict[str, str] = {}
+        given_as: dict[str, str] = {}
         for key, text in given.items():
             name = by_spelling.get(key)
             if name is None:
                 raise ConfigError(f"{where}: {spelling.unknown('argument', key, _usual(cls))}")
-            if name in told:
-                raise ConfigError(f"{where}: {told[name]!r} and {key!r} are the same argument; give one")
-            told[name] = key
+            if name in given_as:
+                raise ConfigError(f"{where}: {given_as[name]!r} and {key!r} are the same argument; give one")
+            given_as[name] = key
             if text:
                 values[name] = _read(cls.declared()[name], text, f"{where}: argument {key!r}")
         return cls(**values)

@@ -52,8 +52,8 @@ def _installed(name: str) -> PluginSpec | None:
     try:
         spec = found[0].load()
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"plugin {name!r} cannot be loaded from {values[0]}: {told}") from error
+        failure = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"plugin {name!r} cannot be loaded from {values[0]}: {failure}") from error
     if not isinstance(spec, PluginSpec):
         raise ConfigError(f"plugin {name!r}: {values[0]} is {spec!r}; it must be a PluginSpec")
     return spec

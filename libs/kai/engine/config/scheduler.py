@@ -223,13 +223,13 @@ def _plugins(tiers: Any, notes: list[str]) -> tuple[PluginOption, ...]:
 
 
 def _plugin(data: Any, where: str, notes: list[str]) -> PluginOption:
-    told = _mapping(data, where)
-    switches = [str(key) for key in told if str(key).startswith(_DISABLE)]
-    _known({key: None for key in told if str(key) not in switches}, ("name", "arguments"), where)
-    name = told.get("name")
+    entry = _mapping(data, where)
+    switches = [str(key) for key in entry if str(key).startswith(_DISABLE)]
+    _known({key: None for key in entry if str(key) not in switches}, ("name", "arguments"), where)
+    name = entry.get("name")
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{where}.name is {name!r}; it must be the name of a plugin")
-    given = _mapping(told.get("arguments") or {}, f"{where}.arguments")
+    given = _mapping(entry.get("arguments") or {}, f"{where}.arguments")
     arguments = {str(key): _text(value, f"{where}.arguments.{key}") for key, value in given.items()}
     try:
         option = PluginOption(name, arguments)

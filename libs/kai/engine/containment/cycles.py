@@ -318,13 +318,13 @@ def _changed(state: ClusterState, who: Suspect, entry: _Aside) -> bool:
 
 
 def _fault(who: Suspect, uid: str, error: Exception) -> Fault:
-    told = f"{type(error).__name__}: {error}"[:_SHOWN]
+    failure = f"{type(error).__name__}: {error}"[:_SHOWN]
     return Fault(
         kind=who.kind.kubernetes,
         key=who.key,
         uid=uid,
         reason=SET_ASIDE,
-        message=f"scheduling failed over it ({told}); it is left out, and tried again when it changes and "
+        message=f"scheduling failed over it ({failure}); it is left out, and tried again when it changes and "
         "after a growing pause. Please report this, with the log of the scheduler",
     )
 

@@ -58,9 +58,9 @@ def published(state: ClusterState, key: str) -> PodGroupOutcome | None:
 
 def unpublish(state: ClusterState, found: Iterable[PodGroupOutcome]) -> None:
     """Nobody was told these after all: the next cycle tells them, as far as they hold then."""
-    told = _PUBLISHED.of(state.kept)
+    published = _PUBLISHED.of(state.kept)
     for outcome in found:
-        told.pop(outcome.pod_group, None)
+        published.pop(outcome.pod_group, None)
 
 
 def _nothing_to_say(session: Session, job: Job) -> bool:
@@ -238,10 +238,10 @@ def without_queue(state: ClusterState, job: Job) -> Explanation:
 
 def _annotations(job: Job) -> dict[str, str | None]:
     """What has to change on the pod group so that it says what is known here."""
-    told = job.facts.annotations
-    if not (told or job.stale_since or job.last_start or job.last_eviction):
+    annotations = job.facts.annotations
+    if not (annotations or job.stale_since or job.last_start or job.last_eviction):
         return {}
-    if not told and not job.stale_since and not job.last_eviction:
+    if not annotations and not job.stale_since and not job.last_eviction:
         return {names.LAST_START_TIMESTAMP: rfc3339(job.last_start)}
     patch: dict[str, str | None] = {}
     for key, moment in (
@@ -249,7 +249,7 @@ def _annotations(job: Job) -> dict[str, str | None]:
         (names.LAST_START_TIMESTAMP, job.last_start),
         (names.LAST_EVICTION_TIMESTAMP, job.last_eviction),
     ):
-        said = told.get(key)
+        said = annotations.get(key)
         if not moment:
             if said is not None:
                 patch[key] = None

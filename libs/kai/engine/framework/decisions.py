@@ -113,7 +113,7 @@ class Decisions:
         task, node = operation.task, operation.node
         assert node is not None
         self._ledger.set_status(task, Status.BINDING)
-        self._ledger.ask(task, self._state.min_gpu_memory_mib, -1)
+        self._ledger.dequeue(task, self._state.min_gpu_memory_mib)
         self._bound(task, node)
 
     def _bound(self, task: Task, node: Node) -> None:

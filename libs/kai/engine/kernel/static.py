@@ -44,11 +44,11 @@ class StaticFilters:
         #: Which nodes have a taint that pods had better avoid.
         self.avoided: dict[_Taint, Mask] = {}
         for row, node in enumerate(nodes):
-            told = [_Taint(each.key, each.value, each.effect) for each in node.object.spec.taints or ()]
-            repelling = tuple(taint for taint in told if taint.effect in taints.REPELLING)
+            all_taints = [_Taint(each.key, each.value, each.effect) for each in node.object.spec.taints or ()]
+            repelling = tuple(taint for taint in all_taints if taint.effect in taints.REPELLING)
             if repelling:
                 self._mark(self._taints, repelling, row)
-            for taint in told:
+            for taint in all_taints:
                 if taint.effect == taints.AVOIDED:
                     self._mark(self.avoided, taint, row)
 

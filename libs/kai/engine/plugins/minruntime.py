@@ -31,14 +31,14 @@ _CLOCK_SKEW_SECONDS: Final = 600.0
 
 def opened(handle: Handle) -> Iterator[Plugin]:
     """It is needed where a queue or the configuration says anything of minimum runtimes."""
-    told = handle.arguments(MinRuntimeArguments)
+    arguments = handle.arguments(MinRuntimeArguments)
     said = (
-        told.preempt
-        or told.reclaim
+        arguments.preempt
+        or arguments.reclaim
         or _SAID.get(handle.kept, handle.versions[Kind.QUEUE], lambda: any(map(_says, handle.queues)))
     )
     if said:
-        yield MinRuntime(handle, told)
+        yield MinRuntime(handle, arguments)
 
 
 def _says(queue: Queue) -> bool:
@@ -51,11 +51,11 @@ class MinRuntime(VictimPolicy):
     What a job holds above its minimum is never protected, and moving its pods asks for no minimum runtime.
     """
 
-    def __init__(self, handle: Handle, told: MinRuntimeArguments) -> None:
+    def __init__(self, handle: Handle, arguments: MinRuntimeArguments) -> None:
         self._now = handle.now
         self._due = handle.due
-        self._preempt, self._reclaim = told.preempt, told.reclaim
-        self._by_queue = told.resolve_method is Resolve.QUEUE
+        self._preempt, self._reclaim = arguments.preempt, arguments.reclaim
+        self._by_queue = arguments.resolve_method is Resolve.QUEUE
         #: Seconds by the queues of victim and taker; the latter empty within a queue.
         self._known: dict[tuple[str, str], float] = {}
 

@@ -34,9 +34,9 @@ class NumaZones(NodeFilter, Scorer, Tracker):
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        told = handle.arguments(NumaArguments)
-        trust = not told.reconstruct
-        self._ledger = NumaLedger(ignore=list(told.ignore), trust_reported=trust)
+        arguments = handle.arguments(NumaArguments)
+        trust = not arguments.reconstruct
+        self._ledger = NumaLedger(ignore=list(arguments.ignore), trust_reported=trust)
         self._requests: dict[int, NumaRequest | None] = {}
         self._held: dict[str, tuple[str, ZoneAllocation]] = {}
         self._log: list[tuple[int, str, tuple[str, ZoneAllocation] | None, dict[str, Any] | None]] = []

@@ -54,8 +54,8 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -
         columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_order] if usage else 0.0
     total = _total(state)
     columns.fair_share[:] = 0
-    told = config.arguments(ProportionArguments)
-    divide_forest(forest, columns, total, k=told.k_value)
+    arguments = config.arguments(ProportionArguments)
+    divide_forest(forest, columns, total, k=arguments.k_value)
     shares = QueueShares.of(columns)
     return Division(
         forest=forest,

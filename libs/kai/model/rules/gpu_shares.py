@@ -42,8 +42,8 @@ def asked_share(annotations: Mapping[str, str]) -> Share | None:
         OutOfBounds: it cannot be read: the pod would run without what it asks for.
     """
     fraction, memory = annotations.get(names.GPU_FRACTION), annotations.get(names.GPU_MEMORY)
-    told = annotations.get(names.GPU_FRACTION_NUM_DEVICES)
-    devices = limits.SHARED_DEVICES.integer(told) if told else 1
+    count = annotations.get(names.GPU_FRACTION_NUM_DEVICES)
+    devices = limits.SHARED_DEVICES.integer(count) if count else 1
     if fraction:
         return Share(devices, portion=_portion(fraction))
     return Share(devices, memory_mib=limits.GPU_MEMORY.integer(memory)) if memory else None

@@ -26,8 +26,8 @@ def default_priority(classes: Iterable[PriorityClass]) -> int:
     return min((each.value for each in classes if each.global_default), default=DEFAULT)
 
 
-def is_preemptible(told: str, priority: int) -> bool:
+def is_preemptible(preemptibility: str, priority: int) -> bool:
     """As ``spec.preemptibility`` says; where it says neither, by priority."""
-    if told in (PREEMPTIBLE, NON_PREEMPTIBLE):
-        return told == PREEMPTIBLE
+    if preemptibility in (PREEMPTIBLE, NON_PREEMPTIBLE):
+        return preemptibility == PREEMPTIBLE
     return priority < NON_PREEMPTIBLE_FROM

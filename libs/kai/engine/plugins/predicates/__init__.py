@@ -39,14 +39,14 @@ class _Demands(NamedTuple):
         """All that pods of these classes need."""
         host_ports = volumes = config_maps = near = spread = kept_apart = False
         for each in classes:
-            told = each.constraints
-            host_ports = host_ports or bool(told.host_ports)
-            volumes = volumes or bool(told.volume_claims)
-            config_maps = config_maps or bool(told.config_maps)
-            near = near or bool(told.pod_affinity)
-            if told.spread:
+            constraints = each.constraints
+            host_ports = host_ports or bool(constraints.host_ports)
+            volumes = volumes or bool(constraints.volume_claims)
+            config_maps = config_maps or bool(constraints.config_maps)
+            near = near or bool(constraints.pod_affinity)
+            if constraints.spread:
                 spread = True
-                kept_apart = kept_apart or any(map(must_hold, told.spread))
+                kept_apart = kept_apart or any(map(must_hold, constraints.spread))
         return cls(host_ports, volumes, config_maps, near, spread, kept_apart)
 
 
