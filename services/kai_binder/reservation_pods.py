@@ -10,6 +10,7 @@ import msgspec
 
 from kai.model import names
 from kai.model.claims import Claim, claims_of
+from kai.model.ids import PodUid
 from kai.model.objects import ApiObject, ApiStruct, Toleration
 
 CONTAINER: Final = "resource-reservation"
@@ -57,7 +58,7 @@ class ReservationPod(ApiObject):
         return bool(self.metadata.deletion_timestamp) or self.status.phase in ("Succeeded", "Failed")
 
     @property
-    def claims(self) -> dict[str, Claim]:
+    def claims(self) -> dict[PodUid, Claim]:
         """The claims on it by pod uid; malformed ones count as expired."""
         return claims_of(self.annotations)
 

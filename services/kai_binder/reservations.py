@@ -33,6 +33,7 @@ from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.model import names
 from kai.model.claims import Claim, Grant
+from kai.model.ids import PodUid
 from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import gpu_group_labels, is_gpu_group_label
 from kai_binder.errors import BindFailed
@@ -183,7 +184,7 @@ class Reservations:
         if known is None:
             if (created := await self._create(pod, node, group, claim)) is not None:
                 return created
-            known_claims: dict[str, Claim] = {}
+            known_claims: dict[PodUid, Claim] = {}
         else:
             known_claims = known.claims
         over = {

@@ -21,6 +21,7 @@ from hashlib import blake2b
 from typing import Final
 
 from kai.model.decisions import BindDecision, ResourceType
+from kai.model.ids import PodUid
 from kai.wire.decisions import SILENCE_SECONDS, Assignment, InFlight, Result, ResultStatus
 
 #: A decision that no binder started within this time is decided anew.
@@ -70,7 +71,7 @@ class Settled:
 class Inherited:
     """A binder still binds this pod for an earlier leader, or has told how that ended (``bound``)."""
 
-    pod_uid: str
+    pod_uid: PodUid
     node: str = ""
     bound: bool | None = None
 

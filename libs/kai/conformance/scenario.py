@@ -16,6 +16,7 @@ from kai.engine.config import PluginOption
 from kai.engine.framework.session import Session
 from kai.engine.plugins.dynamicresources import ResourceClaims
 from kai.model import names
+from kai.model.ids import GpuGroup
 from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topology
 from kai.model.rules.gpu_groups import gpu_group_labels
 from kai.snapshot.rows import Task
@@ -45,7 +46,7 @@ class PodState:
 
     status: str
     node: str = ""
-    groups: tuple[str, ...] = ()
+    groups: tuple[GpuGroup, ...] = ()
     zones: list[dict[str, Any]] | None = None
 
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from kai.model import limits, names
 from kai.model.faults import OutOfBounds
+from kai.model.ids import PodUid
 from kai.model.rules.gpu_shares import asked_share
 
+#: However its readers tell it from other text.
+Group = TypeVar("Group", bound=str)
 _GRANT: Final = re.compile(
     r"(?P<devices>[0-9]{1,5})x(?:(?P<portion>[0-9]{1,3}\.[0-9]{2})|(?P<memory>[0-9]{1,19})Mi)"
 )
@@ -102,17 +105,17 @@ class Claim:
         return f"{self.until:.0f} {self.pod}" + (f" {self.grant.render()}" if self.grant is not None else "")
 
 
-def claims_of(annotations: Mapping[str, str]) -> dict[str, Claim]:
+def claims_of(annotations: Mapping[str, str]) -> dict[PodUid, Claim]:
     """The claims on a reservation pod by pod uid."""
     prefix = names.RESERVATION_CLAIM_PREFIX
     return {
-        key.removeprefix(prefix): Claim.parse(value)
+        PodUid(key.removeprefix(prefix)): Claim.parse(value)
         for key, value in annotations.items()
         if key.startswith(prefix)
     }
 
 
-def granted(claims: Mapping[str, Claim]) -> tuple[Grant, frozenset[str]] | None:
+def granted(claims: Mapping[Group, Claim]) -> tuple[Grant, frozenset[Group]] | None:
     """What a pod was granted, and on which devices, by its claims on those of its node, by GPU group.
 
     A pod that was decided about again may have left claims where it is not: of its claims the newest count,

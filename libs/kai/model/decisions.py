@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kai.model.faults import Fault
+from kai.model.ids import GpuGroup, PodUid
 
 #: CPU in thousandths, memory in bytes and GPUs in devices; or of each the fraction of some whole.
 ResourceVector: TypeAlias = tuple[float, float, float]
@@ -35,7 +36,7 @@ class ResourceType(IntEnum):
 class PodRef(msgspec.Struct, frozen=True, kw_only=True):
     """A pod, and the group that it belongs to (``namespace/name``; empty where it has none)."""
 
-    uid: str
+    uid: PodUid
     namespace: str
     name: str
     pod_group: str = ""
@@ -51,7 +52,7 @@ class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
     gpu_count: int = 0
     gpu_portion: float = 1.0
     #: Shared devices by group id, one for each device; empty for whole GPUs.
-    gpu_groups: tuple[str, ...] = ()
+    gpu_groups: tuple[GpuGroup, ...] = ()
     #: Of each shared device, where the pod asked for memory; 0 where it asked for a portion.
     gpu_memory_mib: int = 0
     #: ``[{"name": claim name in the pod, "allocation": AllocationResult}]``.

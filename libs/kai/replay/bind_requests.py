@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kai.model import dra
+from kai.model.ids import GpuGroup
 from kai.model.objects import Json
 from kai.snapshot.rows import PodFacts, Task
 from kai.snapshot.state import ClusterState
@@ -68,12 +69,11 @@ class BindRequest(msgspec.Struct):
         return self.status.phase == "Failed" and (limit is None or self.status.failed_attempts >= limit)
 
     @property
-    def gpu_groups(self) -> tuple[str, ...]:
+    def gpu_groups(self) -> tuple[GpuGroup, ...]:
         """The shared devices that the pod gets."""
         spec = self.spec
-        return tuple(each.id for each in spec.selected_fractional_gpu_groups) or tuple(
-            spec.selected_gpu_groups
-        )
+        fractional = [each.id for each in spec.selected_fractional_gpu_groups]
+        return tuple(map(GpuGroup, fractional or spec.selected_gpu_groups))
 
     @property
     def plugin_results(self) -> dict[str, Any] | None:

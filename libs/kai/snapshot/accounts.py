@@ -6,12 +6,17 @@ start.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from kai.model.faults import Fault
+from kai.model.ids import PodUid
 from kai.snapshot import jobs, pods
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.rows import Job, Node, PodFacts, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, Status
+
+_K = TypeVar("_K", bound=str)
 
 
 class Accounts:
@@ -177,7 +182,7 @@ def facts_of(task: Task) -> PodFacts:
     return task.facts
 
 
-def discard(index: dict[str, dict[str, Task]], key: str, uid: str) -> None:
+def discard(index: dict[_K, dict[PodUid, Task]], key: _K, uid: PodUid) -> None:
     """Take a task out of an index; no empty entry stays."""
     bucket = index[key]
     del bucket[uid]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kai.model.faults import Fault
+from kai.model.ids import PodUid
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.snapshot.access import AccessTable
@@ -29,7 +30,7 @@ class Cluster:
         self.classes = ClassTable(self.resources)
         self.nodes = NodeTable(self.resources)
         self.ledger = Ledger(self.nodes)
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[PodUid, Task] = {}
         self.jobs: dict[str, Job] = {}
         self.queues: dict[str, Queue] = {}
         self.queue_objects: dict[str, QueueObject] = {}
@@ -46,7 +47,7 @@ class Cluster:
         self.pending_jobs: dict[str, Job] = {}
         self.touched_jobs: dict[str, Job] = {}
         #: Pods that want to be near or away from others.
-        self.affine: dict[str, Task] = {}
+        self.affine: dict[PodUid, Task] = {}
         #: Requests of other schedulers' pods on ready nodes: CPU, memory, hundredths of GPUs.
         self.foreign = [0, 0, 0]
         #: Objects whose newest version could not be taken in, by kind and key.
@@ -67,7 +68,7 @@ class Cluster:
         #: Pods by ``namespace/name``; by key of the group that they name; by name of the node that they are
         #: on, or are being bound to; by key of the claims that they use; and those that are being deleted.
         self.tasks_by_key: dict[str, Task] = {}
-        self.members: dict[str, dict[str, Task]] = {}
-        self.on_node: dict[str, dict[str, Task]] = {}
-        self.claim_users: dict[str, dict[str, Task]] = {}
-        self.deleted: dict[str, Task] = {}
+        self.members: dict[str, dict[PodUid, Task]] = {}
+        self.on_node: dict[str, dict[PodUid, Task]] = {}
+        self.claim_users: dict[str, dict[PodUid, Task]] = {}
+        self.deleted: dict[PodUid, Task] = {}

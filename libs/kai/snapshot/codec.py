@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from kai.model import names
+from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, PriorityClass, Queue, Topology
 from kai.snapshot.classes import gpu_annotations
 from kai.snapshot.rows import PodFacts, Task
@@ -330,9 +331,9 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
     groups = snapshot.strings_of(columns.assumed_groups)
     for row, pod in enumerate(snapshot.each_pod()):
         state.take(Kind.POD, pod)
-        uid = pod.metadata.uid or pod.key
+        uid = PodUid(pod.metadata.uid or pod.key)
         if assumed[row]:
-            devices = tuple(_lines(groups[row]))
+            devices = tuple(map(GpuGroup, _lines(groups[row])))
             encoded = columns.plugin_results.get(pod.key)
             results = msgspec.json.decode(encoded) if encoded else None
             state.assume_bind(uid, assumed[row], groups=devices, results=results)

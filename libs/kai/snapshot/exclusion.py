@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kai.model.faults import Fault
+from kai.model.ids import PodUid
 from kai.model.objects import Pod, PodGroup
 from kai.snapshot import pods, recount
 from kai.snapshot.accounts import Accounts, facts_of
@@ -23,7 +24,7 @@ class Exclusion:
     def keep_pod(self, pod: Pod, stand_in: Pod) -> None:
         """A pod on a node holds what it held, or else what ``stand_in`` asks for; others are forgotten."""
         cluster = self._cluster
-        uid = pod.metadata.uid or pod.key
+        uid = PodUid(pod.metadata.uid or pod.key)
         facts = pods.facts(stand_in, cluster.params)
         facts.deleted_at = seconds(pod.metadata.deletion_timestamp)
         old = cluster.tasks_by_key.get(facts.key)

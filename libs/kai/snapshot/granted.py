@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kai.model.claims import Grant, claims_of
 from kai.model.faults import NOT_AS_GRANTED, Fault
+from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Pod
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.classes import TaskClass
@@ -29,10 +30,10 @@ class Granted:
         claims = claims_of(pod.metadata.annotations or {})
         if claims:
             facts.pod = pod
-        group = facts.group_ids[0] if facts.group_ids else ""
+        group = facts.group_ids[0] if facts.group_ids else GpuGroup("")
         self.grants_changed(self._cluster.grants.put(facts.key, facts.node_name, group, claims))
 
-    def grants_changed(self, uids: Iterable[str]) -> None:
+    def grants_changed(self, uids: Iterable[PodUid]) -> None:
         """What is recorded of pods (uid) is not what it was."""
         for uid in uids:
             task = self._cluster.tasks.get(uid)

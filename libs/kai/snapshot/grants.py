@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kai.model.claims import Claim, Grant, granted
+from kai.model.ids import GpuGroup, PodUid
 
 
 class Grants:
@@ -12,10 +13,12 @@ class Grants:
 
     def __init__(self) -> None:
         #: By uid; to be read, never to be changed.
-        self.of_pods: dict[str, dict[str, tuple[str, str, Claim]]] = {}
-        self._on: dict[str, tuple[str, str, dict[str, Claim]]] = {}
+        self.of_pods: dict[PodUid, dict[str, tuple[str, GpuGroup, Claim]]] = {}
+        self._on: dict[str, tuple[str, GpuGroup, dict[PodUid, Claim]]] = {}
 
-    def put(self, reservation: str, node: str, group: str, claims: Mapping[str, Claim]) -> set[str]:
+    def put(
+        self, reservation: str, node: str, group: GpuGroup, claims: Mapping[PodUid, Claim]
+    ) -> set[PodUid]:
         """The claims on a reservation pod as they are now; the pods (uids) whose record changed."""
         recorded = {uid: claim for uid, claim in claims.items() if claim.grant is not None}
         known = self._on.get(reservation)
@@ -28,16 +31,16 @@ class Grants:
             self.of_pods.setdefault(uid, {})[reservation] = (node, group, claim)
         return changed
 
-    def drop(self, reservation: str) -> set[str]:
+    def drop(self, reservation: str) -> set[PodUid]:
         """A reservation pod is gone; the pods (uids) of which something was recorded there."""
         return self._take_off(reservation) if reservation in self._on else set()
 
-    def of(self, uid: str, node: str) -> tuple[Grant, frozenset[str]] | None:
+    def of(self, uid: PodUid, node: str) -> tuple[Grant, frozenset[GpuGroup]] | None:
         """What a pod was granted on a node, and on which devices (GPU groups); None: nothing recorded."""
         there = self.of_pods.get(uid, {}).values()
         return granted({group: claim for where, group, claim in there if where == node})
 
-    def _take_off(self, reservation: str) -> set[str]:
+    def _take_off(self, reservation: str) -> set[PodUid]:
         _, _, claims = self._on.pop(reservation)
         for uid in claims:
             of_pod = self.of_pods[uid]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kai.model import access, limits, names
+from kai.model.ids import PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
@@ -117,7 +118,7 @@ class Intake:
     # --- pods ----------------------------------------------------------------------------------
     def _apply_pod(self, pod: Pod) -> None:
         cluster = self._cluster
-        uid = pod.metadata.uid or pod.key
+        uid = PodUid(pod.metadata.uid or pod.key)
         facts = pods.facts(pod, cluster.params)
         if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
             self.enter_pod(pod, uid, facts, cluster.classes.of(pod))
@@ -130,7 +131,7 @@ class Intake:
     def enter_pod(
         self,
         pod: Pod,
-        uid: str,
+        uid: PodUid,
         facts: PodFacts,
         cls: TaskClass,
         gpu_claims: tuple[tuple[str, int], ...] = (),

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.model.ids import GpuGroup
 from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
@@ -352,7 +353,7 @@ class Ledger:
         idle, row = self.nodes.cells_idle, node.row
         return all(idle[row, column] - amount > -_WIDEST for column, amount in task.cls.items)
 
-    def hold(self, task: Task, node: Node, groups: tuple[str, ...], *, releasing: bool) -> None:
+    def hold(self, task: Task, node: Node, groups: tuple[GpuGroup, ...], *, releasing: bool) -> None:
         """The task takes its resources from a node's idle ones; they are being released if so said."""
         cls = task.cls
         task.node, task.groups, task.releasing = node, groups, releasing
@@ -414,7 +415,7 @@ class Ledger:
             self._claim(node, claim, gpus, 0, sign, 0)
         self.nodes.touched.append(node.row)
 
-    def pipeline(self, task: Task, node: Node, groups: tuple[str, ...]) -> None:
+    def pipeline(self, task: Task, node: Node, groups: tuple[GpuGroup, ...]) -> None:
         """The task is promised resources that are being released."""
         task.pipelined_node, task.pipelined_groups = node, groups
         node.tasks[task.uid] = task
@@ -443,7 +444,7 @@ class Ledger:
         task.pipelined_node, task.pipelined_groups = None, ()
         self.nodes.touched.append(node.row)
 
-    def reserve(self, node: Node, groups: tuple[str, ...], count: int) -> None:
+    def reserve(self, node: Node, groups: tuple[GpuGroup, ...], count: int) -> None:
         """That many reservation pods more, or fewer, stand for each of the groups."""
         for group in groups:
             self._share(node, group, 0, 0, 0, count)
@@ -457,7 +458,7 @@ class Ledger:
                 cells[row, column] += sign * amount
 
     def _share(
-        self, node: Node, group: str, held: int, releasing: int, pipelined: int, reservations: int = 0
+        self, node: Node, group: GpuGroup, held: int, releasing: int, pipelined: int, reservations: int = 0
     ) -> None:
         """So many MiB more of a shared device, or fewer, are held, being released and promised."""
         device = node.groups.get(group)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import intern
 
 from kai.model import names
+from kai.model.ids import GpuGroup
 from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.model.rules.reservations import asks_for_nodes, holds_device
@@ -21,7 +22,7 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
     ours = spec.scheduler_name == params.scheduler_name
     group = annotations.get(names.POD_GROUP_ANNOTATION) if annotations and ours else None
     sub_group = ""
-    devices: tuple[str, ...] = ()
+    devices: tuple[GpuGroup, ...] = ()
     reservation = scaling = False
     if labels:
         sub_group, devices = labels.get(names.SUBGROUP_LABEL, ""), gpu_groups(labels)

@@ -13,6 +13,7 @@ import msgspec
 from kai.model import names
 from kai.model.decisions import PodRef, ResourceVector
 from kai.model.faults import Fault
+from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
 from kai.snapshot.amounts import Amounts, SharedClaim, SharedDevice
@@ -48,11 +49,11 @@ class Node:
     cpu_worker: bool = False
     gpu_worker: bool = False
     #: Shared devices by group id.
-    groups: dict[str, SharedDevice] = field(default_factory=dict)
+    groups: dict[GpuGroup, SharedDevice] = field(default_factory=dict)
     #: GPU claims in use here by key, charged once.
     claims: dict[str, SharedClaim] = field(default_factory=dict)
     #: Tasks charged here, by uid; one that is being moved away stays until it is gone.
-    tasks: dict[str, Task] = field(default_factory=dict)
+    tasks: dict[PodUid, Task] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Node {self.name}>"
@@ -66,7 +67,7 @@ class Node:
 class Task(msgspec.Struct, eq=False):
     """One pod. ``node`` is where it holds resources; ``pipelined_node`` where it waits for some."""
 
-    uid: str
+    uid: PodUid
     namespace: str
     name: str
     cls: TaskClass
@@ -80,11 +81,11 @@ class Task(msgspec.Struct, eq=False):
     job: Job | None = None
     pod_set: PodSet | None = None
     node: Node | None = None
-    groups: tuple[str, ...] = ()
+    groups: tuple[GpuGroup, ...] = ()
     #: What its node is charged: None where it holds nothing; True while being released.
     releasing: bool | None = None
     pipelined_node: Node | None = None
-    pipelined_groups: tuple[str, ...] = ()
+    pipelined_groups: tuple[GpuGroup, ...] = ()
     #: Charged to its queue; None if nothing is.
     charged: Amounts | None = None
     #: Its state is the doing of a statement that is not committed.
@@ -130,16 +131,16 @@ class PodFacts(msgspec.Struct, eq=False):
     ours: bool
     utility: bool
     reservation: bool
-    group_ids: tuple[str, ...]
+    group_ids: tuple[GpuGroup, ...]
     nominated: str
     #: The service account that it runs as.
     account: str = names.DEFAULT_SERVICE_ACCOUNT
     #: The shared devices that it holds by what is recorded of it, whatever its labels say.
-    granted_ids: tuple[str, ...] = ()
+    granted_ids: tuple[GpuGroup, ...] = ()
     #: Kept only where claims, volumes or NUMA need the object again.
     pod: Pod | None = None
     assumed_node: str = ""
-    assumed_groups: tuple[str, ...] = ()
+    assumed_groups: tuple[GpuGroup, ...] = ()
     assumed_results: dict[str, Any] | None = None
     evicting: bool = False
 
@@ -151,7 +152,7 @@ class PodSet(msgspec.Struct, eq=False):
     min_member: int
     constraint: TopologyConstraint | None = None
     parent: SubGroupSet | None = None
-    tasks: dict[str, Task] = {}
+    tasks: dict[PodUid, Task] = {}
     alive: int = 0
     gated: int = 0
     pending: int = 0
@@ -257,7 +258,7 @@ class Job(msgspec.Struct, eq=False):
     pod_sets: dict[str, PodSet]
     facts: JobFacts
     #: Pods that name a subgroup that does not exist.
-    invalid: dict[str, Task] = {}
+    invalid: dict[PodUid, Task] = {}
     #: Why the tree cannot be built; such a group is never scheduled.
     error: str = ""
     #: Why nothing at all is decided about the group, for now: it is neither served nor anybody's victim.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
+from kai.model.ids import GpuGroup, PodUid
 from kai.snapshot import pods, refused
 from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.check import check_state
@@ -168,7 +169,12 @@ class ClusterState(Cluster):
 
     # --- decisions -----------------------------------------------------------------------------
     def assume_bind(
-        self, uid: str, node: str, *, groups: tuple[str, ...] = (), results: dict[str, Any] | None = None
+        self,
+        uid: PodUid,
+        node: str,
+        *,
+        groups: tuple[GpuGroup, ...] = (),
+        results: dict[str, Any] | None = None,
     ) -> None:
         """A pod is being bound; it counts as placed until the watch or a result says otherwise.
 
@@ -187,14 +193,14 @@ class ClusterState(Cluster):
             facts.assumed_node, facts.assumed_groups, facts.assumed_results = node, groups, results
             self._accounts.attach(task)
 
-    def bind_failed(self, uid: str) -> None:
+    def bind_failed(self, uid: PodUid) -> None:
         """A bind had no effect; the pod is pending again. One that is not being bound stays as it is."""
         if (task := self.tasks.get(uid)) is not None and facts_of(task).assumed_node:
             self._accounts.detach(task)
             self._unassume(task)
             self._accounts.attach(task)
 
-    def bind_done(self, uid: str) -> None:
+    def bind_done(self, uid: PodUid) -> None:
         """A bind took effect: what the watch will say is known already."""
         if (task := self.tasks.get(uid)) is not None and facts_of(task).assumed_node:
             self._accounts.detach(task)
@@ -205,14 +211,14 @@ class ClusterState(Cluster):
                 self._granted.hold_to_grant(task, task.declared_cls or task.cls, task.cls)
             self._accounts.attach(task)
 
-    def assume_evicted(self, uid: str) -> None:
+    def assume_evicted(self, uid: PodUid) -> None:
         """A pod is being deleted, though the watch does not say so yet."""
         if (task := self.tasks.get(uid)) is not None:
             self._accounts.detach(task)
             facts_of(task).evicting = True
             self._accounts.attach(task)
 
-    def evict_failed(self, uid: str) -> None:
+    def evict_failed(self, uid: PodUid) -> None:
         """An eviction had no effect; the pod goes on as it was."""
         if (task := self.tasks.get(uid)) is not None and facts_of(task).evicting:
             self._accounts.detach(task)

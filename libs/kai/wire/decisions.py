@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.model.decisions import BindDecision, PodRef, ResourceType
+from kai.model.ids import PodUid
 from kai.wire.columns import join, pack, split, unpack
 from kai.wire.errors import MalformedMessage
 from kai.wire.v1 import decision_pb2 as pb
@@ -64,7 +65,7 @@ class Result:
     """A binder's answer to one assignment."""
 
     decision_id: str
-    pod_uid: str
+    pod_uid: PodUid
     status: ResultStatus
     reason: str = ""
     #: Whether the node did not give what the decision took of it, though another might.
@@ -76,7 +77,7 @@ class InFlight:
     """A decision that a binder could not stop any more when it lost its scheduler."""
 
     decision_id: str
-    pod_uid: str
+    pod_uid: PodUid
     node: str
     epoch: int
 
@@ -230,7 +231,7 @@ def decode_results(message: pb.Results) -> tuple[Result, ...]:
         return tuple(
             Result(
                 decision_id=result.decision_id,
-                pod_uid=result.pod_uid,
+                pod_uid=PodUid(result.pod_uid),
                 status=ResultStatus(result.status),
                 reason=result.reason,
                 node_at_fault=result.node_at_fault,
@@ -252,6 +253,6 @@ def encode_in_flight(items: Sequence[InFlight]) -> list[pb.InFlight]:
 def decode_in_flight(messages: Sequence[pb.InFlight]) -> tuple[InFlight, ...]:
     """The reverse of :func:`encode_in_flight`."""
     return tuple(
-        InFlight(decision_id=item.decision_id, pod_uid=item.pod_uid, node=item.node, epoch=item.epoch)
+        InFlight(decision_id=item.decision_id, pod_uid=PodUid(item.pod_uid), node=item.node, epoch=item.epoch)
         for item in messages
     )

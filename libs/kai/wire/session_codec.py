@@ -18,6 +18,7 @@ from kai.model.decisions import (
     QueueShare,
 )
 from kai.model.faults import Fault
+from kai.model.ids import PodUid
 from kai.wire.columns import join, pack, split, unpack
 from kai.wire.errors import MalformedMessage
 from kai.wire.v1 import session_pb2 as pb
@@ -251,5 +252,8 @@ def _decode_eviction(message: pb.Eviction) -> Eviction:
 
 def _pod(message: pb.Eviction | pb.Nomination) -> PodRef:
     return PodRef(
-        uid=message.pod_uid, namespace=message.namespace, name=message.name, pod_group=message.pod_group
+        uid=PodUid(message.pod_uid),
+        namespace=message.namespace,
+        name=message.name,
+        pod_group=message.pod_group,
     )

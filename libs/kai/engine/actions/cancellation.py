@@ -14,6 +14,7 @@ from kai.engine.actions.allocate import should_pipeline
 from kai.engine.framework.session import Session
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Eviction, Reason
+from kai.model.ids import PodUid
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
@@ -61,7 +62,7 @@ def _take_back(session: Session, task: Task, eviction: Eviction) -> None:
     session.state.unplaced(task)
 
 
-def _without(evictions: list[Eviction], gone: set[str]) -> list[Eviction]:
+def _without(evictions: list[Eviction], gone: set[PodUid]) -> list[Eviction]:
     """The others; gangs are as much smaller as pods of them are gone."""
 
     def gang(each: Eviction) -> tuple[str, str, str]:

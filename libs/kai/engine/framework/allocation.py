@@ -17,6 +17,7 @@ from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.model.decisions import Reason
+from kai.model.ids import GpuGroup
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet, SubGroupSet, Task
 
@@ -186,7 +187,7 @@ class _Attempt:
                 if why := each.check(task, node):
                     self._reject(row, why, rejected)
                     return False
-        groups: tuple[str, ...] = ()
+        groups: tuple[GpuGroup, ...] = ()
         if cls.shared:
             choice = devices.choose(session.nodes, node, task, session.options, wait=self.simulation)
             if choice is None:

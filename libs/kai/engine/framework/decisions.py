@@ -11,6 +11,7 @@ from msgspec.structs import replace as replace_fields
 from kai.engine.framework.statement import ALLOCATE, EVICT, Operation, Statement
 from kai.engine.queueing.pools import Pools
 from kai.model.decisions import BindDecision, Eviction, Nomination
+from kai.model.ids import PodUid
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.kept import Carried, as_it_is
 from kai.snapshot.rows import Job, Node, Task
@@ -33,8 +34,8 @@ class Decisions:
         self._pools = pools
         self._now = now
         #: Pods that wait for resources being released, and how victims are told, by uid.
-        self._pipelined: dict[str, Task] = {}
-        self._messages: dict[str, tuple[Task, Message]] = {}
+        self._pipelined: dict[PodUid, Task] = {}
+        self._messages: dict[PodUid, tuple[Task, Message]] = {}
         self.binds: list[BindDecision] = []
         self.evictions: list[Eviction] = []
         self.nominations: list[Nomination] = []
@@ -50,7 +51,7 @@ class Decisions:
         self.started_before: dict[str, float] = {}
         self.evicted_before: dict[str, float] = {}
         #: Where pods (uid) that were told to wait somewhere, or no longer, had waited before.
-        self.nominated_before: dict[str, str] = {}
+        self.nominated_before: dict[PodUid, str] = {}
 
     def count(self, *name: str, by: float = 1) -> None:
         """Add to a counter."""

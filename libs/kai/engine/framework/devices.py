@@ -7,16 +7,19 @@ from typing import Final
 
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import ClassHeadroom
+from kai.model.ids import GpuGroup
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.table import NodeTable
 
+#: Of a whole device, which has no group yet.
+_ANOTHER: Final = GpuGroup("")
 _GROUPS: Final = uuid.UUID("5c1c9a6e-6d0c-4e5c-9d27-0f5a6f4b6b52")
 
 
 def choose(
     table: NodeTable, node: Node, task: Task, options: ScoreOptions, *, wait: bool
-) -> tuple[tuple[str, ...], bool] | None:
+) -> tuple[tuple[GpuGroup, ...], bool] | None:
     """Group ids for all devices of a pod, and whether it can start now; None if they do not suffice.
 
     Devices in use come in the order of the configured strategy; equal ones by what has room now, then by id.
@@ -25,7 +28,7 @@ def choose(
     cls = task.cls
     memory = node.gpu_memory_mib
     size = cls.device_memory(memory)
-    candidates: list[tuple[float, int, str]] = []
+    candidates: list[tuple[float, int, GpuGroup]] = []
     spare = []
     for group, device in node.groups.items():
         if device.unused:
@@ -38,23 +41,23 @@ def choose(
     whole = max(idle + table.cells_releasing[node.row, GPU], 0) if size <= memory else 0
     idle = max(idle, 0) + len(spare)
     fresh = -1.0 if options.gpu_order_spread else 0.0
-    candidates += [(fresh, 0 if number < idle else 1, "") for number in range(min(whole, cls.devices))]
+    candidates += [(fresh, 0 if number < idle else 1, _ANOTHER) for number in range(min(whole, cls.devices))]
     if len(candidates) < cls.devices:
         return None
     best = None
     if options.gpu_headroom and options.headroom is not None and cls.devices == 1:
         best = ClassHeadroom(options.headroom, cls).device(node)
-    candidates.sort(key=lambda each: (each[2] != best, each[0], each[1], each[2] == "", each[2]))
+    candidates.sort(key=lambda each: (each[2] != best, each[0], each[1], each[2] == _ANOTHER, each[2]))
     chosen = candidates[: cls.devices]
     now = not wait and not any(late for _, late, _ in chosen) and _others_fit_now(table, node, task)
     spare.sort(reverse=True)
-    groups: list[str] = []
+    groups: list[GpuGroup] = []
     for _, _, group in chosen:
         groups.append(group or (spare.pop() if spare else new_group(node, task, groups)))
     return tuple(groups), now
 
 
-def new_group(node: Node, task: Task, taken: list[str]) -> str:
+def new_group(node: Node, task: Task, taken: list[GpuGroup]) -> GpuGroup:
     """An id for a device taken into sharing: the same for the same inputs, and used by no device alive.
 
     It follows from the node, the pod and the position among its devices, and from a generation that skips
@@ -62,7 +65,7 @@ def new_group(node: Node, task: Task, taken: list[str]) -> str:
     """
     generation = 0
     while True:
-        group = str(uuid.uuid5(_GROUPS, f"{node.name}/{task.uid}/{len(taken)}/{generation}"))
+        group = GpuGroup(str(uuid.uuid5(_GROUPS, f"{node.name}/{task.uid}/{len(taken)}/{generation}")))
         if group not in node.groups and group not in taken:
             return group
         generation += 1

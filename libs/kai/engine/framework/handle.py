@@ -11,6 +11,7 @@ from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.queueing.shares import Division
 from kai.model.faults import Fault
+from kai.model.ids import PodUid
 from kai.snapshot.classes import ClassTable, TaskClass
 from kai.snapshot.kept import KeptValues
 from kai.snapshot.kinds import Kind, StateParams
@@ -34,8 +35,8 @@ class Handle:
     #: Labels of nodes as columns, and what a class demands of nodes apart from room.
     filters: StaticFilters
     #: All pods by uid, and those of them that want to be near or away from others.
-    tasks: Mapping[str, Task]
-    affine: Mapping[str, Task]
+    tasks: Mapping[PodUid, Task]
+    affine: Mapping[PodUid, Task]
     #: Pod groups by ``namespace/name``, and those of them that have pods which wait.
     jobs: Mapping[str, Job]
     pending_jobs: Mapping[str, Job]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.engine.framework.protocols import Tracker
+from kai.model.ids import GpuGroup
 from kai.snapshot.amounts import Amounts
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.rows import Job, Node, Task
@@ -28,7 +29,7 @@ class Operation:
     task: Task
     was: tuple[Status, bool, Amounts | None]
     node: Node | None = None
-    groups: tuple[str, ...] = ()
+    groups: tuple[GpuGroup, ...] = ()
     #: Of an eviction: a later step put the pod back.
     void: bool = False
     #: Of a step that put a pod back: the eviction.
@@ -90,7 +91,7 @@ class Statement:
         ]
         self._ledger.vacate(tasks)
 
-    def allocate(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
+    def allocate(self, task: Task, node: Node, groups: tuple[GpuGroup, ...] = ()) -> None:
         """The pod takes idle resources of a node, and of the shared devices ``groups``, one for each device.
 
         Before: it is pending, and the caller has seen that it fits; nothing is checked here. After: it is
@@ -104,7 +105,7 @@ class Statement:
         self.log.append(operation)
         self._track(operation, node)
 
-    def pipeline(self, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
+    def pipeline(self, task: Task, node: Node, groups: tuple[GpuGroup, ...] = ()) -> None:
         """The pod is promised resources of a node that are being released, or idle ones beside them.
 
         Before: it is pending, or evicted by this statement. After: it is PIPELINED, virtually, and its queue
@@ -126,7 +127,7 @@ class Statement:
             operation.marks += (tracker.mark(),)
             tracker.placed(operation.task, node)
 
-    def _stays(self, task: Task, node: Node, groups: tuple[str, ...]) -> bool:
+    def _stays(self, task: Task, node: Node, groups: tuple[GpuGroup, ...]) -> bool:
         """Take an eviction back, if this is where the pod was."""
         log = reversed(self.log)
         eviction = next((op for op in log if op.kind == EVICT and op.task is task and not op.void), None)

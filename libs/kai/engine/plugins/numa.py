@@ -16,6 +16,7 @@ from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import ZoneAllocation
 from kai.model import quantity
+from kai.model.ids import PodUid
 from kai.model.numa import NodeResourceTopology
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Node, Task
@@ -38,8 +39,8 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         trust = not arguments.reconstruct
         self._ledger = NumaLedger(ignore=list(arguments.ignore), trust_reported=trust)
         self._requests: dict[int, NumaRequest | None] = {}
-        self._held: dict[str, tuple[str, ZoneAllocation]] = {}
-        self._log: list[tuple[int, str, tuple[str, ZoneAllocation] | None, dict[str, Any] | None]] = []
+        self._held: dict[PodUid, tuple[str, ZoneAllocation]] = {}
+        self._log: list[tuple[int, PodUid, tuple[str, ZoneAllocation] | None, dict[str, Any] | None]] = []
         for obj in handle.objects[Kind.NODE_RESOURCE_TOPOLOGY].values():
             self._ledger.put(
                 obj if isinstance(obj, NodeResourceTopology) else msgspec.convert(obj, NodeResourceTopology)

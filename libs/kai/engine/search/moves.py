@@ -21,6 +21,7 @@ from kai.engine.kernel.labels import Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import free_and_needed, required_domains
 from kai.engine.search.offers import Offer, Offers, Order
+from kai.model.ids import GpuGroup
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 
@@ -126,7 +127,7 @@ class _Attempt:
         return row >= 0 and self._put_on(task, self._session.nodes.nodes[row])
 
     def _put_on(self, task: Task, node: Node) -> bool:
-        groups: tuple[str, ...] = ()
+        groups: tuple[GpuGroup, ...] = ()
         if task.cls.shared:
             choice = devices.choose(self._session.nodes, node, task, self._session.options, wait=True)
             if choice is None:

@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kai.model import limits
+from kai.model.ids import GpuGroup
 from kai.model.names import GPU_GROUP_LABEL, MULTI_GPU_GROUP_PREFIX
 
 
-def gpu_groups(labels: Mapping[str, str] | None) -> tuple[str, ...]:
+def gpu_groups(labels: Mapping[str, str] | None) -> tuple[GpuGroup, ...]:
     """The groups, each once and in order; no more than a pod may have of them."""
     if not labels:
         return ()
     one = labels.get(GPU_GROUP_LABEL)
     if MULTI_GPU_GROUP_PREFIX not in "".join(labels):  # nearly all pods there are
-        return (one,) if one else ()
+        return (GpuGroup(one),) if one else ()
     found = [
         text or key.removeprefix(MULTI_GPU_GROUP_PREFIX)
         for key, text in labels.items()
         if key.startswith(MULTI_GPU_GROUP_PREFIX)
     ]
-    return tuple(sorted({*found, one} if one else set(found)))[: limits.GPU_GROUPS.most]
+    groups = sorted({*found, one} if one else set(found))[: limits.GPU_GROUPS.most]
+    return tuple(map(GpuGroup, groups))
 
 
 def is_gpu_group_label(key: str) -> bool:

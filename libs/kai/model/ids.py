@@ -1,0 +1,13 @@
+"""Identifiers that are all text, told apart by type: one cannot stand where another is meant.
+
+Whoever reads one from outside says which it is; inside they cost what text costs.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+#: Of a pod, by the API server; a pod of the same name that follows has another.
+PodUid = NewType("PodUid", str)
+#: Of a device that pods share, as their labels name it.
+GpuGroup = NewType("GpuGroup", str)
