@@ -62,7 +62,7 @@ def test_the_counts_of_neighbours_are_those_of_the_state_after_any_moves():
     first = told.counts(terms[0], tasks[0]).copy()
     mark = told.mark()
     for task in tasks:
-        told.moved(task, task.node, -1)
+        told.moved(task, task.node, sign=-1)
     told.counts(terms[1], tasks[0])
     told.undo(mark)
     assert (told.counts(terms[0], tasks[0]) == first).all()

@@ -48,10 +48,10 @@ class Decider(Protocol):
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """In which order jobs are looked at; None before the first cycle. Leaves the state as it was."""
 
-    def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
+    def explain_pod_group(self, state: ClusterState, key: str, *, now: float) -> PodGroupAnswer | None:
         """Why a pod group is as it is; None if there is none. Leaves the state as it was."""
 
-    def explain_pod(self, state: ClusterState, key: str, now: float) -> PodAnswer | None:
+    def explain_pod(self, state: ClusterState, key: str, *, now: float) -> PodAnswer | None:
         """Why a pod is where it is; None if there is none. Leaves the state as it was."""
 
 

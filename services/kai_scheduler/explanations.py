@@ -22,7 +22,7 @@ def pod_group(engine: Decider, state: ClusterState, key: str, now: float) -> pb.
     if job.aside is not None:
         _add_fault(answer, job.aside)
         return answer
-    if (found := engine.explain_pod_group(state, key, now)) is not None:
+    if (found := engine.explain_pod_group(state, key, now=now)) is not None:
         _add_group(answer, found)
     return answer
 
@@ -98,7 +98,7 @@ def pod(engine: Decider, state: ClusterState, key: str, now: float) -> pb.Explai
         aside = task.job.aside
         answer.message = f"its pod group is left out: {aside.reason}: {aside.message}"
         return answer
-    if (found := engine.explain_pod(state, key, now)) is not None:
+    if (found := engine.explain_pod(state, key, now=now)) is not None:
         _add_pod(answer, found)
     if fault is not None:
         answer.message = f"{answer.message}; {fault.message}"

@@ -63,16 +63,16 @@ class UsageReader:
         """
         now = self._clock()
         started = time.perf_counter()
-        history = await self._record.read(since=window_start(self._params, now) - BUCKET_SECONDS)
+        history = await self._record.read(since=window_start(self._params, now=now) - BUCKET_SECONDS)
         self._latency.observe((time.perf_counter() - started) * 1000)
         self.shares = used_shares(
-            history.queues, history.capacity, self._params, now, bucket_seconds=BUCKET_SECONDS
+            history.queues, history.capacity, params=self._params, now=now, bucket_seconds=BUCKET_SECONDS
         )
         self._read_at = now
 
     def _complain(self) -> None:
         """Say once that the data is old, not with every read."""
-        complaint = staleness(self._params, self._read_at, self._clock())
+        complaint = staleness(self._params, fetched_at=self._read_at, now=self._clock())
         if complaint is not None and self._complaint is None:
             _log.warning("usage is out of date", reason=complaint)
         self._complaint = complaint

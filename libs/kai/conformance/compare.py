@@ -146,7 +146,7 @@ def _compare_node(session: Session, name: str, wanted: Mapping[str, Any], found:
     for zone, amounts in (wanted.get("numa_zones_available") or {}).items():
         for resource, amount in amounts.items():
             numa = session.plugins.of(NumaZones)
-            actual = numa.available(name, int(zone), resource) if numa is not None else None
+            actual = numa.available(name, zone=int(zone), resource=resource) if numa is not None else None
             found.expect(f"node {name}: zone {zone}: {resource}", amount, actual)
 
 

@@ -45,24 +45,24 @@ class Engine:
         that the last cycle went by. Whoever opens a session calls :meth:`Session.close`, and there is one at
         a time for a state.
         """
-        return Session(state, self.config, now, dict(self.last_usage), plugins=OPENERS, turns=turns)
+        return Session(state, self.config, now, usage=dict(self.last_usage), plugins=OPENERS, turns=turns)
 
-    def explain_pod_group(self, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
+    def explain_pod_group(self, state: ClusterState, key: str, *, now: float) -> PodGroupAnswer | None:
         """Why a pod group (``namespace/name``) waits, and what would let it run; None if there is none.
 
         Remedies are tried on the state and taken back, so that it ends as it began, also where this raises.
         Nobody asks during a cycle.
         """
         with undone_if_failed(state):
-            return questions.explain_pod_group(self.open, state, key, now)
+            return questions.explain_pod_group(self.open, state, key, now=now)
 
-    def explain_pod(self, state: ClusterState, key: str, now: float) -> PodAnswer | None:
+    def explain_pod(self, state: ClusterState, key: str, *, now: float) -> PodAnswer | None:
         """What each node says to a pod (``namespace/name``); None if there is none.
 
         The state ends as it began, also where this raises. Costs time by the number of nodes.
         """
         with undone_if_failed(state):
-            return questions.explain_pod(self.open, state, key, now)
+            return questions.explain_pod(self.open, state, key, now=now)
 
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """The order in which jobs that wait are looked at, as of the last cycle; None before the first."""
@@ -100,7 +100,7 @@ class Engine:
         with paused():
             if self._containment is None:
                 return _Cycle(self, state, now, usage, hurry).run()
-            result = self._containment.run(state, now, lambda: _Cycle(self, state, now, usage, hurry))
+            result = self._containment.run(state, now, begin=lambda: _Cycle(self, state, now, usage, hurry))
         return replace(
             result,
             faults=(*state.faults.values(), *state.overruled.values()),

@@ -100,7 +100,7 @@ def test_a_placement_taken_back_leaves_no_neighbour_behind():
     plugin = session.plugins.of(PodAffinity)
     web = state.task("default/web")
     statement = session.statement()
-    statement.allocate(state.task("default/db"), session.nodes.by_name["b"], ())
+    statement.allocate(state.task("default/db"), session.nodes.by_name["b"], groups=())
     near, _ = plugin.mask(web)
     assert near.tolist() == [False, True]
     statement.rollback()

@@ -30,7 +30,7 @@ def test_amounts_read_as_people_write_them(column: int, amount: float, text: str
 
 
 def test_other_resources_are_told_in_their_own_units() -> None:
-    assert amount_text(7, 3_000, "example.com/port", 1_000) == "3 example.com/port"
+    assert amount_text(7, 3_000, name="example.com/port", unit=1_000) == "3 example.com/port"
 
 
 def test_a_pod_that_asks_for_more_than_any_node_has_is_told_so_in_words() -> None:

@@ -322,7 +322,7 @@ def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
     state, engine = a_cluster(), contained()
     submit(state, "poison", pods=3)
     with fails_over([POISON], Ledger, "hold", after=True), pytest.raises(Boom):
-        engine.explain_pod_group(state, POISON, NOW)
+        engine.explain_pod_group(state, POISON, now=NOW)
     state.check()
     assert len(engine.run(state, NOW).binds) == 3
 

@@ -43,7 +43,7 @@ def _told(answer: PodGroupAnswer) -> list[str]:
 def test_a_queue_limit_is_named_and_raising_it_is_offered() -> None:
     state = _cluster(limit=1)
     _submit(state, "job", 1, 2)
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert answer.outcome.outcome is Outcome.UNSCHEDULABLE
     assert "GPU limit is 1 GPU, 0 GPUs in use, 2 GPUs requested" in answer.outcome.message
@@ -54,7 +54,7 @@ def test_a_queue_limit_is_named_and_raising_it_is_offered() -> None:
 def test_a_quota_of_what_cannot_be_preempted_is_named_with_its_remedy() -> None:
     state = _cluster(quota=1)
     _submit(state, "job", 1, 2, priority="build")
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert _told(answer) == ["raise the quota of queue 'team' to 2 GPUs", "make the workload preemptible"]
 
@@ -63,7 +63,7 @@ def test_quotas_that_are_too_small_all_the_way_up_are_named_together() -> None:
     state = _cluster(quota=0)
     state.apply(Kind.QUEUE, a_queue("top", gpu=0))
     _submit(state, "job", 1, 2, priority="inference")
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert _told(answer) == [
         "raise the quota of queue 'team' to 2 GPUs, and raise the quota of queue 'top' to 2 GPUs",
@@ -74,12 +74,12 @@ def test_quotas_that_are_too_small_all_the_way_up_are_named_together() -> None:
 def test_counts_of_nodes_are_exact_and_a_selector_that_is_too_narrow_is_found() -> None:
     state = _cluster()
     _submit(state, "job", 1, 2, node_selector={"zone": "elsewhere"})
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert "2 node didn't match the pod's node selector" in answer.outcome.message
     assert answer.outcome.message.startswith("no node has the label zone=elsewhere; ")
     assert _told(answer) == ["remove the node selector"]
-    pod = Engine().explain_pod(state, "default/job-0", NOW)
+    pod = Engine().explain_pod(state, "default/job-0", now=NOW)
     assert pod is not None
     assert [(node.node, node.fits, node.filter) for node in pod.nodes] == [
         ("node-0", False, "Node"),
@@ -90,7 +90,7 @@ def test_counts_of_nodes_are_exact_and_a_selector_that_is_too_narrow_is_found() 
 def test_a_gang_that_is_too_large_learns_how_much_of_it_fits_and_how_many_nodes_are_missing() -> None:
     state = _cluster()
     _submit(state, "gang", 4, 4)
-    answer = Engine().explain_pod_group(state, "default/gang", NOW)
+    answer = Engine().explain_pod_group(state, "default/gang", now=NOW)
     assert answer is not None
     assert _told(answer) == [
         "lower the minimum from 4 to 2 pods: so many fit now",
@@ -102,7 +102,7 @@ def test_a_group_in_a_queue_with_children_is_told_that_and_nothing_to_do_about_r
     state = _cluster(nodes=1)
     state.apply(Kind.POD_GROUP, a_group("job", queue="top"))
     state.apply(Kind.POD, a_pod("job-0", group="job", gpus=8))
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert answer.outcome.message == "queue 'top' has child queues; jobs run in leaf queues only"
     assert answer.remedies == ()
@@ -117,7 +117,7 @@ def test_nodes_that_the_pods_may_not_use_do_not_count_towards_the_nodes_that_are
     state.apply(Kind.POD_GROUP, a_group("ran", queue="team", started=NOW - 500))
     state.apply(Kind.POD, a_pod("ran-0", group="ran", gpus=15, node="plain"))
     _submit(state, "gang", 20, 1)
-    answer = Engine().explain_pod_group(state, "default/gang", NOW)
+    answer = Engine().explain_pod_group(state, "default/gang", now=NOW)
     assert answer is not None
     assert _told(answer) == ["add 2 nodes like plain"]
 
@@ -128,11 +128,11 @@ def test_what_others_would_take_first_is_not_promised() -> None:
     state.apply(Kind.NODE, a_node("big", gpus=8, ready=False))
     _submit(state, "early", 4, 1, priority="build-preemptible")
     _submit(state, "late", 1, 4)
-    answer = Engine().explain_pod_group(state, "default/late", NOW)
+    answer = Engine().explain_pod_group(state, "default/late", now=NOW)
     assert answer is not None
     assert answer.outcome.message == OTHERS_FIRST
     state.apply(Kind.QUEUE, a_queue("team", parent="top", limit=3))
-    answer = Engine().explain_pod_group(state, "default/late", NOW)
+    answer = Engine().explain_pod_group(state, "default/late", now=NOW)
     assert answer is not None
     assert _told(answer) == []
 
@@ -140,7 +140,7 @@ def test_what_others_would_take_first_is_not_promised() -> None:
 def test_what_fits_as_things_are_only_waits_for_its_turn() -> None:
     state = _cluster()
     _submit(state, "job", 1, 4)
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert answer.outcome.message == THERE_IS_ROOM
     assert answer.remedies == ()
@@ -154,7 +154,7 @@ def test_what_is_being_released_for_others_is_no_room() -> None:
     _submit(state, "late", 1, 4)
     engine = Engine()
     engine.run(state, NOW)
-    answer = engine.explain_pod_group(state, "default/late", NOW + 1)
+    answer = engine.explain_pod_group(state, "default/late", now=NOW + 1)
     assert answer is not None
     assert answer.outcome.message == OTHERS_FIRST
     assert _told(answer) == ["add 1 node like node-0"]
@@ -168,7 +168,7 @@ def test_a_taint_that_is_in_the_way_may_be_tolerated() -> None:
     )
     state.apply(Kind.NODE, node)
     _submit(state, "job", 1, 1)
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert _told(answer) == ["tolerate the taint for=others:NoSchedule"]
 
@@ -176,7 +176,7 @@ def test_a_taint_that_is_in_the_way_may_be_tolerated() -> None:
 def test_what_nobody_offers_and_a_class_that_is_not_there_come_first() -> None:
     state = _cluster()
     _submit(state, "job", 1, 5, priority="urgent")
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     first, second, *_ = answer.outcome.explanations
     assert first.reason == "PriorityClassDoesNotExist"
@@ -189,7 +189,7 @@ def test_a_delay_that_is_not_over_is_a_reason_and_no_remedy() -> None:
     state = _cluster()
     state.apply(Kind.POD_GROUP, a_group("job", queue="team", created=NOW - 60, preemption_delay="1h"))
     state.apply(Kind.POD, a_pod("job-0", group="job", gpus=5))
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert "PreemptionDelayNotElapsed" in {each.reason for each in answer.outcome.explanations}
     assert answer.remedies == ()
@@ -201,7 +201,7 @@ def test_a_pod_of_a_subgroup_that_is_not_there_is_told_which_there_are() -> None
     state.apply(Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts))
     for name in ("left", "right", "wrong"):
         state.apply(Kind.POD, a_pod(f"job-{name}", group="job", sub_group=name))
-    answer = Engine().explain_pod_group(state, "default/job", NOW)
+    answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert answer.outcome.pod_messages == {
         "default/job-wrong": (
@@ -214,7 +214,7 @@ def test_an_explanation_that_may_take_no_time_has_its_reasons_and_no_remedies() 
     state = _cluster(limit=1)
     _submit(state, "job", 1, 2)
     with mock.patch.object(questions, "SECONDS", 0.0):
-        answer = Engine().explain_pod_group(state, "default/job", NOW)
+        answer = Engine().explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert "GPU limit is 1 GPU" in answer.outcome.message
     assert answer.remedies == ()
@@ -226,9 +226,9 @@ def test_asking_changes_nothing() -> None:
     _submit(state, "gang", 4, 4)
     before, epoch = codec.cut(state), state.nodes.epoch
     for _ in range(2):
-        Engine().explain_pod_group(state, "default/job", NOW)
-        Engine().explain_pod_group(state, "default/gang", NOW)
-        Engine().explain_pod(state, "default/job-1", NOW)
+        Engine().explain_pod_group(state, "default/job", now=NOW)
+        Engine().explain_pod_group(state, "default/gang", now=NOW)
+        Engine().explain_pod(state, "default/job-1", now=NOW)
     state.check()
     assert (codec.cut(state).digest, codec.cut(state).version, state.nodes.epoch) == (
         before.digest,
@@ -246,7 +246,7 @@ def test_asking_for_nodes_that_there_is_no_row_for_yet_changes_nothing_either() 
     _submit(state, "job", 1, 1)
     engine = Engine()
     assert not engine.run(state, NOW).binds
-    answer = engine.explain_pod_group(state, "default/job", NOW)
+    answer = engine.explain_pod_group(state, "default/job", now=NOW)
     assert answer is not None
     assert _told(answer) == ["add 1 node like node-00"]
     state.remove(Kind.POD, "default/run-7")
@@ -257,8 +257,8 @@ def test_asking_for_nodes_that_there_is_no_row_for_yet_changes_nothing_either() 
 
 def test_what_is_not_there_is_not_explained() -> None:
     state = _cluster()
-    assert Engine().explain_pod_group(state, "default/none", NOW) is None
-    assert Engine().explain_pod(state, "default/none", NOW) is None
+    assert Engine().explain_pod_group(state, "default/none", now=NOW) is None
+    assert Engine().explain_pod(state, "default/none", now=NOW) is None
 
 
 def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() -> None:
@@ -266,7 +266,7 @@ def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() 
     state.apply(Kind.NODE, a_node("small", gpus=1, pods=1, gpu_memory_mib=40_000))
     state.apply(Kind.POD_GROUP, a_group("part", queue="team"))
     state.apply(Kind.POD, a_pod("part-0", group="part", fraction=0.5))
-    answer = Engine().explain_pod_group(state, "default/part", NOW)
+    answer = Engine().explain_pod_group(state, "default/part", now=NOW)
     assert answer is not None
     assert "1 Insufficient pod slots" in answer.outcome.message
 

@@ -45,7 +45,7 @@ def test_what_queues_used_in_the_past_counts_between_cycles_as_in_them() -> None
     for used in (0.0, 0.9):
         engine = Engine()
         engine.run(state, NOW, usage={"a": (0.0, 0.0, used)})
-        order, answer = engine.job_order(state), engine.explain_pod_group(state, "default/a", NOW)
+        order, answer = engine.job_order(state), engine.explain_pod_group(state, "default/a", now=NOW)
         assert order is not None
         assert answer is not None
         told[used] = ([each.id for each in order.global_order], [share.usage[2] for share in answer.queues])

@@ -171,7 +171,7 @@ def test_a_job_for_which_nobody_could_move_can_itself_be_moved_for_the_next() ->
     first = (*_job("first", gpus=1, nodes=("n00",)), (Kind.POD, a_pod("first-1", group="first", gpus=2)))
     fixed = _job("fixed", gpus=1, nodes=("n01",), priority="build")
     state = a_state(*_nodes(2, gpus=2), *first, *fixed, *_job("second", gpus=2))
-    moves = Moves(Engine().open(state, NOW), 1)
+    moves = Moves(Engine().open(state, NOW), most=1)
     first, second = state.jobs["default/first"], state.jobs["default/second"]
     assert moves.fewest(first, tasks_to_allocate(first, simulation=True)) == []
     assert moves.fewest(second, tasks_to_allocate(second, simulation=True)) == [first]
@@ -191,7 +191,7 @@ def test_a_job_that_moves_gives_up_one_chunk_and_for_the_next_pod_another_moves(
         *((Kind.POD, a_pod(f"new-{name}", group="new", gpus=2, sub_group=name, **at[name])) for name in at),
     )
     new = state.jobs["default/new"]
-    moved = Moves(Engine().open(state, NOW), CAP).fewest(new, tasks_to_allocate(new, simulation=True))
+    moved = Moves(Engine().open(state, NOW), most=CAP).fewest(new, tasks_to_allocate(new, simulation=True))
     assert [job.name for job in moved] == ["cheap", "dear"]
 
 
@@ -208,7 +208,7 @@ def test_a_job_that_could_move_for_another_does_not_move_for_itself() -> None:
         *_job("cheap", gpus=1, nodes=("n2",), created=9),
         *_job("other", gpus=3),
     )
-    moves = Moves(Engine().open(state, NOW), CAP)
+    moves = Moves(Engine().open(state, NOW), most=CAP)
     runs, other = state.jobs["default/runs"], state.jobs["default/other"]
     assert moves.fewest(other, tasks_to_allocate(other, simulation=True)) == [state.jobs["default/cheap"]]
     moved = moves.fewest(runs, tasks_to_allocate(runs, simulation=True))
@@ -251,7 +251,7 @@ def test_a_choice_leaves_no_trace_and_keeps_to_the_cap(number: int) -> None:
     tasks = tasks_to_allocate(job, simulation=True)
     idle, releasing = state.nodes.idle.copy(), state.nodes.releasing.copy()
     most = rng.randint(1, 6)
-    moved = Moves(session, most).fewest(job, tasks)
+    moved = Moves(session, most=most).fewest(job, tasks)
     assert len({each.key for each in moved}) == len(moved) <= most
     assert all(each.preemptible and each is not job for each in moved)
     assert (state.nodes.idle == idle).all()
@@ -269,12 +269,12 @@ def test_what_is_known_of_nodes_after_other_jobs_is_what_one_would_find_anew(
     def compared(self: Moves, job: Job, tasks: Sequence[Task]) -> list[Job]:
         self.check()
         moved = fewest(self, job, tasks)
-        assert moved == fewest(Moves(self._session, self._most), job, tasks), job.key
+        assert moved == fewest(Moves(self._session, most=self._most), job, tasks), job.key
         assert job not in moved
         return moved
 
-    def fitting(self: Statement, task: Task, node: Node, groups: tuple[str, ...] = ()) -> None:
-        pipeline(self, task, node, groups)
+    def fitting(self: Statement, task: Task, node: Node, *, groups: tuple[str, ...] = ()) -> None:
+        pipeline(self, task, node, groups=groups)
         assert (state.nodes.idle[node.row] + state.nodes.releasing[node.row] >= 0).all()
 
     monkeypatch.setattr(Moves, "fewest", compared)

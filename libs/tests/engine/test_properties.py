@@ -329,7 +329,7 @@ def test_the_best_node_is_the_first_with_the_highest_score(world: int) -> None:
         if task.status is Status.RUNNING:
             statement.evict(task)
         elif task.status is Status.PENDING:
-            statement.pipeline(task, node, ("shared",) if task.cls.shared else ())
+            statement.pipeline(task, node, groups=("shared",) if task.cls.shared else ())
         elif rng.random() < 0.3:
             statement.rollback(rng.randint(0, statement.checkpoint()))
         view = rng.choice(views)
@@ -500,9 +500,9 @@ def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
         elif task.status is Status.PENDING or (task.status is Status.RELEASING and task.virtual):
             groups = ("shared",) if task.cls.shared else ()
             if task.status is Status.PENDING and rng.random() < 0.5:
-                statement.allocate(task, node, groups)
+                statement.allocate(task, node, groups=groups)
             else:
-                statement.pipeline(task, node, groups)
+                statement.pipeline(task, node, groups=groups)
         statement.check()
     statement.rollback()
     state.check()

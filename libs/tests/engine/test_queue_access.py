@@ -249,8 +249,8 @@ def test_who_asks_about_the_pod_or_the_group_is_told():
     submit(state, "g", "team-a")
     engine = Engine()
     engine.run(state, NOW)
-    assert "it admits nobody" in engine.explain_pod(state, "team-a/g-0", NOW).message
-    answer = engine.explain_pod_group(state, "team-a/g", NOW)
+    assert "it admits nobody" in engine.explain_pod(state, "team-a/g-0", now=NOW).message
+    answer = engine.explain_pod_group(state, "team-a/g", now=NOW)
     assert answer.outcome.message.startswith("QueueAccessDenied: ")
     assert answer.remedies == ()
 

@@ -205,7 +205,7 @@ class ByName(QueueRanking):
     def key(self, queue: int, *, job: Any = None, victims: Any = None) -> tuple[float, ...]:
         return (self.numbers[queue],)
 
-    def columns(self, queues: Any, held: Any, jobs: Any) -> Any:
+    def columns(self, queues: Any, *, held: Any, jobs: Any) -> Any:
         return (np.array(self.numbers)[queues],) if self.foreseen else None
 
 

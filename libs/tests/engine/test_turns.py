@@ -42,7 +42,7 @@ def turns(clock):
 def test_a_cycle_searches_for_somebody_and_for_a_while_whoever_waits(turns, clock):
     clock.now += 2 * LEAST_SECONDS
     assert not turns.over
-    turns.start("reclaim", "a")
+    turns.start("reclaim", job="a")
     assert turns.over
 
 
@@ -52,7 +52,7 @@ def test_a_cycle_searches_as_long_as_all_else_took_within_bounds(clock, before, 
     turns.begin(_somebody_waits)
     clock.now += before
     turns.search()
-    turns.start("reclaim", "a")
+    turns.start("reclaim", job="a")
     clock.now += searches - 0.01
     assert not turns.over
     clock.now += 0.02
@@ -63,22 +63,22 @@ def test_nothing_gives_way_to_nobody(clock):
     turns = Turns(clock)
     turns.begin(lambda: False)
     turns.search()
-    turns.start("reclaim", "a")
+    turns.start("reclaim", job="a")
     clock.now += 1000.0
     assert not turns.over
 
 
 def test_whoever_had_his_turn_waits_until_all_had_theirs(turns):
-    turns.take("reclaim", "a", Turn(failed=True))
+    turns.take("reclaim", job="a", turn=Turn(failed=True))
     turns.give_way(["a", "b"])
     turns.end()
     turns.begin(_somebody_waits)
-    assert turns.had("reclaim", "a") == Turn(failed=True)
-    assert turns.had("reclaim", "b") is None
-    assert turns.had("preempt", "a") is None
+    assert turns.had("reclaim", job="a") == Turn(failed=True)
+    assert turns.had("reclaim", job="b") is None
+    assert turns.had("preempt", job="a") is None
     turns.end()
     turns.begin(_somebody_waits)
-    assert turns.had("reclaim", "a") is None
+    assert turns.had("reclaim", job="a") is None
 
 
 def test_who_comes_during_a_pass_waits_for_the_next(turns):
@@ -94,9 +94,9 @@ def test_who_comes_during_a_pass_waits_for_the_next(turns):
 def test_a_search_that_was_stopped_may_take_longer_each_time_up_to_a_bound(turns):
     found = []
     for _ in range(6):
-        found.append(turns.start("reclaim", "a"))
-        turns.take("reclaim", "a", Turn(failed=False))
-        turns.stop("reclaim", "a")
+        found.append(turns.start("reclaim", job="a"))
+        turns.take("reclaim", job="a", turn=Turn(failed=False))
+        turns.stop("reclaim", job="a")
         turns.give_way(["a"])
         turns.end()
         turns.begin(_somebody_waits)
@@ -107,10 +107,10 @@ def test_a_search_that_was_stopped_may_take_longer_each_time_up_to_a_bound(turns
 
 
 def test_a_search_that_came_to_its_end_begins_with_the_shortest_stretch_again(turns):
-    turns.stop("reclaim", "a")
-    turns.take("reclaim", "a", Turn(failed=True))
+    turns.stop("reclaim", job="a")
+    turns.take("reclaim", job="a", turn=Turn(failed=True))
     turns.end()
-    assert turns.start("reclaim", "a") == 0.25
+    assert turns.start("reclaim", job="a") == 0.25
 
 
 # --- cycles --------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_a_pod_that_nobody_knows_is_not_found():
 class FailingEngine(Engine):
     """Fails over whatever it is asked."""
 
-    def explain_pod(self, state, key, now):
+    def explain_pod(self, state, key, *, now):
         raise RecursionError
 
     explain_pod_group = explain_pod

@@ -47,7 +47,7 @@ class _Consolidation:
         self._many = False
         self._representatives = Representatives(enabled=session.config.params.use_scheduling_signatures)
         self._most = session.config.params.max_consolidation_preemptees
-        self._moves = Moves(session, self._most)
+        self._moves = Moves(session, most=self._most)
 
     def representatives(self, job: Job) -> Representatives:
         del job
@@ -103,7 +103,9 @@ class _Consolidation:
             and (jobs := self._moves.fewest(job, tasks))
         ):
             return session.victims_among(jobs)
-        return session.victim_source(job, lambda queue: True, rules.accepts, most=None if most < 0 else most)
+        return session.victim_source(
+            job, lambda queue: True, of_job=rules.accepts, most=None if most < 0 else most
+        )
 
     def _more_than(self, most: int) -> bool:
         """Whether there are more jobs that could be moved; with one to spare, the job that waits."""

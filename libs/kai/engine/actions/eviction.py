@@ -77,7 +77,7 @@ class _Action:
     def __init__(self, session: Session, strategy: Strategy) -> None:
         self.session = session
         self.strategy = strategy
-        self.budget = ActionBudget(session.config.budgets, strategy.action, session.clock)
+        self.budget = ActionBudget(session.config.budgets, strategy.action, clock=session.clock)
         #: The search before this one was solved by its first victim alone. Where jobs are alike the next will
         #: be too, so that is tried before anything is proven about it.
         self._first_sufficed = False
@@ -88,9 +88,9 @@ class _Action:
         if not strategy.admits(job):
             return ()
         representatives = strategy.representatives(job)
-        if (turn := session.turns.had(strategy.action, job.key)) is not None:
+        if (turn := session.turns.had(strategy.action, job=job.key)) is not None:
             if turn.failed:
-                representatives.failed(job, turn.why)
+                representatives.failed(job, why=turn.why)
             return ()
         failed = representatives.covering(job)
         if failed is not None:
@@ -120,7 +120,7 @@ class _Action:
         rules = session.plugins.victim_rules(self._about(job, tasks))
         search: Search | None = None
         turns, action = session.turns, strategy.action
-        deadline = self.budget.job(stretch=turns.start(action, job.key), hurry=turns.hurry)
+        deadline = self.budget.job(stretch=turns.start(action, job=job.key), hurry=turns.hurry)
         if self._first_sufficed and len(tasks) == 1:
             search = self._search(job, tasks, rules, deadline)
             solution = search.first_victim()
@@ -130,7 +130,7 @@ class _Action:
         self._first_sufficed = False
         if never_fits(session, job, tasks) or not self._may_suffice(tasks, rules):
             representatives.failed(job)
-            turns.take(action, job.key, Turn(failed=True))
+            turns.take(action, job=job.key, turn=Turn(failed=True))
             return None
         result, solution = (search or self._search(job, tasks, rules, deadline)).run()
         self._found(result, deadline)
@@ -139,8 +139,8 @@ class _Action:
         elif result in (Result.DEADLINE, Result.NOT_ATTEMPTED):
             self._out_of_time(job, gave_way=deadline.gave_way)
         else:
-            representatives.failed(job, rules.why)
-            turns.take(action, job.key, Turn(failed=True, why=rules.why))
+            representatives.failed(job, why=rules.why)
+            turns.take(action, job=job.key, turn=Turn(failed=True, why=rules.why))
         if solution is None:
             self._tell_why(job, rules.why)
         return solution
@@ -148,11 +148,11 @@ class _Action:
     def _out_of_time(self, job: Job, *, gave_way: bool) -> None:
         session, turns, action = self.session, self.session.turns, self.strategy.action
         session.due(0.0)
-        turns.take(action, job.key, Turn(failed=False))
+        turns.take(action, job=job.key, turn=Turn(failed=False))
         why = "ran out of its time budget"
         if gave_way:
             self.give_way()
-            if not turns.stop(action, job.key):
+            if not turns.stop(action, job=job.key):
                 return
             why = "gives way to others that wait whenever it takes this long; it will be tried again"
         self._tell(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, f"the {action} search {why}"))
@@ -184,7 +184,7 @@ class _Action:
 
     def _tell(self, job: Job, why: Unschedulable) -> None:
         self.session.error(job, why)
-        self.session.turns.explain(self.strategy.action, job.key, why)
+        self.session.turns.explain(self.strategy.action, job=job.key, why=why)
 
     def give_way(self) -> None:
         """Others wait for the end of the cycle; searches go on in the next."""
@@ -202,7 +202,14 @@ class _Action:
         strategy = self.strategy
         source = strategy.victims(job, tasks, rules)
         validator = both(strategy.validator(job, tasks), rules.allows) or _any_victims
-        return Search(self.session, strategy.action, job, source, validator, deadline)
+        return Search(
+            self.session,
+            action=strategy.action,
+            job=job,
+            source=source,
+            validator=validator,
+            deadline=deadline,
+        )
 
     def _found(self, result: Result, deadline: Deadline) -> None:
         self.session.decisions.count(

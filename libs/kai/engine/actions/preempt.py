@@ -54,7 +54,7 @@ class _Preempt:
         return self.session.victim_source(
             job,
             lambda queue: queue is job.queue,
-            both(lambda victim: victim.priority < job.priority, rules.accepts),
+            of_job=both(lambda victim: victim.priority < job.priority, rules.accepts),
         )
 
     def validator(self, job: Job, tasks: list[Task]) -> None:

@@ -58,7 +58,7 @@ class _Reclaim:
         def loses(queue: Queue) -> bool:
             return queue is not mine and (of_queue is None or of_queue(queue))
 
-        return self.session.victim_source(job, loses, rules.accepts)
+        return self.session.victim_source(job, loses, of_job=rules.accepts)
 
     def validator(self, job: Job, tasks: list[Task]) -> None:
         """Any victim of another queue would do."""

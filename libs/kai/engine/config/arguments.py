@@ -69,7 +69,7 @@ class Arguments:
         return {each.name: each.metadata[_ARGUMENT] for each in fields(cls)}
 
     @classmethod
-    def decode(cls, given: Mapping[str, str], where: str) -> Self:
+    def decode(cls, given: Mapping[str, str], *, where: str) -> Self:
         """Read what a file says; an empty text means the default.
 
         Raises:

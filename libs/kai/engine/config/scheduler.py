@@ -57,7 +57,7 @@ class PluginOption:
             raise ConfigError(installed.unknown(self.name))
         object.__setattr__(self, "spec", spec)
         given = {key: text for key, text in self.arguments.items() if key not in spec.without_effect}
-        object.__setattr__(self, "decoded", spec.arguments.decode(given, f"plugin {self.name!r}"))
+        object.__setattr__(self, "decoded", spec.arguments.decode(given, where=f"plugin {self.name!r}"))
 
 
 #: What is on unless a configuration names its own: the chart says the same.

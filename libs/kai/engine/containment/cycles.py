@@ -87,7 +87,7 @@ class Containment:
         dues = (each.due for who, each in self._aside.items() if who.kind is not Kind.POD)
         return min(dues, default=float("inf"))
 
-    def run(self, state: ClusterState, now: float, begin: Callable[[], Cycle]) -> CycleResult:
+    def run(self, state: ClusterState, now: float, *, begin: Callable[[], Cycle]) -> CycleResult:
         """Run a cycle for everybody whom it does not fail over.
 
         Raises:
@@ -115,7 +115,7 @@ class Containment:
                 return who.key in state.queue_objects
         return who.key in state.objects[who.kind]
 
-    def set_aside(self, state: ClusterState, who: Suspect, error: Exception, now: float) -> None:
+    def set_aside(self, state: ClusterState, who: Suspect, *, error: Exception, now: float) -> None:
         """Go on without it; a job that is set aside already is also read by nobody any more."""
         obj = _object(state, who)
         old = self._aside.get(who)
@@ -223,7 +223,7 @@ class _Attempt:
         if who.kind is Kind.POD_GROUP and len(self._failures) >= _MANY:
             together += self._others_of(who.key.partition("/")[0], but=who)
         for each in together:
-            self._containment.set_aside(self._state, each, error, self._now)
+            self._containment.set_aside(self._state, each, error=error, now=self._now)
             if each not in self._blamed:
                 self._blamed.append(each)
 
@@ -246,7 +246,7 @@ class _Attempt:
         while len(jobs) > 1:
             half = jobs[: (len(jobs) + 1) // 2]
             jobs = half if self._succeeds_without(half) else jobs[len(half) :]
-        self._containment.set_aside(state, Suspect(Kind.POD_GROUP, jobs[0].key), error, self._now)
+        self._containment.set_aside(state, Suspect(Kind.POD_GROUP, jobs[0].key), error=error, now=self._now)
         result = self._try()
         if isinstance(result, CycleResult):
             return result

@@ -94,7 +94,7 @@ class _Choice:
 
 
 def allocate(
-    claims: Sequence[dra.ResourceClaim], node: str, inventory: Inventory, usage: Usage
+    claims: Sequence[dra.ResourceClaim], node: str, *, inventory: Inventory, usage: Usage
 ) -> list[dra.AllocationResult] | Unfit:
     """Allocate all claims on the node together, or say why not.
 
@@ -180,7 +180,7 @@ def _options(
             return Unfit(f"claim {claim.key}: device class {spec.device_class_name!r} does not exist")
         if spec.allocation_mode not in ("", "ExactCount", "All"):
             return Unfit(f"claim {claim.key}: allocation mode {spec.allocation_mode!r} is not known")
-        candidates = inventory.candidates(node, class_, spec, claim.metadata.namespace)
+        candidates = inventory.candidates(node, class_, spec, namespace=claim.metadata.namespace)
         if isinstance(candidates, SelectorFault):
             return Unfit(f"claim {claim.key}: {candidates.reason}")
         admin = request.exactly is not None and bool(request.exactly.admin_access)

@@ -232,7 +232,7 @@ class Inventory:
         return found
 
     def candidates(
-        self, node: str, class_: dra.DeviceClass, request: dra.DeviceSubRequest, namespace: str = ""
+        self, node: str, class_: dra.DeviceClass, request: dra.DeviceSubRequest, *, namespace: str = ""
     ) -> list[UsableDevice] | SelectorFault:
         """The node's devices that class and request select and whose taints are tolerated, used or not.
 

@@ -235,7 +235,7 @@ class ClaimLedger:
         elif synthetic is not None:
             fresh.append(synthetic)
         usage = _Usage(self, after_release, {device for each in kept.values() for device in _devices(each)})
-        results = allocate(fresh, node, self.inventory, usage) if fresh else []
+        results = allocate(fresh, node, inventory=self.inventory, usage=usage) if fresh else []
         if isinstance(results, Unfit):
             return results
         found = {claim.key: result for claim, result in zip(fresh, results, strict=True)} | kept

@@ -40,7 +40,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
         annotations = {} if job.aside is not None else _annotations(job)
         if not annotations and key not in published and _nothing_to_say(session, job):
             continue
-        outcome = describe(session, job, annotations)
+        outcome = describe(session, job, annotations=annotations)
         if published.get(key) != outcome:
             changed.append(outcome)
     published.update([(outcome.pod_group, outcome) for outcome in changed])
@@ -78,7 +78,9 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
     )
 
 
-def describe(session: Session, job: Job, annotations: dict[str, str | None] | None = None) -> PodGroupOutcome:
+def describe(
+    session: Session, job: Job, *, annotations: dict[str, str | None] | None = None
+) -> PodGroupOutcome:
     """What this cycle found about one pod group; ``annotations`` to change on it, if they are known."""
     if job.aside is not None:
         return _set_aside(job, job.aside)

@@ -62,7 +62,7 @@ class PodAnswer:
     nodes: tuple[NodeAnswer, ...]
 
 
-def explain_pod_group(begin: Begin, state: ClusterState, key: str, now: float) -> PodGroupAnswer | None:
+def explain_pod_group(begin: Begin, state: ClusterState, key: str, *, now: float) -> PodGroupAnswer | None:
     """Ask about a pod group (``namespace/name``); None if there is none."""
     session = begin(state, now)
     job = state.jobs.get(key)
@@ -74,7 +74,7 @@ def explain_pod_group(begin: Begin, state: ClusterState, key: str, now: float) -
         delayed(session, job)
         _remember_spared(session, job)
     found = outcomes.describe(session, job)
-    trials = Trials(begin, state, job, now, seconds=SECONDS)
+    trials = Trials(begin, state, job, now=now, seconds=SECONDS)
     if fits:
         fits = trials.served()
         text = THERE_IS_ROOM if fits else OTHERS_FIRST
@@ -90,7 +90,7 @@ def explain_pod_group(begin: Begin, state: ClusterState, key: str, now: float) -
     )
 
 
-def explain_pod(begin: Begin, state: ClusterState, key: str, now: float) -> PodAnswer | None:
+def explain_pod(begin: Begin, state: ClusterState, key: str, *, now: float) -> PodAnswer | None:
     """Ask about a pod (``namespace/name``); None if there is none."""
     session = begin(state, now)
     task = state.task(key)
@@ -122,7 +122,7 @@ def node_answers(session: Session, task: Task, job: Job) -> Iterator[NodeAnswer]
             if (found := each.mask(task)) is not None:
                 masks.append(found)
                 checks[found[1]] = type(each).__name__
-    verdicts = node_verdicts(session, task, None, masks)
+    verdicts = node_verdicts(session, task, nodes=None, masks=masks)
     for node, reasons in zip(session.nodes.nodes, verdicts, strict=True):
         if not reasons and concerned is not None:
             for node_filter in concerned.node_filters:

@@ -53,7 +53,7 @@ def _bounds(trials: Trials, session: Session, job: Job, tasks: Sequence[Task]) -
     """What is too low on the way to the top, all of it together: nothing less can help."""
     if session.unbounded(job):
         return
-    amounts = asked(tasks, session.state.max_gpu_memory_mib)
+    amounts = asked(tasks, gpu_memory_mib=session.state.max_gpu_memory_mib)
     path = job.queue.path
     limits = _too_low(path, lambda queue: (queue.limit, queue.allocated), amounts)
     quotas: dict[str, Bounds] = {}

@@ -43,5 +43,5 @@ def _of_pod(session: Session, task: Task) -> Iterator[str]:
                 yield f"no node offers {resource}"
                 continue
             unit = resources.unit(resource)
-            wanted, largest = (amount_text(column, every, resource, unit) for every in (each, most))
+            wanted, largest = (amount_text(column, every, name=resource, unit=unit) for every in (each, most))
             yield f"no node offers {wanted}; the largest has {largest}"

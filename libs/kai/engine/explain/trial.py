@@ -27,8 +27,8 @@ class Trials:
         begin: Begin,
         state: ClusterState,
         job: Job,
-        now: float,
         *,
+        now: float,
         seconds: float,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:

@@ -90,7 +90,9 @@ def _forest(queues: Mapping[str, Mapping[str, Any]], *, flat: bool = False) -> Q
     ages = sorted(keys, key=lambda key: (queues[key]["creation_rank"], queues[key]["uid"]))
     row = {key: position for position, key in enumerate(keys)}
     parents = [-1 if flat else row.get(queues[key]["parent"], -1) for key in keys]
-    return QueueForest(parents, [queues[key]["priority"] for key in keys], [ages.index(key) for key in keys])
+    return QueueForest(
+        parents, priority=[queues[key]["priority"] for key in keys], rank=[ages.index(key) for key in keys]
+    )
 
 
 def _differences(

@@ -47,6 +47,7 @@ class FairOrder:
     def __init__(
         self,
         columns: QueueColumns,
+        *,
         shares: QueueShares,
         priority: Sequence[int],
         total: Floats,
@@ -91,7 +92,7 @@ class FairOrder:
         then = max(0.0, cpu * by_cpu, memory * by_memory, gpu * by_gpu)
         return (over, not within, order, strays, _rounded(then), _rounded(share), *weakness)
 
-    def columns(self, queues: Ints, held: Ints, jobs: Ints) -> tuple[Floats | Ints, ...]:
+    def columns(self, queues: Ints, *, held: Ints, jobs: Ints) -> tuple[Floats | Ints, ...]:
         """The parts of the keys of many queues, each with what it holds and its next job, as in :meth:`key`.
 
         ``held`` and ``jobs`` are ``[keys, 3]`` in millicores, bytes and hundredths of GPUs.
@@ -139,7 +140,7 @@ def _inverse(share: float, total: float) -> float:
     return 1.0 / most if most else _NO_SHARE_PENALTY
 
 
-def fits(amount: ResourceVector, bound: ResourceVector) -> bool:
+def fits(amount: ResourceVector, *, bound: ResourceVector) -> bool:
     """Whether the amount is within the bound in all resources; -1 bounds nothing."""
     return not (
         (amount[0] > bound[0] + TOLERANCE and bound[0] >= 0)

@@ -53,7 +53,7 @@ class QueueColumns:
         return cls(limit=np.full((queues, RESOURCES), UNLIMITED), **zero)
 
 
-def allocatable_share(deserved: Floats, limit: Floats, fair_share: Floats) -> Floats:
+def allocatable_share(deserved: Floats, *, limit: Floats, fair_share: Floats) -> Floats:
     """How much a queue may hold before others may reclaim from it; -1 is unlimited. Elementwise."""
     share = np.maximum(deserved, fair_share)
     share = np.where(limit < 0, share, np.minimum(limit, share))
@@ -71,7 +71,7 @@ class QueueShares:
     @classmethod
     def of(cls, columns: QueueColumns) -> QueueShares:
         """Take the shares of all queues. Must be taken again after the next division."""
-        allocatable = allocatable_share(columns.deserved, columns.limit, columns.fair_share)
+        allocatable = allocatable_share(columns.deserved, limit=columns.limit, fair_share=columns.fair_share)
         return cls(
             deserved=_vectors(columns.deserved),
             fair=_vectors(columns.fair_share),
@@ -114,7 +114,7 @@ class QueueForest:
     levels: list[Level] = field(init=False)
     _leveled: dict[int, list[tuple[int, int]]] = field(init=False, repr=False)
 
-    def __init__(self, parent: ArrayLike, priority: ArrayLike, rank: ArrayLike) -> None:
+    def __init__(self, parent: ArrayLike, *, priority: ArrayLike, rank: ArrayLike) -> None:
         self.parent = np.asarray(parent, dtype=np.int64).tolist()
         self.priority = np.asarray(priority, dtype=np.int64).tolist()
         self.rank = np.asarray(rank, dtype=np.int64).tolist()

@@ -33,16 +33,16 @@ class ReclaimRules:
 
         Within fair share, and if not preemptible within deserved.
         """
-        if not fits(_plus(self.columns.allocated, queue, request), self.shares.fair[queue]):
+        if not fits(_plus(self.columns.allocated, queue, request), bound=self.shares.fair[queue]):
             return False
         held = self.columns.allocated_non_preemptible
-        return preemptible or fits(_plus(held, queue, request), self.shares.deserved[queue])
+        return preemptible or fits(_plus(held, queue, request), bound=self.shares.deserved[queue])
 
     def within_deserved(self, queue: int, request: ResourceVector) -> bool:
         """Whether a queue deserves what a job would add."""
-        return fits(_plus(self.columns.allocated, queue, request), self.shares.deserved[queue])
+        return fits(_plus(self.columns.allocated, queue, request), bound=self.shares.deserved[queue])
 
-    def may_be_victim(self, queue: int, request: ResourceVector, victim: int) -> bool:
+    def may_be_victim(self, queue: int, request: ResourceVector, *, victim: int) -> bool:
         """Whether anything of queue ``victim`` can be of use to a job of ``queue``.
 
         That is decided where their lines part. A queue exactly at what it deserves passes, since its pods
@@ -50,8 +50,8 @@ class ReclaimRules:
         """
         mine, theirs = self.forest.leveled(queue, victim)
         allocated: list[float] = self.columns.allocated[theirs].tolist()
-        if not fits(_plus(self.columns.allocated, mine, request), self.shares.deserved[mine]):
-            return not fits((allocated[0], allocated[1], allocated[2]), self.shares.allocatable[theirs])
+        if not fits(_plus(self.columns.allocated, mine, request), bound=self.shares.deserved[mine]):
+            return not fits((allocated[0], allocated[1], allocated[2]), bound=self.shares.allocatable[theirs])
         below = False
         for wanted, held, deserved in zip(request, allocated, self.shares.deserved[theirs], strict=True):
             if wanted <= 0 or deserved < 0:
@@ -113,19 +113,19 @@ class Reclamation:
         """How many of the chunks added may not be taken."""
         return self._rejected
 
-    def add(self, queue: int, cpu: float, memory: float, gpu: float) -> bool:
+    def add(self, queue: int, *, cpu: float, memory: float, gpu: float) -> bool:
         """Take a chunk from a queue and its ancestors; False if no rule allows to take it.
 
         A chunk that may not be taken is added all the same (and undone like any other): nothing is accepted
         then.
         """
         allowed = self.allows(queue)
-        self.take(queue, cpu, memory, gpu)
+        self.take(queue, cpu=cpu, memory=memory, gpu=gpu)
         self._log.append((-1 if allowed else -2, None))
         self._rejected += not allowed
         return allowed
 
-    def take(self, queue: int, cpu: float, memory: float, gpu: float) -> None:
+    def take(self, queue: int, *, cpu: float, memory: float, gpu: float) -> None:
         """Take chunks that are known to be allowed, all at once."""
         mask = (1 if cpu > 0 else 0) | (2 if memory > 0 else 0) | (4 if gpu > 0 else 0)
         for row in self._rules.forest.path[queue]:
@@ -142,9 +142,9 @@ class Reclamation:
         """Whether one more chunk may be taken from a queue, whatever its size."""
         mine, theirs = self._rules.forest.leveled(self._queue, queue)
         held = self.held(theirs)
-        if not fits(held, self._rules.shares.allocatable[theirs]):
+        if not fits(held, bound=self._rules.shares.allocatable[theirs]):
             return True
-        return self._within_deserved(mine) and not fits(held, self._rules.shares.deserved[theirs])
+        return self._within_deserved(mine) and not fits(held, bound=self._rules.shares.deserved[theirs])
 
     def mark(self) -> int:
         """A point to go back to."""
@@ -178,7 +178,7 @@ class Reclamation:
         if self._preemptible:
             return True
         held = _plus(self._non_preemptible, row, request)
-        return fits(held, self._rules.shares.deserved[row])
+        return fits(held, bound=self._rules.shares.deserved[row])
 
     def _less_saturated(self, row: int, amount: ResourceVector) -> bool:
         """Compare with siblings that are taken from, where this queue exceeds its share."""
@@ -220,7 +220,7 @@ class Reclamation:
         known = self._guaranteed.get(row)
         if known is None:
             amount = _plus(self._allocated, row, self._request)
-            known = self._guaranteed[row] = fits(amount, self._rules.shares.deserved[row])
+            known = self._guaranteed[row] = fits(amount, bound=self._rules.shares.deserved[row])
         return known
 
 

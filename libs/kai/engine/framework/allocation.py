@@ -102,7 +102,7 @@ class _Attempt:
         sets = self.session.plugins.node_sets
         if member.constraint is None or sets is None:
             return [(nodes, extra)]
-        found = sets.subsets(self.job, member, tasks, nodes, extra)
+        found = sets.subsets(self.job, member, tasks, nodes=nodes, extra=extra)
         if not isinstance(found, Unschedulable):
             return found
         if not self.session.quiet:
@@ -134,7 +134,7 @@ class _Attempt:
             row = int(score.argmax())
         if self.records:
             masks += [(mask, why) for why, mask in rejected.items()]
-            counts = fit_counts(session, task, nodes, masks)
+            counts = fit_counts(session, task, nodes=nodes, masks=masks)
             return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM, counts))
         return False
 
@@ -189,16 +189,16 @@ class _Attempt:
                     return False
         groups: tuple[GpuGroup, ...] = ()
         if cls.shared:
-            choice = devices.choose(session.nodes, node, task, session.options, wait=self.simulation)
+            choice = devices.choose(session.nodes, node, task, options=session.options, wait=self.simulation)
             if choice is None:
                 return False
             groups, now = choice
         else:
             now = not self.simulation and session.fits_now(cls, row)
         if now and (concerned is None or not any(each.waits(task, node) for each in concerned.readiness)):
-            self.statement.allocate(task, node, groups)
+            self.statement.allocate(task, node, groups=groups)
         else:
-            self.statement.pipeline(task, node, groups)
+            self.statement.pipeline(task, node, groups=groups)
         return True
 
     def _reject(self, row: int, why: str, rejected: dict[str, Mask]) -> None:
@@ -212,7 +212,7 @@ class _Attempt:
             return False
         session, job, pod_set = self.session, self.job, task.pod_set
         assert pod_set is not None
-        session.pod_error(job, task, error.text)
+        session.pod_error(job, task, message=error.text)
         gang = any(each.min_member > 1 for each in job.pod_sets.values()) or len(job.pod_sets) > 1
         if not gang or pod_set.active_used >= pod_set.min_member > 0:
             message = f"pod {task.key}: {error.message}"

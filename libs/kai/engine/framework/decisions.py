@@ -27,7 +27,7 @@ PROMISED: Final = Carried[tuple[str, ...]](tuple, copied=as_it_is, lent=True)
 class Decisions:
     """What a cycle decided so far, in order."""
 
-    def __init__(self, state: ClusterState, pools: Pools, now: float) -> None:
+    def __init__(self, state: ClusterState, *, pools: Pools, now: float) -> None:
         """``pools`` are kept in step with what is decided."""
         self._state = state
         self._ledger = state.ledger

@@ -18,7 +18,7 @@ _GROUPS: Final = uuid.UUID("5c1c9a6e-6d0c-4e5c-9d27-0f5a6f4b6b52")
 
 
 def choose(
-    table: NodeTable, node: Node, task: Task, options: ScoreOptions, *, wait: bool
+    table: NodeTable, node: Node, task: Task, *, options: ScoreOptions, wait: bool
 ) -> tuple[tuple[GpuGroup, ...], bool] | None:
     """Group ids for all devices of a pod, and whether it can start now; None if they do not suffice.
 
@@ -53,11 +53,11 @@ def choose(
     spare.sort(reverse=True)
     groups: list[GpuGroup] = []
     for _, _, group in chosen:
-        groups.append(group or (spare.pop() if spare else new_group(node, task, groups)))
+        groups.append(group or (spare.pop() if spare else new_group(node, task, taken=groups)))
     return tuple(groups), now
 
 
-def new_group(node: Node, task: Task, taken: list[GpuGroup]) -> GpuGroup:
+def new_group(node: Node, task: Task, *, taken: list[GpuGroup]) -> GpuGroup:
     """An id for a device taken into sharing: the same for the same inputs, and used by no device alive.
 
     It follows from the node, the pod and the position among its devices, and from a generation that skips

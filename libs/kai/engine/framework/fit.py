@@ -23,7 +23,7 @@ Counts = tuple[tuple[str, int], ...]
 _COUNTS: Final = Kept[dict[int, Counts]]()
 
 
-def fit_counts(session: Session, task: Task, nodes: Mask | None, masks: list[tuple[Mask, str]]) -> Counts:
+def fit_counts(session: Session, task: Task, *, nodes: Mask | None, masks: list[tuple[Mask, str]]) -> Counts:
     """Nodes by the first reason that rejects them; a node short of several resources counts for each of them.
 
     Every node counts under static reasons first, then resources, then the rest.
@@ -32,7 +32,7 @@ def fit_counts(session: Session, task: Task, nodes: Mask | None, masks: list[tup
     known = _COUNTS.get(session.kept, session.nodes.log_end, dict)
     if plain and task.cls.id in known:
         return known[task.cls.id]
-    verdict = node_verdicts(session, task, nodes, masks)
+    verdict = node_verdicts(session, task, nodes=nodes, masks=masks)
     counts: Counter[str] = Counter()
     for reasons in verdict:
         counts.update(reasons)
@@ -43,7 +43,7 @@ def fit_counts(session: Session, task: Task, nodes: Mask | None, masks: list[tup
 
 
 def node_verdicts(
-    session: Session, task: Task, nodes: Mask | None, masks: list[tuple[Mask, str]]
+    session: Session, task: Task, *, nodes: Mask | None, masks: list[tuple[Mask, str]]
 ) -> list[tuple[str, ...]]:
     """For each node why it rejects the task; empty where it does not."""
     count = len(session.nodes)

@@ -138,6 +138,7 @@ class NodeSets(ABC):
         job: Job,
         member: PodSet | SubGroupSet,
         tasks: Sequence[Task],
+        *,
         nodes: Mask | None,
         extra: Floats | None,
     ) -> Sequence[tuple[Mask | None, Floats | None]] | Unschedulable:
@@ -192,7 +193,7 @@ class QueueRanking(ABC):
         should take microseconds. All keys must be of the same length.
         """
 
-    def columns(self, queues: Ints, held: Ints, jobs: Ints) -> Columns | None:
+    def columns(self, queues: Ints, *, held: Ints, jobs: Ints) -> Columns | None:
         """The same for many keys at once, one array for each number; None: that cannot be told.
 
         ``queues`` are rows; ``held`` and ``jobs`` are ``[keys, 3]``, what the queue would hold then and what

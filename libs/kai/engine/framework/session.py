@@ -51,8 +51,8 @@ class Session:
         state: ClusterState,
         config: SchedulerConfig,
         now: float,
-        usage: Usage | None = None,
         *,
+        usage: Usage | None = None,
         plugins: Mapping[str, Opener] = _NO_PLUGINS,
         turns: Turns | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class Session:
         #: The order of jobs, the last of which is the first victim.
         self.victim_key = victim_key(state, self.job_key)
         self.pools = self._open_pools()
-        self.decisions = Decisions(state, self.pools, now)
+        self.decisions = Decisions(state, pools=self.pools, now=now)
 
     @contextmanager
     def timed(self, plugin: str) -> Iterator[None]:
@@ -110,7 +110,7 @@ class Session:
 
     # --- opening -------------------------------------------------------------------------------
     def _open_fair_share(self, usage: Usage) -> None:
-        division = self.division = divide_cluster(self.state, self.config, usage)
+        division = self.division = divide_cluster(self.state, self.config, usage=usage)
         self.forest, self.columns, self.shares = division.forest, division.columns, division.shares
 
     def _open_filters(self) -> None:
@@ -184,7 +184,9 @@ class Session:
         if view is None:
             allowed = self.static.mask(cls)
             preferred = preferences(self.static, cls, allowed) if self.options.preferences else None
-            view = self._views[cls.id] = ClassView(cls, self.nodes, allowed, self.options, preferred)
+            view = self._views[cls.id] = ClassView(
+                cls, self.nodes, allowed, options=self.options, preferred=preferred
+            )
         return view
 
     def plain_view(self, cls: TaskClass) -> ClassView | None:
@@ -207,7 +209,11 @@ class Session:
     def pending_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
         """Jobs in the order in which they are served."""
         return PendingJobs(
-            jobs, self.queue_order, self.job_key, gpu_memory_mib=self.state.min_gpu_memory_mib, depth=depth
+            jobs,
+            self.queue_order,
+            key=self.job_key,
+            gpu_memory_mib=self.state.min_gpu_memory_mib,
+            depth=depth,
         )
 
     def simulated_jobs(self, jobs: Sequence[Job]) -> PendingJobs | TwoJobs:
@@ -215,13 +221,17 @@ class Session:
         memory = self.state.min_gpu_memory_mib
         if len(jobs) == 2:
             pair = (jobs[0], jobs[1])
-            return TwoJobs(pair, self.queue_order, self.job_key, gpu_memory_mib=memory, simulation=True)
-        return PendingJobs(jobs, self.queue_order, self.job_key, gpu_memory_mib=memory, simulation=True)
+            return TwoJobs(pair, self.queue_order, key=self.job_key, gpu_memory_mib=memory, simulation=True)
+        return PendingJobs(jobs, self.queue_order, key=self.job_key, gpu_memory_mib=memory, simulation=True)
 
     def lookahead_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> LookaheadJobs:
         """The same, where most jobs are expected to get what they want."""
         return LookaheadJobs(
-            jobs, self.queue_order, self.job_key, gpu_memory_mib=self.state.min_gpu_memory_mib, depth=depth
+            jobs,
+            self.queue_order,
+            key=self.job_key,
+            gpu_memory_mib=self.state.min_gpu_memory_mib,
+            depth=depth,
         )
 
     def allocatable_jobs(self) -> list[Job]:
@@ -239,8 +249,8 @@ class Session:
         self,
         job: Job,
         of_queue: Callable[[Queue], bool],
-        of_job: Callable[[Job], bool] | None = None,
         *,
+        of_job: Callable[[Job], bool] | None = None,
         most: int | None = None,
     ) -> VictimSource:
         """Preemptible jobs that hold resources, other than ``job``, as victims in order; at most ``most``."""
@@ -261,7 +271,9 @@ class Session:
                 return victim is not job and (of_job is None or of_job(victim))
 
         gangs = any(pool.gangs for _, pool in pools)
-        return VictimSource(found, self.queue_order, self.victim_key, accepts, gangs=gangs)
+        return VictimSource(
+            found, queue_order=self.queue_order, key=self.victim_key, accepts=accepts, gangs=gangs
+        )
 
     def victims_among(self, jobs: Iterable[Job]) -> VictimSource:
         """Just these jobs as victims, in order: one chunk of each makes the room that is needed."""
@@ -270,7 +282,14 @@ class Session:
             of_queue.setdefault(job.queue.name, (job.queue, []))[1].append(job)
         gangs = any(job.active_allocated > 1 for _, found in of_queue.values() for job in found)
         victims = list(of_queue.values())
-        return VictimSource(victims, self.queue_order, self.victim_key, None, gangs=gangs, together=True)
+        return VictimSource(
+            victims,
+            queue_order=self.queue_order,
+            key=self.victim_key,
+            accepts=None,
+            gangs=gangs,
+            together=True,
+        )
 
     def due_time(self) -> float:
         """When time alone may change what is decided; infinite if never, 0 for soon."""
@@ -295,11 +314,11 @@ class Session:
 
     def statement(self) -> Statement:
         """A new transaction."""
-        return Statement(self.ledger, self.plugins.trackers)
+        return Statement(self.ledger, trackers=self.plugins.trackers)
 
     def requested(self, tasks: Sequence[Task]) -> ResourceVector:
         """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""
-        return request_of(tasks, self.state.min_gpu_memory_mib)
+        return request_of(tasks, gpu_memory_mib=self.state.min_gpu_memory_mib)
 
     def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk may not be placed, whatever the nodes say."""
@@ -318,7 +337,7 @@ class Session:
             known = self.errors[job.key] = JobErrors()
         known.add(error)
 
-    def pod_error(self, job: Job, task: Task, message: str) -> None:
+    def pod_error(self, job: Job, task: Task, *, message: str) -> None:
         """Record why a pod found no place."""
         self.errors.setdefault(job.key, JobErrors()).pods[task.key] = message
 

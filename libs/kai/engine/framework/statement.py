@@ -47,7 +47,7 @@ class Statement:
 
     __slots__ = ("_ledger", "_trackers", "log")
 
-    def __init__(self, ledger: Ledger, trackers: tuple[Tracker, ...] = ()) -> None:
+    def __init__(self, ledger: Ledger, *, trackers: tuple[Tracker, ...] = ()) -> None:
         self._ledger = ledger
         self._trackers = trackers
         self.log: list[Operation] = []
@@ -91,7 +91,7 @@ class Statement:
         ]
         self._ledger.vacate(tasks)
 
-    def allocate(self, task: Task, node: Node, groups: tuple[GpuGroup, ...] = ()) -> None:
+    def allocate(self, task: Task, node: Node, *, groups: tuple[GpuGroup, ...] = ()) -> None:
         """The pod takes idle resources of a node, and of the shared devices ``groups``, one for each device.
 
         Before: it is pending, and the caller has seen that it fits; nothing is checked here. After: it is
@@ -105,7 +105,7 @@ class Statement:
         self.log.append(operation)
         self._track(operation, node)
 
-    def pipeline(self, task: Task, node: Node, groups: tuple[GpuGroup, ...] = ()) -> None:
+    def pipeline(self, task: Task, node: Node, *, groups: tuple[GpuGroup, ...] = ()) -> None:
         """The pod is promised resources of a node that are being released, or idle ones beside them.
 
         Before: it is pending, or evicted by this statement. After: it is PIPELINED, virtually, and its queue
@@ -173,7 +173,7 @@ class Statement:
         self.log = [op for op in self.log if op.kind != ALLOCATE or op.task.job is not job]
         for operation in moved:
             assert operation.node is not None
-            self.pipeline(operation.task, operation.node, operation.groups)
+            self.pipeline(operation.task, operation.node, groups=operation.groups)
 
     def rollback(self, checkpoint: int = 0) -> None:
         """Undo everything since a checkpoint, the last step first; checkpoints after it are void.

@@ -27,6 +27,7 @@ class Selection:
     def __init__(
         self,
         term: Mapping[str, Any],
+        *,
         namespace: str,
         namespaces: Mapping[str, Any],
         labels: Mapping[str, str],
@@ -125,7 +126,7 @@ class Neighbours:
         known = self._rows.get(key)
         if known is None:
             known = self._rows[key] = len(self._selections)
-            selection = Selection(term, task.namespace, self._namespaces, labels)
+            selection = Selection(term, namespace=task.namespace, namespaces=self._namespaces, labels=labels)
             self._selections.append(selection)
             if known == len(self.table):
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])
@@ -153,12 +154,12 @@ class Neighbours:
             self._about[task.uid] = (len(self._selections), found)
         return found
 
-    def moved(self, task: Task, node: Node, sign: int) -> None:
+    def moved(self, task: Task, node: Node, *, sign: int) -> None:
         """A pod came or went."""
         self.table[self._terms_about(task), node.row] += sign
         self._log.append((task, node.row, sign))
 
-    def shift(self, counts: Counts, row: int, sign: int) -> None:
+    def shift(self, counts: Counts, row: int, *, sign: int) -> None:
         """Change a count, to be undone with the rest."""
         counts[row] += sign
         self._log.append((counts, row, sign))
@@ -177,7 +178,7 @@ class Neighbours:
                 what[row] -= sign
 
 
-def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], domains: int) -> NDArray[Any]:
+def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], *, domains: int) -> NDArray[Any]:
     """``[..., domains]`` sums of ``[..., nodes]``; nodes without the label (-1) belong to none."""
     inside = numbers >= 0
     if counts.ndim == 1:
@@ -189,7 +190,7 @@ def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], domains: int) ->
 
 
 def spread_back(
-    values: Sequence[Any] | NDArray[Any], numbers: NDArray[np.int32], outside: Any
+    values: Sequence[Any] | NDArray[Any], numbers: NDArray[np.int32], *, outside: Any
 ) -> NDArray[Any]:
     """A value for each node from one for each domain."""
     return np.append(np.asarray(values), outside)[numbers]

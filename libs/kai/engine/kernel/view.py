@@ -84,6 +84,7 @@ class ClassView:
         cls: TaskClass,
         table: NodeTable,
         allowed: Mask,
+        *,
         options: ScoreOptions,
         preferred: Floats | None = None,
     ) -> None:

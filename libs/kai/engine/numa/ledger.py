@@ -92,7 +92,7 @@ class NumaLedger:
         """What is left by zone; empty for a node that reports none."""
         return [dict(amounts) for amounts in self._available.get(node, ())]
 
-    def recorded(self, pod: Pod, node: str, assumed: Sequence[Json] = ()) -> ZoneAllocation:
+    def recorded(self, pod: Pod, node: str, *, assumed: Sequence[Json] = ()) -> ZoneAllocation:
         """The allocation of a pod on its node: observed, else ``assumed`` (decided), else predicted.
 
         A record that cannot be read, names an unknown zone or more than a zone has is ignored: nothing is
@@ -160,7 +160,7 @@ class NumaLedger:
 
 
 def _amounts(resources: ResourceList) -> dict[str, int]:
-    return {name: amount_of(name, text) for name, text in resources.items()}
+    return {name: amount_of(name, text=text) for name, text in resources.items()}
 
 
 def _asked_for(shares: ZoneAllocation, pod: Pod) -> ZoneAllocation:

@@ -187,13 +187,13 @@ def _policy(topology: NodeResourceTopology) -> tuple[Policy, bool]:
 
 def _amounts(zone: Zone, field: str, ignore: frozenset[str]) -> Amounts:
     return {
-        each.name: amount_of(each.name, str(getattr(each, field)))
+        each.name: amount_of(each.name, text=str(getattr(each, field)))
         for each in zone.resources
         if each.name not in ignore
     }
 
 
-def amount_of(resource: str, text: str) -> int:
+def amount_of(resource: str, *, text: str) -> int:
     """A quantity in the unit in which the resource is counted."""
     return quantity.milli(text) if resource == "cpu" else quantity.whole(text)
 

@@ -26,7 +26,7 @@ from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
 
-def shape_of(cls: TaskClass, gpu_memory_mib: int) -> Shape:
+def shape_of(cls: TaskClass, *, gpu_memory_mib: int) -> Shape:
     """What a class asks for where a device has ``gpu_memory_mib``. MIG devices have no part in this."""
     if cls.kind is GpuKind.MIG:
         return Shape(cls.cpu, cls.memory)
@@ -45,7 +45,7 @@ def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -
     gpu_memory_mib = min((node.gpu_memory_mib for node in table.nodes if node.gpu_memory_known), default=100)
     shapes: dict[Shape, float] = {}
     for cls, count in counts:
-        shape = shape_of(cls, gpu_memory_mib)
+        shape = shape_of(cls, gpu_memory_mib=gpu_memory_mib)
         shapes[shape] = shapes.get(shape, 0.0) + count
     return {
         shape: 2.0 ** round(math.log2(count)) for shape, count in shapes.items() if shape.devices and count
@@ -144,7 +144,7 @@ class ClassHeadroom:
     def _shape(self, gpu_memory_mib: int) -> Shape:
         shape = self._shapes.get(gpu_memory_mib)
         if shape is None:
-            shape = self._shapes[gpu_memory_mib] = shape_of(self._cls, gpu_memory_mib)
+            shape = self._shapes[gpu_memory_mib] = shape_of(self._cls, gpu_memory_mib=gpu_memory_mib)
         return shape
 
 

@@ -56,7 +56,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         assumed = (facts.assumed_results or {}).get("numa", ())
         if facts.pod is None and not assumed:
             return
-        allocation = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed)
+        allocation = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed=assumed)
         if allocation:
             self._held[task.uid] = (node.name, allocation)
             if charge:
@@ -138,7 +138,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         held = self._held.get(task.uid)
         return {share.zone for share in held[1]} if held is not None else set()
 
-    def available(self, node: str, zone: int, resource: str) -> str:
+    def available(self, node: str, *, zone: int, resource: str) -> str:
         """What is left of a resource in a zone, as a quantity."""
         amount = self._ledger.available(node)[zone].get(resource, 0)
         if resource != "cpu":

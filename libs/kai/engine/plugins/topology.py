@@ -102,6 +102,7 @@ class TopologyPlugin(NodeSets):
         job: Job,
         member: PodSet | SubGroupSet,
         tasks: Sequence[Task],
+        *,
         nodes: Mask | None,
         extra: Floats | None,
     ) -> Sequence[tuple[Mask | None, Floats | None]] | Unschedulable:

@@ -24,7 +24,7 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 def look_ahead(
-    leaves: Sequence[tuple[Queue, Sequence[Job]]], order: QueueOrder, *, gpu_memory_mib: int
+    leaves: Sequence[tuple[Queue, Sequence[Job]]], *, order: QueueOrder, gpu_memory_mib: int
 ) -> list[Job] | None:
     """The jobs of leaf queues in the order of service, up to the first after which too little is known.
 
@@ -45,7 +45,7 @@ def look_ahead(
                 chunks.append(amounts.setdefault(task.cls.charge(gpu_memory_mib), len(amounts)))
                 continue
             tasks = tasks_to_allocate(job)
-            chunks.append(amounts.setdefault(asked(tasks, gpu_memory_mib), len(amounts)))
+            chunks.append(amounts.setdefault(asked(tasks, gpu_memory_mib=gpu_memory_mib), len(amounts)))
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
                 break
@@ -84,7 +84,7 @@ def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, c
         group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(row)]))
         before = np.cumsum(chunks[jobs], axis=0) - chunks[jobs]
         before += (np.array([held[each] for each in row[first].tolist()]) - before[first])[group]
-        rank = order.ranks(row, before, chunks[jobs])
+        rank = order.ranks(row, held=before, jobs=chunks[jobs])
         if rank is None:
             return None
         largest = np.maximum.accumulate(rank + group * len(row)) - group * len(row)

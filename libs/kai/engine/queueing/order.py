@@ -58,7 +58,7 @@ class QueueNode(Generic[Head]):
 
     __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "place", "queue")
 
-    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None, place: int = 0) -> None:
+    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None, *, place: int = 0) -> None:
         #: None at the root only.
         self.queue: Any = queue
         self.parent = parent
@@ -99,7 +99,7 @@ class QueueTree(Generic[Head]):
         for each in reversed(queue.path):
             node = self._nodes.get(each.name)
             if node is None:
-                node = self._nodes[each.name] = QueueNode(each, parent, self.queue_place(each))
+                node = self._nodes[each.name] = QueueNode(each, parent, place=self.queue_place(each))
                 parent.children += 1
                 if node.depth == len(self._stale):
                     self._stale.append({})
@@ -169,7 +169,7 @@ class JobHeap:
 
     __slots__ = ("_again", "_key", "_next", "_sorted")
 
-    def __init__(self, jobs: Iterable[Job], key: KeyOfJob, depth: int | None) -> None:
+    def __init__(self, jobs: Iterable[Job], *, key: KeyOfJob, depth: int | None) -> None:
         self._key = key
         self._sorted = sorted((key(job), job.key, job) for job in jobs)
         if depth is not None:

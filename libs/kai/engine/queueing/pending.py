@@ -24,8 +24,8 @@ class PendingJobs(QueueTree[Job]):
         self,
         jobs: Iterable[Job],
         queue_order: QueueOrder,
-        key: KeyOfJob,
         *,
+        key: KeyOfJob,
         gpu_memory_mib: int,
         depth: int | None = None,
         simulation: bool = False,
@@ -42,14 +42,16 @@ class PendingJobs(QueueTree[Job]):
             queue = members[0].queue
             if not queue.leaf:
                 continue
-            leaf = JobHeap(members, key, depth)
+            leaf = JobHeap(members, key=key, depth=depth)
             self._leaves[queue.name] = leaf
             self.add(queue, leaf)
 
     def queue_key(self, node: QueueNode[Job], head: Job) -> Key:
         """The key of a queue with its next job's next chunk."""
         queue: Queue = node.queue
-        asked = request_of(tasks_to_allocate(head, simulation=self._simulation), self._gpu_memory_mib)
+        asked = request_of(
+            tasks_to_allocate(head, simulation=self._simulation), gpu_memory_mib=self._gpu_memory_mib
+        )
         known = node.known
         if known is not None and known[0] == queue.version and known[1] == asked:
             return known[2]  # type: ignore[no-any-return]
@@ -79,8 +81,8 @@ class TwoJobs:
         self,
         jobs: tuple[Job, Job],
         queue_order: QueueOrder,
-        key: KeyOfJob,
         *,
+        key: KeyOfJob,
         gpu_memory_mib: int,
         simulation: bool = False,
     ) -> None:
@@ -113,7 +115,9 @@ class TwoJobs:
         job = self._jobs[place]
         if self._parted is None:
             return (*self._job_key(job), job.key)
-        asked = request_of(tasks_to_allocate(job, simulation=self._simulation), self._gpu_memory_mib)
+        asked = request_of(
+            tasks_to_allocate(job, simulation=self._simulation), gpu_memory_mib=self._gpu_memory_mib
+        )
         row = self._parted[place].row
         return (self._order.key(row, job=asked), self._order.age[row])
 
@@ -125,8 +129,16 @@ class LookaheadJobs(PendingJobs):
     by step, at least a part of those that are left, before the next look ahead.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        queue_order: QueueOrder,
+        *,
+        key: KeyOfJob,
+        gpu_memory_mib: int,
+        depth: int | None = None,
+    ) -> None:
+        super().__init__(jobs, queue_order, key=key, gpu_memory_mib=gpu_memory_mib, depth=depth)
         self._ahead: list[Job] = []
         self._last: Job | None = None
         #: The keys of queues are those from before jobs were taken as foreseen.
@@ -142,7 +154,7 @@ class LookaheadJobs(PendingJobs):
             self._steps = max(self._steps, self._left // _CAUTION)
         elif not self._ahead and self._left >= _MANY and self._steps <= 0:
             leaves = [(self._nodes[name].queue, leaf.rest()) for name, leaf in self._leaves.items()]
-            ahead = look_ahead(leaves, self._order, gpu_memory_mib=self._gpu_memory_mib)
+            ahead = look_ahead(leaves, order=self._order, gpu_memory_mib=self._gpu_memory_mib)
             if ahead is None:
                 self._steps = self._left
             else:

@@ -23,7 +23,7 @@ class Ranking(Protocol):
     def key(self, queue: int, *, job: ResourceVector = ..., victims: ResourceVector = ...) -> Key:
         """Of a row of queues with its next job, less victims."""
 
-    def columns(self, queues: Ints, held: Ints, jobs: Ints) -> Columns | None:
+    def columns(self, queues: Ints, *, held: Ints, jobs: Ints) -> Columns | None:
         """The parts of many keys."""
 
 
@@ -44,7 +44,7 @@ class QueueOrder:
     ) -> Key:
         return tuple(part for each in self._rankings for part in each.key(queue, job=job, victims=victims))
 
-    def ranks(self, queues: Ints, held: Ints, jobs: Ints) -> Ints | None:
+    def ranks(self, queues: Ints, *, held: Ints, jobs: Ints) -> Ints | None:
         """Ranks of the keys of many rows, each with what it holds and its next job; None: nobody can tell.
 
         ``held`` and ``jobs`` are ``[keys, 3]`` in millicores, bytes and hundredths of GPUs. Equal keys are
@@ -54,7 +54,7 @@ class QueueOrder:
             self._rows = np.array(self.age, dtype=np.int64)
         columns: list[Floats | Ints] = []
         for each in self._rankings:
-            found = each.columns(queues, held, jobs)
+            found = each.columns(queues, held=held, jobs=jobs)
             if found is None:
                 return None
             columns += found

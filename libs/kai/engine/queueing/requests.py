@@ -9,7 +9,7 @@ from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.rows import Task
 
 
-def asked(tasks: Sequence[Task], gpu_memory_mib: int) -> Amounts:
+def asked(tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts:
     """What tasks ask of their queue, where a GPU has ``gpu_memory_mib``."""
     if len(tasks) == 1:
         return tasks[0].cls.charge(gpu_memory_mib)
@@ -20,7 +20,7 @@ def asked(tasks: Sequence[Task], gpu_memory_mib: int) -> Amounts:
     return Amounts(cpu, memory, centi)
 
 
-def request_of(tasks: Sequence[Task], gpu_memory_mib: int) -> ResourceVector:
+def request_of(tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector:
     """CPU, memory and GPUs that tasks ask of their queue."""
-    cpu, memory, centi = asked(tasks, gpu_memory_mib)
+    cpu, memory, centi = asked(tasks, gpu_memory_mib=gpu_memory_mib)
     return (float(cpu), float(memory), centi / GPU_CENTI)

@@ -43,7 +43,7 @@ class Division:
     unlimited: frozenset[str]
 
 
-def divide_cluster(state: ClusterState, config: SchedulerConfig, usage: Usage) -> Division:
+def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage) -> Division:
     """Divide what the nodes offer among the queues of a settled state."""
     forest, columns, unlimited = _QUEUES.get(state.kept, state.versions[Kind.QUEUE], lambda: _queues(state))
     count = len(state.queue_order)
@@ -78,7 +78,7 @@ def _queues(state: ClusterState) -> _Queues:
     rank = [0] * len(rows)
     for place, row_number in enumerate(by_age):
         rank[row_number] = place
-    forest = QueueForest(parent, [row.priority for row in rows], rank)
+    forest = QueueForest(parent, priority=[row.priority for row in rows], rank=rank)
     columns = QueueColumns.zeros(len(rows))
     for number, row in enumerate(rows):
         columns.deserved[number] = row.deserved

@@ -114,15 +114,15 @@ class Turns:
         """Whether a job belongs to the pass; one that came later waits for the next."""
         return self._members is None or job in self._members
 
-    def had(self, action: str, job: str) -> Turn | None:
+    def had(self, action: str, *, job: str) -> Turn | None:
         """How the job's turn in this pass ended; None if it is still to come."""
         return self._had.get(action, _NONE).get(job) if self._members is not None else None
 
-    def take(self, action: str, job: str, turn: Turn) -> None:
+    def take(self, action: str, *, job: str, turn: Turn) -> None:
         """The job had its turn."""
         self._had.setdefault(action, {})[job] = turn
 
-    def explain(self, action: str, job: str, why: Unschedulable) -> None:
+    def explain(self, action: str, *, job: str, why: Unschedulable) -> None:
         """Its owner is told that, until the job has its next turn."""
         self._explanations.setdefault(action, {})[job] = why
 
@@ -134,12 +134,12 @@ class Turns:
         }
         return before | self._explanations.get(action, _SILENCE)
 
-    def start(self, action: str, job: str) -> float:
+    def start(self, action: str, *, job: str) -> float:
         """A search begins; returns the seconds that it may take while somebody waits."""
         self._searched = True
         return self._stretch(action, job)
 
-    def stop(self, action: str, job: str) -> bool:
+    def stop(self, action: str, *, job: str) -> bool:
         """A search was stopped in the middle; the next may take longer. True if it may not."""
         at_most = self._stretch(action, job) >= LONGEST_STRETCH_SECONDS
         self._stopped[action, job] = self._stopped.get((action, job), 0) + 1

@@ -121,7 +121,7 @@ class _VictimLeaf:
             self._next -= 1
         if not count:
             return victim
-        held = held_by(victim.job, victim.gone)
+        held = held_by(victim.job, gone=victim.gone)
         self.taken = (self.taken[0] + held[0], self.taken[1] + held[1], self.taken[2] + held[2])
         return victim
 
@@ -131,7 +131,7 @@ class _VictimLeaf:
         heapq.heappush(self._again, (key, len(self._again) + len(victim.gone), victim))
 
 
-def held_by(job: Job, gone: Iterable[str] = ()) -> ResourceVector:
+def held_by(job: Job, *, gone: Iterable[str] = ()) -> ResourceVector:
     """What a job's pods are charged, without those that are gone."""
     without = frozenset(gone)
     cpu = memory = centi = 0
@@ -183,7 +183,7 @@ class _VictimTree(QueueTree[_Victim]):
     def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> Key:
         """The key of a queue without its victims so far and the next, in reverse."""
         taken = self._leaves[head.job.queue.name].taken
-        more = held_by(head.job, head.gone)
+        more = held_by(head.job, gone=head.gone)
         victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
         return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
 
@@ -198,10 +198,10 @@ class VictimSource:
     def __init__(
         self,
         victims_by_queue: Sequence[tuple[Queue, Sequence[Job]]],
+        *,
         queue_order: QueueOrder,
         key: KeyOfJob,
         accepts: Accepts | None,
-        *,
         gangs: bool,
         together: bool = False,
     ) -> None:

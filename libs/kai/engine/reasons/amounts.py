@@ -11,7 +11,7 @@ _DECIMAL: Final = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _COUNTED: Final = {CPU: "core", GPU: "GPU", PODS: "pod"}
 
 
-def amount_text(column: int, amount: float, name: str = "", unit: int = 1) -> str:
+def amount_text(column: int, amount: float, *, name: str = "", unit: int = 1) -> str:
     """``3 cores``, ``1 GPU``, ``16 GiB``.
 
     CPU is in thousandths, memory in bytes, GPUs and pods by count, anything else called ``name`` in parts of

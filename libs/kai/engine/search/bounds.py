@@ -81,7 +81,7 @@ class SlotBound:
             self.total += slots - self._slots[row]
             self._slots[row] = slots
 
-    def totals(self, rows: Numbers, classes: Numbers, of_class: Mapping[int, TaskClass]) -> Numbers | None:
+    def totals(self, rows: Numbers, *, classes: Numbers, of_class: Mapping[int, TaskClass]) -> Numbers | None:
         """The bound after each of some further tasks is gone, in order; None if that needs steps."""
         if self._shared is not None:
             return None
@@ -247,7 +247,9 @@ def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) 
     required = (cls.constraints.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     namespaces = session.state.objects[Kind.NAMESPACE]
     for term in required or ():
-        selection = Selection(term, tasks[0].namespace, namespaces, tasks[0].labels or {})
+        selection = Selection(
+            term, namespace=tasks[0].namespace, namespaces=namespaces, labels=tasks[0].labels or {}
+        )
         if all(selection.matches(task.namespace, task.labels or {}) for task in tasks):
             yield session.static.labels.column(str(term.get("topologyKey", "")))[0]
 
@@ -295,13 +297,13 @@ class GangBound:
             bound.add(tasks)
 
     def first_holding(
-        self, columns: TaskColumns, begin: int, of_class: Mapping[int, TaskClass]
+        self, columns: TaskColumns, *, begin: int, of_class: Mapping[int, TaskClass]
     ) -> int | None:
         """The first batch from ``begin`` on with which all bounds hold; -1 for none, None to take steps."""
         start = int(columns.start[begin])
         latest = begin
         for bound, count in self.parts:
-            totals = bound.totals(columns.row[start:], columns.cls[start:], of_class)
+            totals = bound.totals(columns.row[start:], classes=columns.cls[start:], of_class=of_class)
             if totals is None:
                 return None
             if bound.total >= count:

@@ -11,7 +11,7 @@ from kai.engine.config import SearchBudgets
 class ActionBudget:
     """What an action may spend in one cycle."""
 
-    def __init__(self, budgets: SearchBudgets, action: str, clock: Callable[[], float]) -> None:
+    def __init__(self, budgets: SearchBudgets, action: str, *, clock: Callable[[], float]) -> None:
         self._budgets = budgets
         self._clock = clock
         seconds = budgets.of_action(action)
@@ -32,7 +32,7 @@ class ActionBudget:
         return Deadline(
             self._budgets,
             max(seconds, self._budgets.job_min),
-            self._clock,
+            clock=self._clock,
             reduced=left < self._budgets.job,
             stretch=max(stretch, self._budgets.job_min),
             hurry=hurry,
@@ -46,8 +46,8 @@ class Deadline:
         self,
         budgets: SearchBudgets,
         seconds: float,
-        clock: Callable[[], float],
         *,
+        clock: Callable[[], float],
         reduced: bool,
         stretch: float,
         hurry: Callable[[], bool],

@@ -33,10 +33,10 @@ _DOMAINS: Final = 8
 class Moves:
     """Finds who could move, for one job after the other; keeps what it learnt of nodes."""
 
-    def __init__(self, session: Session, most: int) -> None:
+    def __init__(self, session: Session, *, most: int) -> None:
         self._session = session
         self._most = most
-        self._offers = Offers(session, most)
+        self._offers = Offers(session, most=most)
 
     def fewest(self, job: Job, tasks: Sequence[Task]) -> list[Job]:
         """Jobs to move so that a chunk fits, ``most`` at most; none if nobody has to, or no move helps."""
@@ -129,11 +129,11 @@ class _Attempt:
     def _put_on(self, task: Task, node: Node) -> bool:
         groups: tuple[GpuGroup, ...] = ()
         if task.cls.shared:
-            choice = devices.choose(self._session.nodes, node, task, self._session.options, wait=True)
+            choice = devices.choose(self._session.nodes, node, task, options=self._session.options, wait=True)
             if choice is None:
                 return False
             groups = choice[0]
-        self._statement.pipeline(task, node, groups)
+        self._statement.pipeline(task, node, groups=groups)
         return True
 
     def _clear_for(self, task: Task) -> bool:

@@ -52,7 +52,7 @@ class Offer:
 class Offers:
     """What each node would have to give up for one more pod of a class."""
 
-    def __init__(self, session: Session, most: int) -> None:
+    def __init__(self, session: Session, *, most: int) -> None:
         self._session = session
         self._most = most
         #: By class and row; None where no move helps.

@@ -42,6 +42,7 @@ class Accumulation:
         self,
         session: Session,
         source: VictimSource,
+        *,
         recorded: frozenset[int],
         tasks: Sequence[Task],
         bound: GangBound,
@@ -113,7 +114,7 @@ class Accumulation:
             columns = source.columns()
             if self._skip:
                 columns = _without(columns, self._skip)
-            place = self.bound.first_holding(columns, self.drawn, source.classes)
+            place = self.bound.first_holding(columns, begin=self.drawn, of_class=source.classes)
             if place is None or place >= 0 or not more:
                 return place
 

@@ -69,7 +69,7 @@ class Representatives:
         known = self._failed.get(signature(job))
         return known if known is not None and not _easier(_requests(job), known.requests) else None
 
-    def failed(self, job: Job, why: Why | None = None) -> None:
+    def failed(self, job: Job, *, why: Why | None = None) -> None:
         """Remember a failure, if it is at least as easy as the one known."""
         if not self._enabled:
             return

@@ -57,6 +57,7 @@ class Search:
     def __init__(
         self,
         session: Session,
+        *,
         action: str,
         job: Job,
         source: VictimSource,
@@ -191,7 +192,9 @@ class Search:
     def _probe(self, generator: str, pods: int, recorded: frozenset[int]) -> Solution | None:
         tasks = self.tasks[:pods]
         name, propose = GENERATORS[generator]
-        state = Accumulation(self.session, self.source, recorded, tasks, GangBound(self.session, tasks))
+        state = Accumulation(
+            self.session, self.source, recorded=recorded, tasks=tasks, bound=GangBound(self.session, tasks)
+        )
         count = self.session.decisions.count
         for proposal in propose(state):
             count("scenario_search_scenarios_total", self.action, name, "emitted")

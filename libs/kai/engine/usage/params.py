@@ -28,7 +28,7 @@ class WindowType(StrEnum):
 class InvalidUsageParams(ValueError):
     """A field of ``usageParams`` cannot be used; the message names it."""
 
-    def __init__(self, name: str, problem: str) -> None:
+    def __init__(self, name: str, *, problem: str) -> None:
         super().__init__(f"usageParams.{name}: {problem}")
 
 
@@ -58,15 +58,19 @@ class UsageParams:
         if unknown:
             near = spelling.nearest(unknown[0], FIELDS)
             hint = f"; did you mean {near!r}?" if near else ";"
-            raise InvalidUsageParams(unknown[0], f"not known{hint} known are {', '.join(sorted(FIELDS))}")
+            raise InvalidUsageParams(
+                unknown[0], problem=f"not known{hint} known are {', '.join(sorted(FIELDS))}"
+            )
         values = {FIELDS[name][0]: _read(name, value) for name, value in data.items() if value is not None}
         params = cls(**values)
         if params.window_type is WindowType.TUMBLING and params.tumbling_start is None:
-            raise InvalidUsageParams("tumblingWindowStartTime", "must be set when windowType is tumbling")
+            raise InvalidUsageParams(
+                "tumblingWindowStartTime", problem="must be set when windowType is tumbling"
+            )
         if params.window_type is WindowType.CRON and params.cron is None:
-            raise InvalidUsageParams("cronString", "must be set when windowType is cron")
+            raise InvalidUsageParams("cronString", problem="must be set when windowType is cron")
         if params.window_size <= 0:
-            raise InvalidUsageParams("windowSize", "must be more than 0")
+            raise InvalidUsageParams("windowSize", problem="must be more than 0")
         return params
 
 
@@ -115,4 +119,4 @@ def _read(name: str, value: Any) -> Any:
         allowed = ""
         if name == "windowType":
             allowed = f"; allowed are {', '.join(WindowType)}"
-        raise InvalidUsageParams(name, f"{error}{allowed}") from None
+        raise InvalidUsageParams(name, problem=f"{error}{allowed}") from None

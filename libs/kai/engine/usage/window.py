@@ -25,7 +25,7 @@ class Bucket(Protocol):
         """Amounts times seconds."""
 
 
-def window_start(params: UsageParams, now: float) -> float:
+def window_start(params: UsageParams, *, now: float) -> float:
     """Where the window begins. A tumbling window whose first start is yet to come is empty."""
     match params.window_type:
         case WindowType.SLIDING:
@@ -43,9 +43,9 @@ def window_start(params: UsageParams, now: float) -> float:
 def used_shares(
     queues: Mapping[str, Sequence[Bucket]],
     capacity: Sequence[Bucket],
+    *,
     params: UsageParams,
     now: float,
-    *,
     bucket_seconds: float,
 ) -> dict[str, ResourceVector]:
     """The part of the cluster's capacity that each queue used in the window, by resource, in 0..1.
@@ -53,7 +53,7 @@ def used_shares(
     A bucket that lies across the start of the window counts by the part within. A resource of which the
     cluster had none counts as unused.
     """
-    since = window_start(params, now)
+    since = window_start(params, now=now)
     total = _weighted(capacity, params, since, now, bucket_seconds)
     shares: dict[str, ResourceVector] = {}
     for queue, buckets in queues.items():
@@ -83,7 +83,7 @@ def _weighted(
     return total
 
 
-def staleness(params: UsageParams, fetched_at: float | None, now: float) -> str | None:
+def staleness(params: UsageParams, *, fetched_at: float | None, now: float) -> str | None:
     """What is wrong with the age of the data, in words; None if nothing is."""
     if fetched_at is None:
         return "no usage data yet: time-based fair share treats all queues as if they had used nothing"
@@ -94,9 +94,9 @@ def staleness(params: UsageParams, fetched_at: float | None, now: float) -> str 
     return f"usage data is {duration.render(round(age))} old (allowed are {limit}): the last known is used"
 
 
-def prometheus_query(metric: str, params: UsageParams, now: float, *, resolution: float = 60.0) -> str:
+def prometheus_query(metric: str, params: UsageParams, *, now: float, resolution: float = 60.0) -> str:
     """An instant query (at ``now``) for the decayed sum of a metric over the window, of whatever type."""
-    seconds = max(1, round(now - window_start(params, now)))
+    seconds = max(1, round(now - window_start(params, now=now)))
     if params.half_life is not None:
         metric = f"({metric}) * 0.5^(({now:.0f} - time()) / {params.half_life:g})"
     return f"sum_over_time(({metric})[{seconds}s:{round(resolution)}s])"

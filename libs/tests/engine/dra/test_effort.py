@@ -67,12 +67,12 @@ def choices():
 def test_a_search_without_a_way_out_ends_soon_and_the_next_of_its_namespace_at_once(choices):
     tried, usage = choices
     inventory = an_inventory()
-    first = allocate([without_a_way_out("hostile")], "n", inventory, usage)
+    first = allocate([without_a_way_out("hostile")], "n", inventory=inventory, usage=usage)
     assert isinstance(first, Unfit)
     assert "gave up looking for devices for hostile/c" in first.reason
     spent = len(tried)
     tried.clear()
-    assert isinstance(allocate([without_a_way_out("hostile")], "n", inventory, usage), Unfit)
+    assert isinstance(allocate([without_a_way_out("hostile")], "n", inventory=inventory, usage=usage), Unfit)
     assert len(tried) < spent / 100
 
 
@@ -80,10 +80,10 @@ def test_a_search_without_a_way_out_ends_soon_and_the_next_of_its_namespace_at_o
 def test_what_was_sought_in_vain_is_not_sought_again_while_the_same_devices_are_in_use(choices, namespace):
     tried, usage = choices
     inventory = an_inventory()
-    allocate([without_a_way_out("hostile")], "n", inventory, usage)
+    allocate([without_a_way_out("hostile")], "n", inventory=inventory, usage=usage)
     inventory.effort.renew()
     tried.clear()
-    again = allocate([without_a_way_out(namespace)], "n", inventory, usage)
+    again = allocate([without_a_way_out(namespace)], "n", inventory=inventory, usage=usage)
     assert isinstance(again, Unfit)
     assert f"devices for {namespace}/c" in again.reason
     assert len(tried) <= 16
@@ -100,22 +100,28 @@ def test_what_was_sought_in_vain_is_sought_again_once_other_devices_are_free():
     inventory = an_inventory(devices=18, indices=9)
     seven = without_a_way_out("team")
     busy = Some("g6", "g15", "g7", "g16", "g8", "g17")
-    assert isinstance(allocate([seven], "n", inventory, busy), Unfit)
+    assert isinstance(allocate([seven], "n", inventory=inventory, usage=busy), Unfit)
     assert inventory.of_node("n").in_vain
-    assert isinstance(allocate([seven], "n", inventory, busy), Unfit)
-    assert not isinstance(allocate([seven], "n", inventory, Some("g6", "g15", "g7", "g16")), Unfit)
+    assert isinstance(allocate([seven], "n", inventory=inventory, usage=busy), Unfit)
+    assert not isinstance(
+        allocate([seven], "n", inventory=inventory, usage=Some("g6", "g15", "g7", "g16")), Unfit
+    )
 
 
 def test_others_are_served_in_the_same_cycle_and_it_itself_in_the_next():
     inventory = an_inventory()
     for _ in range(3):
-        allocate([without_a_way_out("hostile")], "n", inventory, NobodyElse())
+        allocate([without_a_way_out("hostile")], "n", inventory=inventory, usage=NobodyElse())
     apart = [{"distinctAttribute": f"{DRIVER}/index"}]
     for namespace in ("team", "team"):
-        found = allocate([a_claim(namespace, {}, {}, constraints=apart)], "n", inventory, NobodyElse())
+        found = allocate(
+            [a_claim(namespace, {}, {}, constraints=apart)], "n", inventory=inventory, usage=NobodyElse()
+        )
         assert not isinstance(found, Unfit)
     inventory.effort.renew()
-    again = allocate([a_claim("hostile", {}, {}, constraints=apart)], "n", inventory, NobodyElse())
+    again = allocate(
+        [a_claim("hostile", {}, {}, constraints=apart)], "n", inventory=inventory, usage=NobodyElse()
+    )
     assert not isinstance(again, Unfit)
 
 
@@ -125,7 +131,7 @@ def test_selectors_beyond_what_a_cycle_may_cost_wait_for_the_next_and_are_then_e
     claims = [a_claim("hostile", selected(f"device.driver != 'x{n}'")) for n in range(10)]
 
     def served():
-        found = [allocate([claim], "n", inventory, NobodyElse()) for claim in claims]
+        found = [allocate([claim], "n", inventory=inventory, usage=NobodyElse()) for claim in claims]
         refused = [each.reason for each in found if isinstance(each, Unfit)]
         assert all("looked at in a later cycle" in reason for reason in refused)
         return len(found) - len(refused)
@@ -133,7 +139,7 @@ def test_selectors_beyond_what_a_cycle_may_cost_wait_for_the_next_and_are_then_e
     first = served()
     assert 0 < first < len(claims)
     ordinary = a_claim("team", selected("device.driver != 'y'"))
-    assert not isinstance(allocate([ordinary], "n", inventory, NobodyElse()), Unfit)
+    assert not isinstance(allocate([ordinary], "n", inventory=inventory, usage=NobodyElse()), Unfit)
     for _ in range(10):
         inventory.effort.renew()
         last = served()
@@ -142,7 +148,7 @@ def test_selectors_beyond_what_a_cycle_may_cost_wait_for_the_next_and_are_then_e
 
 def test_more_devices_than_are_free_are_refused_without_trying_each_choice(choices):
     tried, usage = choices
-    found = allocate([a_claim("team", {"count": 17})], "n", an_inventory(), usage)
+    found = allocate([a_claim("team", {"count": 17})], "n", inventory=an_inventory(), usage=usage)
     assert isinstance(found, Unfit)
     assert len(tried) <= 17
 
@@ -152,7 +158,7 @@ def test_what_was_looked_at_is_forgotten_when_there_is_too_much_of_it():
     for number in range(600):
         inventory.effort.renew()
         claim = a_claim("hostile", selected(f"device.driver != 'x{number}'"))
-        allocate([claim], "n", inventory, NobodyElse())
+        allocate([claim], "n", inventory=inventory, usage=NobodyElse())
     node = inventory.of_node("n")
     assert len(node.candidates) <= 256
     assert max(len(device._verdicts) for device in node.devices) <= 256

@@ -69,7 +69,9 @@ def shares_of(queues, total, *, k=0.0):
     for row, each in enumerate(queues):
         for name in ("deserved", "weight", "request", "limit", "usage"):
             getattr(columns, name)[row, GPU] = each[name]
-    forest = QueueForest([-1] * len(queues), [each["priority"] for each in queues], list(range(len(queues))))
+    forest = QueueForest(
+        [-1] * len(queues), priority=[each["priority"] for each in queues], rank=list(range(len(queues)))
+    )
     divide_forest(forest, columns, np.array([0.0, 0.0, total]), k=k)
     return columns.fair_share[:, GPU].tolist()
 
@@ -127,7 +129,7 @@ def test_a_remainder_never_lifts_a_queue_above_what_it_can_use():
 
 
 def test_children_divide_what_their_parent_got():
-    forest = QueueForest([-1, 0, 0, -1, 3], [100] * 5, range(5))
+    forest = QueueForest([-1, 0, 0, -1, 3], priority=[100] * 5, rank=range(5))
     columns = QueueColumns.zeros(5)
     columns.weight[:, GPU] = 1
     columns.request[:, GPU] = [20, 10, 10, 4, 4]
@@ -175,7 +177,9 @@ def test_the_order_of_the_rows_does_not_matter(queues, total, random):
     for row, source in enumerate(order):
         for name in ("deserved", "weight", "request", "limit", "usage"):
             getattr(columns, name)[row, GPU] = queues[source][name]
-    forest = QueueForest([-1] * len(queues), [queues[source]["priority"] for source in order], order)
+    forest = QueueForest(
+        [-1] * len(queues), priority=[queues[source]["priority"] for source in order], rank=order
+    )
     divide_forest(forest, columns, np.array([0.0, 0.0, total]), k=0.0)
     assert [columns.fair_share[order.index(source), GPU] for source in range(len(queues))] == shares
 
@@ -207,7 +211,7 @@ def test_many_divisions_at_once_equal_each_alone(queues, total, k):
     for row in range(3 * size):
         for name in ("deserved", "weight", "request", "limit", "usage"):
             getattr(columns, name)[3 + row] = queues[row % size][name]
-    forest = QueueForest(parents, priorities, range(3 + 3 * size))
+    forest = QueueForest(parents, priority=priorities, rank=range(3 + 3 * size))
     divide_forest(forest, columns, np.full(3, 3 * total), k=k)
     for resource in range(3):
         for group in range(3):

@@ -14,7 +14,7 @@ def order_of(*queues, priority=None, total=10.0):
         columns.fair_share[row] = fair
         columns.allocated[row] = allocated
     priorities = priority or [100] * len(queues)
-    return FairOrder(columns, QueueShares.of(columns), priorities, np.full(3, total))
+    return FairOrder(columns, shares=QueueShares.of(columns), priority=priorities, total=np.full(3, total))
 
 
 def job(amount):
@@ -32,7 +32,7 @@ def test_over_means_in_all_three_resources():
     columns.fair_share[:] = 4
     columns.allocated[0] = (9, 9, 4)
     shares = QueueShares.of(columns)
-    order = FairOrder(columns, shares, [2, 1], np.full(3, 10.0))
+    order = FairOrder(columns, shares=shares, priority=[2, 1], total=np.full(3, 10.0))
     assert order.key(0) < order.key(1)
 
 
@@ -78,5 +78,6 @@ def test_the_weaker_queue_comes_first_and_no_other_difference_counts():
     [(-1, -1, 3, -1), (-1, 5, 3, 5), (2, -1, 3, 3), (4, -1, 3, 4), (4, 2, 3, 2), (0, 9, 3, 3)],
 )
 def test_the_allocatable_share(deserved, limit, fair, expected):
-    columns = [np.array([[float(value)] * 3]) for value in (deserved, limit, fair)]
-    assert allocatable_share(*columns).tolist() == [[expected] * 3]
+    columns = (np.array([[float(value)] * 3]) for value in (deserved, limit, fair))
+    share = allocatable_share(next(columns), limit=next(columns), fair_share=next(columns))
+    assert share.tolist() == [[expected] * 3]

@@ -21,7 +21,7 @@ class Queues:
             self.columns.deserved[row, GPU] = queue[0]
             self.columns.fair_share[row, GPU] = queue[1]
             self.columns.allocated[row, GPU] = queue[2]
-        self.forest = QueueForest(parents, [100] * len(queues), range(len(queues)))
+        self.forest = QueueForest(parents, priority=[100] * len(queues), rank=range(len(queues)))
 
     def rules(self, multiplier=1.0):
         return ReclaimRules(self.forest, self.columns, QueueShares.of(self.columns), multiplier)
@@ -29,7 +29,7 @@ class Queues:
     def reclaim(self, by, *victims, gpus=1.0, preemptible=True, multiplier=1.0):
         claim = self.rules(multiplier).open(self.rows[by], (0.0, 0.0, gpus), preemptible=preemptible)
         for name, amount in victims or [("p2", 1.0)]:
-            claim.add(self.rows[name], 0.0, 0.0, amount)
+            claim.add(self.rows[name], cpu=0.0, memory=0.0, gpu=amount)
         return claim.accepts()
 
 
@@ -113,9 +113,9 @@ def test_each_chunk_is_judged_by_what_its_queue_holds_before_it():
     queues = siblings(p2=(1, 1, 3), parent=(5, 5, 5))
     claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), preemptible=True)
     victim = queues.rows["p2"]
-    assert claim.add(victim, 0, 0, 1)
-    assert claim.add(victim, 0, 0, 1)
-    assert not claim.add(victim, 0, 0, 1)
+    assert claim.add(victim, cpu=0, memory=0, gpu=1)
+    assert claim.add(victim, cpu=0, memory=0, gpu=1)
+    assert not claim.add(victim, cpu=0, memory=0, gpu=1)
     assert claim.rejected == 1
     assert not claim.accepts()
 
@@ -132,7 +132,7 @@ def test_each_chunk_is_judged_by_what_its_queue_holds_before_it():
 )
 def test_the_victim_filter(reclaimer, victim, kept):
     queues = Queues(x=reclaimer, y=victim)
-    assert queues.rules().may_be_victim(0, (0.0, 0.0, 2.0), 1) is kept
+    assert queues.rules().may_be_victim(0, (0.0, 0.0, 2.0), victim=1) is kept
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_a_search_keeps_the_state_it_began_with():
     queues = siblings()
     claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), preemptible=True)
     queues.columns.allocated[:] = 0
-    claim.add(queues.rows["p2"], 0, 0, 1)
+    claim.add(queues.rows["p2"], cpu=0, memory=0, gpu=1)
     assert claim.accepts()
 
 
 def test_where_lines_part():
-    forest = QueueForest([-1, 0, 0, 1, 1, 2, -1], [100] * 7, range(7))
+    forest = QueueForest([-1, 0, 0, 1, 1, 2, -1], priority=[100] * 7, rank=range(7))
     assert forest.leveled(3, 4) == (3, 4)
     assert forest.leveled(3, 5) == (1, 2)
     assert forest.leveled(3, 6) == (0, 6)
@@ -184,7 +184,7 @@ def test_undo_is_exact_and_adding_again_judges_the_same(victims, data):
     keep = data.draw(st.integers(0, len(victims)))
 
     def judged(claim, chunks):
-        verdicts = [claim.add(queue, 0.0, 0.0, amount) for queue, amount in chunks]
+        verdicts = [claim.add(queue, cpu=0.0, memory=0.0, gpu=amount) for queue, amount in chunks]
         return verdicts, claim.accepts(), claim.rejected, dict(claim._remaining)
 
     def fresh():

@@ -84,12 +84,13 @@ def step(statement: Statement, state: ClusterState, rng: random.Random) -> None:
     node = rng.choice(state.nodes.nodes)
     groups = groups_for(task, node, rng)
     if task.status is Status.PENDING:
-        (statement.allocate if rng.random() < 0.5 else statement.pipeline)(task, node, groups)
+        (statement.allocate if rng.random() < 0.5 else statement.pipeline)(task, node, groups=groups)
     elif task.status in (Status.RUNNING, Status.PIPELINED):
         statement.evict(task)
     elif task.status is Status.RELEASING and task.virtual:
         back = task.node is not None and rng.random() < 0.5
-        statement.pipeline(task, *((task.node, task.groups) if back else (node, groups)))
+        where, devices = (task.node, task.groups) if back else (node, groups)
+        statement.pipeline(task, where, groups=devices)
 
 
 @settings(max_examples=60, deadline=None)
@@ -192,7 +193,7 @@ def test_a_victim_on_another_device_of_its_node_is_moved() -> None:
     )
     task, node = task_of(state, "half-0"), state.nodes.nodes[0]
     statement.evict(task)
-    statement.pipeline(task, node, (DEVICES[1],))
+    statement.pipeline(task, node, groups=(DEVICES[1],))
     assert statement.evicted() == [task]
     assert task.pipelined_groups == (DEVICES[1],)
 

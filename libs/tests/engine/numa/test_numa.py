@@ -194,8 +194,10 @@ def test_the_observed_placement_is_believed_before_the_decided_and_the_predicted
     both = predicted | {names.NUMA_OBSERVED: a_record(("node-1", {"cpu": "2"}))}
     decided = [{"zone": "node-1", "amount": {"cpu": "3"}}]
     asked = {"cpu": "3"}
-    assert ledger.recorded(a_pod(asked, annotations=both), "n1", decided) == (ZoneShare(1, (("cpu", 2000),)),)
-    assert ledger.recorded(a_pod(asked, annotations=predicted), "n1", decided) == (
+    assert ledger.recorded(a_pod(asked, annotations=both), "n1", assumed=decided) == (
+        ZoneShare(1, (("cpu", 2000),)),
+    )
+    assert ledger.recorded(a_pod(asked, annotations=predicted), "n1", assumed=decided) == (
         ZoneShare(1, (("cpu", 3000),)),
     )
     assert ledger.recorded(a_pod(asked, annotations=predicted), "n1") == (ZoneShare(0, (("cpu", 1000),)),)
@@ -249,7 +251,7 @@ def test_a_placement_is_written_as_it_is_read():
     allocation = ledger.fit(numa_request(a_pod({"cpu": "3", "memory": "1Gi"})), "n1")
     described = ledger.describe("n1", allocation)
     assert described == ({"zone": "node-0", "amount": {"cpu": "3", "memory": str(2**30)}},)
-    assert ledger.recorded(a_pod({}), "n1", described) == allocation
+    assert ledger.recorded(a_pod({}), "n1", assumed=described) == allocation
 
 
 def test_reported_availability_is_used_on_request():

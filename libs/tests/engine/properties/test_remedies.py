@@ -42,7 +42,9 @@ def test_every_remedy_that_is_told_places_the_group_if_it_is_applied(world: Worl
     state, engine = decided(world)
     before = codec.cut(state)
     with mock.patch.object(questions, "SECONDS", 60.0):
-        answers = {key: engine.explain_pod_group(state, key, NOW + 1) for key in sorted(state.pending_jobs)}
+        answers = {
+            key: engine.explain_pod_group(state, key, now=NOW + 1) for key in sorted(state.pending_jobs)
+        }
     state.check()
     assert codec.cut(state).digest == before.digest
     for key, answer in answers.items():
@@ -61,7 +63,7 @@ def test_every_remedy_that_is_told_places_the_group_if_it_is_applied(world: Worl
 def test_less_than_what_is_told_gives_the_group_no_free_room(world: World) -> None:
     state, engine = decided(world)
     for key in sorted(state.pending_jobs):
-        answer = engine.explain_pod_group(state, key, NOW + 1)
+        answer = engine.explain_pod_group(state, key, now=NOW + 1)
         assert answer is not None
         for remedy in answer.remedies:
             if (less := lessened(remedy)) is None:
@@ -101,7 +103,7 @@ def lower(bounds: Bounds) -> Bounds:
 def test_the_cycle_after_explanations_decides_as_if_nobody_had_asked(world: World) -> None:
     asked, engine = decided(world)
     for key in sorted(asked.pending_jobs):
-        engine.explain_pod_group(asked, key, NOW + 1)
+        engine.explain_pod_group(asked, key, now=NOW + 1)
     unasked, other = decided(world)
     for kind, obj in world.objects():
         for state in (asked, unasked):

@@ -26,7 +26,7 @@ class AnyOrder:
         held = self._queues[queue].allocated
         return (self._value(queue, held[0] + job[0], held[2] + 100 * job[2]), queue)
 
-    def ranks(self, queues, held, jobs):
+    def ranks(self, queues, *, held, jobs):
         values = [
             self._value(row, then[0], then[2])
             for row, then in zip(queues.tolist(), (held + jobs).tolist(), strict=True)
@@ -68,8 +68,10 @@ def test_jobs_are_foreseen_in_the_order_of_service_whatever_the_order_of_queues(
         for queue in state.queue_order
         if queue.leaf
     ]
-    foreseen = [job.name for job in look_ahead([each for each in leaves if each[1]], order, gpu_memory_mib=0)]
-    waiting = PendingJobs(jobs, order, session.job_key, gpu_memory_mib=0)
+    foreseen = [
+        job.name for job in look_ahead([each for each in leaves if each[1]], order=order, gpu_memory_mib=0)
+    ]
+    waiting = PendingJobs(jobs, order, key=session.job_key, gpu_memory_mib=0)
     served = []
     statement = session.statement()
     while (job := waiting.pop()) is not None:
@@ -87,7 +89,7 @@ def test_nothing_is_foreseen_after_a_job_that_takes_more_than_one_step() -> None
     )
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "abc"]
-    found = look_ahead([(jobs[0].queue, jobs)], session.queue_order, gpu_memory_mib=0)
+    found = look_ahead([(jobs[0].queue, jobs)], order=session.queue_order, gpu_memory_mib=0)
     assert [job.name for job in found] == ["a", "b"]
 
 
@@ -98,5 +100,5 @@ def test_nothing_is_foreseen_after_a_job_that_asks_for_memory_of_devices() -> No
     )
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "ab"]
-    found = look_ahead([(jobs[0].queue, jobs)], session.queue_order, gpu_memory_mib=16_000)
+    found = look_ahead([(jobs[0].queue, jobs)], order=session.queue_order, gpu_memory_mib=16_000)
     assert [job.name for job in found] == ["a"]

@@ -103,7 +103,7 @@ def test_a_heap_gives_the_best_of_what_it_has_whenever_it_is_asked(world: int) -
     )
     jobs = list(state.jobs.values())
     here = rng.sample(jobs, rng.randint(0, 9))
-    heap, known = JobHeap(here, usual_key, None), set(map(id, here))
+    heap, known = JobHeap(here, key=usual_key, depth=None), set(map(id, here))
     for _ in range(20):
         best = min((job for job in jobs if id(job) in known), key=usual_key, default=None)
         assert heap.head() is best
@@ -118,7 +118,7 @@ def test_a_heap_gives_the_best_of_what_it_has_whenever_it_is_asked(world: int) -
 
 def test_a_heap_of_limited_depth_has_the_best() -> None:
     state = a_state([a_job(f"j{n}", created=9 - n) for n in range(4)])
-    heap = JobHeap(state.jobs.values(), usual_key, 2)
+    heap = JobHeap(state.jobs.values(), key=usual_key, depth=2)
     assert [job.name for job in heap.rest()] == ["j3", "j2"]
 
 
@@ -151,11 +151,11 @@ def test_the_next_job_is_the_best_of_the_best_queue_at_every_level(world: int) -
     state = crowded(rng)
     session = Engine().open(state, NOW)
     jobs = session.allocatable_jobs()
-    waiting = PendingJobs(jobs, session.queue_order, session.job_key, gpu_memory_mib=0)
+    waiting = PendingJobs(jobs, session.queue_order, key=session.job_key, gpu_memory_mib=0)
     left, statement = list(jobs), session.statement()
 
     def key(queue, job):
-        order, asked = session.queue_order, request_of(list(job.single.tasks.values()), 0)
+        order, asked = session.queue_order, request_of(list(job.single.tasks.values()), gpu_memory_mib=0)
         return (order.key(queue.row, job=asked), order.age[queue.row])
 
     def best(jobs):
@@ -196,8 +196,8 @@ def test_two_jobs_come_in_the_order_in_which_they_come_among_all(world: int) -> 
     state = crowded(rng)
     session = Engine().open(state, NOW)
     pair = tuple(rng.sample(session.allocatable_jobs(), 2))
-    two = TwoJobs(pair, session.queue_order, session.job_key, gpu_memory_mib=0)
-    many = PendingJobs(pair, session.queue_order, session.job_key, gpu_memory_mib=0)
+    two = TwoJobs(pair, session.queue_order, key=session.job_key, gpu_memory_mib=0)
+    many = PendingJobs(pair, session.queue_order, key=session.job_key, gpu_memory_mib=0)
     found = [two.pop() for _ in range(3)]
     assert found == [many.pop() for _ in range(3)]
     assert found[2] is None
@@ -209,6 +209,6 @@ def test_jobs_of_a_queue_that_has_queues_below_are_not_served() -> None:
     state = a_state(nodes(1), a_queue("a", parent="top"), a_job("x", queue="top"), a_job("y", queue="a"))
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "xy"]
-    waiting = PendingJobs(jobs, session.queue_order, session.job_key, gpu_memory_mib=0)
+    waiting = PendingJobs(jobs, session.queue_order, key=session.job_key, gpu_memory_mib=0)
     assert waiting.pop() is jobs[1]
     assert waiting.pop() is None

@@ -21,7 +21,7 @@ from libs.tests.engine.builders import (
 def drawn(*world, taker="taker", of_queue=lambda queue: True, of_job=None, most=None):
     """Batches in order, each as the names of its pods."""
     state = a_state(nodes(1, gpus=100), world, a_job(taker, gpus=1, queue="team"))
-    source = Engine().open(state, NOW).victim_source(job_of(state, taker), of_queue, of_job, most=most)
+    source = Engine().open(state, NOW).victim_source(job_of(state, taker), of_queue, of_job=of_job, most=most)
     return chunks(source)
 
 
@@ -166,8 +166,8 @@ def test_what_is_drawn_piecemeal_is_what_is_drawn_at_once(world: int) -> None:
     def accepts(job):
         return int(job.name[1:]) not in refused
 
-    one = session.victim_source(taker, lambda queue: True, accepts)
-    other = session.victim_source(taker, lambda queue: True, accepts)
+    one = session.victim_source(taker, lambda queue: True, of_job=accepts)
+    other = session.victim_source(taker, lambda queue: True, of_job=accepts)
     numbers = sorted(rng.sample(range(16), 4))
     for number in numbers:
         one.get(number)

@@ -107,7 +107,9 @@ def test_step_by_step_and_all_at_once_bounds_are_the_same(world: int) -> None:
     start = rng.randint(0, len(victims))
     late = SlotBound(session, cls)
     late.add(victims[:start])
-    totals = late.totals(rows[start:], classes[start:], {task.cls.id: task.cls for task in victims})
+    totals = late.totals(
+        rows[start:], classes=classes[start:], of_class={task.cls.id: task.cls for task in victims}
+    )
     if cls.shared:
         assert totals is None
     else:
@@ -192,6 +194,6 @@ def test_the_first_victim_with_which_a_gang_fits_is_found_without_steps() -> Non
     source = session.victim_source(job, lambda queue: True)
     source.get(5)
     bound = GangBound(session, tasks)
-    assert bound.first_holding(source.columns(), 0, source.classes) == 2
-    assert bound.first_holding(source.columns(), 1, source.classes) == 3
-    assert bound.first_holding(source.columns(), 4, source.classes) == -1
+    assert bound.first_holding(source.columns(), begin=0, of_class=source.classes) == 2
+    assert bound.first_holding(source.columns(), begin=1, of_class=source.classes) == 3
+    assert bound.first_holding(source.columns(), begin=4, of_class=source.classes) == -1

@@ -17,7 +17,7 @@ def proposals(propose, *world, recorded=()):
     for number in recorded:
         source.get(number)
     bound = GangBound(session, tasks)
-    accumulation = Accumulation(session, source, frozenset(recorded), tasks, bound)
+    accumulation = Accumulation(session, source, recorded=frozenset(recorded), tasks=tasks, bound=bound)
     return [
         sorted(task.name for batch in proposal for task in batch.tasks) for proposal in propose(accumulation)
     ]

@@ -6,6 +6,7 @@ import pytest
 
 from kai.engine import Engine
 from kai.engine.config import SearchBudgets
+from kai.engine.framework.session import Session
 from kai.engine.search.budget import ActionBudget
 from kai.engine.search.solver import Result, Search
 from libs.tests.engine.builders import NOW, a_job, a_state, config, job_of, nodes, task_of
@@ -18,8 +19,8 @@ GANGS = config(off=("sg-nodelocalgreedy",))
 class Watched(Search):
     """Keeps what was tried: how many pods, with which victims recorded, and whether they found room."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, session: Session, **options: Any) -> None:
+        super().__init__(session, **options)
         self.probes: list[tuple[int, list[int], bool]] = []
 
     def _probe(self, generator: str, pods: int, recorded: frozenset[int]) -> Any:
@@ -45,8 +46,8 @@ def a_search(*world, by=LOCAL, judge=lambda victims: True, budgets=UNLIMITED, cl
     session = Engine(by).open(state, NOW)
     taker = job_of(state, "taker")
     source = session.victim_source(taker, lambda queue: True)
-    deadline = ActionBudget(budgets, "preempt", clock or Clock()).job()
-    return Watched(session, "preempt", taker, source, judge, deadline)
+    deadline = ActionBudget(budgets, "preempt", clock=clock or Clock()).job()
+    return Watched(session, action="preempt", job=taker, source=source, validator=judge, deadline=deadline)
 
 
 def full(count, *, gpus=1):

@@ -32,7 +32,7 @@ def hours(*gpus, end=NOW):
 
 
 def gpu_share(used, capacity, now=NOW, **params):
-    found = used_shares({"q": used}, capacity, UsageParams(**params), now, bucket_seconds=HOUR)
+    found = used_shares({"q": used}, capacity, params=UsageParams(**params), now=now, bucket_seconds=HOUR)
     return found["q"][2]
 
 
@@ -62,23 +62,27 @@ def test_old_use_counts_half_after_the_half_life():
 
 
 def test_a_resource_that_the_cluster_does_not_have_is_unused():
-    assert used_shares({"q": hours(1)}, [], UsageParams(), NOW, bucket_seconds=HOUR) == {"q": (0.0, 0.0, 0.0)}
+    assert used_shares({"q": hours(1)}, [], params=UsageParams(), now=NOW, bucket_seconds=HOUR) == {
+        "q": (0.0, 0.0, 0.0)
+    }
 
 
 def test_a_tumbling_window_starts_anew_every_window():
     params = UsageParams(
         window_type=WindowType.TUMBLING, window_size=6 * HOUR, tumbling_start=utc(2030, 1, 1, 3, 0)
     )
-    assert window_start(params, NOW) == utc(2030, 1, 2, 9, 0)
-    assert window_start(params, utc(2030, 1, 2, 9, 0)) == utc(2030, 1, 2, 9, 0)
-    assert window_start(params, utc(2029, 1, 1, 0, 0)) == utc(2029, 1, 1, 0, 0)
-    found = used_shares({"q": hours(8, 8, 2, 2, 2)}, hours(*[8] * 5), params, NOW, bucket_seconds=HOUR)
+    assert window_start(params, now=NOW) == utc(2030, 1, 2, 9, 0)
+    assert window_start(params, now=utc(2030, 1, 2, 9, 0)) == utc(2030, 1, 2, 9, 0)
+    assert window_start(params, now=utc(2029, 1, 1, 0, 0)) == utc(2029, 1, 1, 0, 0)
+    found = used_shares(
+        {"q": hours(8, 8, 2, 2, 2)}, hours(*[8] * 5), params=params, now=NOW, bucket_seconds=HOUR
+    )
     assert found["q"][2] == pytest.approx((0.5 * 8 + 6) / (3.5 * 8))
 
 
 def test_a_cron_window_starts_when_the_expression_was_last_due():
     params = UsageParams.parse({"windowType": "cron", "cronString": "0 0 * * 1"})
-    assert window_start(params, NOW) == utc(2029, 12, 31, 0, 0)
+    assert window_start(params, now=NOW) == utc(2029, 12, 31, 0, 0)
 
 
 def test_parameters_are_read_with_their_defaults():
@@ -119,16 +123,16 @@ def test_a_wrong_parameter_is_named(data, message):
 
 def test_old_data_are_reported():
     params = UsageParams()
-    assert staleness(params, NOW - 300, NOW) is None
-    assert staleness(params, NOW - 301, NOW).startswith("usage data is 5m1s old")
-    assert "no usage data yet" in staleness(params, None, NOW)
+    assert staleness(params, fetched_at=NOW - 300, now=NOW) is None
+    assert staleness(params, fetched_at=NOW - 301, now=NOW).startswith("usage data is 5m1s old")
+    assert "no usage data yet" in staleness(params, fetched_at=None, now=NOW)
 
 
 def test_a_prometheus_is_asked_for_the_same_window():
-    assert prometheus_query("m", UsageParams(window_size=HOUR), NOW) == "sum_over_time((m)[3600s:60s])"
+    assert prometheus_query("m", UsageParams(window_size=HOUR), now=NOW) == "sum_over_time((m)[3600s:60s])"
     params = UsageParams.parse({"windowType": "cron", "cronString": "@daily", "halfLifePeriod": "1h"})
     decayed = f"(m) * 0.5^(({NOW:.0f} - time()) / 3600)"
-    assert prometheus_query("m", params, NOW) == f"sum_over_time(({decayed})[45000s:60s])"
+    assert prometheus_query("m", params, now=NOW) == f"sum_over_time(({decayed})[45000s:60s])"
 
 
 amounts = st.lists(st.integers(0, 8), min_size=1, max_size=20)

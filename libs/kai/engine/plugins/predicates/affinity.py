@@ -93,7 +93,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         """Nodes where each term finds somebody, or could only ever find the task itself."""
         numbers, values = self._handle.filters.labels.column(wanted.key)
         counts = self._neighbours.table[wanted.rows]
-        found = by_domain(counts, numbers, len(values)) > 0
+        found = by_domain(counts, numbers, domains=len(values)) > 0
         found |= (wanted.own & ~counts.any(axis=1))[:, None]
         everywhere: Mask = np.logical_and.reduce(found, axis=0)
         return np.asarray(spread_back(everywhere, numbers, outside=False), dtype=bool)
@@ -103,7 +103,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         numbers, values = self._handle.filters.labels.column(wanted.key)
         if not values:
             return numbers < 0
-        found = by_domain(self._neighbours.table[wanted.rows].sum(axis=0), numbers, len(values))
+        found = by_domain(self._neighbours.table[wanted.rows].sum(axis=0), numbers, domains=len(values))
         return np.asarray(spread_back(found == 0, numbers, outside=True), dtype=bool)
 
     def _repelled(self, task: Task) -> Mask | None:
@@ -158,7 +158,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             return None
         total = self._attraction.score(task)
         for key, rows, weights in self._own_preferences(task):
-            part = in_domains(self._handle, key, weights @ self._neighbours.table[rows])
+            part = in_domains(self._handle, key, amounts=weights @ self._neighbours.table[rows])
             total = part if total is None else total + part
         if total is None or not able.any():
             return None
@@ -197,9 +197,9 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         self._moved(task, node, 1)
 
     def _moved(self, task: Task, node: Node, sign: int) -> None:
-        self._neighbours.moved(task, node, sign)
+        self._neighbours.moved(task, node, sign=sign)
         if self._attraction is not None:
-            self._attraction.moved(task, node, sign)
+            self._attraction.moved(task, node, sign=sign)
 
     def mark(self) -> int:
         """A point to go back to."""

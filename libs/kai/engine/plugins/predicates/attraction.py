@@ -52,7 +52,7 @@ class Said:
         """What the class of a pod says; its pods agree in terms, namespace and labels."""
 
         def of(term: Mapping[str, Any]) -> Selection:
-            return Selection(term, task.namespace, namespaces, task.labels or {})
+            return Selection(term, namespace=task.namespace, namespaces=namespaces, labels=task.labels or {})
 
         away = (task.cls.constraints.pod_anti_affinity or {}).get(REQUIRED) or ()
         return cls(
@@ -133,11 +133,11 @@ class Attraction:
     def __bool__(self) -> bool:
         return bool(self._placed)
 
-    def moved(self, task: Task, node: Node, sign: int) -> None:
+    def moved(self, task: Task, node: Node, *, sign: int) -> None:
         """A pod came or went."""
         counts = self._placed.get(task.cls.id)
         if counts is not None:
-            self._neighbours.shift(counts, node.row, sign)
+            self._neighbours.shift(counts, node.row, sign=sign)
 
     def score(self, task: Task) -> Floats | None:
         """Weights of the terms that match the task, summed over the pods of each node's domain."""
@@ -153,7 +153,7 @@ class Attraction:
                     of_key[domain] = of_key[domain] + wished if domain in of_key else wished
         total: Floats | None = None
         for domain, amounts in of_key.items():
-            part = in_domains(self._handle, domain, amounts)
+            part = in_domains(self._handle, domain, amounts=amounts)
             total = part if total is None else total + part
         return total
 
@@ -169,7 +169,7 @@ class Attraction:
                 yield self._placed[cls], weights
 
 
-def in_domains(handle: Handle, key: str, amounts: Floats) -> Floats:
+def in_domains(handle: Handle, key: str, *, amounts: Floats) -> Floats:
     """For each node the sum over the nodes of its domain by a key; 0 for nodes outside all domains."""
     numbers, values = handle.filters.labels.column(key)
-    return np.asarray(spread_back(by_domain(amounts, numbers, len(values)), numbers, outside=0.0))
+    return np.asarray(spread_back(by_domain(amounts, numbers, domains=len(values)), numbers, outside=0.0))

@@ -47,11 +47,11 @@ class LargestNode(PreFilter):
                 name, amount = next(iter(self._resources.named_amounts(column, amount, task.cls.unoffered)))
                 unit = self._resources.unit(name)
                 has = (
-                    f"the largest node has {amount_text(column, most, name, unit)}"
+                    f"the largest node has {amount_text(column, most, name=name, unit=unit)}"
                     if most
                     else "no node has any"
                 )
-                asked = amount_text(column, amount, name, unit)
+                asked = amount_text(column, amount, name=name, unit=unit)
                 return f"the pod asks for {asked}, but {has} in node pool {self._pool!r}"
         return None
 

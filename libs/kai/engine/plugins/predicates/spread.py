@@ -108,13 +108,15 @@ class TopologySpread(Filter, Scorer, Tracker):
     def _balanced(self, constraint: _Constraint, task: Task) -> Mask:
         numbers, values = self._handle.filters.labels.column(constraint.key)
         counts = by_domain(
-            self._neighbours.counts(constraint.term, task) * constraint.counted, numbers, len(values)
+            self._neighbours.counts(constraint.term, task) * constraint.counted, numbers, domains=len(values)
         )
         domains = np.unique(numbers[constraint.counted])
         if not len(domains):
             return np.zeros(len(numbers), dtype=bool)
         lowest = int(counts[domains].min()) if len(domains) >= constraint.min_domains else 0
-        own = Selection(constraint.term, task.namespace, self._namespaces, task.labels or {})
+        own = Selection(
+            constraint.term, namespace=task.namespace, namespaces=self._namespaces, labels=task.labels or {}
+        )
         more = int(own.matches(task.namespace, task.labels or {}))
         allowed = counts + more - lowest <= constraint.max_skew
         return np.asarray(spread_back(allowed, numbers, outside=False), dtype=bool)
@@ -139,7 +141,7 @@ class TopologySpread(Filter, Scorer, Tracker):
             here, domains = counts, int(usable.sum())
         else:
             numbers, values = self._handle.filters.labels.column(constraint.key)
-            of_domain = by_domain(counts * constraint.counted, numbers, len(values))
+            of_domain = by_domain(counts * constraint.counted, numbers, domains=len(values))
             here, domains = spread_back(of_domain, numbers, outside=0), len(np.unique(numbers[usable]))
         found: Floats = here * np.log(domains + 2) + (constraint.max_skew - 1)
         return found
@@ -147,15 +149,15 @@ class TopologySpread(Filter, Scorer, Tracker):
     # --- virtual placements ------------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
         """One more pod on a node."""
-        self._neighbours.moved(task, node, 1)
+        self._neighbours.moved(task, node, sign=1)
 
     def evicted(self, task: Task, node: Node) -> None:
         """One less."""
-        self._neighbours.moved(task, node, -1)
+        self._neighbours.moved(task, node, sign=-1)
 
     def stays(self, task: Task, node: Node) -> None:
         """Back again."""
-        self._neighbours.moved(task, node, 1)
+        self._neighbours.moved(task, node, sign=1)
 
     def mark(self) -> int:
         """A point to go back to."""

@@ -12,4 +12,6 @@ class FairQueues(FairOrder, QueueRanking):
 
     def __init__(self, handle: Handle) -> None:
         division = handle.division
-        super().__init__(division.columns, division.shares, division.forest.priority, division.total)
+        super().__init__(
+            division.columns, shares=division.shares, priority=division.forest.priority, total=division.total
+        )

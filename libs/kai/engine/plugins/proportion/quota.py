@@ -34,7 +34,7 @@ class QueueQuotas(Quota):
 
     def refuse(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """By what the queues hold now; GPU memory is counted against the largest GPUs (optimistic)."""
-        amounts = asked(tasks, self._gpu_memory_mib)
+        amounts = asked(tasks, gpu_memory_mib=self._gpu_memory_mib)
         return _over_limit(job, amounts) or _over_quota(job, amounts)
 
     def refuse_on(self, job: Job, task: Task, node: Node) -> Unschedulable | None:
@@ -44,7 +44,9 @@ class QueueQuotas(Quota):
 
     def refuse_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """By what no preemption frees: quotas are for what cannot be preempted."""
-        return None if job.preemptible else _over_quota(job, asked(tasks, self._gpu_memory_mib))
+        return (
+            None if job.preemptible else _over_quota(job, asked(tasks, gpu_memory_mib=self._gpu_memory_mib))
+        )
 
 
 def _over_limit(job: Job, amounts: Amounts) -> Unschedulable | None:

@@ -42,7 +42,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         return self._rules.can_reclaim(job.queue.row, self._request(tasks), preemptible=job.preemptible)
 
     def _request(self, tasks: Sequence[Task]) -> ResourceVector:
-        return request_of(tasks, self._gpu_memory_mib)
+        return request_of(tasks, gpu_memory_mib=self._gpu_memory_mib)
 
     def rules(self, search: VictimSearch) -> VictimRules | None:
         """What may be taken is judged by what queues hold now, before anything is evicted."""
@@ -51,7 +51,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         mine, request, rules = search.job.queue, self._request(search.tasks), self._rules
 
         def loses(queue: Queue) -> bool:
-            return rules.may_be_victim(mine.row, request, queue.row)
+            return rules.may_be_victim(mine.row, request, victim=queue.row)
 
         return VictimRules(
             of_queue=loses,
@@ -133,7 +133,7 @@ class FairReclaim(Entitlement, VictimPolicy):
             for asked, jobs in self._waiting(theirs).items():
                 contested = any(wanted and over for wanted, over in zip(asked, surplus, strict=True))
                 then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
-                if contested and fits(then, deserved[theirs]) and any(other.pending for other in jobs):
+                if contested and fits(then, bound=deserved[theirs]) and any(other.pending for other in jobs):
                     return True
         return False
 
@@ -203,9 +203,9 @@ class _Lost:
             else:
                 del lost[row]
         for row, (cpu, memory, centi) in lost.items():
-            ledger.take(row, float(cpu), float(memory), centi / GPU_CENTI)
+            ledger.take(row, cpu=float(cpu), memory=float(memory), gpu=centi / GPU_CENTI)
         for row, cpu, memory, centi in last:
-            ledger.add(row, float(cpu), float(memory), centi / GPU_CENTI)
+            ledger.add(row, cpu=float(cpu), memory=float(memory), gpu=centi / GPU_CENTI)
         return ledger.accepts()
 
     def _held(self, tasks: Sequence[Task]) -> Amounts:
