@@ -114,7 +114,7 @@ class World:
         try:
             obj = body if type_ is dict else msgspec.convert(body, type_)
         except msgspec.ValidationError as error:
-            self.state.unread(kind, _key(body), body["metadata"]["uid"], str(error))
+            self.state.unread(kind, _key(body), uid=body["metadata"]["uid"], reason=str(error))
             return
         assert isinstance(obj, ApiObject | dict)
         self.state.take(kind, obj)

@@ -137,7 +137,7 @@ class Core:
                 state.remove(kind, key)
             elif isinstance(obj, Unreadable):
                 self.rejected += 1
-                state.unread(kind, key, obj.uid, obj.reason)
+                state.unread(kind, key, uid=obj.uid, reason=obj.reason)
             else:
                 state.apply(kind, obj)
         except Exception as error:  # noqa: BLE001 (one object must not stop everybody's scheduling)
@@ -150,7 +150,7 @@ class Core:
             _log.error("object that is gone cannot be taken out", kind=kind.value, object=key, exc_info=error)
             return
         known = state.faults.get((kind, key))
-        fault = state.refuse(kind, key, obj, error)
+        fault = state.refuse(kind, key, obj=obj, error=error)
         if fault == known:
             return
         if isinstance(error, OutOfBounds):

@@ -79,7 +79,7 @@ class RefusalWatch:
         self._metrics.refusals.labels(node).inc()
 
         def enter(state: ClusterState) -> None:
-            closed_until = state.refusals.refused(node, namespace, now)
+            closed_until = state.refusals.refused(node, namespace=namespace, now=now)
             _log.warning(
                 "node refused a pod",
                 node=node,
@@ -95,7 +95,9 @@ class RefusalWatch:
             case Started(node, namespace):
                 if (node, namespace) in self._doubted:
                     self._doubted.discard((node, namespace))
-                    self._changes.note(lambda state: state.refusals.ran(node, namespace), Urgency.SOON)
+                    self._changes.note(
+                        lambda state: state.refusals.ran(node, namespace=namespace), Urgency.SOON
+                    )
             case Vanished():
                 if not self._vanished.full():
                     self._vanished.put_nowait(end)

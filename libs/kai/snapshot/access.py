@@ -53,7 +53,7 @@ class AccessTable:
             if self.stale is not None:
                 self.stale.add(namespace)
 
-    def barrier(self, queue: str, namespace: str, account: str | None) -> str:
+    def barrier(self, queue: str, *, namespace: str, account: str | None) -> str:
         """The queue that keeps pods of a service account out of a queue; empty if none does.
 
         Without an account: that keeps out all of a namespace.
@@ -68,9 +68,9 @@ class AccessTable:
             shut = self._known[key] = access.barrier(queue, self._queues, self._user(namespace, account))
         return shut
 
-    def refusal(self, queue: str, namespace: str, account: str) -> str:
+    def refusal(self, queue: str, *, namespace: str, account: str) -> str:
         """Why pods of a service account may not use a queue; empty if they may."""
-        shut = self.barrier(queue, namespace, account)
+        shut = self.barrier(queue, namespace=namespace, account=account)
         if not shut:
             return ""
         user = self._user(namespace, account)

@@ -69,7 +69,7 @@ class Accounts:
         cluster = self._cluster
         facts, uid, cls = task.facts, task.uid, task.cls
         assert facts is not None
-        status = pods.status(facts, cluster.now, cluster.params.stuck_in_releasing_seconds)
+        status = pods.status(facts, now=cluster.now, stuck_after=cluster.params.stuck_in_releasing_seconds)
         key = facts.group_key
         job = cluster.jobs.get(key) if key else None
         if job is not None:
@@ -107,7 +107,7 @@ class Accounts:
             task.plugin_results = facts.assumed_results
             cluster.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
-                cluster.ledger.reserve(node, facts.group_ids, 1)
+                cluster.ledger.reserve(node, facts.group_ids, count=1)
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, node, 1)
         if task.job is not None:
@@ -122,7 +122,9 @@ class Accounts:
         """Whether a pod may not be given a place as a part of a job."""
         if job.usurps or not job.queue.exists:
             return True
-        return bool(self._cluster.access.barrier(job.queue.name, job.namespace, facts.account))
+        return bool(
+            self._cluster.access.barrier(job.queue.name, namespace=job.namespace, account=facts.account)
+        )
 
     def _withdraw(self, task: Task) -> None:
         cluster = self._cluster
@@ -138,7 +140,7 @@ class Accounts:
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, task.node, -1)
             if facts.reservation:
-                cluster.ledger.reserve(task.node, facts.group_ids, -1)
+                cluster.ledger.reserve(task.node, facts.group_ids, count=-1)
             cluster.ledger.unhold(task)
         task.plugin_results = None
         if name := facts.node_name or facts.assumed_node:

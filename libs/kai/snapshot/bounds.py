@@ -143,9 +143,9 @@ def check_scheduling(pod: Pod) -> None:
     if spec.priority:
         limits.POD_PRIORITY.check(spec.priority)
     if spec.affinity:
-        conform(spec.affinity, _Affinity, "spec.affinity")
+        conform(spec.affinity, _Affinity, field="spec.affinity")
     if spec.topology_spread_constraints:
-        conform(spec.topology_spread_constraints, _Spreads, "spec.topologySpreadConstraints")
+        conform(spec.topology_spread_constraints, _Spreads, field="spec.topologySpreadConstraints")
 
 
 # --- what administrators write -------------------------------------------------------------------

@@ -21,7 +21,7 @@ class Exclusion:
         self._accounts = accounts
         self._intake = intake
 
-    def keep_pod(self, pod: Pod, stand_in: Pod) -> None:
+    def keep_pod(self, pod: Pod, *, stand_in: Pod) -> None:
         """A pod on a node holds what it held, or else what ``stand_in`` asks for; others are forgotten."""
         cluster = self._cluster
         uid = PodUid(pod.metadata.uid or pod.key)
@@ -35,7 +35,9 @@ class Exclusion:
             return
         cls = cluster.classes.of(stand_in) if known is None else cluster.classes.bare(known.cls)
         facts.gated = True  # where else it may run is not known
-        self._intake.enter_pod(stand_in, uid, facts, cls, known.claims if known is not None else ())
+        self._intake.enter_pod(
+            stand_in, uid, facts, cls, gpu_claims=known.claims if known is not None else ()
+        )
         cluster.tasks_by_key[facts.key].bare = True
 
     def keep_pod_group(self, group: PodGroup, fault: Fault) -> None:

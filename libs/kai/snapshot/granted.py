@@ -31,7 +31,9 @@ class Granted:
         if claims:
             facts.pod = pod
         group = facts.group_ids[0] if facts.group_ids else GpuGroup("")
-        self.grants_changed(self._cluster.grants.put(facts.key, facts.node_name, group, claims))
+        self.grants_changed(
+            self._cluster.grants.put(facts.key, node=facts.node_name, group=group, claims=claims)
+        )
 
     def grants_changed(self, uids: Iterable[PodUid]) -> None:
         """What is recorded of pods (uid) is not what it was."""
@@ -39,10 +41,10 @@ class Granted:
             task = self._cluster.tasks.get(uid)
             if task is not None:
                 self._accounts.detach(task)
-                self.hold_to_grant(task, task.declared_cls or task.cls, task.cls)
+                self.hold_to_grant(task, declared=task.declared_cls or task.cls, decided=task.cls)
                 self._accounts.attach(task)
 
-    def hold_to_grant(self, task: Task, declared: TaskClass, decided: TaskClass | None) -> None:
+    def hold_to_grant(self, task: Task, *, declared: TaskClass, decided: TaskClass | None) -> None:
         """Let a task hold what it was granted, which need not be what its pod says: that is ``declared``.
 
         While it is being bound, what was ``decided`` counts until it is recorded.
@@ -51,7 +53,7 @@ class Granted:
         facts = facts_of(task)
         facts.granted_ids, cls = (), declared
         node = facts.node_name or facts.assumed_node
-        known = cluster.grants.of(task.uid, node) if node else None
+        known = cluster.grants.of(task.uid, node=node) if node else None
         if known is not None and (facts.node_name or not known[1].isdisjoint(facts.assumed_groups)):
             grant, groups = known
             cls = cluster.classes.granted(declared, grant)

@@ -17,7 +17,7 @@ class Grants:
         self._on: dict[str, tuple[str, GpuGroup, dict[PodUid, Claim]]] = {}
 
     def put(
-        self, reservation: str, node: str, group: GpuGroup, claims: Mapping[PodUid, Claim]
+        self, reservation: str, *, node: str, group: GpuGroup, claims: Mapping[PodUid, Claim]
     ) -> set[PodUid]:
         """The claims on a reservation pod as they are now; the pods (uids) whose record changed."""
         recorded = {uid: claim for uid, claim in claims.items() if claim.grant is not None}
@@ -35,7 +35,7 @@ class Grants:
         """A reservation pod is gone; the pods (uids) of which something was recorded there."""
         return self._take_off(reservation) if reservation in self._on else set()
 
-    def of(self, uid: PodUid, node: str) -> tuple[Grant, frozenset[GpuGroup]] | None:
+    def of(self, uid: PodUid, *, node: str) -> tuple[Grant, frozenset[GpuGroup]] | None:
         """What a pod was granted on a node, and on which devices (GPU groups); None: nothing recorded."""
         there = self.of_pods.get(uid, {}).values()
         return granted({group: claim for where, group, claim in there if where == node})

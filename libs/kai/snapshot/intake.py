@@ -126,7 +126,7 @@ class Intake:
         limits.POD_CLAIMS.check_count(pod.spec.resource_claims)
         gpu_claims = self._gpu_claims(pod)
         cls = cluster.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
-        self.enter_pod(pod, uid, facts, cls, gpu_claims)
+        self.enter_pod(pod, uid, facts, cls, gpu_claims=gpu_claims)
 
     def enter_pod(
         self,
@@ -134,6 +134,7 @@ class Intake:
         uid: PodUid,
         facts: PodFacts,
         cls: TaskClass,
+        *,
         gpu_claims: tuple[tuple[str, int], ...] = (),
     ) -> None:
         """Take in a pod of which these facts are known, and which is of this class."""
@@ -164,7 +165,7 @@ class Intake:
             task.facts, task.cls, task.labels, task.order = facts, cls, labels, order
             task.bare = False
         if decided is not None or uid in cluster.grants.of_pods or task.declared_cls is not None:
-            self._granted.hold_to_grant(task, cls, decided)
+            self._granted.hold_to_grant(task, declared=cls, decided=decided)
         task.claims = gpu_claims
         if facts.nominated:
             task.nominated = facts.nominated
@@ -247,10 +248,10 @@ class Intake:
         name = obj.metadata.name
         known = len(cluster.resources)
         slices = cluster.objects[Kind.RESOURCE_SLICE].values()
-        dra_gpus = nodes.dra_gpu_devices(slices, name) if slices else 0
+        dra_gpus = nodes.dra_gpu_devices(slices, node=name) if slices else 0
         newest = Node(name, 0, obj)
         # Raises, if at all, before anything changes.
-        amounts = nodes.describe(newest, obj, cluster.resources, dra_gpus, self._backed)
+        amounts = nodes.describe(newest, obj, cluster.resources, dra_gpus=dra_gpus, backed=self._backed)
         self._classify_again(known)
         affected = list(cluster.on_node.get(name, {}).values())
         for task in affected:
@@ -259,7 +260,7 @@ class Intake:
             node = newest
             cluster.nodes.add(node)
         else:
-            nodes.describe(node, obj, cluster.resources, dra_gpus, self._backed)
+            nodes.describe(node, obj, cluster.resources, dra_gpus=dra_gpus, backed=self._backed)
             cluster.nodes.changed()
         try:
             cluster.nodes.set_allocatable(node, amounts)
@@ -340,7 +341,7 @@ class Intake:
     def put_job(self, group: PodGroup) -> None:
         """Make the row of a pod group, or bring it up to date; its pods join it."""
         cluster = self._cluster
-        facts = jobs.facts(group, cluster.params.node_pool)
+        facts = jobs.facts(group, node_pool=cluster.params.node_pool)
         home = self._home(facts.queue)
         standing = self._standing(facts, group.metadata.namespace, home)
         key = group.key
@@ -428,7 +429,8 @@ class Intake:
                 self._standings.clear()
             self._standings[key] = standing
         if not home.exists or (
-            cluster.access.restricted and cluster.access.barrier(facts.queue, namespace, None)
+            cluster.access.restricted
+            and cluster.access.barrier(facts.queue, namespace=namespace, account=None)
         ):
             return standing._replace(priority=_LOWEST_PRIORITY, preemptible=True, unwelcome=True)
         return standing
@@ -567,7 +569,7 @@ class Intake:
             node = cluster.nodes.by_name.get(name)
             if node is not None:
                 slices = cluster.objects[Kind.RESOURCE_SLICE].values()
-                if nodes.dra_gpu_devices(slices, name) != node.dra_gpus:
+                if nodes.dra_gpu_devices(slices, node=name) != node.dra_gpus:
                     self._put_node(node, node.object)
         elif kind is Kind.DEVICE_CLASS:
             known = len(cluster.resources)
@@ -586,7 +588,7 @@ class Intake:
                 self._accounts.detach(task)
                 decided, task.claims, task.cls = task.cls, claims, cls
                 if decided.shared:
-                    self._granted.hold_to_grant(task, cls, decided)
+                    self._granted.hold_to_grant(task, declared=cls, decided=decided)
                 self._accounts.attach(task)
 
     @staticmethod

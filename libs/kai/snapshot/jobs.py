@@ -9,7 +9,7 @@ from kai.snapshot.rows import DEFAULT_POD_SET, Job, JobFacts, PodSet, SubGroupSe
 from kai.snapshot.times import lasting
 
 
-def facts(group: PodGroup, node_pool: str) -> JobFacts:
+def facts(group: PodGroup, *, node_pool: str) -> JobFacts:
     """What rows depend on."""
     spec = group.spec
     conditions = group.status.scheduling_conditions if group.status else None

@@ -444,7 +444,7 @@ class Ledger:
         task.pipelined_node, task.pipelined_groups = None, ()
         self.nodes.touched.append(node.row)
 
-    def reserve(self, node: Node, groups: tuple[GpuGroup, ...], count: int) -> None:
+    def reserve(self, node: Node, groups: tuple[GpuGroup, ...], *, count: int) -> None:
         """That many reservation pods more, or fewer, stand for each of the groups."""
         for group in groups:
             self._share(node, group, 0, 0, 0, count)

@@ -20,7 +20,7 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 
 def describe(
-    node: Node, obj: NodeObject, resources: ResourceTable, dra_gpus: int, backed: Collection[int] = ()
+    node: Node, obj: NodeObject, resources: ResourceTable, *, dra_gpus: int, backed: Collection[int] = ()
 ) -> dict[int, int]:
     """Fill a row from an object; returns what the node offers, by column.
 
@@ -86,7 +86,7 @@ def same(old: NodeObject, new: NodeObject) -> bool:
     )
 
 
-def dra_gpu_devices(slices: Iterable[dict[str, Any]], node: str) -> int:
+def dra_gpu_devices(slices: Iterable[dict[str, Any]], *, node: str) -> int:
     """GPUs that resource slices of a node offer."""
     devices: set[tuple[str, str, str]] = set()
     for each in slices:

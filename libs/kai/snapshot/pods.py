@@ -48,7 +48,7 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
     )
 
 
-def status(facts: PodFacts, now: float, stuck_after: float) -> Status:
+def status(facts: PodFacts, *, now: float, stuck_after: float) -> Status:
     """The state of a pod as snapshots see it."""
     match facts.phase:
         case "Running":

@@ -37,7 +37,7 @@ class Refusals:
     def __bool__(self) -> bool:
         return bool(self._records)
 
-    def refused(self, node: str, namespace: str, now: float) -> float:
+    def refused(self, node: str, *, namespace: str, now: float) -> float:
         """A pod was refused; until when the node gets no more of its namespace, 0 if it does."""
         record = self._records.setdefault(node, {}).setdefault(namespace, _Record())
         if now < record.closed_until:  # it was on its way when the node was closed
@@ -50,7 +50,7 @@ class Refusals:
         record.closed_until = now + seconds
         return record.closed_until
 
-    def ran(self, node: str, namespace: str) -> None:
+    def ran(self, node: str, *, namespace: str) -> None:
         """A pod runs: the row of refusals is broken."""
         records = self._records.get(node)
         if records is not None and records.pop(namespace, None) is not None and not records:
@@ -71,7 +71,7 @@ class Refusals:
                 if record.closed_until > now:
                     found.setdefault(namespace, {})[node] = record.closed_until
                 elif record.closed_until and now > record.closed_until + LONGEST_SECONDS:
-                    self.ran(node, namespace)
+                    self.ran(node, namespace=namespace)
             times = [record.closed_until for record in records.values() if record.closed_until > now]
             if len(times) >= NAMESPACES:
                 found.setdefault("", {})[node] = max(times)

@@ -125,7 +125,7 @@ class ResourceTable:
         return amounts
 
     def named_amounts(
-        self, column: int, amount: int, unoffered: Iterable[tuple[str, int]]
+        self, column: int, *, amount: int, unoffered: Iterable[tuple[str, int]]
     ) -> Iterable[tuple[str, int]]:
         """The names and amounts that stand behind an amount of a column, as users know them."""
         return unoffered if column == NOBODY else ((self.names[column], amount),)

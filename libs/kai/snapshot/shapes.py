@@ -17,7 +17,7 @@ _LENGTH: Final = re.compile(r"Expected `\w+` of length <= (?P<number>\d+)")
 _TYPE: Final = re.compile(r"Expected `(?P<type>[^`]+)`")
 
 
-def conform(value: Any, shape: Any, field: str = "") -> Any:
+def conform(value: Any, shape: Any, *, field: str = "") -> Any:
     """The value as a struct of this shape; ``field`` is where it stands in its object.
 
     Raises:

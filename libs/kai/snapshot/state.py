@@ -62,10 +62,10 @@ class ClusterState(Cluster):
         try:
             self.apply(kind, obj)
         except OutOfBounds as error:
-            return self.refuse(kind, object_key(obj), obj, error)
+            return self.refuse(kind, object_key(obj), obj=obj, error=error)
         return None
 
-    def refuse(self, kind: Kind, key: str, obj: Any, error: Exception) -> Fault:
+    def refuse(self, kind: Kind, key: str, *, obj: Any, error: Exception) -> Fault:
         """Go on without a version of an object, until a later one can be taken in, or the object is gone.
 
         Whatever holds resources, or says what others may hold, goes on to do so as far as that is known
@@ -89,7 +89,7 @@ class ClusterState(Cluster):
         """Let an object hold what it holds, and go on without it otherwise."""
         match kind:
             case Kind.POD:
-                self._exclusion.keep_pod(obj, refused.pod_stand_in(obj, self.resources))
+                self._exclusion.keep_pod(obj, stand_in=refused.pod_stand_in(obj, self.resources))
             case Kind.NODE:
                 known = self.nodes.by_name.get(fault.key)
                 if known is not None:
@@ -101,7 +101,7 @@ class ClusterState(Cluster):
             case _:
                 pass
 
-    def unread(self, kind: Kind, key: str, uid: str, reason: str) -> Fault:
+    def unread(self, kind: Kind, key: str, *, uid: str, reason: str) -> Fault:
         """The same where nobody can read the object at all: what was taken in before stays as it was."""
         message = f"it cannot be read ({reason}); leave out what is nested too deep, and numbers out of range"
         fault = Fault(kind=kind.kubernetes, key=key, uid=uid, reason=INVALID_OBJECT, message=message)
@@ -208,7 +208,7 @@ class ClusterState(Cluster):
             facts.node_name = facts.node_name or facts.assumed_node
             facts.group_ids = facts.group_ids or facts.assumed_groups
             if uid in self.grants.of_pods:
-                self._granted.hold_to_grant(task, task.declared_cls or task.cls, task.cls)
+                self._granted.hold_to_grant(task, declared=task.declared_cls or task.cls, decided=task.cls)
             self._accounts.attach(task)
 
     def assume_evicted(self, uid: PodUid) -> None:
@@ -314,7 +314,9 @@ class ClusterState(Cluster):
             self.classes.keep({task.cls for task in self.tasks.values()})
         for task in list(self.deleted.values()):
             facts = facts_of(task)
-            if task.status is not pods.status(facts, now, self.params.stuck_in_releasing_seconds):
+            if task.status is not pods.status(
+                facts, now=now, stuck_after=self.params.stuck_in_releasing_seconds
+            ):
                 self._accounts.detach(task)
                 self._accounts.attach(task)
 

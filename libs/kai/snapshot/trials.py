@@ -46,7 +46,7 @@ def with_constraint(member: PodSet | SubGroupSet, constraint: TopologyConstraint
 
 
 @contextmanager
-def with_minimum(job: Job, pod_set: PodSet, minimum: int) -> Iterator[None]:
+def with_minimum(job: Job, pod_set: PodSet, *, minimum: int) -> Iterator[None]:
     """A job that needs so many pods of a pod set."""
     before = pod_set.min_member
     job.next_tasks.clear()

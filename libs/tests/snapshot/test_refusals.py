@@ -7,7 +7,7 @@ NOW = 1_900_000_000.0
 
 def refuse(refusals, namespace="team", *, times=IN_A_ROW, now=NOW, node="n"):
     for _ in range(times):
-        until = refusals.refused(node, namespace, now)
+        until = refusals.refused(node, namespace=namespace, now=now)
     return until
 
 
@@ -15,7 +15,7 @@ def test_a_node_that_refuses_now_and_then_stays_open():
     refusals = Refusals()
     for i in range(10):
         assert refuse(refusals, times=IN_A_ROW - 1, now=NOW + i) == 0
-        refusals.ran("n", "team")
+        refusals.ran("n", namespace="team")
     assert refusals.closed(NOW) == {}
     assert not refusals
 
@@ -41,7 +41,7 @@ def test_each_time_it_is_closed_for_longer_until_a_pod_runs():
         pauses.append(until - now)
         now = until
     assert pauses == [30, 60, 120, 240, 480, LONGEST_SECONDS, LONGEST_SECONDS, LONGEST_SECONDS]
-    refusals.ran("n", "team")
+    refusals.ran("n", namespace="team")
     assert refuse(refusals, now=now) == now + FIRST_SECONDS
 
 

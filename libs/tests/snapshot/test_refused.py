@@ -31,7 +31,7 @@ def offer(state: ClusterState, kind: Kind, obj) -> None:
     try:
         state.apply(kind, obj)
     except Exception as error:  # noqa: BLE001 (as the scheduler does)
-        state.refuse(kind, obj.key, obj, error)
+        state.refuse(kind, obj.key, obj=obj, error=error)
     state.settle(NOW)
     state.check()
 
@@ -116,7 +116,9 @@ def test_a_node_that_cannot_be_taken_in_holds_what_it_holds_and_takes_nobody() -
 
 
 def refuse_group(state: ClusterState, group) -> None:
-    state.refuse(Kind.POD_GROUP, group.key, group, OutOfBounds("spec.subGroups", 5_000, "at most 1000"))
+    state.refuse(
+        Kind.POD_GROUP, group.key, obj=group, error=OutOfBounds("spec.subGroups", 5_000, "at most 1000")
+    )
     state.settle(NOW)
     state.check()
 
@@ -141,7 +143,9 @@ def test_a_pod_group_that_cannot_be_taken_in_is_charged_and_never_served(known: 
 def test_a_queue_that_cannot_be_taken_in_limits_what_it_limited() -> None:
     state = a_state()
     offer(state, Kind.QUEUE, a_queue("q", limit=1))
-    state.refuse(Kind.QUEUE, "q", a_queue("q"), OutOfBounds("spec.priority", 10**20, "at most 2^31"))
+    state.refuse(
+        Kind.QUEUE, "q", obj=a_queue("q"), error=OutOfBounds("spec.priority", 10**20, "at most 2^31")
+    )
     offer(state, Kind.POD_GROUP, a_group("big", queue="q"))
     offer(state, Kind.POD, a_pod("p", group="big", gpus=2))
     assert not Engine().run(state, NOW).binds

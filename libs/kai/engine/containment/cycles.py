@@ -165,7 +165,7 @@ class Containment:
             try:
                 state.apply(who.kind, entry.obj)
             except Exception as error:  # noqa: BLE001 (it could be taken in before; whatever it is, it is of this object)
-                state.refuse(who.kind, who.key, entry.obj, error)
+                state.refuse(who.kind, who.key, obj=entry.obj, error=error)
 
 
 class _Attempt:

@@ -168,7 +168,7 @@ class LowerMinimum:
         """The state with it."""
         del state
         assert job.single is not None
-        return trials.with_minimum(job, job.single, self.minimum)
+        return trials.with_minimum(job, job.single, minimum=self.minimum)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,9 @@ def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:
         capacity = table.cells_allocatable[node.row, column]
         free = table.cells_idle[node.row, column] + table.cells_releasing[node.row, column]
         if free < requested:
-            for name, amount in resources.named_amounts(column, requested, task.cls.unoffered):
+            for name, amount in resources.named_amounts(
+                column, amount=requested, unoffered=task.cls.unoffered
+            ):
                 unit = resources.unit(name)
                 yield _numbers(
                     _KINDS.get(column, name), amount / unit, (capacity - free) / unit, capacity / unit

@@ -215,7 +215,7 @@ def denial(state: ClusterState, task: Task) -> Explanation | None:
         return Explanation(reason=str(Reason.PRIORITY_CLASS_DENIED), message=text)
     if not job.queue.exists:
         return without_queue(state, job)
-    text = state.access.refusal(job.queue.name, job.namespace, facts.account)
+    text = state.access.refusal(job.queue.name, namespace=job.namespace, account=facts.account)
     return Explanation(reason=str(Reason.QUEUE_ACCESS_DENIED), message=text)
 
 

@@ -38,7 +38,7 @@ def _of_pod(session: Session, task: Task) -> Iterator[str]:
         if most >= amount:
             continue
         resources = session.state.resources
-        for resource, each in resources.named_amounts(column, amount, task.cls.unoffered):
+        for resource, each in resources.named_amounts(column, amount=amount, unoffered=task.cls.unoffered):
             if not most:
                 yield f"no node offers {resource}"
                 continue

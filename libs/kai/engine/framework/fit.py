@@ -65,7 +65,9 @@ def node_verdicts(
             f"Insufficient {_KINDS.get(column, name)}"
             for column, amount in task.cls.items
             if free[row, column] < amount
-            for name, _ in session.state.resources.named_amounts(column, amount, task.cls.unoffered)
+            for name, _ in session.state.resources.named_amounts(
+                column, amount=amount, unoffered=task.cls.unoffered
+            )
         ]
         if not short and task.cls.shared and session.view(task.cls).score_of(row) == -np.inf:
             short = [_shared_shortage(task, free[row])]

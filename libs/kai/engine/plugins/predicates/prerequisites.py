@@ -44,7 +44,9 @@ class LargestNode(PreFilter):
             amount = amounts.get(column, 0)
             if amount > self._most[column]:
                 most = self._most[column]
-                name, amount = next(iter(self._resources.named_amounts(column, amount, task.cls.unoffered)))
+                name, amount = next(
+                    iter(self._resources.named_amounts(column, amount=amount, unoffered=task.cls.unoffered))
+                )
                 unit = self._resources.unit(name)
                 has = (
                     f"the largest node has {amount_text(column, most, name=name, unit=unit)}"
