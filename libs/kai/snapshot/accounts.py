@@ -50,7 +50,11 @@ class Accounts:
         cluster.touched_jobs[job.key] = job
 
     def attach(self, task: Task) -> None:
-        """Put a task into all sums, by its facts and what is known of the rest."""
+        """Put a task into all sums, by its facts and what is known of the rest.
+
+        Before: it is in none of them, and facts and class are those that shall count. After: its status, job,
+        node and charges follow from them. Where anything is raised the state is ``unsound``.
+        """
         try:
             self._enter(task)
         except Exception:
@@ -58,7 +62,10 @@ class Accounts:
             raise
 
     def detach(self, task: Task) -> None:
-        """The inverse of :meth:`attach`."""
+        """The inverse of :meth:`attach`.
+
+        Before: its facts and class are still those by which it was attached; they may be changed after it.
+        """
         try:
             self._withdraw(task)
         except Exception:
@@ -185,7 +192,10 @@ def facts_of(task: Task) -> PodFacts:
 
 
 def discard(index: dict[_K, dict[PodUid, Task]], key: _K, uid: PodUid) -> None:
-    """Take a task out of an index; no empty entry stays."""
+    """Take a task out of an index; no empty entry stays.
+
+    Raises KeyError where it is not there.
+    """
     bucket = index[key]
     del bucket[uid]
     if not bucket:

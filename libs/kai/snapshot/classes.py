@@ -115,13 +115,19 @@ class TaskClass:
         self.vast = any(amount > _VAST for _, amount in self.items)
 
     def device_memory(self, device_mib: int) -> int:
-        """Memory on each device, in MiB."""
+        """Memory on each device, in MiB.
+
+        Rounded down where it asks for a part; 0 where it shares no devices.
+        """
         if self.kind is GpuKind.MEMORY:
             return self.gpu_memory_mib
         return self.portion_centi * device_mib // GPU_CENTI
 
     def charge(self, device_mib: int) -> Amounts:
-        """What a queue is charged for a pod, where a GPU has ``device_mib``."""
+        """What a queue is charged for a pod, where a GPU has ``device_mib``.
+
+        Only where it asks for an amount of GPU memory does that depend on the device.
+        """
         if self.kind is not GpuKind.MEMORY:
             return self._charge
         return Amounts(self.cpu, self.memory, self.quota_centi(device_mib))
@@ -134,7 +140,10 @@ class TaskClass:
         return ResourceType.MIG_INSTANCE if self.kind is GpuKind.MIG else ResourceType.REGULAR, 1.0
 
     def quota_centi(self, device_mib: int) -> int:
-        """Hundredths of GPUs charged to a queue, where a GPU has ``device_mib``."""
+        """Hundredths of GPUs charged to a queue, where a GPU has ``device_mib``.
+
+        A part of a device is rounded up; devices of resource claims count as whole ones.
+        """
         if self.kind is not GpuKind.MEMORY:
             return self.centi_gpus
         part = -(-self.gpu_memory_mib * GPU_CENTI // max(device_mib, 1))

@@ -36,7 +36,10 @@ class Granted:
         )
 
     def grants_changed(self, uids: Iterable[PodUid]) -> None:
-        """What is recorded of pods (uid) is not what it was."""
+        """What is recorded of pods (uid) is not what it was.
+
+        Those of them that are known hold from now on what is recorded; all sums follow.
+        """
         for uid in uids:
             task = self._cluster.tasks.get(uid)
             if task is not None:

@@ -19,7 +19,10 @@ class Grants:
     def put(
         self, reservation: str, *, node: str, group: GpuGroup, claims: Mapping[PodUid, Claim]
     ) -> set[PodUid]:
-        """The claims on a reservation pod as they are now; the pods (uids) whose record changed."""
+        """The claims on a reservation pod as they are now; the pods (uids) whose record changed.
+
+        Claims that grant nothing are left out. Putting the same again changes nothing, and returns nobody.
+        """
         recorded = {uid: claim for uid, claim in claims.items() if claim.grant is not None}
         known = self._on.get(reservation)
         if known == (node, group, recorded) or (known is None and not recorded):
@@ -36,7 +39,10 @@ class Grants:
         return self._take_off(reservation) if reservation in self._on else set()
 
     def of(self, uid: PodUid, *, node: str) -> tuple[Grant, frozenset[GpuGroup]] | None:
-        """What a pod was granted on a node, and on which devices (GPU groups); None: nothing recorded."""
+        """What a pod was granted on a node, and on which devices (GPU groups); None: nothing recorded.
+
+        Where it has claims that contradict each other the newest count (:func:`kai.model.claims.granted`).
+        """
         there = self.of_pods.get(uid, {}).values()
         return granted({group: claim for where, group, claim in there if where == node})
 

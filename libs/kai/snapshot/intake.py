@@ -106,7 +106,11 @@ class Intake:
                     self._depends(kind, key, old)
 
     def refresh(self) -> None:
-        """Bring up to date what tasks are charged by."""
+        """Bring up to date what tasks are charged by.
+
+        Which GPUs are the smallest, how queues hang together, and who may use them. Costs nothing where none
+        of it changed, else time by the number of jobs and pods.
+        """
         cluster = self._cluster
         if self._gpu_sizes_dirty:
             self._refresh_gpu_sizes()
@@ -137,7 +141,12 @@ class Intake:
         *,
         gpu_claims: tuple[tuple[str, int], ...] = (),
     ) -> None:
-        """Take in a pod of which these facts are known, and which is of this class."""
+        """Take in a pod of which these facts are known, and which is of this class.
+
+        ``gpu_claims`` are keys of claims, and how many GPUs each has. Another pod of the same name is
+        forgotten. What was decided about it stays, until the watch shows that it had its effect, or cannot
+        have one.
+        """
         cluster = self._cluster
         meta = pod.metadata
         labels, annotations = meta.labels, meta.annotations
@@ -193,7 +202,10 @@ class Intake:
             new.assumed_results = old.assumed_results
 
     def forget(self, task: Task) -> None:
-        """The pod is gone."""
+        """The pod is gone.
+
+        All sums are without it, and what it recorded of others, as a reservation pod, counts no longer.
+        """
         job, done = task.job, task.status is Status.SUCCEEDED
         self._accounts.detach(task)
         self.drop(task)
@@ -203,7 +215,10 @@ class Intake:
             job.completing = any(pod_set.tasks for pod_set in job.pod_sets.values())
 
     def drop(self, task: Task) -> None:
-        """Leave no trace of a task that is in no sum."""
+        """Leave no trace of a task that is in no sum.
+
+        Before: it was detached.
+        """
         cluster = self._cluster
         self.unindex(task)
         cluster.overruled.pop(facts_of(task).key, None)
@@ -220,7 +235,10 @@ class Intake:
 
     # --- nodes ---------------------------------------------------------------------------------
     def in_pool(self, labels: dict[str, str]) -> bool:
-        """Whether an object with these labels is of the node pool that is scheduled here."""
+        """Whether an object with these labels is of the node pool that is scheduled here.
+
+        Without a label key all objects are; where the pool has no name, those without the label are.
+        """
         cluster = self._cluster
         key = cluster.params.node_pool_label_key
         return not key or labels.get(key, "") == cluster.params.node_pool
@@ -339,7 +357,11 @@ class Intake:
             self._accounts.set_aside(cluster.jobs[key], None)
 
     def put_job(self, group: PodGroup) -> None:
-        """Make the row of a pod group, or bring it up to date; its pods join it."""
+        """Make the row of a pod group, or bring it up to date; its pods join it.
+
+        Where its shape, queue and standing are as before the row stays; else it is another one, and what
+        others remember of the old one is void.
+        """
         cluster = self._cluster
         facts = jobs.facts(group, node_pool=cluster.params.node_pool)
         home = self._home(facts.queue)

@@ -43,7 +43,11 @@ def _times(annotations: dict[str, str]) -> dict[str, str]:
 
 
 def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
-    """The tree of a pod group, its leaves by name, and what is wrong with it (empty if nothing)."""
+    """The tree of a pod group, its leaves by name, and what is wrong with it (empty if nothing).
+
+    Parents are found by their names in any case of letters. What cannot be a tree is one pod set that needs
+    one pod, so that there is something to count its pods in.
+    """
     spec = group.spec
     root = SubGroupSet(
         name="", constraint=constraint(spec.topology_constraint), min_sub_group=spec.min_sub_group

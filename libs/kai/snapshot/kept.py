@@ -54,7 +54,10 @@ class Kept(Generic[T]):
         self.lent = lent
 
     def get(self, values: KeptValues, stamp: object, make: Callable[[], T]) -> T:
-        """The value, made anew where it was made for another ``stamp``."""
+        """The value, made anew where it was made for another ``stamp``.
+
+        Stamps are compared by their values; only what was made for the last is kept.
+        """
         known = values._kept.get(self)
         if known is None or known[0] != stamp:
             known = values._kept[self] = (stamp, make())

@@ -73,7 +73,11 @@ class Ledger:
         self.set_queues(())
 
     def set_queues(self, queues: Sequence[Queue]) -> None:
-        """These queues from now on, parents before children; nothing is charged to any."""
+        """These queues from now on, parents before children; nothing is charged to any.
+
+        After: each has its position as row and sums of zero, and so have the mirrors. What tasks are charged
+        has to be entered again (:meth:`recharge`, :meth:`enqueue`).
+        """
         for row, queue in enumerate(queues):
             queue.row = row
             queue.allocated, queue.non_preemptible, queue.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
@@ -85,7 +89,10 @@ class Ledger:
         self._non_preemptible_cells = cells(self.non_preemptible)
 
     def clear(self, queues: Sequence[Queue]) -> None:
-        """Nothing is charged to any node or queue."""
+        """Nothing is charged to any node or queue.
+
+        All that a node offers is idle. Rows of tasks are left as they are: whoever calls clears them, too.
+        """
         self.set_queues(queues)
         self.nodes.clear_charges()
         if self._late is not None:
@@ -121,14 +128,21 @@ class Ledger:
 
     # --- pod groups ----------------------------------------------------------------------------
     def join(self, task: Task, job: Job, pod_set: PodSet) -> None:
-        """Count a task, whatever its status, in its pod group."""
+        """Count a task, whatever its status, in its pod group.
+
+        Before: it is in none. After: the counters of its pod set and job count it by its status, and the
+        order of the pod set has to be found again.
+        """
         task.job, task.pod_set = job, pod_set
         pod_set.tasks[task.uid] = task
         pod_set.ordered = None
         self._move(job, pod_set, _COUNTS[task.status])
 
     def leave(self, task: Task) -> None:
-        """The inverse of :meth:`join`."""
+        """The inverse of :meth:`join`.
+
+        Before: its queue is charged nothing for it, since that is found by its job.
+        """
         job, pod_set = task.job, task.pod_set
         assert job is not None
         assert pod_set is not None
@@ -138,7 +152,11 @@ class Ledger:
         task.job = task.pod_set = None
 
     def set_status(self, task: Task, status: Status, *, virtual: bool = False) -> None:
-        """Change the state of a task, and the counters of its pod group; ``virtual``: it is only tried."""
+        """Change the state of a task, and the counters of its pod group; ``virtual``: it is only tried.
+
+        No sum of a node or queue changes. Where a task is pending again its pod set is looked through from
+        the start. A task without a job has no counters.
+        """
         if task.job is not None and task.pod_set is not None:
             self._move(task.job, task.pod_set, _STEPS[task.status][status])
             if status is Status.PENDING:
@@ -181,7 +199,11 @@ class Ledger:
 
     # --- queues --------------------------------------------------------------------------------
     def charge(self, task: Task, gpu_memory_mib: int) -> None:
-        """Charge a task to its queue and all above; GPUs have ``gpu_memory_mib`` where it runs."""
+        """Charge a task to its queue and all above; GPUs have ``gpu_memory_mib`` where it runs.
+
+        Before: it has a job, and is charged nothing. After: ``charged`` says what, and that is what
+        :meth:`discharge` takes back, whatever its class is by then. Costs time by the depth of the queue.
+        """
         job = task.job
         assert job is not None
         task.charged = charged = task.cls.charge(gpu_memory_mib)
@@ -192,7 +214,10 @@ class Ledger:
             tasks[key] = tasks.get(key, 0) + 1
 
     def discharge(self, task: Task) -> None:
-        """The inverse of :meth:`charge`."""
+        """The inverse of :meth:`charge`.
+
+        Before: it is in the same queue, and that is linked as it was.
+        """
         job, charged = task.job, task.charged
         assert job is not None
         assert charged is not None
@@ -201,7 +226,11 @@ class Ledger:
         task.charged = None
 
     def recharge(self, task: Task, charged: Amounts) -> None:
-        """Charge again what was discharged before."""
+        """Charge again what was discharged before.
+
+        Before: its queue and those above say nothing of it; ``charged`` still may, as after
+        :meth:`set_queues`.
+        """
         job, task.charged = task.job, charged
         assert job is not None
         self._charge(job.queue, job.preemptible, *charged)
@@ -223,7 +252,10 @@ class Ledger:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
     def enqueue(self, task: Task, gpu_memory_mib: int) -> None:
-        """Count what a pending task requests in its queue and all above; as :meth:`charge`."""
+        """Count what a pending task requests in its queue and all above; as :meth:`charge`.
+
+        Before: it is pending, and has a job. The row does not remember it.
+        """
         self._request(task, gpu_memory_mib, 1)
 
     def dequeue(self, task: Task, gpu_memory_mib: int) -> None:
@@ -348,13 +380,21 @@ class Ledger:
 
     # --- nodes ---------------------------------------------------------------------------------
     def bears(self, task: Task, node: Node) -> bool:
-        """Whether a node's sums, which are 64 bits wide, can take another pod that asks for the absurd."""
+        """Whether a node's sums, which are 64 bits wide, can take another pod that asks for the absurd.
+
+        Catches up with :meth:`at_once` first, so it is a question for classes that are ``vast`` only.
+        """
         self._catch_up()
         idle, row = self.nodes.cells_idle, node.row
         return all(idle[row, column] - amount > -_WIDEST for column, amount in task.cls.items)
 
     def hold(self, task: Task, node: Node, groups: tuple[GpuGroup, ...], *, releasing: bool) -> None:
-        """The task takes its resources from a node's idle ones; they are being released if so said."""
+        """The task takes its resources from a node's idle ones; they are being released if so said.
+
+        Before: it holds nothing. After: what the node offers of all that it asks for is idle no more, each of
+        the shared devices ``groups`` has a part of it, one for each device, and each of its GPU claims a user
+        more. Nothing is checked: idle amounts may be negative afterwards. Status and queue are not touched.
+        """
         cls = task.cls
         task.node, task.groups, task.releasing = node, groups, releasing
         node.tasks[task.uid] = task
@@ -380,7 +420,10 @@ class Ledger:
             self._claim(node, claim, gpus, 1, 1 if releasing else 0, 0)
 
     def unhold(self, task: Task) -> None:
-        """The inverse of :meth:`hold`."""
+        """The inverse of :meth:`hold`.
+
+        Before: it holds something. What is promised to it, there or elsewhere, stays promised.
+        """
         node, groups, releasing = task.node, task.groups, task.releasing
         assert node is not None
         node.legacy_mig -= task.cls.legacy_mig
@@ -399,7 +442,11 @@ class Ledger:
         self.nodes.touched.append(node.row)
 
     def set_releasing(self, task: Task, *, releasing: bool) -> None:
-        """Begin to release what a task holds, or stop to."""
+        """Begin to release what a task holds, or stop to.
+
+        What is being released is not idle yet. Nothing changes where the row says so already, or holds
+        nothing.
+        """
         node = task.node
         if node is None or task.releasing is releasing:
             task.releasing = None if node is None else releasing
@@ -416,7 +463,11 @@ class Ledger:
         self.nodes.touched.append(node.row)
 
     def pipeline(self, task: Task, node: Node, groups: tuple[GpuGroup, ...]) -> None:
-        """The task is promised resources that are being released."""
+        """The task is promised resources that are being released.
+
+        Before: nothing is promised to it; it may hold something, there or elsewhere. Nothing is checked:
+        where idle resources are promised as well, the releasing amounts are negative afterwards.
+        """
         task.pipelined_node, task.pipelined_groups = node, groups
         node.tasks[task.uid] = task
         self._items(task, node, self.nodes.cells_releasing, -1)
@@ -429,7 +480,10 @@ class Ledger:
         self.nodes.touched.append(node.row)
 
     def unpipeline(self, task: Task) -> None:
-        """The inverse of :meth:`pipeline`."""
+        """The inverse of :meth:`pipeline`.
+
+        Before: something is promised to it. What it holds it goes on to hold.
+        """
         node, groups = task.pipelined_node, task.pipelined_groups
         assert node is not None
         self._items(task, node, self.nodes.cells_releasing, 1)
@@ -445,7 +499,10 @@ class Ledger:
         self.nodes.touched.append(node.row)
 
     def reserve(self, node: Node, groups: tuple[GpuGroup, ...], *, count: int) -> None:
-        """That many reservation pods more, or fewer, stand for each of the groups."""
+        """That many reservation pods more, or fewer, stand for each of the groups.
+
+        While nobody has a part of such a device, it is one whole GPU that is not idle and is being released.
+        """
         for group in groups:
             self._share(node, group, 0, 0, 0, count)
         self.nodes.touched.append(node.row)

@@ -53,7 +53,10 @@ def describe(
 
 
 def backed_columns(classes: Iterable[dict[str, Any]], resources: ResourceTable) -> tuple[int, ...]:
-    """Columns of extended resources behind which there is a device class."""
+    """Columns of extended resources behind which there is a device class.
+
+    In order, each once. Names not seen before get columns.
+    """
     columns: set[int] = set()
     for each in classes:
         columns.add(resources.offered(DEVICE_CLASS_RESOURCE_PREFIX + each["metadata"]["name"]))
@@ -87,7 +90,10 @@ def same(old: NodeObject, new: NodeObject) -> bool:
 
 
 def dra_gpu_devices(slices: Iterable[dict[str, Any]], *, node: str) -> int:
-    """GPUs that resource slices of a node offer."""
+    """GPUs that resource slices of a node offer.
+
+    A device counts once, however many slices name it.
+    """
     devices: set[tuple[str, str, str]] = set()
     for each in slices:
         spec = each.get("spec") or {}

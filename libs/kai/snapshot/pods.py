@@ -49,7 +49,11 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
 
 
 def status(facts: PodFacts, *, now: float, stuck_after: float) -> Status:
-    """The state of a pod as snapshots see it."""
+    """The state of a pod as snapshots see it.
+
+    ``now`` is in Unix seconds. Nothing else counts than the arguments. What is deleted before it had a place
+    has failed: it holds nothing, and no gang may count on it.
+    """
     match facts.phase:
         case "Running":
             if facts.deleted_at:

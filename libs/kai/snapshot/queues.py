@@ -16,7 +16,11 @@ NO_QUEUE = "no queue"
 
 
 def describe(queue: Queue, obj: QueueObject) -> None:
-    """Fill a row from an object."""
+    """Fill a row from an object.
+
+    CPUs in thousandths, memory in bytes where manifests say millions of them, GPUs in devices; -1 is
+    unlimited. Parent, children and path are for :func:`link` to find.
+    """
     spec = obj.spec
     amounts = spec.resources or QueueResources()
     queue.exists = True

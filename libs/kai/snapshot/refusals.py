@@ -38,7 +38,11 @@ class Refusals:
         return bool(self._records)
 
     def refused(self, node: str, *, namespace: str, now: float) -> float:
-        """A pod was refused; until when the node gets no more of its namespace, 0 if it does."""
+        """A pod was refused; until when the node gets no more of its namespace, 0 if it does.
+
+        Refusals while the node is closed to the namespace do not count; the one that closes it does so for
+        twice as long as the last time, up to a bound.
+        """
         record = self._records.setdefault(node, {}).setdefault(namespace, _Record())
         if now < record.closed_until:  # it was on its way when the node was closed
             return record.closed_until

@@ -169,7 +169,10 @@ class PodSet(msgspec.Struct, eq=False):
         return f"<PodSet {self.name}>"
 
     def sorted_tasks(self) -> list[Task]:
-        """All tasks, best first."""
+        """All tasks, best first.
+
+        There are no ties, since the order ends with the uid. Sorted again only after a task came or went.
+        """
         if self.ordered is None:
             self.ordered = sorted(self.tasks.values(), key=lambda task: task.order)
             self.cursor = 0

@@ -58,7 +58,10 @@ class ClusterState(Cluster):
             self.faults.pop((kind, object_key(obj)), None)
 
     def take(self, kind: Kind, obj: Any) -> Fault | None:
-        """:meth:`apply`, or :meth:`refuse` what is beyond its bounds."""
+        """:meth:`apply`, or :meth:`refuse` what is beyond its bounds.
+
+        Returns the fault, which is among ``faults`` as well, or None. Whatever else goes wrong is raised.
+        """
         try:
             self.apply(kind, obj)
         except OutOfBounds as error:
@@ -102,14 +105,20 @@ class ClusterState(Cluster):
                 pass
 
     def unread(self, kind: Kind, key: str, *, uid: str, reason: str) -> Fault:
-        """The same where nobody can read the object at all: what was taken in before stays as it was."""
+        """The same where nobody can read the object at all: what was taken in before stays as it was.
+
+        Returns the fault, which stays until a version can be taken in, or the object is gone.
+        """
         message = f"it cannot be read ({reason}); leave out what is nested too deep, and numbers out of range"
         fault = Fault(kind=kind.kubernetes, key=key, uid=uid, reason=INVALID_OBJECT, message=message)
         self.faults[kind, key] = fault
         return fault
 
     def mend(self) -> None:
-        """Find all sums anew after something failed half-way; pods that cannot be in them are faults."""
+        """Find all sums anew after something failed half-way; pods that cannot be in them are faults.
+
+        Such pods are forgotten until their next version. Costs time by the number of pods.
+        """
         for task, error in self.recount():
             message = f"it cannot be put into the sums of its node and queue ({_named(error)})"
             self.faults[Kind.POD, task.key] = Fault(
@@ -133,7 +142,10 @@ class ClusterState(Cluster):
                         self.take(kind, obj)
 
     def remove(self, kind: Kind, key: str) -> None:
-        """Forget an object by ``namespace/name`` (or name); unknown keys are ignored."""
+        """Forget an object by ``namespace/name`` (or name); unknown keys are ignored.
+
+        Pods on a node that is gone hold nothing there until it is back; their queues are charged on.
+        """
         self.version += 1
         self.faults.pop((kind, key), None)
         try:
@@ -148,7 +160,10 @@ class ClusterState(Cluster):
 
     # --- what takes no part --------------------------------------------------------------------
     def set_aside(self, job: Job, fault: Fault | None) -> None:
-        """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again."""
+        """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again.
+
+        Its pending pods count as gated; what others of it hold stays charged, and is nobody's to take.
+        """
         self._accounts.set_aside(job, fault)
 
     def bare(self, job: Job) -> None:
@@ -156,7 +171,10 @@ class ClusterState(Cluster):
         self._exclusion.bare(job)
 
     def bare_pod(self, key: str) -> None:
-        """The same for one pod."""
+        """The same for one pod.
+
+        An unknown key is ignored.
+        """
         self._exclusion.bare_pod(key)
 
     def recount(self) -> list[tuple[Task, Exception]]:
@@ -201,7 +219,10 @@ class ClusterState(Cluster):
             self._accounts.attach(task)
 
     def bind_done(self, uid: PodUid) -> None:
-        """A bind took effect: what the watch will say is known already."""
+        """A bind took effect: what the watch will say is known already.
+
+        It is on the node, and has the devices, that were assumed. One that is not being bound stays as it is.
+        """
         if (task := self.tasks.get(uid)) is not None and facts_of(task).assumed_node:
             self._accounts.detach(task)
             facts = facts_of(task)
@@ -212,21 +233,31 @@ class ClusterState(Cluster):
             self._accounts.attach(task)
 
     def assume_evicted(self, uid: PodUid) -> None:
-        """A pod is being deleted, though the watch does not say so yet."""
+        """A pod is being deleted, though the watch does not say so yet.
+
+        What it holds counts as being released, and its queue is charged for it no longer.
+        """
         if (task := self.tasks.get(uid)) is not None:
             self._accounts.detach(task)
             facts_of(task).evicting = True
             self._accounts.attach(task)
 
     def evict_failed(self, uid: PodUid) -> None:
-        """An eviction had no effect; the pod goes on as it was."""
+        """An eviction had no effect; the pod goes on as it was.
+
+        One that nobody evicts stays as it is.
+        """
         if (task := self.tasks.get(uid)) is not None and facts_of(task).evicting:
             self._accounts.detach(task)
             facts_of(task).evicting = False
             self._accounts.attach(task)
 
     def placed(self, task: Task, node: Node) -> None:
-        """The engine decided to bind a pending task, and all sums say so; keep the rest in step."""
+        """The engine decided to bind a pending task, and all sums say so; keep the rest in step.
+
+        Before: ``groups`` of its row are the devices that it takes there. After: as :meth:`assume_bind`,
+        without being put into sums anew.
+        """
         job, facts, name = task.job, task.facts, node.name
         assert job is not None
         assert facts is not None
@@ -255,7 +286,10 @@ class ClusterState(Cluster):
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
 
     def doomed(self, task: Task) -> None:
-        """The engine decided to evict a task, and all sums say so."""
+        """The engine decided to evict a task, and all sums say so.
+
+        After: as :meth:`assume_evicted`, without being put into sums anew.
+        """
         facts_of(task).evicting = True
         if task.status is Status.RELEASING:
             self.ledger.confirm(task)
@@ -266,16 +300,25 @@ class ClusterState(Cluster):
         task.nominated = node
 
     def started(self, job: Job, moment: float) -> None:
-        """A job that held nothing began to run then."""
+        """A job that held nothing began to run then.
+
+        ``moment`` is in Unix seconds.
+        """
         job.last_start = moment
 
     def robbed(self, job: Job, moment: float) -> None:
-        """A job was made to give up pods then."""
+        """A job was made to give up pods then.
+
+        ``moment`` is in Unix seconds.
+        """
         job.last_eviction = moment
         self.touched_jobs[job.key] = job
 
     def stale(self, job: Job, since: float) -> None:
-        """A job runs with too few pods since then; 0 if it has enough."""
+        """A job runs with too few pods since then; 0 if it has enough.
+
+        ``since`` is in Unix seconds.
+        """
         job.stale_since = since
         self.touched_jobs[job.key] = job
 
@@ -321,7 +364,10 @@ class ClusterState(Cluster):
                 self._accounts.attach(task)
 
     def next_stuck(self) -> float:
-        """When the next pod that is being deleted counts as stuck; infinite if none does."""
+        """When the next pod that is being deleted counts as stuck; infinite if none does.
+
+        In Unix seconds. Costs time by the number of pods that are being deleted.
+        """
         after = self.params.stuck_in_releasing_seconds
         return min(
             (

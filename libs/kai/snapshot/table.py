@@ -64,7 +64,11 @@ class NodeTable:
         return self._matrix[2, : len(self.nodes)]
 
     def add(self, node: Node) -> None:
-        """Append a row of zeros."""
+        """Append a row of zeros.
+
+        Before: there is no row of its name. The epoch is another afterwards. Rows are in the order of names
+        only after :meth:`settle`.
+        """
         if len(self.nodes) == self._matrix.shape[1]:
             self._allocate(2 * len(self.nodes), self._matrix.shape[2])
         node.row = len(self.nodes)
@@ -75,7 +79,11 @@ class NodeTable:
         self.changed()
 
     def remove(self, node: Node) -> None:
-        """Drop a row; the last one takes its place until :meth:`settle`."""
+        """Drop a row; the last one takes its place until :meth:`settle`.
+
+        Before: nothing is charged to it. The epoch is another afterwards: numbers of rows found before mean
+        others.
+        """
         last = self.nodes.pop()
         del self.by_name[node.name]
         if last is not node:
@@ -86,7 +94,11 @@ class NodeTable:
         self.changed()
 
     def set_allocatable(self, node: Node, amounts: dict[int, int]) -> None:
-        """Set what a node offers; nothing may be charged to it meanwhile."""
+        """Set what a node offers; nothing may be charged to it meanwhile.
+
+        ``amounts`` are by column, in units of :class:`~kai.snapshot.resources.ResourceTable`; what is not
+        named is 0. All that is offered is idle afterwards.
+        """
         self.fit_columns()
         self._matrix[:, node.row] = 0
         for column, amount in amounts.items():

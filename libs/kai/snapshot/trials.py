@@ -60,7 +60,10 @@ def with_minimum(job: Job, pod_set: PodSet, *, minimum: int) -> Iterator[None]:
 
 @contextmanager
 def reclassed(tasks: Sequence[Task], classes: Mapping[int, TaskClass]) -> Iterator[None]:
-    """Pods of other classes, by the number of their own."""
+    """Pods of other classes, by the number of their own.
+
+    For questions only: sums stay as they are, by the classes that were charged.
+    """
     before = [task.cls for task in tasks]
     for task in tasks:
         task.cls = classes[task.cls.id]
