@@ -116,7 +116,17 @@ class Containment:
         return who.key in state.objects[who.kind]
 
     def set_aside(self, state: ClusterState, who: Suspect, *, error: Exception, now: float) -> None:
-        """Go on without it; a job that is set aside already is also read by nobody any more."""
+        """Go on without it; a job that is set aside already is also read by nobody any more.
+
+        Before: :meth:`may` holds for it. After: the state knows the fault, and it is tried again, the later
+        the more often it failed.
+
+        Args:
+            state: from which it is taken.
+            who: the object.
+            error: what was raised over it.
+            now: Unix seconds.
+        """
         obj = _object(state, who)
         old = self._aside.get(who)
         fault = _fault(who, object_uid(obj) if obj is not None else _uid(state, who), error)

@@ -98,8 +98,10 @@ def allocate(
 ) -> list[dra.AllocationResult] | Unfit:
     """Allocate all claims on the node together, or say why not.
 
-    A claim gets at most 32 devices. Of a prioritised list the first alternative that works is taken, in the
-    light of everything before it.
+    Before: the claims are of one namespace and none is allocated. Nothing is taken: the caller records the
+    results, one for each claim in the same order. A claim gets at most 32 devices. Of a prioritised list the
+    first alternative that works is taken, in the light of everything before it. What a search takes back is
+    charged to the namespace; one that has spent its part gives up.
     """
     requests: list[_Request] = []
     for position, claim in enumerate(claims):

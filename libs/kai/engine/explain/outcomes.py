@@ -52,7 +52,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
 
 
 def published(state: ClusterState, key: str) -> PodGroupOutcome | None:
-    """What was told last of a pod group, if anything was."""
+    """What was told last of a pod group (``namespace/name``), if anything was."""
     return _PUBLISHED.of(state.kept).get(key)
 
 
@@ -81,7 +81,10 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
 def describe(
     session: Session, job: Job, *, annotations: dict[str, str | None] | None = None
 ) -> PodGroupOutcome:
-    """What this cycle found about one pod group; ``annotations`` to change on it, if they are known."""
+    """What this cycle found about one pod group. Nothing changes.
+
+    ``annotations`` are those to change on it; None looks for them.
+    """
     if job.aside is not None:
         return _set_aside(job, job.aside)
     annotations = _annotations(job) if annotations is None else annotations

@@ -63,7 +63,11 @@ class PodAnswer:
 
 
 def explain_pod_group(begin: Begin, state: ClusterState, key: str, *, now: float) -> PodGroupAnswer | None:
-    """Ask about a pod group (``namespace/name``); None if there is none."""
+    """Ask about a pod group (``namespace/name``) as of ``now`` (Unix seconds); None if there is none.
+
+    The state ends as it began; where this raises, the caller undoes it. Remedies are looked for where it
+    found no room, for :data:`SECONDS` at most.
+    """
     session = begin(state, now)
     job = state.jobs.get(key)
     if job is None:
@@ -91,7 +95,10 @@ def explain_pod_group(begin: Begin, state: ClusterState, key: str, *, now: float
 
 
 def explain_pod(begin: Begin, state: ClusterState, key: str, *, now: float) -> PodAnswer | None:
-    """Ask about a pod (``namespace/name``); None if there is none."""
+    """Ask about a pod (``namespace/name``) as of ``now`` (Unix seconds); None if there is none.
+
+    Nodes are listed for a pod that waits only. Costs time by their number.
+    """
     session = begin(state, now)
     task = state.task(key)
     if task is None:
@@ -109,7 +116,7 @@ def explain_pod(begin: Begin, state: ClusterState, key: str, *, now: float) -> P
 
 
 def node_answers(session: Session, task: Task, job: Job) -> Iterator[NodeAnswer]:
-    """What each node says to a pod that waits, in the order of nodes."""
+    """What each node says to a pod that waits, in the order of rows."""
     masks: list[tuple[Mask, str]] = []
     checks: dict[str, str] = {}
     concerned = session.concerned(task.cls)

@@ -54,7 +54,11 @@ class QueueColumns:
 
 
 def allocatable_share(deserved: Floats, *, limit: Floats, fair_share: Floats) -> Floats:
-    """How much a queue may hold before others may reclaim from it; -1 is unlimited. Elementwise."""
+    """How much a queue may hold before others may reclaim from it; -1 is unlimited.
+
+    Elementwise over arrays of one shape: what it deserves or its fair share, the larger, within its limit.
+    Who deserves without bound has its limit.
+    """
     share = np.maximum(deserved, fair_share)
     share = np.where(limit < 0, share, np.minimum(limit, share))
     return np.where(deserved < 0, limit, share)
@@ -115,6 +119,7 @@ class QueueForest:
     _leveled: dict[int, list[tuple[int, int]]] = field(init=False, repr=False)
 
     def __init__(self, parent: ArrayLike, *, priority: ArrayLike, rank: ArrayLike) -> None:
+        """All arrays are ``[queues]``: the row of the parent, the priority, and the position by age."""
         self.parent = np.asarray(parent, dtype=np.int64).tolist()
         self.priority = np.asarray(priority, dtype=np.int64).tolist()
         self.rank = np.asarray(rank, dtype=np.int64).tolist()
@@ -128,7 +133,8 @@ class QueueForest:
     def leveled(self, queue: int, other: int) -> tuple[int, int]:
         """The pair of ancestors (or the queues themselves) at which the two lines part, seen from the top.
 
-        If one queue is an ancestor of the other it is the last pair at equal depth.
+        The first is of ``queue``, the second of ``other``. If one is an ancestor of the other it is the last
+        pair at equal depth. The first question about a queue costs time by the number of queues.
         """
         row = self._leveled.get(queue)
         if row is None:

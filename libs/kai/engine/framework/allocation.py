@@ -31,10 +31,19 @@ def allocate_job(
     nodes: Mask | None = None,
     tasks: list[Task] | None = None,
 ) -> bool:
-    """Place the next chunk of a job; what a failed attempt placed stays in the statement, to be rolled back.
+    """Place the next chunk of a job; False if there is none, or it found no place.
 
-    In a simulation victims of the same statement are placed too, everything waits for resources being
-    released, and no reasons are recorded.
+    What a failed attempt placed stays in the statement: the caller rolls it back. Why it failed is recorded
+    with the session. In a simulation victims of the same statement are placed too, everything waits for
+    resources being released, and no reasons are recorded.
+
+    Args:
+        session: whose plugins and nodes count.
+        statement: gets a step for each pod placed.
+        job: its quota is checked first.
+        simulation: see above.
+        nodes: ``[nodes]`` where its pods may go; None for anywhere.
+        tasks: the chunk, if the caller has it already.
     """
     if tasks is None:
         tasks = tasks_to_allocate(job, simulation=simulation)

@@ -28,7 +28,7 @@ class Decisions:
     """What a cycle decided so far, in order."""
 
     def __init__(self, state: ClusterState, *, pools: Pools, now: float) -> None:
-        """``pools`` are kept in step with what is decided."""
+        """Nothing is decided yet. ``pools`` are kept in step with what is; ``now`` is in Unix seconds."""
         self._state = state
         self._ledger = state.ledger
         self._pools = pools
@@ -100,9 +100,10 @@ class Decisions:
         statement.log.clear()
 
     def bind(self, tasks: Sequence[Task], node: Node) -> None:
-        """Decide to bind pods of one class that wait, at once.
+        """Decide to bind pods of one class that wait, at once, in this order.
 
-        There is room for all, they share no devices, and no plugin tracks them.
+        Before: there is room for all, they share no devices, and no plugin tracks them. After: they hold
+        their resources, and are in ``binds``.
         """
         self._ledger.admit(tasks, node)
         for task in tasks:

@@ -22,8 +22,9 @@ def choose(
 ) -> tuple[tuple[GpuGroup, ...], bool] | None:
     """Group ids for all devices of a pod, and whether it can start now; None if they do not suffice.
 
-    Devices in use come in the order of the configured strategy; equal ones by what has room now, then by id.
-    Of whole ones, those that a reservation pod still holds for nobody come first.
+    Before: the pod asks for parts of devices, and the node passed all other filters. Nothing changes. Devices
+    in use come in the order of the configured strategy; equal ones by what has room now, then by id. Of whole
+    ones, those that a reservation pod still holds for nobody come first. With ``wait`` nothing can start now.
     """
     cls = task.cls
     memory = node.gpu_memory_mib

@@ -24,9 +24,17 @@ _COUNTS: Final = Kept[dict[int, Counts]]()
 
 
 def fit_counts(session: Session, task: Task, *, nodes: Mask | None, masks: list[tuple[Mask, str]]) -> Counts:
-    """Nodes by the first reason that rejects them; a node short of several resources counts for each of them.
+    """Nodes by the first reason that rejects them, sorted by reason.
 
-    Every node counts under static reasons first, then resources, then the rest.
+    Every node counts under static reasons first, then resources, then ``masks``; one short of several
+    resources counts for each of them. Without ``nodes`` and ``masks`` the answer is kept by class until a
+    node changes.
+
+    Args:
+        session: whose nodes.
+        task: the pod that found no place.
+        nodes: ``[nodes]`` those that its topology allows; None for all.
+        masks: ``[nodes]`` those that passed a filter, each with the reason for the others.
     """
     plain = nodes is None and not masks
     known = _COUNTS.get(session.kept, session.nodes.log_end, dict)
@@ -45,7 +53,10 @@ def fit_counts(session: Session, task: Task, *, nodes: Mask | None, masks: list[
 def node_verdicts(
     session: Session, task: Task, *, nodes: Mask | None, masks: list[tuple[Mask, str]]
 ) -> list[tuple[str, ...]]:
-    """For each node why it rejects the task; empty where it does not."""
+    """For each node, in the order of rows, why it rejects the task; empty where it does not.
+
+    Arguments as of :func:`fit_counts`. Costs time by the number of nodes; nothing is kept.
+    """
     count = len(session.nodes)
     reasons: list[tuple[str, ...]] = [()] * count
     open_rows = np.ones(count, dtype=bool)

@@ -56,9 +56,18 @@ class Session:
         plugins: Mapping[str, Opener] = _NO_PLUGINS,
         turns: Turns | None = None,
     ) -> None:
-        """``plugins`` are those that there are, by the names of the configuration.
+        """Settle the state as of ``now`` (Unix seconds), divide the cluster, and open the plugins.
 
-        ``turns`` let searches of several cycles make up one; without them they run to their end.
+        Before: no other session is open on the state. After: nothing is decided yet, and the pods and
+        subgroups of each group are in the configured order.
+
+        Args:
+            state: read and changed until :meth:`close`.
+            config: what is on, and how.
+            now: the moment for which everything is decided.
+            usage: past use by queue, as fractions of the cluster; none counts as nothing used.
+            plugins: those that there are, by the names of the configuration.
+            turns: lets searches of several cycles make up one; without them they run to their end.
         """
         state.settle(now)
         group_order, scores = orders(config, state)
@@ -179,7 +188,11 @@ class Session:
 
     # --- reading -------------------------------------------------------------------------------
     def view(self, cls: TaskClass) -> ClassView:
-        """Fits and scores of a class; refresh before reading."""
+        """Fits and scores of a class on all nodes; refresh before reading.
+
+        One view for each class, kept over cycles while no node's object changes. The first costs time by the
+        number of nodes, a refresh by those on which something came or went.
+        """
         view = self._views.get(cls.id)
         if view is None:
             allowed = self.static.mask(cls)
@@ -199,7 +212,10 @@ class Session:
         return found
 
     def fits_now(self, cls: TaskClass, row: int) -> bool:
-        """Whether a class that asks for no shared devices fits on what is idle."""
+        """Whether a class that asks for no shared devices fits on what is idle on the node in this row.
+
+        Only amounts count, no filter. Pod slots count where filters check them.
+        """
         idle = self.nodes.cells_idle
         for column, amount in cls.items:
             if idle[row, column] < amount and (column != PODS or self.options.pod_slots):
@@ -207,7 +223,11 @@ class Session:
         return True
 
     def pending_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
-        """Jobs in the order in which they are served."""
+        """Jobs in the order in which they are served.
+
+        ``depth`` is how many of each queue are looked at, at most; None is all. Jobs whose queue is not a
+        leaf are left out.
+        """
         return PendingJobs(
             jobs,
             self.queue_order,
@@ -217,7 +237,10 @@ class Session:
         )
 
     def simulated_jobs(self, jobs: Sequence[Job]) -> PendingJobs | TwoJobs:
-        """Jobs in the order in which they are served in a simulation, where victims compete too."""
+        """Jobs in the order in which they are served in a simulation, where victims compete too.
+
+        The same order as :meth:`pending_jobs`, but chunks count pods that were evicted within the statement.
+        """
         memory = self.state.min_gpu_memory_mib
         if len(jobs) == 2:
             pair = (jobs[0], jobs[1])
@@ -253,7 +276,16 @@ class Session:
         of_job: Callable[[Job], bool] | None = None,
         most: int | None = None,
     ) -> VictimSource:
-        """Preemptible jobs that hold resources, other than ``job``, as victims in order; at most ``most``."""
+        """Preemptible jobs that hold resources, other than ``job``, as victims in order.
+
+        Nothing is evicted. Conditions are asked of queues at once, of jobs as far as somebody draws.
+
+        Args:
+            job: for whom they would make room.
+            of_queue: which queues' jobs count; asked only of queues that yield and have jobs.
+            of_job: which jobs count; None takes all.
+            most: the most jobs; those that would be victims first. None has no bound.
+        """
         pools: list[tuple[Queue, Pool]] = []
         for queue in self.state.queue_order:
             if queue.yields and queue.jobs and of_queue(queue):
@@ -313,15 +345,24 @@ class Session:
         return self.config.queue_depth.get(action)
 
     def statement(self) -> Statement:
-        """A new transaction."""
+        """A new, empty transaction over the state.
+
+        Steps of several statements are undone in the reverse of their order.
+        """
         return Statement(self.ledger, trackers=self.plugins.trackers)
 
     def requested(self, tasks: Sequence[Task]) -> ResourceVector:
-        """What tasks ask of their queue, GPU memory counted against the smallest GPUs."""
+        """What tasks ask of their queue: millicores, bytes and devices.
+
+        GPU memory is counted against the smallest GPUs, so that it is not too little anywhere.
+        """
         return request_of(tasks, gpu_memory_mib=self.state.min_gpu_memory_mib)
 
     def over_capacity(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
-        """Why a chunk may not be placed, whatever the nodes say."""
+        """Why a chunk may not be placed, whatever the nodes say; None if it may.
+
+        The first plugin that refuses counts. Nothing changes; what queues hold is read as it is now.
+        """
         if self.unbounded(job):
             return None
         for each in self.plugins.quotas:

@@ -32,7 +32,14 @@ class Selection:
         namespaces: Mapping[str, Any],
         labels: Mapping[str, str],
     ) -> None:
-        """Of a pod with these labels in ``namespace``; ``namespaces`` are the objects by name."""
+        """Of a pod with these labels in ``namespace``, about which the term speaks.
+
+        Args:
+            term: as in the pod's spec, with its selectors of labels and namespaces.
+            namespace: where the term looks if it neither names nor selects namespaces.
+            namespaces: the objects by name; those of now count, also for later questions.
+            labels: the values that ``matchLabelKeys`` and ``mismatchLabelKeys`` stand for.
+        """
         self._selects = label_selector(_with_label_keys(term, labels))
         named = frozenset(term.get("namespaces") or ())
         by_labels = term.get("namespaceSelector")
@@ -105,7 +112,11 @@ class Neighbours:
         self._log: list[tuple[Task | Counts, int, int]] = []
 
     def counts(self, term: Mapping[str, Any], task: Task) -> Counts:
-        """Placed pods by node; those being evicted are not counted. Valid until the next question."""
+        """``[nodes]`` placed pods that a term of a pod is about; those being evicted are not counted.
+
+        A view of the table: valid until the next question, and not to be changed. The first question about a
+        term costs time by the number of placed pods.
+        """
         row = self.row(term, task)  # which may make the table another
         found: Counts = self.table[row]
         return found
@@ -155,12 +166,12 @@ class Neighbours:
         return found
 
     def moved(self, task: Task, node: Node, *, sign: int) -> None:
-        """A pod came or went."""
+        """A pod came (``sign`` 1) or went (-1). Changes the counts of all terms known that are about it."""
         self.table[self._terms_about(task), node.row] += sign
         self._log.append((task, node.row, sign))
 
     def shift(self, counts: Counts, row: int, *, sign: int) -> None:
-        """Change a count, to be undone with the rest."""
+        """Change a count of somebody else's ``[nodes]`` by ``sign``, to be undone with the rest."""
         counts[row] += sign
         self._log.append((counts, row, sign))
 
@@ -169,7 +180,7 @@ class Neighbours:
         return len(self._log)
 
     def undo(self, mark: int) -> None:
-        """Go back."""
+        """Take back all moves and shifts since a mark, the last first; marks made after it are void."""
         while len(self._log) > mark:
             what, row, sign = self._log.pop()
             if isinstance(what, Task):
@@ -179,7 +190,10 @@ class Neighbours:
 
 
 def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], *, domains: int) -> NDArray[Any]:
-    """``[..., domains]`` sums of ``[..., nodes]``; nodes without the label (-1) belong to none."""
+    """``[..., domains]`` sums of ``[..., nodes]``; nodes without the label (-1) belong to none.
+
+    ``numbers`` is ``[nodes]``, below ``domains``. There is at least one domain in the result.
+    """
     inside = numbers >= 0
     if counts.ndim == 1:
         sums = np.bincount(numbers[inside], weights=counts[inside], minlength=max(domains, 1))
@@ -192,5 +206,5 @@ def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], *, domains: int)
 def spread_back(
     values: Sequence[Any] | NDArray[Any], numbers: NDArray[np.int32], *, outside: Any
 ) -> NDArray[Any]:
-    """A value for each node from one for each domain."""
+    """``[nodes]`` a value for each node from one for each domain; ``outside`` where the number is -1."""
     return np.append(np.asarray(values), outside)[numbers]

@@ -88,7 +88,10 @@ def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Numbers:
 
 
 def free_centi(table: NodeTable, node: Node) -> int:
-    """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously."""
+    """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously.
+
+    Each device's part is rounded up, so it is an upper bound.
+    """
     whole = table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]
     total = GPU_CENTI * max(int(whole), 0)
     for device in node.groups.values():

@@ -164,7 +164,11 @@ class ClassView:
         return self._best if self._best_score != NEVER else -1
 
     def refresh(self) -> Floats:
-        """Score all nodes that changed since the last call; returns :attr:`score`."""
+        """Score all nodes that changed since the last call; returns :attr:`score`, ``[nodes]``.
+
+        Costs time by the nodes that changed, or by all where the log does not reach back so far. The array is
+        the view's own, and changes with the next call.
+        """
         table = self._table
         end = table.log_start + len(table.touched)
         if self._position != end:
@@ -220,7 +224,7 @@ class ClassView:
 
     # --- the same rule twice: for one node, and for many -----------------------------------------
     def score_of(self, row: int) -> float:
-        """The score of one node, from its present amounts."""
+        """The score of one node, from its present amounts; :data:`NEVER` if it cannot take a pod."""
         if not self.allowed[row]:
             return NEVER
         table = self._table

@@ -131,11 +131,11 @@ class NumaLedger:
 
     # --- what can be undone ---------------------------------------------------------------------
     def charge(self, node: str, allocation: ZoneAllocation) -> None:
-        """Take what a pod has of the node's zones."""
+        """Take what a pod has of the node's zones; undone by :meth:`credit` of the same."""
         self._add(node, allocation, -1)
 
     def credit(self, node: str, allocation: ZoneAllocation) -> None:
-        """Give it back."""
+        """Give back what was charged."""
         self._add(node, allocation, 1)
 
     def mark(self) -> int:

@@ -19,7 +19,7 @@ def member_key(member: _Member) -> tuple[int, int, float, str]:
 
 
 def ordered_members(group: SubGroupSet) -> list[_Member]:
-    """Members in subgroup order."""
+    """Members in subgroup order, of equal ones by name. The list may be the set's own: don't change it."""
     members = group.members
     if len(members) == 1:
         return members
@@ -41,7 +41,11 @@ def may_allocate(task: Task, *, simulation: bool) -> bool:
 
 
 def tasks_to_allocate(job: Job, *, simulation: bool = False) -> list[Task]:
-    """The next chunk of a job: what its gang still needs, else one step of growth."""
+    """The next chunk of a job: what its gang still needs, else one step of growth; empty if there is none.
+
+    All of it is placed, or nothing. Kept on the job until that changes, so the list must not be changed. With
+    ``simulation`` victims of the statement count as waiting.
+    """
     known = job.next_tasks.get(simulation)
     if known is not None and known[0] == job.version:
         return known[1]

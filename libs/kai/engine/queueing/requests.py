@@ -10,7 +10,10 @@ from kai.snapshot.rows import Task
 
 
 def asked(tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts:
-    """What tasks ask of their queue, where a GPU has ``gpu_memory_mib``."""
+    """What tasks ask of their queue, where a GPU has ``gpu_memory_mib``.
+
+    Millicores, bytes and hundredths of GPUs; sums of what each asks, rounded as it is charged.
+    """
     if len(tasks) == 1:
         return tasks[0].cls.charge(gpu_memory_mib)
     cpu = memory = centi = 0
@@ -21,6 +24,6 @@ def asked(tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts:
 
 
 def request_of(tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector:
-    """CPU, memory and GPUs that tasks ask of their queue."""
+    """What tasks ask of their queue, as :func:`asked`, but GPUs in devices."""
     cpu, memory, centi = asked(tasks, gpu_memory_mib=gpu_memory_mib)
     return (float(cpu), float(memory), centi / GPU_CENTI)

@@ -44,7 +44,17 @@ class Division:
 
 
 def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage) -> Division:
-    """Divide what the nodes offer among the queues of a settled state."""
+    """Divide what ready nodes offer among the queues, less what pods of other schedulers hold.
+
+    Before: the state is settled. After: shares are fixed for the cycle, while ``columns.allocated`` is a
+    view of the ledger's and follows every placement. The tree is kept until a queue changes; the division is
+    made anew each time.
+
+    Args:
+        state: its nodes, queues and what they hold and ask for.
+        config: the arguments of ``proportion``.
+        usage: past use by queue, as fractions of the cluster; who is missing used nothing.
+    """
     forest, columns, unlimited = _QUEUES.get(state.kept, state.versions[Kind.QUEUE], lambda: _queues(state))
     count = len(state.queue_order)
     columns.allocated = state.ledger.allocated[:count]

@@ -132,7 +132,10 @@ class _VictimLeaf:
 
 
 def held_by(job: Job, *, gone: Iterable[str] = ()) -> ResourceVector:
-    """What a job's pods are charged, without those that are gone."""
+    """What a job's pods are charged, without those that are gone (uids): millicores, bytes and devices.
+
+    Costs time by the number of the job's pods.
+    """
     without = frozenset(gone)
     cpu = memory = centi = 0
     for pod_set in job.pod_sets.values():
@@ -205,7 +208,16 @@ class VictimSource:
         gangs: bool,
         together: bool = False,
     ) -> None:
-        """``victims_by_queue``: jobs best first, so the last is the first victim, if it is accepted."""
+        """Nothing is drawn yet.
+
+        Args:
+            victims_by_queue: jobs best first, so the last is the first victim, if it is accepted.
+            queue_order: which queue loses next, where there are several.
+            key: the order in which ``victims_by_queue`` is, and in which jobs with more to lose come again.
+            accepts: who may lose anything, asked once somebody looks that far; None accepts all.
+            gangs: whether some victim may hold several pods.
+            together: whether they were chosen together, none of them for nothing.
+        """
         #: Whether some victim may hold several pods.
         self.gangs = gangs
         #: Whether they were chosen together, none of them for nothing.
@@ -223,7 +235,10 @@ class VictimSource:
             self._tree = _VictimTree(queue_order, self._leaves, victims_by_queue)
 
     def get(self, number: int) -> Batch | None:
-        """The batch with this number; None if there are not so many."""
+        """The batch with this number, from 0; None if there are not so many.
+
+        Draws as many as are missing. What was drawn stays as it is, whatever becomes of the pods.
+        """
         batches = self.batches
         while number >= len(batches):
             if not self._draw_singles(number + 1 - len(batches)) and not self._draw():
@@ -231,7 +246,10 @@ class VictimSource:
         return batches[number]
 
     def columns(self) -> TaskColumns:
-        """The tasks drawn so far, as arrays."""
+        """The tasks drawn so far, as arrays of ``[tasks]``, in the order of batches.
+
+        Costs time by the number of those drawn since the last call, and a copy of the rest.
+        """
         known = self._columns
         drawn = len(known.start) - 1
         if drawn < len(self.batches):

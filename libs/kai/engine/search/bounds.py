@@ -32,7 +32,11 @@ _NEVER_FIT: Final = Kept[dict[tuple[object, ...], bool]]()
 
 
 def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]:
-    """``[nodes, columns]`` what is free or being released, and ``[columns]`` what a pod of a class takes."""
+    """``[nodes, columns]`` what is free or being released, and ``[columns]`` what a pod of a class takes.
+
+    One column for each resource of the class, in its order and units. Where it shares devices one more
+    follows: hundredths of GPUs, of the smallest GPU for what is needed. Costs time by the number of nodes.
+    """
     room = Room(session.nodes, cls, session.view(cls).allowed)
     room.refresh()
     needed = [amount for _, amount in cls.items]
@@ -82,7 +86,15 @@ class SlotBound:
             self._slots[row] = slots
 
     def totals(self, rows: Numbers, *, classes: Numbers, of_class: Mapping[int, TaskClass]) -> Numbers | None:
-        """The bound after each of some further tasks is gone, in order; None if that needs steps."""
+        """``[tasks]`` the bound after each of some further tasks is gone, in order; None if that needs steps.
+
+        Nothing changes: :meth:`add` makes it last. Classes that share devices need steps.
+
+        Args:
+            rows: ``[tasks]`` the row of each task's node, -1 for none.
+            classes: ``[tasks]`` the number of each task's class.
+            of_class: the classes by number.
+        """
         if self._shared is not None:
             return None
         known = np.unique(classes)
@@ -110,7 +122,7 @@ class SlotBound:
         return self.total + np.cumsum(change)
 
     def reach(self, tasks: Iterable[Task]) -> int:
-        """What the bound would be with just these tasks gone, whatever was added before."""
+        """What the bound would be with just these tasks gone, whatever was added before. Nothing changes."""
         freed: dict[int, list[int]] = {}
         for task in tasks:
             node = task.pipelined_node or task.node
@@ -181,9 +193,10 @@ def _all_free_centi(session: Session) -> int:
 
 
 def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
-    """Whether a chunk would not even fit on empty nodes.
+    """Whether a chunk would not even fit on empty nodes; False says nothing.
 
-    Counted by class and, where it must be within one domain or must not share any, by domain.
+    Counted by class and, where it must be within one domain or must not share any, by domain. Kept for the
+    session by the numbers of each class.
     """
     by_class = _by_class(tasks)
     key = (
@@ -230,7 +243,10 @@ def _by_class(tasks: Sequence[Task]) -> dict[TaskClass, list[Task]]:
 
 
 def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbers | None:
-    """Domain numbers at the level within which all of these tasks must be."""
+    """``[nodes]`` numbers of the domains within one of which all of these tasks must be, -1 outside all.
+
+    None where no level is required of them, or they belong to several pod sets without a common constraint.
+    """
     if session.plugins.node_sets is None or not job.has_constraint:
         return None
     constraint = job.root.constraint
@@ -268,7 +284,10 @@ def _in_all(slots: Numbers, domains: Numbers) -> int:
 
 
 def local_reach(session: Session, tasks: Sequence[Task]) -> int:
-    """How many more pods fit if one node becomes empty, at most: the fewest of any class of a chunk."""
+    """How many more pods fit if one node becomes empty, at most: the fewest of any class of a chunk.
+
+    Classes that share devices bound nothing.
+    """
     table = session.nodes
     gains: list[int] = []
     for cls in _by_class(tasks):
@@ -299,7 +318,11 @@ class GangBound:
     def first_holding(
         self, columns: TaskColumns, *, begin: int, of_class: Mapping[int, TaskClass]
     ) -> int | None:
-        """The first batch from ``begin`` on with which all bounds hold; -1 for none, None to take steps."""
+        """The first batch from ``begin`` on with which all bounds hold; -1 for none, None to take steps.
+
+        Before: all batches before ``begin`` were added. Nothing changes. ``of_class`` are the classes by
+        number.
+        """
         start = int(columns.start[begin])
         latest = begin
         for bound, count in self.parts:

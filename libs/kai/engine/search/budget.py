@@ -12,6 +12,7 @@ class ActionBudget:
     """What an action may spend in one cycle."""
 
     def __init__(self, budgets: SearchBudgets, action: str, *, clock: Callable[[], float]) -> None:
+        """The time of the action called ``action`` begins; ``clock`` is monotonic, in seconds."""
         self._budgets = budgets
         self._clock = clock
         seconds = budgets.of_action(action)
@@ -52,6 +53,16 @@ class Deadline:
         stretch: float,
         hurry: Callable[[], bool],
     ) -> None:
+        """The search begins now, and has ``seconds`` at most; infinite is no bound.
+
+        Args:
+            budgets: those of generators.
+            seconds: the whole of it.
+            clock: monotonic, in seconds.
+            reduced: less than a full job's budget was left.
+            stretch: seconds after which it ends if somebody is in a hurry.
+            hurry: whether somebody is; asked after ``stretch`` only, and no more once it was.
+        """
         self._budgets = budgets
         self._clock = clock
         began = clock()

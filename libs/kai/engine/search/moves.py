@@ -39,7 +39,11 @@ class Moves:
         self._offers = Offers(session, most=most)
 
     def fewest(self, job: Job, tasks: Sequence[Task]) -> list[Job]:
-        """Jobs to move so that a chunk fits, ``most`` at most; none if nobody has to, or no move helps."""
+        """Jobs to move so that a chunk fits, ``most`` at most; none if nobody has to, or no move helps.
+
+        Nothing is moved, and the state is as it was. Of several domains the one with the fewest pods to move
+        counts, of equals the one with most room.
+        """
         best: _Attempt | None = None
         for inside in _node_sets(self._session, job, tasks):
             attempt = _Attempt(self._session, self._offers, job, inside, self._most)

@@ -64,6 +64,16 @@ class Search:
         validator: Validator,
         deadline: Deadline,
     ) -> None:
+        """Nothing is tried yet; the chunk is that of a simulation, as the job is now.
+
+        Args:
+            session: in which victims are tried.
+            action: the name under which the time is counted.
+            job: for which room is made.
+            source: potential victims, in order.
+            validator: judges victims while they are evicted and the job has its place.
+            deadline: asked between two scenarios.
+        """
         self.session = session
         self.action = action
         self.job = job

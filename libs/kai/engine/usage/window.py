@@ -26,7 +26,10 @@ class Bucket(Protocol):
 
 
 def window_start(params: UsageParams, *, now: float) -> float:
-    """Where the window begins. A tumbling window whose first start is yet to come is empty."""
+    """Where the window begins that ends ``now``, both in Unix seconds; never later than ``now``.
+
+    A tumbling window whose first start is yet to come is empty.
+    """
     match params.window_type:
         case WindowType.SLIDING:
             return now - params.window_size
@@ -51,7 +54,7 @@ def used_shares(
     """The part of the cluster's capacity that each queue used in the window, by resource, in 0..1.
 
     A bucket that lies across the start of the window counts by the part within. A resource of which the
-    cluster had none counts as unused.
+    cluster had none counts as unused. ``now`` is in Unix seconds.
     """
     since = window_start(params, now=now)
     total = _weighted(capacity, params, since, now, bucket_seconds)
@@ -84,7 +87,10 @@ def _weighted(
 
 
 def staleness(params: UsageParams, *, fetched_at: float | None, now: float) -> str | None:
-    """What is wrong with the age of the data, in words; None if nothing is."""
+    """What is wrong with the age of the data, in words; None if nothing is. Times are Unix seconds.
+
+    ``fetched_at`` is None while nothing was read.
+    """
     if fetched_at is None:
         return "no usage data yet: time-based fair share treats all queues as if they had used nothing"
     age = now - fetched_at
@@ -95,7 +101,10 @@ def staleness(params: UsageParams, *, fetched_at: float | None, now: float) -> s
 
 
 def prometheus_query(metric: str, params: UsageParams, *, now: float, resolution: float = 60.0) -> str:
-    """An instant query (at ``now``) for the decayed sum of a metric over the window, of whatever type."""
+    """An instant query (at ``now``) for the decayed sum of a metric over the window, of whatever type.
+
+    ``now`` is in Unix seconds; ``resolution`` is the seconds between two samples.
+    """
     seconds = max(1, round(now - window_start(params, now=now)))
     if params.half_life is not None:
         metric = f"({metric}) * 0.5^(({now:.0f} - time()) / {params.half_life:g})"
