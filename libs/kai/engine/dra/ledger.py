@@ -139,7 +139,7 @@ class ClaimLedger:
         claims, unresolved = claims_of(pod)
         made = self._made_for.get(pod.metadata.uid)
         if made is not None and all(claim.key != made for claim in claims):
-            claims = (*claims, PodClaim("", made, from_template=True))
+            claims = (*claims, PodClaim(name="", key=made, from_template=True))
         known = (self._claims[claim.key].claim for claim in claims if claim.key in self._claims)
         gpus = sum(_gpus(claim) for claim in known)
         resources: dict[str, str] = {}

@@ -12,7 +12,7 @@ from kai.model.rules.device_claims import claim_entries
 SYNTHETIC: Final = "/<extended-resources>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodClaim:
     """A claim as the pod names it (empty for the synthetic one), and the object behind it."""
 
@@ -60,9 +60,9 @@ def claims_of(pod: Pod) -> tuple[tuple[PodClaim, ...], str | None]:
             return tuple(found.values()), f"claim {each.called!r} has not been made from its template yet"
         if each.name is not None:
             key = f"{namespace}/{each.name}"
-            found.setdefault(key, PodClaim(each.called, key, each.from_template))
+            found.setdefault(key, PodClaim(name=each.called, key=key, from_template=each.from_template))
     extended = (pod.status.extended_resource_claim_status or {}).get("resourceClaimName")
     if extended:
         key = f"{namespace}/{extended}"
-        found.setdefault(key, PodClaim("", key, from_template=True))
+        found.setdefault(key, PodClaim(name="", key=key, from_template=True))
     return tuple(found.values()), None

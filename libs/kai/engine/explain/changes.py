@@ -48,7 +48,7 @@ class Change(Protocol):
         """The state with the change while the block runs; afterwards as it was, all caches included."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RaiseBounds:
     """Raise limits and quotas of queues to these amounts, and perhaps make the job preemptible."""
 

@@ -59,9 +59,9 @@ def _bounds(trials: Trials, session: Session, job: Job, tasks: Sequence[Task]) -
     quotas: dict[str, Bounds] = {}
     if not job.preemptible:
         quotas = _too_low(path, lambda queue: (queue.deserved, queue.non_preemptible), amounts)
-    if (limits or quotas) and trials.helps(change := RaiseBounds(limits, quotas)):
+    if (limits or quotas) and trials.helps(change := RaiseBounds(limits=limits, quotas=quotas)):
         yield change
-    if quotas and trials.helps(change := RaiseBounds(limits, preemptible=True)):
+    if quotas and trials.helps(change := RaiseBounds(limits=limits, preemptible=True)):
         yield change
 
 

@@ -13,7 +13,7 @@ from kai.model.objects import Container, Pod
 Amounts = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NumaRequest:
     """The units that are aligned each on its own.
 
@@ -42,7 +42,7 @@ def numa_request(pod: Pod) -> NumaRequest | None:
     if not whole:
         return None
     brief = tuple(_amounts(each, guaranteed) for each in init if not _is_sidecar(each))
-    return NumaRequest(guaranteed, whole, (*sidecars, *containers), brief)
+    return NumaRequest(guaranteed=guaranteed, pod=whole, lasting=(*sidecars, *containers), brief=brief)
 
 
 def is_guaranteed(pod: Pod) -> bool:

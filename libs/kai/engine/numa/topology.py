@@ -53,7 +53,7 @@ _OLD_POLICIES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeZones:
     """What a NodeResourceTopology says; amounts by zone, in natural order of the zones' names."""
 

@@ -25,7 +25,7 @@ FIRST_STRETCH_SECONDS: Final = 0.25
 LONGEST_STRETCH_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """How a job's search ended that found nothing."""
 
