@@ -122,7 +122,8 @@ class Intake:
     # --- pods ----------------------------------------------------------------------------------
     def _apply_pod(self, pod: Pod) -> None:
         cluster = self._cluster
-        uid = PodUid(pod.metadata.uid or pod.key)
+        # Not by a call, as elsewhere: this is done for each version of each pod.
+        uid: PodUid = pod.metadata.uid or pod.key  # type: ignore[assignment]
         facts = pods.facts(pod, cluster.params)
         if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
             self.enter_pod(pod, uid, facts, cluster.classes.of(pod))

@@ -256,22 +256,25 @@ class Ledger:
 
         Before: it is pending, and has a job. The row does not remember it.
         """
-        self._request(task, gpu_memory_mib, 1)
-
-    def dequeue(self, task: Task, gpu_memory_mib: int) -> None:
-        """The inverse of :meth:`enqueue`, with the same memory."""
-        self._request(task, gpu_memory_mib, -1)
-
-    @staticmethod
-    def _request(task: Task, gpu_memory_mib: int, sign: int) -> None:
         job = task.job
         assert job is not None
         cpu, memory, centi = task.cls.charge(gpu_memory_mib)
         for queue in job.queue.path:
             requested = queue.pending
-            requested[0] += sign * cpu
-            requested[1] += sign * memory
-            requested[2] += sign * centi
+            requested[0] += cpu
+            requested[1] += memory
+            requested[2] += centi
+
+    def dequeue(self, task: Task, gpu_memory_mib: int) -> None:
+        """The inverse of :meth:`enqueue`, with the same memory."""
+        job = task.job
+        assert job is not None
+        cpu, memory, centi = task.cls.charge(gpu_memory_mib)
+        for queue in job.queue.path:
+            requested = queue.pending
+            requested[0] -= cpu
+            requested[1] -= memory
+            requested[2] -= centi
 
     def _charge_non_preemptible(self, queue: Queue, cpu: int, memory: int, centi: int) -> None:
         held = queue.non_preemptible
