@@ -64,7 +64,10 @@ class Turns:
         self.gave_way = False
 
     def begin(self, hurry: Callable[[], bool] | None) -> None:
-        """A cycle begins; ``hurry`` says whether somebody waits for its end."""
+        """A cycle begins; ``hurry`` says whether somebody waits for its end, None that nobody ever does.
+
+        Before: the cycle before was ended. What is left of its pass goes on.
+        """
         self._hurry = hurry or _nobody_waits
         self._began, self._until, self.gave_way = self._clock(), None, False
         self._searched = False
@@ -115,11 +118,14 @@ class Turns:
         return self._members is None or job in self._members
 
     def had(self, action: str, *, job: str) -> Turn | None:
-        """How the job's turn in this pass ended; None if it is still to come."""
+        """How the job's turn in this pass ended; None if it is still to come.
+
+        Also None in a cycle that is a whole pass: there each job is met once. Jobs are named by key.
+        """
         return self._had.get(action, _NONE).get(job) if self._members is not None else None
 
     def take(self, action: str, *, job: str, turn: Turn) -> None:
-        """The job had its turn."""
+        """The job had its turn; one taken before in this pass is forgotten."""
         self._had.setdefault(action, {})[job] = turn
 
     def explain(self, action: str, *, job: str, why: Unschedulable) -> None:
@@ -135,12 +141,18 @@ class Turns:
         return before | self._explanations.get(action, _SILENCE)
 
     def start(self, action: str, *, job: str) -> float:
-        """A search begins; returns the seconds that it may take while somebody waits."""
+        """A search begins; returns the seconds that it may take while somebody waits.
+
+        They double each time it is stopped, up to :data:`LONGEST_STRETCH_SECONDS`.
+        """
         self._searched = True
         return self._stretch(action, job)
 
     def stop(self, action: str, *, job: str) -> bool:
-        """A search was stopped in the middle; the next may take longer. True if it may not."""
+        """A search was stopped in the middle; the next may take longer. True if it may not.
+
+        Nothing is said of its turn: :meth:`take` does.
+        """
         at_most = self._stretch(action, job) >= LONGEST_STRETCH_SECONDS
         self._stopped[action, job] = self._stopped.get((action, job), 0) + 1
         return at_most
