@@ -1,6 +1,9 @@
 """What tenants try who want more than they were given."""
 
+import contextlib
 import uuid
+from functools import partial
+from typing import Any
 
 import pytest
 import yaml
@@ -9,7 +12,7 @@ from e2e.harness import ROOT, Cluster, kai, local_cluster
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
 from e2e.troubles import restart
 from kai.kube.client import KubeClient, PatchKind
-from kai.kube.errors import ApiError
+from kai.kube.errors import ApiError, Forbidden
 from kai.kube.resources import EVENTS, NAMESPACES, PODS, Resource
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape
@@ -256,12 +259,19 @@ async def test_what_pods_say_later_frees_no_device_where_no_webhook_is_asked(ung
         await cluster.apply(as_yaml(a_pod(name, "default", "default-queue", annotations=size)))
         await cluster.waits("default", name)
 
+    async def rewritten(name: str, change: dict[str, Any]) -> bool:
+        with contextlib.suppress(Forbidden):
+            await cluster.client.patch(PODS, name, {"metadata": change}, namespace="default")
+            return True
+        return False
+
     await cluster.apply(as_yaml(*(a_pod(n, "default", "default-queue", annotations=size) for n in REWRITTEN)))
     before = await cluster.running("default", count=len(REWRITTEN))
     for each in await cluster.client.list(_WEBHOOKS):
         await cluster.client.delete(_WEBHOOKS, each["metadata"]["name"])
     for name, change in REWRITTEN.items():
-        await cluster.client.patch(PODS, name, {"metadata": change}, namespace="default")
+        what = f"the API server asks no webhook any more, about {name}"
+        await cluster.eventually(partial(rewritten, name, change), bool, what=what)
     await ask_for_more("greedy")
     await restart(cluster, "scheduler")
     await cluster.eventually(restarts, lambda count: count == 1, what="the scheduler was started anew")
