@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kai.engine.config import SchedulerConfig
@@ -89,10 +88,11 @@ class Session:
         self.next_due = float("inf")
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}
-        with self.timed("proportion"):
-            self._open_fair_share(usage or {})
-        with self.timed("predicates"):
-            self._open_filters()
+        started = time.perf_counter()
+        self._open_fair_share(usage or {})
+        started = self._opening_took("proportion", started)
+        self._open_filters()
+        self._opening_took("predicates", started)
         self._plain_views: dict[int, ClassView | None] = {}
         self.handle = self._handle()
         self.plugins = Plugins(self._opened(plugins))
@@ -110,14 +110,13 @@ class Session:
         self.pools = self._open_pools()
         self.decisions = Decisions(state, pools=self.pools, now=now)
 
-    @contextmanager
-    def timed(self, plugin: str) -> Iterator[None]:
-        """Add what is done inside to the time that a plugin took to open."""
-        started = time.perf_counter()
-        yield
-        self.plugin_timings[plugin] = self.plugin_timings.get(plugin, 0.0) + time.perf_counter() - started
-
     # --- opening -------------------------------------------------------------------------------
+    def _opening_took(self, plugin: str, started: float) -> float:
+        """Count the time since ``started`` for a plugin; returns now."""
+        now = time.perf_counter()
+        self.plugin_timings[plugin] = self.plugin_timings.get(plugin, 0.0) + now - started
+        return now
+
     def _open_fair_share(self, usage: Usage) -> None:
         division = self.division = divide_cluster(self.state, self.config, usage=usage)
         self.forest, self.columns, self.shares = division.forest, division.columns, division.shares
@@ -157,13 +156,15 @@ class Session:
             config=self.config,
         )
 
-    def _opened(self, openers: Mapping[str, Opener]) -> Iterator[Plugin]:
+    def _opened(self, openers: Mapping[str, Opener]) -> list[Plugin]:
+        opened: list[Plugin] = []
+        started = time.perf_counter()
         for option in self.config.plugins:
             opener = openers.get(option.name) or option.spec.opener
             if opener is not None:
-                with self.timed(option.name):
-                    found = tuple(opener(self.handle))
-                yield from found
+                opened += opener(self.handle)
+                started = self._opening_took(option.name, started)
+        return opened
 
     def _filters(self) -> StaticFilters:
         return StaticFilters(
