@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import accumulate
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
 from kai.engine.framework.victims import VictimRules
 from kai.engine.queueing.batches import Batch
-from kai.engine.queueing.pools import may_lose
+from kai.engine.queueing.pools import possible_victims
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.search.moves import Moves
@@ -110,14 +110,12 @@ class _Consolidation:
     def _more_than(self, most: int) -> bool:
         """Whether there are more jobs that could be moved; with one to spare, the job that waits."""
         if not self._many:
-            movable = (
-                job
+            movable = accumulate(
+                len(possible_victims(queue.jobs.values()))
                 for queue in self.session.state.queue_order
                 if queue.leaf
-                for job in queue.jobs.values()
-                if may_lose(job)
             )
-            self._many = next(islice(movable, most + 1, None), None) is not None
+            self._many = any(count > most + 1 for count in movable)
         return self._many
 
     def validator(self, job: Job, tasks: list[Task]) -> Validator:

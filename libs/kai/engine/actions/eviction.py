@@ -54,9 +54,10 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     turns = session.turns
     turns.search()
     action = _Action(session, strategy)
+    if turns.partial:
+        jobs = [job for job in jobs if turns.takes_part(job.key)]
     waiting = session.pending_jobs(
-        (job for job in jobs if turns.takes_part(job.key) and not delayed(session, job)),
-        depth=session.depth(strategy.action),
+        (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
     while (job := waiting.pop()) is not None:
         if action.budget.passed:
