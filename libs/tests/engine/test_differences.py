@@ -7,6 +7,7 @@ from kai.engine.config import SearchBudgets
 from kai.model import names
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup, Topology, TopologyConstraint, TopologyLevel, TopologySpec
+from kai.snapshot.kinds import StateParams
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
 from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add, bound
@@ -424,4 +425,15 @@ def test_consolidation_moves_nobody_for_a_job_that_fits_as_it_is() -> None:
     result = Engine(SchedulerConfig(actions=("consolidation",))).run(state, NOW)
     assert [(each.pod.name, each.node) for each in result.nominations] == [("wants-0", "a")]
     assert not result.evictions
+    state.check()
+
+
+def test_a_flat_hierarchy_knows_every_leaf() -> None:
+    params = StateParams(full_hierarchy_fairness=False)
+    queues = [a_queue("department"), a_queue("team", parent="department"), a_queue("alone")]
+    jobs = [each for queue in ("department", "team", "alone") for each in a_job(queue, gpus=1, queue=queue)]
+    state = a_state(
+        [(Kind.NODE, a_node("n", gpus=3)), *((Kind.QUEUE, each) for each in queues), *jobs], params=params
+    )
+    assert sorted(bound(Engine().run(state, NOW))) == ["alone-0", "team-0"]
     state.check()
