@@ -4,29 +4,29 @@ import ast
 from pathlib import Path
 
 import kai.engine
-from kai.engine.kernel import scores
+from kai.engine.config.plugin_table import Weight
 
 ENGINE = Path(kai.engine.__file__).parent
 #: What each plugin adds to a node's score at most, in the order of the table.
 MOST = {
-    "nodeplacement": scores.BINPACK,
-    "resourcetype": scores.RESOURCE_TYPE,
-    "gpusharingorder": scores.NO_GPUS,
-    "nodeavailability": scores.AVAILABILITY,
-    "joining a shared GPU": scores.GPU_SHARING,
-    "topology": scores.TOPOLOGY * scores.TOPOLOGY_TENTHS,
-    "preferences": scores.PREFERENCE * scores.MOST * scores.TAINTS,
-    "nominatednode": scores.NOMINATED_NODE,
+    "nodeplacement": Weight.BINPACK,
+    "resourcetype": Weight.RESOURCE_TYPE,
+    "gpusharingorder": Weight.NO_GPUS,
+    "nodeavailability": Weight.AVAILABILITY,
+    "joining a shared GPU": Weight.GPU_SHARING,
+    "topology": Weight.TOPOLOGY * Weight.TOPOLOGY_TENTHS,
+    "preferences": Weight.PREFERENCE * Weight.MOST * Weight.TAINTS,
+    "nominatednode": Weight.NOMINATED_NODE,
 }
 
 
 def test_what_comes_later_outweighs_each_that_comes_before() -> None:
     most = list(MOST.values())
     assert most == sorted(most)
-    kinds = scores.POD_AFFINITY + scores.NODE_AFFINITY + scores.TOPOLOGY_SPREAD + scores.TAINTS
-    assert kinds * scores.MOST * scores.PREFERENCE < scores.NOMINATED_NODE
-    assert scores.NUMA <= scores.NO_GPUS < scores.AVAILABILITY
-    assert scores.GPU_QUARTER_TAKEN * 4 < scores.GPUS_TAKEN < scores.NO_GPUS
+    kinds = Weight.POD_AFFINITY + Weight.NODE_AFFINITY + Weight.TOPOLOGY_SPREAD + Weight.TAINTS
+    assert kinds * Weight.MOST * Weight.PREFERENCE < Weight.NOMINATED_NODE
+    assert Weight.NUMA <= Weight.NO_GPUS < Weight.AVAILABILITY
+    assert Weight.GPU_QUARTER_TAKEN * 4 < Weight.GPUS_TAKEN < Weight.NO_GPUS
 
 
 def test_no_other_module_multiplies_a_weight_by_a_number_of_its_own() -> None:
@@ -42,4 +42,4 @@ def test_no_other_module_multiplies_a_weight_by_a_number_of_its_own() -> None:
 
 
 def is_weight(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "scores"
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Weight"

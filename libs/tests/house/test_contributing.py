@@ -27,12 +27,22 @@ COPIED = (
 #: After which line a block goes that the page puts into a file that is there; in an empty place: at its end.
 PLACES = {
     "PLUGINS": r"^PLUGINS: .*\{\n",
+    "Weight": r"^    NUMA: .*\n",
     "ACTIONS": r"^ACTIONS: .*\(\n?",
     "SchedulerMetrics": r"^        self\.cycle_latency = .*\n",
     "cycle": r"^        self\.cycles\.inc\(\)\n",
     "QueueSpec": r"^    parent_queue: .*\n",
     "spec": r"^            spec:\n(?:.*\n)*?              properties:\n",
     "": r"\Z",
+}
+#: How many files somebody has to edit for each kind of change; the third of a field is not shown.
+FILES = {
+    "A filter": 2,
+    "A score": 2,
+    "A workload kind": 2,
+    "An action": 2,
+    "A metric": 1,
+    "A field of a custom resource": 2,
 }
 SHOWN = re.compile(
     r"^`(?P<path>[\w./-]+)`(?:, (?:in `(?P<place>\w+)`)?[^\n]*)?:\n\n```\w+\n(?P<block>.*?)```\n",
@@ -106,6 +116,15 @@ def cycle(
 ) -> tuple[dict[str, str], dict[str, Any], str]:
     binds, evictions, reasons = json.loads(run(root, "-c", CYCLE, json.dumps({"nodes": nodes, "pods": pods})))
     return binds, evictions, reasons
+
+
+def test_the_page_shows_all_kinds_of_change_and_each_needs_few_files() -> None:
+    sections = (ROOT / "docs" / "contributing.md").read_text().split("\n## ")[1:]
+    files = {
+        section.partition("\n")[0]: len({each["path"] for each in SHOWN.finditer(section)})
+        for section in sections
+    }
+    assert files == FILES
 
 
 def test_the_filter_filters(tree: Path) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kai.engine.config.plugin_table import Weight
 from kai.engine.framework import devices
 from kai.engine.framework.fit import fit_counts
 from kai.engine.framework.resolved import Concerned
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
-from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
@@ -166,7 +166,7 @@ class _Attempt:
         if task.nominated and session.nominate:
             node = session.nodes.by_name.get(task.nominated)
             if node is not None:
-                total[node.row] += scores.NOMINATED_NODE
+                total[node.row] += Weight.NOMINATED_NODE
         if concerned is None:
             return total, masks
         for each in concerned.filters:

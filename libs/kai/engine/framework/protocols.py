@@ -98,7 +98,7 @@ class Scorer(OfClasses):
         """``[nodes]`` an addition to the order of nodes, the higher the better; None: no difference.
 
         Called once for each attempt, after all filters; ``able`` are the nodes that passed them. How much
-        counts against what else: :mod:`kai.engine.kernel.scores`.
+        counts against what else: :class:`~kai.engine.config.plugin_table.Weight`.
         """
 
 

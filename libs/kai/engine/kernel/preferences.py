@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from kai.engine.kernel import scores
+from kai.engine.config.plugin_table import Weight
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.static import StaticFilters
 from kai.model.rules.taints import tolerates
@@ -22,10 +22,10 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 def preferences(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats | None:
     """An addition to the order of nodes, as far as it differs between those allowed; None if it does not."""
     parts = [
-        part * weight * scores.PREFERENCE
+        part * weight * Weight.PREFERENCE
         for part, weight in (
-            (_affinity(static, cls, allowed), scores.NODE_AFFINITY),
-            (_untainted(static, cls, allowed), scores.TAINTS),
+            (_affinity(static, cls, allowed), Weight.NODE_AFFINITY),
+            (_untainted(static, cls, allowed), Weight.TAINTS),
         )
         if part is not None
     ]
@@ -41,7 +41,7 @@ def _affinity(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats | 
     for term in terms:
         total += float(term.get("weight", 0)) * static.labels.terms([term.get("preference") or {}])
     most = total.max(where=allowed, initial=0.0)
-    return total * (scores.MOST / most) if most else None
+    return total * (Weight.MOST / most) if most else None
 
 
 def _untainted(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats | None:
@@ -53,4 +53,4 @@ def _untainted(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats |
         if not any(tolerates(each, taint) for each in cls.constraints.tolerations):
             count += tainted
     most = count.max(where=allowed, initial=0.0)
-    return scores.MOST - count * (scores.MOST / most) if most else None
+    return Weight.MOST - count * (Weight.MOST / most) if most else None

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.engine.kernel import scores
+from kai.engine.config.plugin_table import Weight
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.packing.columns import ClassHeadroom, TableHeadroom
 from kai.snapshot.classes import GpuKind, TaskClass
@@ -246,9 +246,9 @@ class ClassView:
             joins, ready = devices
             now = now and ready
             if joins and self._options.gpu_sharing:
-                score += scores.GPU_SHARING
+                score += Weight.GPU_SHARING
         if now and self._options.availability:
-            score += scores.AVAILABILITY
+            score += Weight.AVAILABILITY
         if self._headroom is not None:
             score += self._parts[row]
         elif self._options.node_placement:
@@ -257,7 +257,7 @@ class ClassView:
             if offered > 0:
                 free = idle[row, column] + releasing[row, column]
                 if self._binpack:
-                    score += scores.BINPACK * (1.0 - free / self._most)
+                    score += Weight.BINPACK * (1.0 - free / self._most)
                 else:
                     score += free / self._capacity(row, offered)
         if self._x == CPU and self._options.gpu_sharing:
@@ -275,7 +275,7 @@ class ClassView:
             fits = fits & (have + releasing[rows, column] >= amount)
         score = self._base[rows]
         if self._options.availability:
-            score = score + scores.AVAILABILITY * now
+            score = score + Weight.AVAILABILITY * now
         if self._headroom is not None:
             score = score + self._parts[rows]
         elif self._options.node_placement:
@@ -283,7 +283,7 @@ class ClassView:
             offered = table.allocatable[rows, column]
             free = idle[rows, column] + releasing[rows, column]
             if self._binpack:
-                part = scores.BINPACK * (1.0 - free / self._most)
+                part = Weight.BINPACK * (1.0 - free / self._most)
             else:
                 capacity = np.array(
                     [
@@ -305,7 +305,7 @@ class ClassView:
     def _static_score(self, nodes: list[Node]) -> Floats:
         if not self._options.resource_type or not self.cls.cpu_only:
             return np.zeros(len(nodes))
-        best = scores.NO_GPUS if self._options.gpu_sharing else scores.RESOURCE_TYPE
+        best = Weight.NO_GPUS if self._options.gpu_sharing else Weight.RESOURCE_TYPE
         return np.fromiter(
             (best if node.cpu_only else 0.0 for node in nodes), dtype=np.float64, count=len(nodes)
         )
@@ -318,8 +318,8 @@ class ClassView:
             return 0.0
         free = table.cells_idle[row, GPU] + table.cells_releasing[row, GPU]
         if free <= 0:
-            return scores.GPUS_TAKEN
-        return scores.GPU_QUARTER_TAKEN * float((offered - free) * 4 // offered)
+            return Weight.GPUS_TAKEN
+        return Weight.GPU_QUARTER_TAKEN * float((offered - free) * 4 // offered)
 
     def _devices(self, row: int) -> tuple[bool, bool] | None:
         """Whether shared devices of a node can take the class: (joins one in use, room now); None if not."""

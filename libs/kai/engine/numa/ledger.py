@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kai.engine.kernel import scores
+from kai.engine.config.plugin_table import Weight
 from kai.engine.numa.request import NumaRequest
 from kai.engine.numa.topology import NodeZones, Policy, ZoneAllocation, ZoneShare, amount_of, read_topology
 from kai.model import limits, names
@@ -77,11 +77,11 @@ class NumaLedger:
         zones = self._nodes.get(node)
         if zones is None or not zones.names:
             most = max((len(each.names) for each in self._nodes.values()), default=0)
-            return scores.NUMA / most if most else 0.0
+            return Weight.NUMA / most if most else 0.0
         if zones.policy is Policy.NONE or not zones.concerns(request):
-            return scores.NUMA / len(zones.names)
+            return Weight.NUMA / len(zones.names)
         allocation = zones.place(request, self._available[node])
-        return 0.0 if allocation is None else scores.NUMA / max(1, len(allocation))
+        return 0.0 if allocation is None else Weight.NUMA / max(1, len(allocation))
 
     def _is_sensitive(self, request: NumaRequest) -> bool:
         return request.guaranteed or any(

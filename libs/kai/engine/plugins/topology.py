@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeSets, Plugin
-from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask, NodeLabels
 from kai.engine.kernel.room import free_slots
 from kai.engine.kernel.view import NEVER
@@ -326,6 +326,6 @@ def _scores(tree: _Tree, ordered: Sequence[int], depth: int) -> Floats:
     by_domain = np.full(len(tree.paths[depth]) + 1, NEVER)
     count = len(ordered)
     for place, domain in enumerate(ordered):
-        by_domain[domain] = ((place + 1) * scores.TOPOLOGY_TENTHS // count) * scores.TOPOLOGY
+        by_domain[domain] = ((place + 1) * Weight.TOPOLOGY_TENTHS // count) * Weight.TOPOLOGY
     found: Floats = by_domain[tree.domains[depth]]
     return found

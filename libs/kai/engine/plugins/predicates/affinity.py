@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
-from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
 from kai.engine.plugins.predicates.attraction import (
@@ -165,8 +165,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         least, most = total[able].min(), total[able].max()
         if least == most:
             return None
-        found: Floats = (total - least) * (scores.MOST / (most - least))
-        return found * (scores.POD_AFFINITY * scores.PREFERENCE)
+        found: Floats = (total - least) * (Weight.MOST / (most - least))
+        return found * (Weight.POD_AFFINITY * Weight.PREFERENCE)
 
     def _own_preferences(self, task: Task) -> list[tuple[str, NDArray[np.intp], Floats]]:
         """Preferred terms of a task by the key of their domains: rows of counts, and weights."""

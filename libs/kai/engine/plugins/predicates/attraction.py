@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
-from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats
 from kai.engine.kernel.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
 from kai.snapshot.classes import TaskClass
@@ -35,7 +35,7 @@ def preferences(cls: TaskClass) -> Iterator[Wish]:
 def wishes(cls: TaskClass) -> list[Wish]:
     """What pods of a class, once placed, wish of others: preferred terms, and required ones to be near."""
     near = (cls.constraints.pod_affinity or {}).get(REQUIRED) or ()
-    return [*preferences(cls), *((scores.REQUIRED_TERM, term) for term in near)]
+    return [*preferences(cls), *((Weight.REQUIRED_TERM, term) for term in near)]
 
 
 @dataclass(frozen=True, slots=True)

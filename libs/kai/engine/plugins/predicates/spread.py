@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Scorer, Tracker
-from kai.engine.kernel import scores
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
 from kai.snapshot.classes import TaskClass
@@ -130,8 +130,8 @@ class TopologySpread(Filter, Scorer, Tracker):
             return None
         crowd = np.sum([self._crowd(each, task, usable) for each in rules.soft], axis=0)
         least, most = crowd[usable].min(), crowd[usable].max()
-        part = scores.MOST * (most + least - crowd) / most if most else np.full(len(crowd), scores.MOST)
-        found: Floats = np.where(usable, part, 0.0) * (scores.TOPOLOGY_SPREAD * scores.PREFERENCE)
+        part = Weight.MOST * (most + least - crowd) / most if most else np.full(len(crowd), Weight.MOST)
+        found: Floats = np.where(usable, part, 0.0) * (Weight.TOPOLOGY_SPREAD * Weight.PREFERENCE)
         return found
 
     def _crowd(self, constraint: _Constraint, task: Task, usable: Mask) -> Floats:
