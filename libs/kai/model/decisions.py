@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -42,6 +42,21 @@ class PodRef(msgspec.Struct, frozen=True, kw_only=True):
     pod_group: str = ""
 
 
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was found for a pod on its node beside room and GPUs, as its bind carries it."""
+
+    #: ``[{"name": claim name in the pod, "allocation": AllocationResult}]``.
+    claims: tuple[dict[str, Any], ...] = ()
+    #: ``{"allocation", "deviceRequests", "containerMappings"}`` of the claim for its extended resources.
+    extended_claim: dict[str, Any] | None = None
+    #: ``[{"zone": id, "amount": {resource: quantity}}]``.
+    numa: tuple[dict[str, Any], ...] = ()
+
+
+#: Nothing was looked for, or nothing is needed.
+UNASSIGNED: Final = Assignment()
+
+
 class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
     """One pod is to be bound to one node."""
 
@@ -55,10 +70,9 @@ class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
     gpu_groups: tuple[GpuGroup, ...] = ()
     #: Of each shared device, where the pod asked for memory; 0 where it asked for a portion.
     gpu_memory_mib: int = 0
-    #: ``[{"name": claim name in the pod, "allocation": AllocationResult}]``.
+    #: These three are the pod's :class:`Assignment`.
     claim_allocations: tuple[dict[str, Any], ...] = ()
     extended_claim: dict[str, Any] | None = None
-    #: ``[{"zone": id, "amount": {resource: quantity}}]``.
     numa_zones: tuple[dict[str, Any], ...] = ()
     node_pool: str = ""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from kai.model import dra
+from kai.model.decisions import UNASSIGNED, Assignment
 from kai.model.ids import GpuGroup
 from kai.model.objects import Json
 from kai.snapshot.rows import PodFacts, Task
@@ -76,15 +76,14 @@ class BindRequest(msgspec.Struct):
         return tuple(map(GpuGroup, fractional or spec.selected_gpu_groups))
 
     @property
-    def plugin_results(self) -> dict[str, Any] | None:
+    def assignment(self) -> Assignment | None:
         """Claims and zones, as decisions carry them; None if there are none."""
-        spec, found = self.spec, {}
-        if spec.resource_claim_allocations or spec.extended_resource_claim_allocation is not None:
-            found["claims"] = tuple(msgspec.to_builtins(spec.resource_claim_allocations))
-            found["extended_claim"] = msgspec.to_builtins(spec.extended_resource_claim_allocation)
-        if spec.predicted_numa_zones:
-            found["numa"] = tuple(msgspec.to_builtins(spec.predicted_numa_zones))
-        return found or None
+        found = Assignment(
+            claims=tuple(msgspec.to_builtins(self.spec.resource_claim_allocations)),
+            extended_claim=msgspec.to_builtins(self.spec.extended_resource_claim_allocation),
+            numa=tuple(msgspec.to_builtins(self.spec.predicted_numa_zones)),
+        )
+        return None if found == UNASSIGNED else found
 
 
 def assume(state: ClusterState, request: BindRequest) -> None:
@@ -95,7 +94,7 @@ def assume(state: ClusterState, request: BindRequest) -> None:
         return
     if task is not None and task.facts is not None and not task.facts.node_name:
         state.assume_bind(
-            task.uid, spec.selected_node, groups=request.gpu_groups, results=request.plugin_results
+            task.uid, spec.selected_node, groups=request.gpu_groups, assignment=request.assignment
         )
 
 
@@ -116,12 +115,12 @@ def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:
         "receivedResourceType": received.annotation,
         "receivedGPU": {"count": task.cls.devices, "portion": f"{portion:.2f}"},
     }
-    results = facts.assumed_results or {}
+    assigned = facts.assumed_assignment or UNASSIGNED
     optional = {
         "selectedGPUGroups": facts.assumed_groups,
-        "resourceClaimAllocations": results.get("claims"),
-        "extendedResourceClaimAllocation": results.get("extended_claim"),
-        "predictedNUMAZones": results.get("numa"),
+        "resourceClaimAllocations": assigned.claims,
+        "extendedResourceClaimAllocation": assigned.extended_claim,
+        "predictedNUMAZones": assigned.numa,
     }
     return {
         "metadata": {

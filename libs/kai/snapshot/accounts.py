@@ -111,7 +111,7 @@ class Accounts:
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
             groups = facts.granted_ids or facts.group_ids or facts.assumed_groups if cls.shared else ()
-            task.plugin_results = facts.assumed_results
+            task.assignment = facts.assumed_assignment
             cluster.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
                 cluster.ledger.reserve(node, facts.group_ids, count=1)
@@ -149,7 +149,7 @@ class Accounts:
             if facts.reservation:
                 cluster.ledger.reserve(task.node, facts.group_ids, count=-1)
             cluster.ledger.unhold(task)
-        task.plugin_results = None
+        task.assignment = None
         if name := facts.node_name or facts.assumed_node:
             discard(cluster.on_node, name, uid)
         if task.job is not None:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from kai.model import names
+from kai.model.decisions import Assignment
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, PriorityClass, Queue, Topology
 from kai.snapshot.classes import gpu_annotations
@@ -55,7 +56,7 @@ class PodColumns(msgspec.Struct, frozen=True, gc=False):
     deleted: bytes  # float64, unix seconds, 0 for none
     #: Whole objects of pods with claims or recorded zones, and what was decided for pods (JSON), by key.
     objects: dict[str, Pod]
-    plugin_results: dict[str, bytes]
+    assignments: dict[str, bytes] = msgspec.field(name="plugin_results")
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
@@ -254,7 +255,11 @@ def cut(state: ClusterState) -> ClusterSnapshot:
         created=np.fromiter((task.created for task in tasks), dtype="<f8", count=len(tasks)).tobytes(),
         deleted=np.fromiter((each.deleted_at for each in facts), dtype="<f8", count=len(tasks)).tobytes(),
         objects={each.key: each.pod for each in facts if each.pod is not None},
-        plugin_results={each.key: _as_json(each.assumed_results) for each in facts if each.assumed_results},
+        assignments={
+            each.key: _as_json(each.assumed_assignment)
+            for each in facts
+            if each.assumed_assignment is not None
+        },
     )
     rest = ClusterSnapshot(
         version=0,
@@ -334,9 +339,9 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
         uid = PodUid(pod.metadata.uid or pod.key)
         if assumed[row]:
             devices = tuple(map(GpuGroup, _lines(groups[row])))
-            encoded = columns.plugin_results.get(pod.key)
-            results = msgspec.json.decode(encoded) if encoded else None
-            state.assume_bind(uid, assumed[row], groups=devices, results=results)
+            encoded = columns.assignments.get(pod.key)
+            assigned = msgspec.json.decode(encoded, type=Assignment) if encoded else None
+            state.assume_bind(uid, assumed[row], groups=devices, assignment=assigned)
             if columns.flags[row] & _DONE:
                 state.bind_done(uid)
         if columns.flags[row] & _EVICTING:

@@ -195,12 +195,12 @@ class Intake:
         if not new.node_name and not new.deleted_at and new.phase == "Pending":
             if old.assumed_node:
                 new.assumed_node, new.assumed_groups = old.assumed_node, old.assumed_groups
-                new.assumed_results = old.assumed_results
+                new.assumed_assignment = old.assumed_assignment
                 if old.node_name == old.assumed_node:
                     new.node_name, new.group_ids = old.node_name, new.group_ids or old.group_ids
         elif old.assumed_node == new.node_name:
             new.group_ids = new.group_ids or old.assumed_groups
-            new.assumed_results = old.assumed_results
+            new.assumed_assignment = old.assumed_assignment
 
     def forget(self, task: Task) -> None:
         """The pod is gone.

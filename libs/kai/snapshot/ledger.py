@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.model.decisions import Assignment
 from kai.model.ids import GpuGroup
 from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
@@ -169,9 +170,9 @@ class Ledger:
         task.virtual = False
 
     @staticmethod
-    def place(task: Task, results: dict[str, Any] | None) -> None:
-        """What plugins found for a task where it is, by plugin; whoever binds it is told."""
-        task.plugin_results = results
+    def assign(task: Task, assignment: Assignment | None) -> None:
+        """What plugins found for a task where it is; whoever binds it is told."""
+        task.assignment = assignment
 
     @staticmethod
     def _move(job: Job, pod_set: PodSet, step: tuple[int, ...]) -> None:

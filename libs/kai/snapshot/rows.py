@@ -6,12 +6,12 @@ Only :mod:`kai.snapshot.ledger` changes sums and statuses, and nobody outside of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kai.model import names
-from kai.model.decisions import PodRef, ResourceVector
+from kai.model.decisions import Assignment, PodRef, ResourceVector
 from kai.model.faults import Fault
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node as NodeObject
@@ -93,8 +93,8 @@ class Task(msgspec.Struct, eq=False):
     #: What the last cycle foresaw, and what users or the API server nominated.
     nominated: str = ""
     facts: PodFacts | None = None
-    #: What plugins found for it where it is, by plugin; only they understand it.
-    plugin_results: dict[str, Any] | None = None
+    #: What plugins found for it where it is; None where none had to.
+    assignment: Assignment | None = None
     #: Only what it holds is known of it.
     bare: bool = False
     #: Its queue is not open to it: it is given no place, and keeps the one that it has.
@@ -141,7 +141,7 @@ class PodFacts(msgspec.Struct, eq=False):
     pod: Pod | None = None
     assumed_node: str = ""
     assumed_groups: tuple[GpuGroup, ...] = ()
-    assumed_results: dict[str, Any] | None = None
+    assumed_assignment: Assignment | None = None
     evicting: bool = False
 
 

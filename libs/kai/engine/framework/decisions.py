@@ -10,7 +10,7 @@ from msgspec.structs import replace as replace_fields
 
 from kai.engine.framework.statement import ALLOCATE, EVICT, Operation, Statement
 from kai.engine.queueing.pools import Pools
-from kai.model.decisions import BindDecision, Eviction, Nomination
+from kai.model.decisions import UNASSIGNED, BindDecision, Eviction, Nomination
 from kai.model.ids import PodUid
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.kept import Carried, as_it_is
@@ -126,15 +126,15 @@ class Decisions:
         self.placed.add(job.key)
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
-        cls, results = task.cls, task.plugin_results
-        if results is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
+        cls, assigned = task.cls, task.assignment
+        if assigned is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
             return BindDecision(
                 pod=task.ref(),
                 node=node.name,
                 gpu_count=cls.devices,
                 node_pool=self._state.params.node_pool,
             )
-        results = results or {}
+        assigned = assigned or UNASSIGNED
         kind, portion = cls.received(node.gpu_memory_mib)
         return BindDecision(
             pod=task.ref(),
@@ -144,9 +144,9 @@ class Decisions:
             gpu_portion=portion,
             gpu_groups=task.groups,
             gpu_memory_mib=cls.gpu_memory_mib,
-            claim_allocations=results.get("claims", ()),
-            extended_claim=results.get("extended_claim"),
-            numa_zones=results.get("numa", ()),
+            claim_allocations=assigned.claims,
+            extended_claim=assigned.extended_claim,
+            numa_zones=assigned.numa,
             node_pool=self._state.params.node_pool,
         )
 

@@ -10,6 +10,7 @@ from kai.engine.config import SEARCHING, EngineParams, SchedulerConfig
 from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.queueing.shares import Division
+from kai.model.decisions import Assignment
 from kai.model.faults import Fault
 from kai.model.ids import PodUid
 from kai.snapshot.classes import ClassTable, TaskClass
@@ -25,7 +26,7 @@ A = TypeVar("A", bound=Arguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """The cluster as of now, virtual placements included; to be read, and changed by :attr:`place` alone.
+    """The cluster as of now, virtual placements included; to be read, and changed by :attr:`assign` alone.
 
     Rows and tables are those of the state itself, so what a plugin reads later is newer.
     """
@@ -64,8 +65,8 @@ class Handle:
     now: float
     #: Time alone changes what the plugin says at a moment: let there be a cycle then.
     due: Callable[[float], None]
-    #: Sets what plugins found for a pod where it is (``Task.plugin_results``), by plugin; trackers use it.
-    place: Callable[[Task, dict[str, Any] | None], None]
+    #: Sets ``Task.assignment``; trackers use it.
+    assign: Callable[[Task, Assignment | None], None]
     #: For :class:`~kai.snapshot.kept.Kept`.
     kept: KeptValues
     config: SchedulerConfig

@@ -151,7 +151,7 @@ class Session:
             flags=self.config.params,
             now=self.now,
             due=self.due,
-            place=state.ledger.place,
+            assign=state.ledger.assign,
             kept=state.kept,
             config=self.config,
         )
