@@ -18,6 +18,7 @@ from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.kube.reflector import Unreadable
 from kai.model.decisions import CycleResult, ResourceVector
 from kai.model.faults import Fault, OutOfBounds
+from kai.model.ids import PodGroupKey
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler.changes import Changes
@@ -48,7 +49,9 @@ class Decider(Protocol):
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """In which order jobs are looked at; None before the first cycle. Leaves the state as it was."""
 
-    def explain_pod_group(self, state: ClusterState, key: str, *, now: float) -> PodGroupAnswer | None:
+    def explain_pod_group(
+        self, state: ClusterState, key: PodGroupKey, *, now: float
+    ) -> PodGroupAnswer | None:
         """Why a pod group is as it is; None if there is none. Leaves the state as it was."""
 
     def explain_pod(self, state: ClusterState, key: str, *, now: float) -> PodAnswer | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome
 from kai.model.faults import Fault
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
@@ -13,7 +14,9 @@ from kai.wire.v1 import explain_pb2 as pb
 from kai_scheduler.core import Decider
 
 
-def pod_group(engine: Decider, state: ClusterState, key: str, now: float) -> pb.ExplainPodGroupResponse:
+def pod_group(
+    engine: Decider, state: ClusterState, key: PodGroupKey, now: float
+) -> pb.ExplainPodGroupResponse:
     """Why a pod group (``namespace/name``) is as it is; the engine is asked anew."""
     job = state.jobs.get(key)
     if job is None:
@@ -66,7 +69,7 @@ def _add_group(answer: pb.ExplainPodGroupResponse, found: PodGroupAnswer) -> Non
 def _add_fault(answer: pb.ExplainPodGroupResponse, fault: Fault) -> None:
     """Of a group that is left out nothing is asked that could fail."""
     outcome = PodGroupOutcome(
-        pod_group=fault.key,
+        pod_group=PodGroupKey(fault.key),
         outcome=Outcome.UNSCHEDULABLE,
         message=f"{fault.reason}: {fault.message}",
         explanations=(Explanation(reason=fault.reason, message=fault.message),),

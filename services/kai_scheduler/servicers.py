@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from kai.model.ids import PodGroupKey
 from kai.snapshot.state import ClusterState
 from kai.wire.chunks import split_snapshot
 from kai.wire.v1 import explain_pb2, session_pb2
@@ -76,7 +77,7 @@ class ExplainServicer(ExplainServiceServicer):
         self, request: explain_pb2.ExplainPodGroupRequest, context: _Context
     ) -> explain_pb2.ExplainPodGroupResponse:
         """Why a pod group is as it is."""
-        key = f"{request.namespace}/{request.name}"
+        key = PodGroupKey(f"{request.namespace}/{request.name}")
         now = self._clock()
         engine = self._core.engine
         found = await self._answer(

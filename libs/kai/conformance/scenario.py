@@ -192,7 +192,7 @@ class ScenarioRun:
 
 def _started(task: Task) -> PodState:
     assert task.node is not None
-    zones = task.assignment.numa if task.assignment is not None else ()
+    zones = task.allotment.numa if task.allotment is not None else ()
     return PodState("Running", task.node.name, task.groups, list(zones) if zones else None)
 
 

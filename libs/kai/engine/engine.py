@@ -20,6 +20,7 @@ from kai.engine.plugins import OPENERS
 from kai.engine.queueing.shares import Usage
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import CycleResult, PodGroupOutcome
+from kai.model.ids import PodGroupKey
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
 
@@ -47,7 +48,9 @@ class Engine:
         """
         return Session(state, self.config, now, usage=dict(self.last_usage), plugins=OPENERS, turns=turns)
 
-    def explain_pod_group(self, state: ClusterState, key: str, *, now: float) -> PodGroupAnswer | None:
+    def explain_pod_group(
+        self, state: ClusterState, key: PodGroupKey, *, now: float
+    ) -> PodGroupAnswer | None:
         """Why a pod group (``namespace/name``) waits, and what would let it run; None if there is none.
 
         Remedies are tried on the state and taken back, so that it ends as it began, also where this raises.

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from kai.model.faults import Fault
-from kai.model.ids import GpuGroup, PodUid
+from kai.model.ids import NO_POD_GROUP, GpuGroup, PodGroupKey, PodUid
 
 #: CPU in thousandths, memory in bytes and GPUs in devices; or of each the fraction of some whole.
 ResourceVector: TypeAlias = tuple[float, float, float]
@@ -39,10 +39,10 @@ class PodRef(msgspec.Struct, frozen=True, kw_only=True):
     uid: PodUid
     namespace: str
     name: str
-    pod_group: str = ""
+    pod_group: PodGroupKey = NO_POD_GROUP
 
 
-class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Allotment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was found for a pod on its node beside room and GPUs, as its bind carries it."""
 
     #: ``[{"name": claim name in the pod, "allocation": AllocationResult}]``.
@@ -54,7 +54,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 #: Nothing was looked for, or nothing is needed.
-UNASSIGNED: Final = Assignment()
+NO_ALLOTMENT: Final = Allotment()
 
 
 class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
     gpu_groups: tuple[GpuGroup, ...] = ()
     #: Of each shared device, where the pod asked for memory; 0 where it asked for a portion.
     gpu_memory_mib: int = 0
-    #: These three are the pod's :class:`Assignment`.
+    #: These three are the pod's :class:`Allotment`.
     claim_allocations: tuple[dict[str, Any], ...] = ()
     extended_claim: dict[str, Any] | None = None
     numa_zones: tuple[dict[str, Any], ...] = ()
@@ -86,7 +86,7 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     #: Pods evicted by the same decision, this one included.
     gang_size: int = 1
     #: The pod group (``namespace/name``) that profits; empty for a stale gang.
-    evictor: str = ""
+    evictor: PodGroupKey = NO_POD_GROUP
 
 
 class Nomination(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ class Outcome(IntEnum):
 class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the cycle found about one pod group. Published only when it differs from the cycle before."""
 
-    pod_group: str
+    pod_group: PodGroupKey
     outcome: Outcome
     message: str = ""
     explanations: tuple[Explanation, ...] = ()

@@ -5,9 +5,13 @@ Whoever reads one from outside says which it is; inside they cost what text cost
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Final, NewType
 
 #: Of a pod, by the API server; a pod of the same name that follows has another.
 PodUid = NewType("PodUid", str)
+#: ``namespace/name`` of a pod group; empty where there is none. Within the engine it is a job.
+PodGroupKey = NewType("PodGroupKey", str)
+#: No pod group.
+NO_POD_GROUP: Final = PodGroupKey("")
 #: Of a device that pods share, as their labels name it.
 GpuGroup = NewType("GpuGroup", str)

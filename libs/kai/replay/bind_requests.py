@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kai.model import dra
-from kai.model.decisions import UNASSIGNED, Assignment
+from kai.model.decisions import NO_ALLOTMENT, Allotment
 from kai.model.ids import GpuGroup
 from kai.model.objects import Json
 from kai.snapshot.rows import PodFacts, Task
@@ -76,14 +76,14 @@ class BindRequest(msgspec.Struct):
         return tuple(map(GpuGroup, fractional or spec.selected_gpu_groups))
 
     @property
-    def assignment(self) -> Assignment | None:
+    def allotment(self) -> Allotment | None:
         """Claims and zones, as decisions carry them; None if there are none."""
-        found = Assignment(
+        found = Allotment(
             claims=tuple(msgspec.to_builtins(self.spec.resource_claim_allocations)),
             extended_claim=msgspec.to_builtins(self.spec.extended_resource_claim_allocation),
             numa=tuple(msgspec.to_builtins(self.spec.predicted_numa_zones)),
         )
-        return None if found == UNASSIGNED else found
+        return None if found == NO_ALLOTMENT else found
 
 
 def assume(state: ClusterState, request: BindRequest) -> None:
@@ -94,7 +94,7 @@ def assume(state: ClusterState, request: BindRequest) -> None:
         return
     if task is not None and task.facts is not None and not task.facts.node_name:
         state.assume_bind(
-            task.uid, spec.selected_node, groups=request.gpu_groups, assignment=request.assignment
+            task.uid, spec.selected_node, groups=request.gpu_groups, allotment=request.allotment
         )
 
 
@@ -115,12 +115,12 @@ def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:
         "receivedResourceType": received.annotation,
         "receivedGPU": {"count": task.cls.devices, "portion": f"{portion:.2f}"},
     }
-    assigned = facts.assumed_assignment or UNASSIGNED
+    allotted = facts.assumed_allotment or NO_ALLOTMENT
     optional = {
         "selectedGPUGroups": facts.assumed_groups,
-        "resourceClaimAllocations": assigned.claims,
-        "extendedResourceClaimAllocation": assigned.extended_claim,
-        "predictedNUMAZones": assigned.numa,
+        "resourceClaimAllocations": allotted.claims,
+        "extendedResourceClaimAllocation": allotted.extended_claim,
+        "predictedNUMAZones": allotted.numa,
     }
     return {
         "metadata": {

@@ -111,7 +111,7 @@ class Accounts:
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
             groups = facts.granted_ids or facts.group_ids or facts.assumed_groups if cls.shared else ()
-            task.assignment = facts.assumed_assignment
+            task.allotment = facts.assumed_allotment
             cluster.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
                 cluster.ledger.reserve(node, facts.group_ids, count=1)
@@ -149,7 +149,7 @@ class Accounts:
             if facts.reservation:
                 cluster.ledger.reserve(task.node, facts.group_ids, count=-1)
             cluster.ledger.unhold(task)
-        task.assignment = None
+        task.allotment = None
         if name := facts.node_name or facts.assumed_node:
             discard(cluster.on_node, name, uid)
         if task.job is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kai.model.faults import Fault
-from kai.model.ids import PodUid
+from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.snapshot.access import AccessTable
@@ -31,10 +31,10 @@ class Cluster:
         self.nodes = NodeTable(self.resources)
         self.ledger = Ledger(self.nodes)
         self.tasks: dict[PodUid, Task] = {}
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[PodGroupKey, Job] = {}
         self.queues: dict[str, Queue] = {}
         self.queue_objects: dict[str, QueueObject] = {}
-        self.group_objects: dict[str, PodGroup] = {}
+        self.group_objects: dict[PodGroupKey, PodGroup] = {}
         #: Queues that take part, parents before children; rows are positions in it.
         self.queue_order: list[Queue] = []
         self.priority_classes: dict[str, PriorityClass] = {}
@@ -44,8 +44,8 @@ class Cluster:
         self.versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self.version = 0
         #: Jobs with pending tasks; jobs whose tasks changed since a cycle looked.
-        self.pending_jobs: dict[str, Job] = {}
-        self.touched_jobs: dict[str, Job] = {}
+        self.pending_jobs: dict[PodGroupKey, Job] = {}
+        self.touched_jobs: dict[PodGroupKey, Job] = {}
         #: Pods that want to be near or away from others.
         self.affine: dict[PodUid, Task] = {}
         #: Requests of other schedulers' pods on ready nodes: CPU, memory, hundredths of GPUs.
@@ -68,7 +68,7 @@ class Cluster:
         #: Pods by ``namespace/name``; by key of the group that they name; by name of the node that they are
         #: on, or are being bound to; by key of the claims that they use; and those that are being deleted.
         self.tasks_by_key: dict[str, Task] = {}
-        self.members: dict[str, dict[PodUid, Task]] = {}
+        self.members: dict[PodGroupKey, dict[PodUid, Task]] = {}
         self.on_node: dict[str, dict[PodUid, Task]] = {}
         self.claim_users: dict[str, dict[PodUid, Task]] = {}
         self.deleted: dict[PodUid, Task] = {}

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from kai.model import names
-from kai.model.decisions import Assignment
+from kai.model.decisions import Allotment
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, PriorityClass, Queue, Topology
 from kai.snapshot.classes import gpu_annotations
@@ -56,7 +56,7 @@ class PodColumns(msgspec.Struct, frozen=True, gc=False):
     deleted: bytes  # float64, unix seconds, 0 for none
     #: Whole objects of pods with claims or recorded zones, and what was decided for pods (JSON), by key.
     objects: dict[str, Pod]
-    assignments: dict[str, bytes] = msgspec.field(name="plugin_results")
+    allotments: dict[str, bytes] = msgspec.field(name="plugin_results")
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
@@ -255,10 +255,8 @@ def cut(state: ClusterState) -> ClusterSnapshot:
         created=np.fromiter((task.created for task in tasks), dtype="<f8", count=len(tasks)).tobytes(),
         deleted=np.fromiter((each.deleted_at for each in facts), dtype="<f8", count=len(tasks)).tobytes(),
         objects={each.key: each.pod for each in facts if each.pod is not None},
-        assignments={
-            each.key: _as_json(each.assumed_assignment)
-            for each in facts
-            if each.assumed_assignment is not None
+        allotments={
+            each.key: _as_json(each.assumed_allotment) for each in facts if each.assumed_allotment is not None
         },
     )
     rest = ClusterSnapshot(
@@ -339,9 +337,9 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
         uid = PodUid(pod.metadata.uid or pod.key)
         if assumed[row]:
             devices = tuple(map(GpuGroup, _lines(groups[row])))
-            encoded = columns.assignments.get(pod.key)
-            assigned = msgspec.json.decode(encoded, type=Assignment) if encoded else None
-            state.assume_bind(uid, assumed[row], groups=devices, assignment=assigned)
+            encoded = columns.allotments.get(pod.key)
+            allotted = msgspec.json.decode(encoded, type=Allotment) if encoded else None
+            state.assume_bind(uid, assumed[row], groups=devices, allotment=allotted)
             if columns.flags[row] & _DONE:
                 state.bind_done(uid)
         if columns.flags[row] & _EVICTING:

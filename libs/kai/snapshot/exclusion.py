@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kai.model.faults import Fault
-from kai.model.ids import PodUid
+from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Pod, PodGroup
 from kai.snapshot import pods, recount
 from kai.snapshot.accounts import Accounts, facts_of
@@ -43,7 +43,7 @@ class Exclusion:
     def keep_pod_group(self, group: PodGroup, fault: Fault) -> None:
         """The group's pods stay charged to its queue, and nothing is decided about it."""
         cluster = self._cluster
-        key = group.key
+        key = PodGroupKey(group.key)
         if not self._intake.in_pool(group.labels):
             return
         cluster.group_objects[key] = group

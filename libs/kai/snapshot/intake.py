@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kai.model import access, limits, names
-from kai.model.ids import PodUid
+from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
@@ -94,8 +94,8 @@ class Intake:
                 if node is not None:
                     self._drop_node(node)
             case Kind.POD_GROUP:
-                cluster.group_objects.pop(key, None)
-                self._drop_job(key)
+                cluster.group_objects.pop(group := PodGroupKey(key), None)
+                self._drop_job(group)
             case Kind.QUEUE:
                 self._drop_queue(key)
             case Kind.PRIORITY_CLASS:
@@ -195,12 +195,12 @@ class Intake:
         if not new.node_name and not new.deleted_at and new.phase == "Pending":
             if old.assumed_node:
                 new.assumed_node, new.assumed_groups = old.assumed_node, old.assumed_groups
-                new.assumed_assignment = old.assumed_assignment
+                new.assumed_allotment = old.assumed_allotment
                 if old.node_name == old.assumed_node:
                     new.node_name, new.group_ids = old.node_name, new.group_ids or old.group_ids
         elif old.assumed_node == new.node_name:
             new.group_ids = new.group_ids or old.assumed_groups
-            new.assumed_assignment = old.assumed_assignment
+            new.assumed_allotment = old.assumed_allotment
 
     def forget(self, task: Task) -> None:
         """The pod is gone.
@@ -347,7 +347,7 @@ class Intake:
     # --- pod groups ----------------------------------------------------------------------------
     def _apply_pod_group(self, group: PodGroup) -> None:
         cluster = self._cluster
-        key = group.key
+        key = PodGroupKey(group.key)
         if not self.in_pool(group.labels):
             cluster.group_objects.pop(key, None)
             self._drop_job(key)
@@ -367,7 +367,7 @@ class Intake:
         facts = jobs.facts(group, node_pool=cluster.params.node_pool)
         home = self._home(facts.queue)
         standing = self._standing(facts, group.metadata.namespace, home)
-        key = group.key
+        key = PodGroupKey(group.key)
         job = cluster.jobs.get(key)
         if (
             job is not None
@@ -413,7 +413,7 @@ class Intake:
                 self._accounts.detach(task)
                 self._accounts.attach(task)
 
-    def _drop_job(self, key: str) -> None:
+    def _drop_job(self, key: PodGroupKey) -> None:
         cluster = self._cluster
         job = cluster.jobs.pop(key, None)
         if job is None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kai.model.decisions import Assignment
+from kai.model.decisions import Allotment
 from kai.model.ids import GpuGroup
 from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
@@ -170,9 +170,9 @@ class Ledger:
         task.virtual = False
 
     @staticmethod
-    def assign(task: Task, assignment: Assignment | None) -> None:
+    def allot(task: Task, allotment: Allotment | None) -> None:
         """What plugins found for a task where it is; whoever binds it is told."""
-        task.assignment = assignment
+        task.allotment = allotment
 
     @staticmethod
     def _move(job: Job, pod_set: PodSet, step: tuple[int, ...]) -> None:

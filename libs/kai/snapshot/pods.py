@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import intern
 
 from kai.model import names
-from kai.model.ids import GpuGroup
+from kai.model.ids import GpuGroup, PodGroupKey
 from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.model.rules.reservations import asks_for_nodes, holds_device
@@ -31,13 +31,15 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
             reservation = holds_device(meta, app=app, namespace=there)
             scaling = asks_for_nodes(meta, namespace=params.scaling_namespace)
     account = spec.service_account_name
+    # Not by a call, as elsewhere: this is done for each version of each pod.
+    key: PodGroupKey = f"{namespace}/{group}" if group else ""  # type: ignore[assignment]
     return PodFacts(
         key=f"{namespace}/{meta.name}" if namespace else meta.name,
         phase=status.phase or "Pending",
         node_name=spec.node_name,
         deleted_at=seconds(meta.deletion_timestamp) if meta.deletion_timestamp else 0.0,
         gated=bool(spec.scheduling_gates),
-        group_key=f"{namespace}/{group}" if group else "",
+        group_key=key,
         sub_group=sub_group,
         ours=ours,
         utility=reservation or scaling,

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kai.model import names
-from kai.model.decisions import Assignment, PodRef, ResourceVector
+from kai.model.decisions import Allotment, PodRef, ResourceVector
 from kai.model.faults import Fault
-from kai.model.ids import GpuGroup, PodUid
+from kai.model.ids import NO_POD_GROUP, GpuGroup, PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
 from kai.snapshot.amounts import Amounts, SharedClaim, SharedDevice
@@ -94,7 +94,7 @@ class Task(msgspec.Struct, eq=False):
     nominated: str = ""
     facts: PodFacts | None = None
     #: What plugins found for it where it is; None where none had to.
-    assignment: Assignment | None = None
+    allotment: Allotment | None = None
     #: Only what it holds is known of it.
     bare: bool = False
     #: Its queue is not open to it: it is given no place, and keeps the one that it has.
@@ -114,7 +114,7 @@ class Task(msgspec.Struct, eq=False):
         """The identity that decisions carry."""
         job = self.job
         return PodRef(
-            uid=self.uid, namespace=self.namespace, name=self.name, pod_group=job.key if job else ""
+            uid=self.uid, namespace=self.namespace, name=self.name, pod_group=job.key if job else NO_POD_GROUP
         )
 
 
@@ -126,7 +126,7 @@ class PodFacts(msgspec.Struct, eq=False):
     node_name: str
     deleted_at: float
     gated: bool
-    group_key: str
+    group_key: PodGroupKey
     sub_group: str
     ours: bool
     utility: bool
@@ -141,7 +141,7 @@ class PodFacts(msgspec.Struct, eq=False):
     pod: Pod | None = None
     assumed_node: str = ""
     assumed_groups: tuple[GpuGroup, ...] = ()
-    assumed_assignment: Assignment | None = None
+    assumed_allotment: Allotment | None = None
     evicting: bool = False
 
 
@@ -249,7 +249,7 @@ class SubGroupSet(msgspec.Struct, eq=False):
 class Job(msgspec.Struct, eq=False):
     """One pod group."""
 
-    key: str
+    key: PodGroupKey
     namespace: str
     name: str
     uid: str
@@ -372,7 +372,7 @@ class Queue:
     pending: list[int] = field(default_factory=lambda: [0, 0, 0])
     #: Changes with every charge; caches compare it.
     version: int = 0
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[PodGroupKey, Job] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"

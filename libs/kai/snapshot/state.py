@@ -11,9 +11,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
-from kai.model.decisions import Assignment
+from kai.model.decisions import Allotment
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
-from kai.model.ids import GpuGroup, PodUid
+from kai.model.ids import GpuGroup, PodGroupKey, PodUid
 from kai.snapshot import pods, refused
 from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.check import check_state
@@ -100,7 +100,7 @@ class ClusterState(Cluster):
                     self.apply(Kind.NODE, refused.node_stand_in(known.object))
             case Kind.POD_GROUP:
                 self._exclusion.keep_pod_group(
-                    self.group_objects.get(fault.key) or refused.group_stand_in(obj), fault
+                    self.group_objects.get(PodGroupKey(fault.key)) or refused.group_stand_in(obj), fault
                 )
             case _:
                 pass
@@ -193,7 +193,7 @@ class ClusterState(Cluster):
         node: str,
         *,
         groups: tuple[GpuGroup, ...] = (),
-        assignment: Assignment | None = None,
+        allotment: Allotment | None = None,
     ) -> None:
         """A pod is being bound; it counts as placed until the watch or a result says otherwise.
 
@@ -204,12 +204,12 @@ class ClusterState(Cluster):
             uid: the pod's.
             node: by name; one that does not exist yet counts once it does.
             groups: the shared devices that it takes, by group id, one for each device.
-            assignment: what plugins found for it there.
+            allotment: what plugins found for it there.
         """
         if (task := self.tasks.get(uid)) is not None:
             self._accounts.detach(task)
             facts = facts_of(task)
-            facts.assumed_node, facts.assumed_groups, facts.assumed_assignment = node, groups, assignment
+            facts.assumed_node, facts.assumed_groups, facts.assumed_allotment = node, groups, allotment
             self._accounts.attach(task)
 
     def bind_failed(self, uid: PodUid) -> None:
@@ -265,7 +265,7 @@ class ClusterState(Cluster):
         if task.virtual:
             self.ledger.confirm(task)
         facts.assumed_node, facts.assumed_groups = name, task.groups
-        facts.assumed_assignment = task.assignment
+        facts.assumed_allotment = task.allotment
         here = self.on_node.get(name)
         if here is None:
             here = self.on_node[name] = {}
@@ -282,7 +282,7 @@ class ClusterState(Cluster):
         self._unassume(task)
         facts.evicting = False
         self.ledger.confirm(task)
-        self.ledger.assign(task, None)
+        self.ledger.allot(task, None)
         self.ledger.enqueue(task, self.min_gpu_memory_mib)
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
 
@@ -327,7 +327,7 @@ class ClusterState(Cluster):
     def revoke_bind(task: Task) -> None:
         """A bind that was decided is taken back, but in no sum; :meth:`mend` finds these anew."""
         facts = facts_of(task)
-        facts.assumed_node, facts.assumed_groups, facts.assumed_assignment = "", (), None
+        facts.assumed_node, facts.assumed_groups, facts.assumed_allotment = "", (), None
 
     @staticmethod
     def revoke_eviction(task: Task) -> None:
@@ -339,7 +339,7 @@ class ClusterState(Cluster):
         facts = facts_of(task)
         if facts.node_name == facts.assumed_node:
             facts.node_name, facts.group_ids = "", ()
-        facts.assumed_node, facts.assumed_groups, facts.assumed_assignment = "", (), None
+        facts.assumed_node, facts.assumed_groups, facts.assumed_allotment = "", (), None
         facts.granted_ids = ()
         if task.declared_cls is not None:  # it asks for what it says, having got nothing
             task.cls, task.declared_cls = task.declared_cls, None

@@ -18,7 +18,7 @@ from kai.model.decisions import (
     QueueShare,
 )
 from kai.model.faults import Fault
-from kai.model.ids import PodUid
+from kai.model.ids import PodGroupKey, PodUid
 from kai.wire.columns import join, pack, split, unpack
 from kai.wire.errors import MalformedMessage
 from kai.wire.v1 import session_pb2 as pb
@@ -205,7 +205,7 @@ def decode_outcome(message: pb.PodGroupOutcome) -> PodGroupOutcome:
     """
     try:
         return PodGroupOutcome(
-            pod_group=message.pod_group,
+            pod_group=PodGroupKey(message.pod_group),
             outcome=Outcome(message.outcome),
             message=message.message,
             explanations=tuple(
@@ -246,7 +246,7 @@ def _decode_eviction(message: pb.Eviction) -> Eviction:
         action=message.action,
         message=message.message,
         gang_size=message.gang_size,
-        evictor=message.evictor,
+        evictor=PodGroupKey(message.evictor),
     )
 
 
@@ -255,5 +255,5 @@ def _pod(message: pb.Eviction | pb.Nomination) -> PodRef:
         uid=PodUid(message.pod_uid),
         namespace=message.namespace,
         name=message.name,
-        pod_group=message.pod_group,
+        pod_group=PodGroupKey(message.pod_group),
     )

@@ -133,7 +133,7 @@ def test_what_was_decided_for_claims_is_in_a_snapshot_whatever_their_parameters_
     (bind,) = Engine().run(state, NOW).binds
     assert bind.claim_allocations
     restored = codec.restore(codec.decode(codec.encode(codec.cut(state))))
-    placement = restored.tasks["default-p"].facts.assumed_assignment
+    placement = restored.tasks["default-p"].facts.assumed_allotment
     assert placement.claims == bind.claim_allocations
     assert restored.objects[Kind.RESOURCE_CLAIM] == state.objects[Kind.RESOURCE_CLAIM]
 

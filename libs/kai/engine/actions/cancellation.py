@@ -14,7 +14,7 @@ from kai.engine.actions.allocate import should_pipeline
 from kai.engine.framework.session import Session
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Eviction, Reason
-from kai.model.ids import PodUid
+from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
@@ -26,8 +26,8 @@ def cancel(session: Session) -> None:
     both = {bind.pod.uid for bind in decided.binds if bind.pod.uid in evicted}
     if not both:
         return
-    takers: dict[str, Job] = {}
-    losers: dict[str, Job] = {}
+    takers: dict[PodGroupKey, Job] = {}
+    losers: dict[PodGroupKey, Job] = {}
     for uid in [bind.pod.uid for bind in decided.binds if bind.pod.uid in both]:
         eviction, task = evicted[uid], session.state.tasks[uid]
         _take_back(session, task, eviction)

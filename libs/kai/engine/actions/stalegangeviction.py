@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kai.engine.framework.session import Session
+from kai.model.ids import PodGroupKey
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState
@@ -12,7 +13,7 @@ from kai.snapshot.status import ACTIVE_ALLOCATED
 
 ACTION = "stalegangeviction"
 #: Jobs by key that ran with too few pods when last looked at.
-_STALE: Final = Carried[dict[str, Job]](dict, copied=dict)
+_STALE: Final = Carried[dict[PodGroupKey, Job]](dict, copied=dict)
 
 
 def run(session: Session) -> None:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from kai.engine.queueing.batches import Batch
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.state import ClusterState, Kind
 
@@ -25,6 +26,11 @@ class Suspect:
 
     kind: Kind
     key: str
+
+    @property
+    def pod_group(self) -> PodGroupKey:
+        """The key of one that is a pod group."""
+        return PodGroupKey(self.key)
 
 
 def suspects(error: BaseException, state: ClusterState) -> list[Suspect]:

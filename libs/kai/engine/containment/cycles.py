@@ -104,7 +104,7 @@ class Containment:
         """Whether there is anything left to set aside of it."""
         match who.kind:
             case Kind.POD_GROUP:
-                job = state.jobs.get(who.key)
+                job = state.jobs.get(who.pod_group)
                 return job is not None and (job.aside is None or _has_details(job))
             case Kind.POD:
                 task = state.task(who.key)
@@ -133,7 +133,7 @@ class Containment:
         entry = _Aside(fault, old.failures + 1 if old is not None and old.trying else 1, now)
         match who.kind:
             case Kind.POD_GROUP:
-                entry.job = job = state.jobs[who.key]
+                entry.job = job = state.jobs[who.pod_group]
                 if job.aside is not None:
                     state.bare(job)
                 state.set_aside(job, fault)
@@ -160,7 +160,7 @@ class Containment:
                 entry.trying = True
                 self._admit(state, who, entry)
             elif entry.job is not None:
-                entry.job = job = state.jobs[who.key]
+                entry.job = job = state.jobs[who.pod_group]
                 if job.aside is None:
                     state.set_aside(job, entry.fault)
                 state.faults[who.kind, who.key] = entry.fault
@@ -169,7 +169,7 @@ class Containment:
     def _admit(state: ClusterState, who: Suspect, entry: _Aside) -> None:
         state.faults.pop((who.kind, who.key), None)
         if entry.job is not None:
-            if (job := state.jobs.get(who.key)) is not None and job.aside is entry.fault:
+            if (job := state.jobs.get(who.pod_group)) is not None and job.aside is entry.fault:
                 state.set_aside(job, None)
         elif entry.obj is not None and _object(state, who) is None:
             try:
@@ -298,7 +298,7 @@ def _uid(state: ClusterState, who: Suspect) -> str:
     if who.kind is Kind.POD:
         task = state.task(who.key)
         return task.uid if task is not None else ""
-    job = state.jobs.get(who.key)
+    job = state.jobs.get(who.pod_group)
     return job.uid if job is not None else ""
 
 
@@ -319,12 +319,16 @@ def _due(state: ClusterState, who: Suspect, entry: _Aside, now: float) -> bool:
 def _whole(state: ClusterState, who: Suspect, entry: _Aside) -> bool:
     """Whether everything about it is known; of bare pods a new version must come first."""
     return entry.job is None or not any(
-        task.bare for pod_set in state.jobs[who.key].pod_sets.values() for task in pod_set.tasks.values()
+        task.bare
+        for pod_set in state.jobs[who.pod_group].pod_sets.values()
+        for task in pod_set.tasks.values()
     )
 
 
 def _changed(state: ClusterState, who: Suspect, entry: _Aside) -> bool:
-    return entry.job is not None and (state.jobs[who.key] is not entry.job or who.key in state.touched_jobs)
+    return entry.job is not None and (
+        state.jobs[who.pod_group] is not entry.job or who.pod_group in state.touched_jobs
+    )
 
 
 def _fault(who: Suspect, uid: str, error: Exception) -> Fault:

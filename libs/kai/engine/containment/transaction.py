@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kai.engine.framework.decisions import Decisions
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState
 
@@ -17,7 +18,7 @@ class Transaction:
         self._state = state
         #: What was decided since, as soon as anything can be.
         self.decisions: Decisions | None = None
-        self._touched: dict[str, Job] = dict(state.touched_jobs)
+        self._touched: dict[PodGroupKey, Job] = dict(state.touched_jobs)
         self._kept = state.kept.carried()
 
     def revoke(self) -> None:

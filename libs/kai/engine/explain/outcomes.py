@@ -12,6 +12,7 @@ from kai.engine.reasons import JobErrors
 from kai.model import access, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
+from kai.model.ids import PodGroupKey
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
@@ -20,7 +21,7 @@ from kai.snapshot.status import Status
 from kai.snapshot.times import rfc3339, seconds
 
 #: What was told last, by pod group. Others know it, so it cannot be taken back with a cycle.
-_PUBLISHED: Final = Carried[dict[str, PodGroupOutcome]](dict, copied=None)
+_PUBLISHED: Final = Carried[dict[PodGroupKey, PodGroupOutcome]](dict, copied=None)
 _IN_FLIGHT = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING)
 
 
@@ -51,7 +52,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
     return tuple(changed)
 
 
-def published(state: ClusterState, key: str) -> PodGroupOutcome | None:
+def published(state: ClusterState, key: PodGroupKey) -> PodGroupOutcome | None:
     """What was told last of a pod group (``namespace/name``), if anything was."""
     return _PUBLISHED.of(state.kept).get(key)
 

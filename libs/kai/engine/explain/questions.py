@@ -25,6 +25,7 @@ from kai.engine.kernel.labels import Mask
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import PodGroupOutcome, QueueShare, Reason
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
@@ -62,7 +63,9 @@ class PodAnswer:
     nodes: tuple[NodeAnswer, ...]
 
 
-def explain_pod_group(begin: Begin, state: ClusterState, key: str, *, now: float) -> PodGroupAnswer | None:
+def explain_pod_group(
+    begin: Begin, state: ClusterState, key: PodGroupKey, *, now: float
+) -> PodGroupAnswer | None:
     """Ask about a pod group (``namespace/name``) as of ``now`` (Unix seconds); None if there is none.
 
     The state ends as it began; where this raises, the caller undoes it. Remedies are looked for where it

@@ -10,8 +10,8 @@ from msgspec.structs import replace as replace_fields
 
 from kai.engine.framework.statement import ALLOCATE, EVICT, Operation, Statement
 from kai.engine.queueing.pools import Pools
-from kai.model.decisions import UNASSIGNED, BindDecision, Eviction, Nomination
-from kai.model.ids import PodUid
+from kai.model.decisions import NO_ALLOTMENT, BindDecision, Eviction, Nomination
+from kai.model.ids import NO_POD_GROUP, PodGroupKey, PodUid
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.kept import Carried, as_it_is
 from kai.snapshot.rows import Job, Node, Task
@@ -19,9 +19,9 @@ from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 
 #: What to tell about a victim, for the pod group that profits.
-Message: TypeAlias = Callable[[Task, str], str]
+Message: TypeAlias = Callable[[Task, PodGroupKey], str]
 #: Pod groups that wait for resources being released, in the order in which they were promised.
-PROMISED: Final = Carried[tuple[str, ...]](tuple, copied=as_it_is, lent=True)
+PROMISED: Final = Carried[tuple[PodGroupKey, ...]](tuple, copied=as_it_is, lent=True)
 
 
 class Decisions:
@@ -43,13 +43,13 @@ class Decisions:
         #: Seconds of searches, by action, generator and result.
         self.searches: dict[tuple[str, str, str], list[float]] = {}
         #: Jobs that got binds, and those that wait.
-        self.placed: set[str] = set()
-        self.pipelined: set[str] = set()
+        self.placed: set[PodGroupKey] = set()
+        self.pipelined: set[PodGroupKey] = set()
         #: Jobs that gave up all their turns, and which job has them.
-        self.outbid: dict[str, str] = {}
+        self.outbid: dict[PodGroupKey, PodGroupKey] = {}
         #: When jobs that started or lost pods in this cycle had done so before.
-        self.started_before: dict[str, float] = {}
-        self.evicted_before: dict[str, float] = {}
+        self.started_before: dict[PodGroupKey, float] = {}
+        self.evicted_before: dict[PodGroupKey, float] = {}
         #: Where pods (uid) that were told to wait somewhere, or no longer, had waited before.
         self.nominated_before: dict[PodUid, str] = {}
 
@@ -126,15 +126,15 @@ class Decisions:
         self.placed.add(job.key)
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
-        cls, assigned = task.cls, task.assignment
-        if assigned is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
+        cls, allotted = task.cls, task.allotment
+        if allotted is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
             return BindDecision(
                 pod=task.ref(),
                 node=node.name,
                 gpu_count=cls.devices,
                 node_pool=self._state.params.node_pool,
             )
-        assigned = assigned or UNASSIGNED
+        allotted = allotted or NO_ALLOTMENT
         kind, portion = cls.received(node.gpu_memory_mib)
         return BindDecision(
             pod=task.ref(),
@@ -144,9 +144,9 @@ class Decisions:
             gpu_portion=portion,
             gpu_groups=task.groups,
             gpu_memory_mib=cls.gpu_memory_mib,
-            claim_allocations=assigned.claims,
-            extended_claim=assigned.extended_claim,
-            numa_zones=assigned.numa,
+            claim_allocations=allotted.claims,
+            extended_claim=allotted.extended_claim,
+            numa_zones=allotted.numa,
             node_pool=self._state.params.node_pool,
         )
 
@@ -158,7 +158,7 @@ class Decisions:
         if task.uid in self._pipelined:
             self._give_up_turn(task, evictor)
             return
-        taker = evictor.key if evictor is not None else ""
+        taker = evictor.key if evictor is not None else NO_POD_GROUP
         eviction = Eviction(
             pod=task.ref(),
             action=action,
@@ -195,7 +195,7 @@ class Decisions:
             if task.job is not None:
                 self._state.pending_jobs[task.job.key] = task.job
 
-    def _take_over(self, former: str, taker: str) -> None:
+    def _take_over(self, former: PodGroupKey, taker: PodGroupKey) -> None:
         evictions = self.evictions
         for place, each in enumerate(evictions):
             if each.evictor == former:

@@ -10,9 +10,9 @@ from kai.engine.config import SEARCHING, EngineParams, SchedulerConfig
 from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.queueing.shares import Division
-from kai.model.decisions import Assignment
+from kai.model.decisions import Allotment
 from kai.model.faults import Fault
-from kai.model.ids import PodUid
+from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.classes import ClassTable, TaskClass
 from kai.snapshot.kept import KeptValues
 from kai.snapshot.kinds import Kind, StateParams
@@ -26,7 +26,7 @@ A = TypeVar("A", bound=Arguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """The cluster as of now, virtual placements included; to be read, and changed by :attr:`assign` alone.
+    """The cluster as of now, virtual placements included; to be read, and changed by :attr:`allot` alone.
 
     Rows and tables are those of the state itself, so what a plugin reads later is newer.
     """
@@ -39,8 +39,8 @@ class Handle:
     tasks: Mapping[PodUid, Task]
     affine: Mapping[PodUid, Task]
     #: Pod groups by ``namespace/name``, and those of them that have pods which wait.
-    jobs: Mapping[str, Job]
-    pending_jobs: Mapping[str, Job]
+    jobs: Mapping[PodGroupKey, Job]
+    pending_jobs: Mapping[PodGroupKey, Job]
     #: Parents before children; a queue's place in it is its row.
     queues: Sequence[Queue]
     classes: ClassTable
@@ -65,8 +65,8 @@ class Handle:
     now: float
     #: Time alone changes what the plugin says at a moment: let there be a cycle then.
     due: Callable[[float], None]
-    #: Sets ``Task.assignment``; trackers use it.
-    assign: Callable[[Task, Assignment | None], None]
+    #: Sets ``Task.allotment``; trackers use it.
+    allot: Callable[[Task, Allotment | None], None]
     #: For :class:`~kai.snapshot.kept.Kept`.
     kept: KeptValues
     config: SchedulerConfig

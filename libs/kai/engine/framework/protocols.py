@@ -29,6 +29,7 @@ from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.queueing.queue_order import Columns
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import ResourceVector
+from kai.model.ids import PodUid
 from kai.model.objects import TopologyConstraint
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, PodSet, SubGroupSet, Task
@@ -164,7 +165,7 @@ class JobRanking(ABC):
     lasting: ClassVar[bool] = False
 
     @abstractmethod
-    def rank(self, job: Job, gone: frozenset[str], /) -> float:
+    def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:
         """The lower the sooner. Where ranks are equal the next plugin's counts, in the end age and name.
 
         Called for every job that waits, every job that might lose its place, and again for those that were

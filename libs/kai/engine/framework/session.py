@@ -27,6 +27,7 @@ from kai.engine.queueing.turns import Turns
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import JobErrors, Unschedulable
 from kai.model.decisions import ResourceVector
+from kai.model.ids import PodGroupKey
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, KeptValues
 from kai.snapshot.resources import PODS
@@ -76,7 +77,7 @@ class Session:
         self.now = now
         self.nodes = state.nodes
         self.ledger = state.ledger
-        self.errors: dict[str, JobErrors] = {}
+        self.errors: dict[PodGroupKey, JobErrors] = {}
         #: Somebody only asks what would be: reasons are not looked for.
         self.quiet = False
         #: What others keep here until the session ends.
@@ -151,7 +152,7 @@ class Session:
             flags=self.config.params,
             now=self.now,
             due=self.due,
-            assign=state.ledger.assign,
+            allot=state.ledger.allot,
             kept=state.kept,
             config=self.config,
         )

@@ -18,7 +18,7 @@ from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, NodeFilter, Plugin, PreFilter, Readiness, Tracker
 from kai.engine.kernel.labels import Mask
 from kai.model import dra, quantity
-from kai.model.decisions import UNASSIGNED, Assignment
+from kai.model.decisions import NO_ALLOTMENT, Allotment
 from kai.model.objects import ObjectMeta, Pod
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, as_it_is
@@ -45,11 +45,11 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         for task in handle.tasks.values():
             if task.node is not None and ACTIVE_USED[task.status] and self.concerns(task.cls):
                 self._adopt(task)
-        self._log: list[tuple[int, Task, Assignment | None]] = []
+        self._log: list[tuple[int, Task, Allotment | None]] = []
         self._plan: tuple[str, str, int, Plan] | None = None
 
     def _adopt(self, task: Task) -> None:
-        assumed = (task.facts.assumed_assignment if task.facts is not None else None) or UNASSIGNED
+        assumed = (task.facts.assumed_allotment if task.facts is not None else None) or NO_ALLOTMENT
         allocations = {each["name"]: _allocation(each) for each in assumed.claims}
         extended = assumed.extended_claim
         demand = self._demand(task)
@@ -140,17 +140,17 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
         """The pod takes its devices."""
-        self._log.append((self.ledger.mark(), task, task.assignment))
+        self._log.append((self.ledger.mark(), task, task.allotment))
         if not self.concerns(task.cls):
             return
         plan, demand = self._fit(task, node), self._demand(task)
         if isinstance(plan, Unfit) or demand is None:
             return
         self.ledger.place(demand, plan)
-        self._handle.assign(
+        self._handle.allot(
             task,
             replace(
-                task.assignment or UNASSIGNED,
+                task.allotment or NO_ALLOTMENT,
                 claims=plan.claim_allocations,
                 extended_claim=plan.extended_claim,
             ),
@@ -159,7 +159,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
     def evicted(self, task: Task, node: Node) -> None:
         """The pod gives them up."""
         del node
-        self._log.append((self.ledger.mark(), task, task.assignment))
+        self._log.append((self.ledger.mark(), task, task.allotment))
         demand = self._demand(task) if self.concerns(task.cls) else None
         if demand is not None:
             self.ledger.release(demand)
@@ -175,9 +175,9 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
     def undo(self, mark: int) -> None:
         """Go back."""
         while len(self._log) > mark:
-            ledger_mark, task, assigned = self._log.pop()
+            ledger_mark, task, allotted = self._log.pop()
             self.ledger.undo(ledger_mark)
-            self._handle.assign(task, assigned)
+            self._handle.allot(task, allotted)
         self._plan = None
 
     def objects_after(self, gone: set[str]) -> list[dict[str, Any]]:

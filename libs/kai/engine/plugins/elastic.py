@@ -6,6 +6,7 @@ from typing import Final
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import JobRanking, Plugin
+from kai.model.ids import PodUid
 from kai.snapshot.rows import Job
 
 _BELOW: Final = 0
@@ -18,7 +19,7 @@ class Elastic(JobRanking):
 
     lasting = True
 
-    def rank(self, job: Job, gone: frozenset[str], /) -> float:
+    def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:
         """How far a job is; what is above a minimum somewhere makes up for nothing elsewhere."""
         single = job.single
         if single is not None and not gone:

@@ -16,7 +16,7 @@ from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import ZoneAllocation
 from kai.model import quantity
-from kai.model.decisions import UNASSIGNED, Assignment
+from kai.model.decisions import NO_ALLOTMENT, Allotment
 from kai.model.ids import PodUid
 from kai.model.numa import NodeResourceTopology
 from kai.snapshot.classes import TaskClass
@@ -41,7 +41,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         self._ledger = NumaLedger(ignore=list(arguments.ignore), trust_reported=trust)
         self._requests: dict[int, NumaRequest | None] = {}
         self._held: dict[PodUid, tuple[str, ZoneAllocation]] = {}
-        self._log: list[tuple[int, PodUid, tuple[str, ZoneAllocation] | None, Assignment | None]] = []
+        self._log: list[tuple[int, PodUid, tuple[str, ZoneAllocation] | None, Allotment | None]] = []
         for obj in handle.objects[Kind.NODE_RESOURCE_TOPOLOGY].values():
             self._ledger.put(
                 obj if isinstance(obj, NodeResourceTopology) else msgspec.convert(obj, NodeResourceTopology)
@@ -54,7 +54,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         facts = task.facts
         if facts is None or not ACTIVE_ALLOCATED[task.status]:
             return
-        assumed = (facts.assumed_assignment or UNASSIGNED).numa
+        assumed = (facts.assumed_allotment or NO_ALLOTMENT).numa
         if facts.pod is None and not assumed:
             return
         allocation = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed=assumed)
@@ -95,7 +95,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         if allocation:
             self._ledger.charge(node.name, allocation)
             zones = self._ledger.describe(node.name, allocation)
-            self._handle.assign(task, replace(task.assignment or UNASSIGNED, numa=zones))
+            self._handle.allot(task, replace(task.allotment or NO_ALLOTMENT, numa=zones))
 
     def evicted(self, task: Task, node: Node) -> None:
         """Credit what it had."""
@@ -110,7 +110,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         self.placed(task, node)
 
     def _remember(self, task: Task, now: tuple[str, ZoneAllocation] | None) -> None:
-        self._log.append((self._ledger.mark(), task.uid, self._held.get(task.uid), task.assignment))
+        self._log.append((self._ledger.mark(), task.uid, self._held.get(task.uid), task.allotment))
         if now is None:
             self._held.pop(task.uid, None)
         else:
@@ -123,7 +123,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
     def undo(self, mark: int) -> None:
         """Go back."""
         while len(self._log) > mark:
-            ledger_mark, uid, held, assigned = self._log.pop()
+            ledger_mark, uid, held, allotted = self._log.pop()
             self._ledger.undo(ledger_mark)
             if held is None:
                 self._held.pop(uid, None)
@@ -131,7 +131,7 @@ class NumaZones(NodeFilter, Scorer, Tracker):
                 self._held[uid] = held
             task = self._handle.tasks.get(uid)
             if task is not None:
-                self._handle.assign(task, assigned)
+                self._handle.allot(task, allotted)
 
     # --- what tests and explanations ask ---------------------------------------------------------
     def zones_of(self, task: Task) -> set[int]:

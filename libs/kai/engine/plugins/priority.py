@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import JobRanking, Plugin
+from kai.model.ids import PodUid
 from kai.snapshot.rows import Job
 
 
@@ -12,7 +13,7 @@ class Priority(JobRanking):
 
     lasting = True
 
-    def rank(self, job: Job, gone: frozenset[str], /) -> float:
+    def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:
         """The priority, turned around."""
         del gone
         return -job.priority

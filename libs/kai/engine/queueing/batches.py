@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Task
 
 
@@ -17,9 +18,9 @@ class Batch(msgspec.Struct, eq=False):
     tasks: tuple[Task, ...]
 
 
-def by_job(victims: Sequence[Batch]) -> dict[str, list[Batch]]:
+def by_job(victims: Sequence[Batch]) -> dict[PodGroupKey, list[Batch]]:
     """Victims by the key of their job, in order."""
-    found: dict[str, list[Batch]] = {}
+    found: dict[PodGroupKey, list[Batch]] = {}
     for batch in victims:
         found.setdefault(batch.job.key, []).append(batch)
     return found

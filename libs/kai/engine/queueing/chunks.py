@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kai.model.ids import PodUid
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
@@ -127,7 +128,9 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
     return tasks
 
 
-def tasks_to_evict(job: Job, *, without: frozenset[str] | set[str] = frozenset()) -> tuple[list[Task], bool]:
+def tasks_to_evict(
+    job: Job, *, without: frozenset[PodUid] | set[PodUid] = frozenset()
+) -> tuple[list[Task], bool]:
     """The next chunk that a victim gives up, and whether it has more.
 
     One surplus pod, else one surplus subgroup, else everything. Tasks in ``without`` (uids) count as gone.
@@ -148,13 +151,13 @@ def tasks_to_evict(job: Job, *, without: frozenset[str] | set[str] = frozenset()
     return chosen, len(active) > len(chosen)
 
 
-def _active(pod_set: PodSet, without: frozenset[str] | set[str]) -> list[Task]:
+def _active(pod_set: PodSet, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:
     return [
         task for task in pod_set.tasks.values() if ACTIVE_ALLOCATED[task.status] and task.uid not in without
     ]
 
 
-def _surplus(group: SubGroupSet, without: frozenset[str] | set[str]) -> list[Task]:
+def _surplus(group: SubGroupSet, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:
     """Surplus below a set: deep first, then a whole member that is not required."""
 
     def key(member: _Member) -> tuple[int, int, float, str]:
@@ -176,17 +179,17 @@ def _surplus(group: SubGroupSet, without: frozenset[str] | set[str]) -> list[Tas
     return []
 
 
-def _left(member: _Member, without: frozenset[str] | set[str]) -> int:
+def _left(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> int:
     if isinstance(member, PodSet):
         return len(_active(member, without))
     return sum(_holds(each, without) for each in member.members)
 
 
-def _holds(member: _Member, without: frozenset[str] | set[str]) -> bool:
+def _holds(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> bool:
     return _left(member, without) >= member.threshold
 
 
-def _left_key(member: _Member, without: frozenset[str] | set[str]) -> tuple[int, int, float, str]:
+def _left_key(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> tuple[int, int, float, str]:
     count, threshold = _left(member, without), member.threshold
     if count < threshold:
         return (0, 0, 0.0, member.name)
@@ -195,7 +198,7 @@ def _left_key(member: _Member, without: frozenset[str] | set[str]) -> tuple[int,
     return (1, 1, float(count), member.name)
 
 
-def _tasks_below(member: _Member, without: frozenset[str] | set[str]) -> list[Task]:
+def _tasks_below(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:
     if isinstance(member, PodSet):
         return sorted(_active(member, without), key=lambda task: task.order)
     return [task for each in member.members for task in _tasks_below(each, without)]

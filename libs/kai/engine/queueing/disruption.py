@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob
+from kai.model.ids import PodGroupKey, PodUid
 from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
@@ -26,9 +27,9 @@ def victim_key(state: ClusterState, key: KeyOfJob) -> KeyOfJob:
         budgets.setdefault(each["metadata"].get("namespace", ""), []).append(each)
     if not budgets:
         return key
-    known: dict[str, bool] = {}
+    known: dict[PodGroupKey, bool] = {}
 
-    def protected_last(job: Job, gone: frozenset[str] = NOBODY, /) -> JobKey:
+    def protected_last(job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
         *ranks, created, name, namespace = key(job, gone)
         if job.key not in known:
             known[job.key] = any(_exceeds(budget, job) for budget in budgets.get(job.namespace, ()))

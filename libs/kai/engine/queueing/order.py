@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from kai.engine.queueing.queue_order import Key
+from kai.model.ids import PodUid
 from kai.snapshot.rows import Job, Queue
 
 #: Ranks, when the job was created, its name and its namespace.
 JobKey: TypeAlias = tuple[Any, ...]
 _ONLY: Final[Key] = ()
-NOBODY: Final[frozenset[str]] = frozenset()
+NOBODY: Final[frozenset[PodUid]] = frozenset()
 Head = TypeVar("Head")
 Head_co = TypeVar("Head_co", covariant=True)
 
@@ -24,17 +25,17 @@ Head_co = TypeVar("Head_co", covariant=True)
 class KeyOfJob(Protocol):
     """A key of jobs, the smallest first; with some of their pods, by uid, counted as gone."""
 
-    def __call__(self, job: Job, gone: frozenset[str] = ..., /) -> JobKey:
+    def __call__(self, job: Job, gone: frozenset[PodUid] = ..., /) -> JobKey:
         """Ranks, then age, then name."""
 
 
-def job_key(ranks: Sequence[Callable[[Job, frozenset[str]], float]]) -> KeyOfJob:
+def job_key(ranks: Sequence[Callable[[Job, frozenset[PodUid]], float]]) -> KeyOfJob:
     """A key by ranks of jobs, the first that differ counting; sorting asks for many, so it does no more."""
 
-    def by_two(job: Job, gone: frozenset[str] = NOBODY, /) -> JobKey:
+    def by_two(job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
         return (first(job, gone), second(job, gone), job.created, job.name, job.namespace)
 
-    def by_all(job: Job, gone: frozenset[str] = NOBODY, /) -> JobKey:
+    def by_all(job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
         return (*[rank(job, gone) for rank in ranks], job.created, job.name, job.namespace)
 
     if len(ranks) != 2:

@@ -13,9 +13,10 @@ from math import gcd
 from typing import TypeAlias
 
 from kai.engine.queueing.order import JobKey, KeyOfJob
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Queue, Task
 
-_At: TypeAlias = tuple[JobKey, str]
+_At: TypeAlias = tuple[JobKey, PodGroupKey]
 _Place: TypeAlias = tuple[Job, int, _At]
 
 
@@ -44,7 +45,7 @@ class Pool:
         self.jobs: list[Job] = list(jobs)
         self._versions = list(versions)
         #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
-        self._places: dict[str, _Place] | None = None
+        self._places: dict[PodGroupKey, _Place] | None = None
         #: Some job holds several pods, perhaps on several nodes.
         self.gangs = bool([job for job in held if job.active_allocated > 1])
         #: Hundredths of GPUs that some job holds; empty until asked for.
@@ -53,7 +54,7 @@ class Pool:
         #: How many jobs left or changed since they were measured.
         self._left = 0
 
-    def _known(self) -> dict[str, _Place]:
+    def _known(self) -> dict[PodGroupKey, _Place]:
         if self._places is None:
             sorted_so = zip(self.jobs, self._versions, self._keys, strict=True)
             self._places = {at[1]: (job, version, at) for job, version, at in sorted_so}
@@ -130,7 +131,7 @@ class Pool:
         if self._chunks:
             self._measure(job)
 
-    def _take_out(self, name: str) -> None:
+    def _take_out(self, name: PodGroupKey) -> None:
         old = self._known().pop(name, None)
         if old is not None:
             place = bisect_left(self._keys, old[2])
@@ -157,7 +158,7 @@ class Pools:
         #: Pools that were asked for in this cycle.
         self._current: set[str] = set()
         #: Jobs that decisions changed since somebody looked, by queue.
-        self._changed: dict[str, dict[str, Job]] = {}
+        self._changed: dict[str, dict[PodGroupKey, Job]] = {}
 
     def reopen(self, key: KeyOfJob, queues: Container[str]) -> None:
         """Begin a cycle over these queues; the order of jobs is as before."""

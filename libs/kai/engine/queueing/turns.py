@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.engine.reasons import Unschedulable
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job
 
 #: What each cycle may spend on searches, whoever waits: as much as on all else, within these bounds.
@@ -35,8 +36,8 @@ class Turn:
     why: Callable[[Job], Unschedulable | None] | None = None
 
 
-_NONE: Final[dict[str, Turn]] = {}
-_SILENCE: Final[dict[str, Unschedulable]] = {}
+_NONE: Final[dict[PodGroupKey, Turn]] = {}
+_SILENCE: Final[dict[PodGroupKey, Unschedulable]] = {}
 
 
 class Turns:
@@ -52,12 +53,12 @@ class Turns:
         self._began = clock()
         self._until: float | None = None
         #: Jobs of a pass that was stopped; None where this cycle begins one.
-        self._members: frozenset[str] | None = None
-        self._had: dict[str, dict[str, Turn]] = {}
+        self._members: frozenset[PodGroupKey] | None = None
+        self._had: dict[str, dict[PodGroupKey, Turn]] = {}
         #: What owners were told in this pass, and in the one before while this has not come to them.
-        self._explanations: dict[str, dict[str, Unschedulable]] = {}
-        self._explanations_before: dict[str, dict[str, Unschedulable]] = {}
-        self._stopped: dict[tuple[str, str], int] = {}
+        self._explanations: dict[str, dict[PodGroupKey, Unschedulable]] = {}
+        self._explanations_before: dict[str, dict[PodGroupKey, Unschedulable]] = {}
+        self._stopped: dict[tuple[str, PodGroupKey], int] = {}
         #: Whether somebody had his turn in this cycle.
         self._searched = False
         #: Whether searches of this cycle stopped before their end.
@@ -102,7 +103,7 @@ class Turns:
         """Whether somebody waits for the end of this cycle."""
         return self._hurry()
 
-    def give_way(self, waiting: Iterable[str]) -> None:
+    def give_way(self, waiting: Iterable[PodGroupKey]) -> None:
         """Searches stop here; ``waiting`` are all jobs (keys) that may want one."""
         self.gave_way = True
         if self._members is None:
@@ -113,26 +114,26 @@ class Turns:
         """Whether this cycle is only a part of a pass."""
         return self._members is not None
 
-    def takes_part(self, job: str) -> bool:
+    def takes_part(self, job: PodGroupKey) -> bool:
         """Whether a job belongs to the pass; one that came later waits for the next."""
         return self._members is None or job in self._members
 
-    def had(self, action: str, *, job: str) -> Turn | None:
+    def had(self, action: str, *, job: PodGroupKey) -> Turn | None:
         """How the job's turn in this pass ended; None if it is still to come.
 
         Also None in a cycle that is a whole pass: there each job is met once. Jobs are named by key.
         """
         return self._had.get(action, _NONE).get(job) if self._members is not None else None
 
-    def take(self, action: str, *, job: str, turn: Turn) -> None:
+    def take(self, action: str, *, job: PodGroupKey, turn: Turn) -> None:
         """The job had its turn; one taken before in this pass is forgotten."""
         self._had.setdefault(action, {})[job] = turn
 
-    def explain(self, action: str, *, job: str, why: Unschedulable) -> None:
+    def explain(self, action: str, *, job: PodGroupKey, why: Unschedulable) -> None:
         """Its owner is told that, until the job has its next turn."""
         self._explanations.setdefault(action, {})[job] = why
 
-    def explanations(self, action: str) -> dict[str, Unschedulable]:
+    def explanations(self, action: str) -> dict[PodGroupKey, Unschedulable]:
         """What owners were told last, by job; of jobs that this pass has not come to, in the one before."""
         had = self._had.get(action, _NONE)
         before = {
@@ -140,7 +141,7 @@ class Turns:
         }
         return before | self._explanations.get(action, _SILENCE)
 
-    def start(self, action: str, *, job: str) -> float:
+    def start(self, action: str, *, job: PodGroupKey) -> float:
         """A search begins; returns the seconds that it may take while somebody waits.
 
         They double each time it is stopped, up to :data:`LONGEST_STRETCH_SECONDS`.
@@ -148,7 +149,7 @@ class Turns:
         self._searched = True
         return self._stretch(action, job)
 
-    def stop(self, action: str, *, job: str) -> bool:
+    def stop(self, action: str, *, job: PodGroupKey) -> bool:
         """A search was stopped in the middle; the next may take longer. True if it may not.
 
         Nothing is said of its turn: :meth:`take` does.
@@ -157,7 +158,7 @@ class Turns:
         self._stopped[action, job] = self._stopped.get((action, job), 0) + 1
         return at_most
 
-    def _stretch(self, action: str, job: str) -> float:
+    def _stretch(self, action: str, job: PodGroupKey) -> float:
         times = self._stopped.get((action, job), 0)
         return min(FIRST_STRETCH_SECONDS * 2.0 ** min(times, 32), LONGEST_STRETCH_SECONDS)
 

@@ -20,6 +20,7 @@ from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
 from kai.engine.queueing.queue_order import Key, QueueOrder
 from kai.model.decisions import ResourceVector
+from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue
@@ -56,7 +57,7 @@ def reversed_key(key: JobKey) -> Reversed:
 @dataclass(slots=True, eq=False)
 class _Victim:
     job: Job
-    gone: frozenset[str] = NOBODY
+    gone: frozenset[PodUid] = NOBODY
 
 
 class _VictimLeaf:
@@ -226,7 +227,7 @@ class VictimSource:
         #: Scheduling classes of the tasks drawn.
         self.classes: dict[int, TaskClass] = {}
         self._columns = _NO_TASKS
-        self._jobs: dict[str, int] = {}
+        self._jobs: dict[PodGroupKey, int] = {}
         self._leaves = {queue.name: _VictimLeaf(jobs, key, accepts) for queue, jobs in victims_by_queue}
         self._only = next(iter(self._leaves.values())) if len(self._leaves) == 1 else None
         #: Of a single queue nobody asks for the order of queues.

@@ -21,7 +21,7 @@ from kai.engine.kernel.labels import Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import free_and_needed, required_domains
 from kai.engine.search.offers import Offer, Offers, Order
-from kai.model.ids import GpuGroup
+from kai.model.ids import GpuGroup, PodGroupKey
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 
@@ -92,7 +92,7 @@ class _Attempt:
     """Places a chunk in one set of nodes, moving others where that is needed."""
 
     def __init__(self, session: Session, offers: Offers, job: Job, inside: Mask | None, most: int) -> None:
-        self.moved: dict[str, Job] = {}
+        self.moved: dict[PodGroupKey, Job] = {}
         self.pods = 0
         self._session = session
         self._statement = session.statement()

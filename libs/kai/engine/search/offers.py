@@ -13,6 +13,7 @@ from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.pools import may_lose
 from kai.engine.queueing.victims import Reversed, reversed_key
 from kai.engine.search.scenarios import place
+from kai.model.ids import PodGroupKey
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
@@ -62,7 +63,7 @@ class Offers:
         #: How much of the log of changed rows was seen.
         self._position = session.nodes.log_end
         #: Jobs that give up nothing (more): the one that is served, and those that it moves.
-        self._spared: dict[str, Job] = {}
+        self._spared: dict[PodGroupKey, Job] = {}
 
     def spare(self, job: Job) -> None:
         """Ask no more of a job for now."""

@@ -24,6 +24,7 @@ from kai.engine.queueing.victims import VictimSource
 from kai.engine.search.bounds import GangBound, local_reach
 from kai.engine.search.budget import Deadline
 from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, place
+from kai.model.ids import PodGroupKey
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task
 
@@ -113,7 +114,7 @@ class Search:
 
     def _with_all(self, name: str) -> Solution | None:
         """All pods at once, by one chunk of each victim: they were chosen for that."""
-        chunks: dict[str, Batch] = {}
+        chunks: dict[PodGroupKey, Batch] = {}
         drawn = 0
         while (batch := self.source.get(drawn)) is not None:
             chunks.setdefault(batch.job.key, batch)
