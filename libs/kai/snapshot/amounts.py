@@ -18,7 +18,7 @@ class Amounts(NamedTuple):
     gpu_centi: int
 
 
-class SharedDevice(msgspec.Struct):
+class SharedDevice(msgspec.Struct, kw_only=True):
     """A device of a node that pods share; what each of them has of it is in MiB.
 
     It counts against its node by what it is at the moment, not by how it came to be so:
@@ -65,7 +65,7 @@ class SharedDevice(msgspec.Struct):
         return _whole(bool(taken), self.held_mib == self.releasing_mib, bool(self.pipelined_mib))
 
 
-class SharedClaim(msgspec.Struct):
+class SharedClaim(msgspec.Struct, kw_only=True):
     """A GPU claim in use on a node: like a device that all its users share, as large as its ``gpus``."""
 
     gpus: int

@@ -49,7 +49,7 @@ HEADS_FIRST: Final = LabelRank(names.RAY_NODE_TYPE_LABEL, _head)
 BY_TASK_PRIORITY: Final = LabelRank(names.TASK_PRIORITY_LABEL, _priority)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOrder:
     """The order of pods and subgroups of every group; ``ranks`` count in turn."""
 

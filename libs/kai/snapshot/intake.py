@@ -164,7 +164,16 @@ class Intake:
             facts.pod = pod
         decided: TaskClass | None = None
         if old is None:
-            task = Task(uid, meta.namespace, meta.name, cls, created, order, labels, facts=facts)
+            task = Task(
+                uid=uid,
+                namespace=meta.namespace,
+                name=meta.name,
+                cls=cls,
+                created=created,
+                order=order,
+                labels=labels,
+                facts=facts,
+            )
             cluster.tasks[uid] = cluster.tasks_by_key[facts.key] = task
         else:
             task = old
@@ -268,7 +277,7 @@ class Intake:
         known = len(cluster.resources)
         slices = cluster.objects[Kind.RESOURCE_SLICE].values()
         dra_gpus = nodes.dra_gpu_devices(slices, node=name) if slices else 0
-        newest = Node(name, 0, obj)
+        newest = Node(name=name, row=0, object=obj)
         # Raises, if at all, before anything changes.
         amounts = nodes.describe(newest, obj, cluster.resources, dra_gpus=dra_gpus, backed=self._backed)
         self._classify_again(known)
@@ -494,7 +503,7 @@ class Intake:
         cluster = self._cluster
         row = cluster.queues.get(name)
         if row is None:
-            row = cluster.queues[name] = Queue(name, len(cluster.queues))
+            row = cluster.queues[name] = Queue(name=name, row=len(cluster.queues))
             self._queues_dirty = True
         return row
 
@@ -511,7 +520,7 @@ class Intake:
             self._drop_queue(obj.metadata.name)
             cluster.access.queue_changed(obj.metadata.name, obj)
             return
-        queues.describe(Queue(obj.metadata.name, 0), obj)  # raises before anything changes
+        queues.describe(Queue(name=obj.metadata.name, row=0), obj)  # raises before anything changes
         cluster.queue_objects[obj.metadata.name] = obj
         cluster.access.queue_changed(obj.metadata.name, obj)
         row = self._queue_row(obj.metadata.name)

@@ -54,13 +54,15 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
     )
     leaves: dict[str, PodSet] = {}
     if not spec.sub_groups:
-        leaf = PodSet(DEFAULT_POD_SET, 1 if spec.min_member is None else spec.min_member, parent=root)
+        leaf = PodSet(
+            name=DEFAULT_POD_SET, min_member=1 if spec.min_member is None else spec.min_member, parent=root
+        )
         root.members.append(leaf)
         root.min_sub_group = None
         return root, {leaf.name: leaf}, ""
     error = _problem(spec.sub_groups)
     if error:
-        leaf = PodSet(DEFAULT_POD_SET, 1, parent=root)
+        leaf = PodSet(name=DEFAULT_POD_SET, min_member=1, parent=root)
         root.members.append(leaf)
         return root, {leaf.name: leaf}, error
     parents = {(sub.parent or "").lower() for sub in spec.sub_groups}
@@ -68,7 +70,7 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
     for sub in spec.sub_groups:
         if sub.name.lower() in parents:
             sets[sub.name.lower()] = SubGroupSet(
-                sub.name, constraint(sub.topology_constraint), min_sub_group=sub.min_sub_group
+                name=sub.name, constraint=constraint(sub.topology_constraint), min_sub_group=sub.min_sub_group
             )
     for sub in spec.sub_groups:
         parent = sets[(sub.parent or "").lower()]
@@ -77,7 +79,12 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
             inner.parent = parent
             parent.members.append(inner)
         else:
-            leaf = PodSet(sub.name, sub.min_member or 0, constraint(sub.topology_constraint), parent)
+            leaf = PodSet(
+                name=sub.name,
+                min_member=sub.min_member or 0,
+                constraint=constraint(sub.topology_constraint),
+                parent=parent,
+            )
             parent.members.append(leaf)
             leaves[sub.name] = leaf
     return root, leaves, ""

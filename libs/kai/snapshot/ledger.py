@@ -541,7 +541,7 @@ class Ledger:
         """So many users more, or fewer, hold a claim, release it and were promised it."""
         claim = node.claims.get(key)
         if claim is None:
-            claim = node.claims[key] = SharedClaim(gpus)
+            claim = node.claims[key] = SharedClaim(gpus=gpus)
         before = claim.whole_gpus()
         claim.users += held
         claim.releasing_users += releasing

@@ -26,7 +26,7 @@ DEFAULT_POD_SET: Final = "default"
 UNKNOWN_GPU_MEMORY_MIB: Final = 100
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Node:
     """One node; amounts stand in row ``row`` of the node table."""
 
@@ -64,7 +64,7 @@ class Node:
         return not self.mig and self.gpus <= 0
 
 
-class Task(msgspec.Struct, eq=False):
+class Task(msgspec.Struct, eq=False, kw_only=True):
     """One pod. ``node`` is where it holds resources; ``pipelined_node`` where it waits for some."""
 
     uid: PodUid
@@ -118,7 +118,7 @@ class Task(msgspec.Struct, eq=False):
         )
 
 
-class PodFacts(msgspec.Struct, eq=False):
+class PodFacts(msgspec.Struct, eq=False, kw_only=True):
     """What the watch says about a pod, and what was decided since; a task's state is a function of it."""
 
     key: str
@@ -145,7 +145,7 @@ class PodFacts(msgspec.Struct, eq=False):
     evicting: bool = False
 
 
-class PodSet(msgspec.Struct, eq=False):
+class PodSet(msgspec.Struct, eq=False, kw_only=True):
     """A leaf of a pod group's tree: pods, and how many of them are needed."""
 
     name: str
@@ -205,7 +205,7 @@ class PodSet(msgspec.Struct, eq=False):
         return self.min_member
 
 
-class SubGroupSet(msgspec.Struct, eq=False):
+class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
     """An inner node of a pod group's tree."""
 
     name: str
@@ -246,7 +246,7 @@ class SubGroupSet(msgspec.Struct, eq=False):
         return sum(member.ready for member in self.members) >= self.threshold
 
 
-class Job(msgspec.Struct, eq=False):
+class Job(msgspec.Struct, eq=False, kw_only=True):
     """One pod group."""
 
     key: PodGroupKey
@@ -323,7 +323,7 @@ class Standing(NamedTuple):
     unwelcome: bool
 
 
-class JobFacts(msgspec.Struct, eq=False):
+class JobFacts(msgspec.Struct, eq=False, kw_only=True):
     """What the watch says about a pod group, as far as rows depend on it."""
 
     queue: str
@@ -342,7 +342,7 @@ class JobFacts(msgspec.Struct, eq=False):
     shape: tuple[object, ...]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Queue:
     """One queue, or the account of what runs without one (not ``exists``).
 

@@ -9,8 +9,6 @@ import pytest
 
 LIBS = Path(__file__).resolve().parents[3] / "libs"
 ROOMS = (LIBS / "kai/engine", LIBS / "kai/snapshot")
-#: Where classes of data count too. Rows of the snapshot are made inside it, from the few fields they require.
-DATA = LIBS / "kai/engine"
 #: Those that may be passed by position, and why.
 ALLOWED = {
     # The order is that in which they are asked and means nothing else; ``reduce`` folds many into one.
@@ -93,13 +91,12 @@ def _callables(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[str, _Ca
             yield f"{owner}{node.name}", node
 
 
-def confusing(source: str, *, data: bool = True) -> Iterator[tuple[int, str, str]]:
+def confusing(source: str) -> Iterator[tuple[int, str, str]]:
     """Line, function and name of each parameter that should be passed by keyword only."""
     for name, each in _callables(ast.parse(source).body):
-        found: Iterator[str] = iter(())
         if isinstance(each, ast.FunctionDef):
             found = _of_function(each, method="." in name)
-        elif data:
+        else:
             found = _of_class(each)
         for parameter in found:
             yield each.lineno, name, parameter
@@ -108,7 +105,7 @@ def confusing(source: str, *, data: bool = True) -> Iterator[tuple[int, str, str
 def _found() -> Iterator[tuple[str, int, str, str]]:
     for room in ROOMS:
         for path in sorted(room.rglob("*.py")):
-            for line, name, parameter in confusing(path.read_text(), data=room == DATA):
+            for line, name, parameter in confusing(path.read_text()):
                 yield str(path.relative_to(room.parent)), line, name, parameter
 
 

@@ -22,7 +22,9 @@ MIB = 1000
 def test_a_device_counts_by_what_it_is_now(
     held, releasing, promised, reservations, whole, free, joinable, unused
 ):
-    device = SharedDevice(held, releasing, promised, reservations)
+    device = SharedDevice(
+        held_mib=held, releasing_mib=releasing, pipelined_mib=promised, reservation_pods=reservations
+    )
     assert device.whole_gpus() == whole
     assert device.free_mib(MIB) == free
     assert device.joinable(MIB, 300) is joinable
@@ -41,4 +43,7 @@ def test_a_device_counts_by_what_it_is_now(
     ],
 )
 def test_a_claim_counts_once_with_all_its_gpus(users, releasing, promised, whole):
-    assert SharedClaim(4, users, releasing, promised).whole_gpus() == whole
+    assert (
+        SharedClaim(gpus=4, users=users, releasing_users=releasing, pipelined_users=promised).whole_gpus()
+        == whole
+    )
