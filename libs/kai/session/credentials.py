@@ -66,6 +66,10 @@ class _PasswordFile(CredentialProvider):
         except OSError as error:
             raise AuthenticationError(f"{self._path} cannot be read: {error.strerror}") from error
 
+    async def get_credentials_async(self) -> tuple[str]:
+        """The client asks for this one, and where it is missing warns in the log of each process."""
+        return self.get_credentials()
+
 
 class _VerifiedConnection(SSLConnection):
     """TLS with an authority of ours, and with a server that is not called as its host is."""

@@ -108,10 +108,11 @@ async def refusal(cache):
 
 
 # --- who gets in -------------------------------------------------------------------------------
-async def test_those_with_the_password_who_trust_its_authority_get_in(redis):
+async def test_those_with_the_password_who_trust_its_authority_get_in_without_a_warning(redis, caplog):
     async with redis.cache() as cache:
         await cache.publish(Publication(version=1, epoch=1, opened_at=0.0, snapshot=b"s" * 3_000_000))
         assert len(await cache.snapshot(1)) == 3_000_000
+    assert caplog.messages == []
 
 
 async def test_without_the_password_nobody_gets_in_and_is_told_how(redis):
