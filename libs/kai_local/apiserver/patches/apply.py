@@ -148,7 +148,7 @@ def _abandoned(gone: set[FieldPath], shared: set[FieldPath]) -> set[FieldPath]:
     An element of a list stays while anybody owns a field in it.
     """
     elements = {path[:-1] for path in gone if path[-1] == "."}
-    held = {element for element in elements if any(path[: len(element)] == element for path in shared)}
+    held = elements & {path[:length] for path in shared for length in range(1, len(path) + 1)}
     return {path for path in gone if path not in shared and not (path[-1] == "." and path[:-1] in held)}
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from kai_local.apiserver.errors import Obj
+from kai_local.apiserver.schemas.sameness import first_places, without
 from kai_local.apiserver.schemas.schema import Node
 
 FieldPath = tuple[str, ...]
@@ -128,7 +129,7 @@ def merge(node: Node | None, live: Any, config: Any) -> Any:
         if node.list_type == "map":
             return _merge_keyed(node, live, config)
         if node.list_type == "set":
-            return [*live, *(item for item in config if item not in live)]
+            return [*live, *without(config, live)]
     return config
 
 
@@ -138,9 +139,9 @@ def _merge_keyed(node: Node, live: list[Obj], config: list[Obj]) -> list[Obj]:
     before = {element(node, item): item for item in live}
     kept = [step for step in before if step not in wanted]
     merged = [merge(node.items, before.get(step), item) for step, item in wanted.items()]
-    positions = list(before)
+    positions = first_places(before)
     for step in kept:
-        merged.insert(min(positions.index(step), len(merged)), before[step])
+        merged.insert(min(positions[step], len(merged)), before[step])
     return merged
 
 

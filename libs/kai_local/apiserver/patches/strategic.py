@@ -1,9 +1,11 @@
 """Strategic merge patch: lists of built-in types are merged by the keys that their types declare."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from kai_local.apiserver.errors import Obj, bad_request
+from kai_local.apiserver.schemas.sameness import fingerprint, first_places, without
 from kai_local.apiserver.schemas.schema import Node
 
 _PATCH: Final = "$patch"
@@ -40,7 +42,7 @@ def merge(node: Node | None, target: Any, patch: Obj) -> Obj:
     for key, values in patch.items():
         if key.startswith(_DELETE_FROM):
             name = key.removeprefix(_DELETE_FROM)
-            merged[name] = [item for item in merged.get(name) or () if item not in values]
+            merged[name] = without(merged.get(name) or (), values)
     return merged
 
 
@@ -50,7 +52,7 @@ def _member(node: Node | None, target: Any, value: Any, order: list[Any] | None)
     if isinstance(value, list) and node is not None and node.merge:
         if node.merge_key:
             return _merge_by_key(node, target or [], value, order)
-        union = [*(target or []), *(item for item in value if item not in (target or []))]
+        union = [*(target or []), *without(value, target or [])]
         return _in_order(union, lambda item: item, target or [], order or value)
     return value
 
@@ -59,22 +61,29 @@ def _merge_by_key(node: Node, target: list[Obj], patch: list[Obj], order: list[O
     key = node.merge_key
     if any(item.get(_PATCH) == "replace" and len(item) == 1 for item in patch):
         return [item for item in patch if _PATCH not in item]
-    merged = list(target)
+    merged: list[Obj | None] = list(target)
+    places: dict[str | bytes, list[int]] = {}
+    for place, old in enumerate(target):
+        places.setdefault(fingerprint(old.get(key)), []).append(place)
     for item in patch:
         if key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        at = next((i for i, old in enumerate(merged) if old.get(key) == item[key]), None)
+        name = fingerprint(item[key])
         if item.get(_PATCH) == "delete":
-            merged = [old for old in merged if old.get(key) != item[key]]
-        elif item.get(_PATCH) == "replace":
-            fresh = {name: value for name, value in item.items() if name != _PATCH}
-            merged = [*merged[:at], fresh, *merged[at + 1 :]] if at is not None else [*merged, fresh]
-        elif at is None:
-            merged.append(merge(node.items, {}, item))
+            for place in places.pop(name, ()):
+                merged[place] = None
+            continue
+        if name not in places:
+            places[name] = [len(merged)]
+            merged.append({})
+        at = places[name][0]
+        if item.get(_PATCH) == "replace":
+            merged[at] = {name: value for name, value in item.items() if name != _PATCH}
         else:
             merged[at] = merge(node.items, merged[at], item)
     before, wanted = ([item.get(key) for item in items] for items in (target, order or patch))
-    return _in_order(merged, lambda item: item.get(key), before, wanted)
+    left = [item for item in merged if item is not None]
+    return _in_order(left, lambda item: item.get(key), before, wanted)
 
 
 def _in_order(
@@ -85,12 +94,14 @@ def _in_order(
     Of those told where to stand, one that was there comes after the others that it followed, a new one at
     once.
     """
-    told = sorted((item for item in items if name(item) in wanted), key=lambda item: wanted.index(name(item)))
-    others = [item for item in items if name(item) not in wanted]
+    ranks, stood = first_places(wanted), first_places(before)
+    named = [(fingerprint(name(item)), item) for item in items]
+    told = sorted((each for each in named if each[0] in ranks), key=lambda each: ranks[each[0]])
+    others = deque((stood.get(key, len(before)), item) for key, item in named if key not in ranks)
     ordered = []
-    for item in told:
-        place = before.index(name(item)) if name(item) in before else -1
-        while others and before.index(name(others[0])) < place:
-            ordered.append(others.pop(0))
+    for key, item in told:
+        place = stood.get(key, -1)
+        while others and others[0][0] < place:
+            ordered.append(others.popleft()[1])
         ordered.append(item)
-    return ordered + others
+    return ordered + [item for _, item in others]

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kai_local.apiserver.errors import Cause, Obj, invalid_value, required, show
 from kai_local.apiserver.kinds.catalogue import Resource
+from kai_local.apiserver.schemas.sameness import without
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
@@ -89,7 +90,7 @@ def change(new: Obj, old: Obj) -> list[Cause]:
     if uid and uid != old["uid"]:
         causes.append(invalid_value("metadata.uid", uid, IMMUTABLE))
     if "deletionTimestamp" in old:
-        added = [item for item in new.get("finalizers") or () if item not in (old.get("finalizers") or ())]
+        added = without(new.get("finalizers") or (), old.get("finalizers") or ())
         if added:
             note = "no new finalizers can be added if the object is being deleted, found new finalizers "
             note = f"Forbidden: {note}{show(added)}"

@@ -15,6 +15,7 @@ from kai_local.apiserver.rules.metadata_rules import (
     labels,
     qualified_name,
 )
+from kai_local.apiserver.schemas.sameness import first_places, without
 
 _MUTABLE: Final = frozenset({"activeDeadlineSeconds", "tolerations"})
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -38,7 +39,7 @@ def pod_update(spec: Obj, old: Obj) -> list[Cause]:
                 kept.pop(key, None)
         return kept
 
-    known = [gate.get("name") for gate in old.get("schedulingGates", ())]
+    known = {gate.get("name") for gate in old.get("schedulingGates", ())}
     note = "Forbidden: only deletion is allowed, but found new scheduling gate"
     new_gates = [
         Cause(f"spec.schedulingGates[{index}].name", note, "FieldValueForbidden")
@@ -47,8 +48,8 @@ def pod_update(spec: Obj, old: Obj) -> list[Cause]:
     ]
     if known and new_gates:
         return new_gates
-    added = [t for t in old.get("tolerations", ()) if t not in spec.get("tolerations", ())]
-    if frozen(spec) == frozen(old) and not added:
+    gone = without(old.get("tolerations", ()), spec.get("tolerations", ()))
+    if frozen(spec) == frozen(old) and not gone:
         return []
     note = (
         "pod updates may not change fields other than "
@@ -128,10 +129,11 @@ def pod_spec(
 
 def _volumes(volumes: list[Obj], field: str) -> list[Cause]:
     names = [volume.get("name") for volume in volumes]
+    first = first_places(names)
     return [
         Cause(f"{field}[{index}].name", f"Duplicate value: {show(name)}", "FieldValueDuplicate")
         for index, name in enumerate(names)
-        if name and name in names[:index]
+        if name and first[name] < index
     ]
 
 

@@ -9,6 +9,7 @@ from cel_expr_python.ext import ext_math, ext_optional, ext_strings
 
 from kai_local.apiserver.errors import Cause, show
 from kai_local.apiserver.schemas.decode import Path, render
+from kai_local.apiserver.schemas.sameness import fingerprint
 from kai_local.apiserver.schemas.schema import Node
 from kai_local.apiserver.schemas.structural import type_name
 
@@ -88,18 +89,21 @@ def check_rules(node: Node, value: Any, old: Any, path: Path, causes: list[Cause
                 known = key in before
                 check_rules(child, member, before.get(key), (path, key), causes, update=update and known)
     elif isinstance(value, list) and node.items is not None and node.items.deep_rules:
+        before_by_key = _by_key(node, old)
         for index, item in enumerate(value):
-            match = _counterpart(node, item, old)
+            match = before_by_key.get(_key(node, item)) if before_by_key else None
             check_rules(node.items, item, match, (path, index), causes, update=match is not None)
 
 
-def _counterpart(node: Node, item: Any, old: Any) -> Any:
-    """The same element in the old list: only lists with keys tell which it is."""
+def _by_key(node: Node, old: Any) -> dict[str | bytes, Any]:
+    """The elements of the old list: only lists with keys tell which is the same in the new one."""
     if node.list_type != "map" or not isinstance(old, list):
-        return None
-    return next(
-        (other for other in old if all(other.get(key) == item.get(key) for key in node.map_keys)), None
-    )
+        return {}
+    return {_key(node, item): item for item in reversed(old)}
+
+
+def _key(node: Node, item: Any) -> str | bytes:
+    return fingerprint([item.get(key) for key in node.map_keys])
 
 
 def _holds(rule: str, value: Any, old: Any, update: bool) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kai_local.apiserver.errors import Cause, Obj, invalid_value, required, show, unsupported
 from kai_local.apiserver.schemas.decode import Path, render
+from kai_local.apiserver.schemas.sameness import fingerprint
 from kai_local.apiserver.schemas.schema import Node, structural
 
 _ROOT: Final = ("apiVersion", "kind", "metadata")
@@ -209,15 +210,16 @@ def _check_size(checks: Obj, size: int, where: str, noun: str, suffix: str) -> l
 def _check_list(node: Node, value: list[Any], path: Path, causes: list[Cause]) -> None:
     if node.list_type not in ("set", "map"):
         return
-    seen = []
+    seen: set[str | bytes] = set()
     for index, item in enumerate(value):
         if node.list_type == "map" and isinstance(item, dict):
             item = {key: item[key] for key in node.map_keys if key in item}
-        if item in seen:
+        same = fingerprint(item)
+        if same in seen:
             causes.append(
                 Cause(render((path, index)), f"Duplicate value: {show(item)}", "FieldValueDuplicate")
             )
-        seen.append(item)
+        seen.add(same)
 
 
 def _check_junctor(key: str, schemas: Any, value: Any, path: Path, causes: list[Cause]) -> None:
