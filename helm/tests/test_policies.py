@@ -192,6 +192,20 @@ def refusals(policy, account, *, new=None, old=None, namespace="team", home="kai
     ]
 
 
+@pytest.mark.parametrize("policy", ["kai-grants-pods", "kai-grants-timestamps"])
+def test_of_what_anybody_may_write_no_lists_are_made(objects, policy):
+    """An API server takes long to make a list of all keys, and anybody may send thousands of them."""
+    spec = policies(objects)[policy]["spec"]
+    many = {f"k{number}": "v" for number in range(1000)}
+    new, old = a_pod(labels=many, annotations=many), a_pod(annotations={f"old-{key}": "v" for key in many})
+    values = {"object": new, "oldObject": old}
+    variables = {}
+    for each in spec["variables"]:
+        variables[each["name"]] = cel.evaluate(each["expression"], variables=variables, **values)
+    assert {name for name, value in variables.items() if isinstance(value, list) and value} == set()
+    assert refusals(spec, "tenant", new=new, old=old) == []
+
+
 @pytest.mark.parametrize(
     ("policy", "account", "new", "old", "namespace"),
     [

@@ -20,16 +20,19 @@ authorizer.group('kai.scheduler').resource('grants').check('repair').allowed()
 {{- end -}}
 
 {{/*
-CEL: the keys in which two maps differ: new, old (expressions of maps), but (keys that do not count).
+CEL: the keys in which two maps differ: new, old (expressions of maps), but (keys that do not count), only (an
+expression of k: those that do; where anybody may write other keys, so that no list is made of all of them).
 Also lists of an object's fields are maps to CEL, once it is told not to look at their types.
 */}}
 {{- define "kai.differing" -}}
-{{- $but := printf "!(k in %s) && " (.but | default list | toJson) -}}
-{{- if not .but }}{{ $but = "" }}{{ end -}}
+{{- $but := "" -}}
+{{- with .but }}{{ $but = printf "!(k in %s) && " (toJson .) }}{{ end -}}
+{{- with .only }}{{ $but = printf "(%s) && " . }}{{ end -}}
 {{ .new }}.filter(k, {{ $but }}!(k in {{ .old }} && {{ .old }}[k] == {{ .new }}[k])) + {{ .old }}.filter(k, {{ $but }}!(k in {{ .new }}))
 {{- end -}}
 
-{{/* A part of the object and of the old one, empty where it is not there: name, of (a path). Two variables. */}}
+{{/* A part of the object and of the old one, empty where it is not there, and what differs: name, of (a path). Three
+variables. */}}
 {{- define "kai.part" -}}
 {{- $name := .name -}}
 {{- $path := .of -}}
@@ -38,7 +41,7 @@ Also lists of an object's fields are maps to CEL, once it is told not to look at
 - name: old{{ title $name }}
   expression: "oldObject != null && has(oldObject.{{ $path }}) ? dyn(oldObject.{{ $path }}) : dyn({})"
 - name: changed{{ title $name }}
-  expression: {{ include "kai.differing" (dict "new" (printf "variables.%s" $name) "old" (printf "variables.old%s" (title $name)) "but" .but) | toJson }}
+  expression: {{ include "kai.differing" (dict "new" (printf "variables.%s" $name) "old" (printf "variables.old%s" (title $name)) "but" .but "only" .only) | toJson }}
 {{- end -}}
 
 {{/* CEL: whether a key is one of these, or begins as one of those: key, names, prefixes. */}}

@@ -7,7 +7,7 @@ What cannot be compiled is refused, as are parameters: nothing here reads them. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from kai_local.apiserver.admission.policy_cel import Language, Program, Variable
 from kai_local.apiserver.calls.requests import Target, WriteOptions
 from kai_local.apiserver.errors import ApiFailure, Cause, Obj, forbidden, invalid_value, required, unsupported
 from kai_local.apiserver.kinds.catalogue import Resource
+from kai_local.apiserver.schemas import cel_reads
 from kai_local.apiserver.schemas.cel import CelError
 from kai_local.apiserver.store.storage import Change, Store
 
@@ -49,6 +50,8 @@ class Policy:
     conditions: tuple[Program, ...]
     variables: dict[str, Program]
     validations: tuple[Validation, ...]
+    #: What its expressions read of their inputs; None for all of them.
+    members: dict[str, cel_reads.Reads] | None
 
     @property
     def strict(self) -> bool:
@@ -186,7 +189,8 @@ class Policies:
                 if binding.match.concerns(operation, target)
                 and binding.match.selects(request, target, labels)
             ]
-            for told, reason in _findings(policy, inputs) if bindings else ():
+            values = _Values(policy, inputs, self._language)
+            for told, reason in _findings(policy, values) if bindings else ():
                 for binding in bindings:
                     if "Deny" in binding.actions:
                         refused = refused or _refusal(policy, binding, target, told, reason)
@@ -214,22 +218,23 @@ class Policies:
 class _Values:
     """Values of the expressions of a policy for one request; a variable has one when it is first read."""
 
-    def __init__(self, policy: Policy, inputs: dict[str, Any]) -> None:
+    def __init__(self, policy: Policy, inputs: dict[str, Any], language: Language) -> None:
         self._policy = policy
         self._inputs = inputs
+        self._shared = language.share(cel_reads.only_of(inputs, policy.members))
         self._variables: dict[str, Any] = {}
 
     def of(self, program: Program) -> Any:
         """Raises CelError: the expression fails, or a variable that it needs."""
-        values, failed = self._inputs, None
-        if program.reads:
-            values = dict(values)
-            for name in program.reads:
-                value = self._variable(name)
-                if isinstance(value, CelError):
-                    failed = value  # counts if it is needed
-                else:
-                    values[f"variables.{name}"] = value
+        if not program.reads:
+            return program.evaluate_shared(self._shared)
+        values, failed = dict(self._inputs), None
+        for name in program.reads:
+            value = self._variable(name)
+            if isinstance(value, CelError):
+                failed = value  # counts if it is needed
+            else:
+                values[f"variables.{name}"] = value
         try:
             return program.evaluate(values)
         except CelError as error:
@@ -251,9 +256,8 @@ def _spoken(target: Target, obj: Obj | None) -> Obj | None:
     return convert(obj) if convert is not None and obj is not None else obj
 
 
-def _findings(policy: Policy, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _findings(policy: Policy, values: _Values) -> Iterator[tuple[str, str]]:
     """What the policy has against a request, with reasons; nothing where a condition does not hold."""
-    values = _Values(policy, inputs)
     failed = None
     for condition in policy.conditions:
         try:
@@ -274,6 +278,14 @@ def _findings(policy: Policy, inputs: dict[str, Any]) -> Iterator[tuple[str, str
                 yield str(error), "Invalid"
             continue
         yield _told(validation, values), validation.reason
+
+
+def _members(programs: Iterable[Program]) -> dict[str, cel_reads.Reads] | None:
+    """What any of them reads."""
+    found: cel_reads.Reads = {}
+    for program in programs:
+        found = cel_reads.both(found, program.members)
+    return found
 
 
 def _told(validation: Validation, values: _Values) -> str:
@@ -322,7 +334,10 @@ class _Compiler:
         validations = tuple(self._validations())
         self._expressions("auditAnnotations", "valueExpression", authorizer=False)
         match = matching.of_policy(self._spec.get("matchConstraints"))
-        return Policy(self._name, self._spec, match, conditions, variables, validations)
+        told = [validation.told for validation in validations if validation.told is not None]
+        checks = [validation.program for validation in validations]
+        members = _members([*conditions, *variables.values(), *checks, *told])
+        return Policy(self._name, self._spec, match, conditions, variables, validations, members)
 
     def _validations(self) -> Iterator[Validation]:
         for index, spec in enumerate(self._spec.get("validations") or ()):

@@ -18,7 +18,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from kai_local.apiserver.access.authn import service_account
 from kai_local.apiserver.access.authz import Action, Authorizer
 from kai_local.apiserver.calls.requests import Target, User
-from kai_local.apiserver.schemas.cel import CelError, extensions, library
+from kai_local.apiserver.schemas import cel_reads
+from kai_local.apiserver.schemas.cel import CelError, extensions, library, value_of
 
 _DYN: Final = cel.Type.DYN
 _VARIABLE: Final = re.compile(r"\bvariables\s*\.\s*([A-Za-z_]\w*)")
@@ -61,13 +62,22 @@ class Program:
     #: Variables of the policy that it may read.
     reads: tuple[str, ...]
     returns: Any
+    #: What it reads of its inputs; None for all of them.
+    members: dict[str, cel_reads.Reads] | None
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """The value over these inputs, names as they are written. Raises CelError."""
-        result = self.program.eval(data=values)
-        if result.type().name() == "ERROR":
-            raise CelError(f"expression '{self.expression}' resulted in error: {result.plain_value()}")
-        return result.plain_value()
+        return self._value(data=cel_reads.only_of(values, self.members))
+
+    def evaluate_shared(self, inputs: Any) -> Any:
+        """The same over inputs of ``Language.share``. Raises CelError."""
+        return self._value(activation=inputs)
+
+    def _value(self, **inputs: Any) -> Any:
+        try:
+            return value_of(self.program, **inputs)
+        except CelError as error:
+            raise CelError(f"expression '{self.expression}' resulted in error: {error}") from error
 
 
 class Language:
@@ -90,7 +100,11 @@ class Language:
             raise CelError(f"must evaluate to {returns.lower()}")
         known = {variable.name for variable in variables}
         reads = dict.fromkeys(name for name in _VARIABLE.findall(expression) if name in known)
-        return Program(expression, program, tuple(reads), kind)
+        return Program(expression, program, tuple(reads), kind, cel_reads.reads_of(program))
+
+    def share(self, inputs: Mapping[str, Any]) -> Any:
+        """Inputs for many expressions: one is converted when it is first read, and once."""
+        return self._environment((), True).Activation(data=inputs)
 
     def asking(self, user: User, target: Target) -> dict[str, Any]:
         """The inputs that stand for ``authorizer`` and ``authorizer.requestResource``."""

@@ -8,6 +8,7 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_math, ext_optional, ext_strings
 
 from kai_local.apiserver.errors import Cause, show
+from kai_local.apiserver.schemas import cel_reads
 from kai_local.apiserver.schemas.decode import Path, render
 from kai_local.apiserver.schemas.sameness import fingerprint
 from kai_local.apiserver.schemas.schema import Node
@@ -60,18 +61,29 @@ def _find(text: str, pattern: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def compile_expression(expression: str, variables: tuple[str, ...]) -> Any:
-    """The compiled expression over these variables. Raises CelError."""
+def compile_expression(
+    expression: str, variables: tuple[str, ...]
+) -> tuple[Any, dict[str, cel_reads.Reads] | None]:
+    """The compiled expression over these variables, and what it reads of them. Raises CelError."""
     try:
-        return _environment(variables).compile(expression)
+        program = _environment(variables).compile(expression)
     except RuntimeError as error:
         raise CelError(str(error)) from error
+    return program, cel_reads.reads_of(program)
 
 
 def evaluate(expression: str, **values: Any) -> Any:
     """The value of the expression. Raises CelError when it does not compile or fails."""
-    program = compile_expression(expression, tuple(sorted(values)))
-    result = program.eval(data=values)
+    program, reads = compile_expression(expression, tuple(sorted(values)))
+    return value_of(program, data=cel_reads.only_of(values, reads))
+
+
+def value_of(program: Any, **inputs: Any) -> Any:
+    """The value of a compiled expression. Raises CelError when it fails, or goes on for too long."""
+    try:
+        result = program.eval(**inputs)
+    except RuntimeError as error:
+        raise CelError(str(error)) from error
     if result.type().name() == "ERROR":
         raise CelError(str(result.plain_value()))
     return result.plain_value()
