@@ -2,16 +2,21 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
+from kai.engine.actions import eviction as evicting
 from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.pending import LookaheadJobs
 from kai.engine.queueing.pools import Pool
-from kai.model.decisions import CycleResult
+from kai.engine.search import bounds, scenarios, solver
+from kai.model.decisions import BindDecision, CycleResult, Nomination
 from kai.model.objects import Pod, SubGroup
 from kai.snapshot import codec
 from kai.snapshot.rows import Job
@@ -410,28 +415,62 @@ def test_a_seat_is_not_what_is_promised_to_somebody_else() -> None:
 def test_bounds_never_refuse_what_the_plain_search_finds(world: int) -> None:
     """Without bounds every prefix of victims is simulated; with them the same jobs are solved."""
     objects = a_world(world)
-    bounded = Engine().run(a_state(objects), NOW)
-    plain = _without_bounds(objects)
-    assert bounded.binds == plain.binds
-    assert bounded.nominations == plain.nominations
-    assert bounded.evictions == plain.evictions
+    plain = _solved_without_bounds(objects)
+    assert _solved(objects) == plain
+    assert _solved_at_a_glance(objects) == plain
 
 
-def _without_bounds(objects: Objects) -> CycleResult:
-    from unittest import mock
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong"),
+    [
+        (bounds.GangBound, "holds_with", lambda bound, tasks: False),
+        (bounds.GangBound, "first_holding", lambda bound, columns, **given: -1),
+        (bounds.SlotBound, "reach", lambda bound, tasks: bound._base_total),
+        (evicting, "never_fits", lambda session, job, tasks: len(tasks) > 1),
+        (evicting._Action, "_may_suffice", lambda action, tasks, rules: len(tasks) > 1),
+    ],
+)
+def test_a_bound_that_refuses_too_much_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, wrong: Callable[..., Any]
+) -> None:
+    worlds = [a_world(number) for number in range(100)]
+    plain = [_solved_without_bounds(objects) for objects in worlds]
+    monkeypatch.setattr(owner, name, wrong)
+    assert any(_solved_at_a_glance(objects) != solved for objects, solved in zip(worlds, plain, strict=True))
 
-    from kai.engine.actions import eviction
-    from kai.engine.search import bounds, solver
 
+def _solved(objects: Objects) -> tuple[object, ...]:
+    """Who was served by which action, at whose cost, and with how many places; not which of equal pods."""
+    state = a_state(objects)
+    result = Engine().run(state, NOW)
+
+    def places(decisions: Iterable[BindDecision | Nomination]) -> Counter[tuple[object, ...]]:
+        tasks = ((state.tasks[each.pod.uid], each.node) for each in decisions)
+        return Counter((task.job.key, task.pod_set.name, task.cls.id, node) for task, node in tasks)
+
+    costs = {(each.pod.uid, each.action, each.evictor) for each in result.evictions}
+    served = {
+        name: count for name, count in result.counters.items() if name[0] == "podgroups_scheduled_by_action"
+    }
+    return places(result.binds), places(result.nominations), costs, served
+
+
+def _solved_at_a_glance(objects: Objects) -> tuple[object, ...]:
+    """The bound looks at all victims at once, as it does elsewhere after many steps."""
+    with mock.patch.object(scenarios, "_STEPS", 1):
+        return _solved(objects)
+
+
+def _solved_without_bounds(objects: Objects) -> tuple[object, ...]:
     with (
         mock.patch.object(bounds.GangBound, "holds", new_callable=mock.PropertyMock, return_value=True),
         mock.patch.object(bounds.GangBound, "holds_with", return_value=True),
         mock.patch.object(bounds.GangBound, "first_holding", return_value=None),
-        mock.patch.object(eviction, "never_fits", return_value=False),
-        mock.patch.object(eviction._Action, "_may_suffice", return_value=True),
+        mock.patch.object(evicting, "never_fits", return_value=False),
+        mock.patch.object(evicting._Action, "_may_suffice", return_value=True),
         mock.patch.object(solver.Search, "_room_for", return_value=True),
     ):
-        return Engine().run(a_state(objects), NOW)
+        return _solved(objects)
 
 
 @fuzz
