@@ -30,6 +30,7 @@ from kai.kube.events import EventRecorder, host_name
 from kai.kube.lease import LeaderElector, LeaseTimes
 from kai.runtime.health import Health, HealthServer, ListenError
 from kai.runtime.settings import ServiceSettings, SettingsError
+from kai.runtime.trimming import trim_at_rest, trimmer
 
 #: What a process that ends spends on writing its last events.
 EVENT_SECONDS = 3.0
@@ -191,6 +192,7 @@ async def _unless_stopping(host: Host, work: asyncio.Future[Any]) -> None:
 async def _serve(host: Host, service: Service) -> None:
     async with asyncio.TaskGroup() as tasks:
         host.tasks = tasks
+        host.start(trim_at_rest(trimmer()), name="trim")
         main = tasks.create_task(service.run(host), name=service.name)
         deadline = tasks.create_task(_cancel_when_late(host, main), name="drain deadline")
         await asyncio.wait([main])

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from deadlines import within
+from kai.runtime.trimming import trimmer
 
 pytestmark = pytest.mark.integration
 
@@ -29,10 +30,12 @@ PROGRAM = """
             print("running", host.server.health_address[1], host.server.metrics_address[1], flush=True)
             {body}
 
+    {first}
     settings = runtime.ServiceSettings.load()
     observe.configure(service="program", settings=settings.observe)
     runtime.run(Program(settings))
 """
+TRIMS_OFTEN = "from kai.runtime import trimming; trimming.PERIOD_SECONDS, trimming.REST = 0.05, 100.0"
 LISTEN = ["--health-listen=127.0.0.1:0", "--metrics-listen=localhost:0"]
 
 
@@ -63,8 +66,8 @@ class Process:
 
 
 @contextlib.asynccontextmanager
-async def program(*arguments, body="await host.stopping.wait()", ready="True", needs_cluster=False):
-    source = textwrap.dedent(PROGRAM.format(body=body, ready=ready, needs_cluster=needs_cluster))
+async def program(*arguments, body="await host.stopping.wait()", ready="True", needs_cluster=False, first=""):
+    source = textwrap.dedent(PROGRAM.format(body=body, ready=ready, needs_cluster=needs_cluster, first=first))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -124,6 +127,24 @@ async def test_health_and_metrics_can_share_a_listener():
         assert process.ports[0] == process.ports[1]
         assert (await process.get(process.ports[0], "/metrics"))[0] == 200
         assert (await process.get(process.ports[0], "/healthz"))[0] == 200
+
+
+@pytest.mark.skipif(trimmer() is None, reason="the C library keeps what it has")
+async def test_what_it_has_freed_goes_back_to_the_system():
+    body = """
+            from kai.runtime import trimming
+            burst = [bytes(1000 + n % 7) for n in range(60_000)]
+            kept, large = burst[::2000], trimming.resident_mib()
+            del burst
+            while trimming.resident_mib() > large - 40.0:
+                await asyncio.sleep(0.02)
+            print("given back", flush=True)
+    """
+    async with program(*LISTEN, "--log-level=debug", body=body, first=TRIMS_OFTEN) as process:
+        await process.running()
+        status, out, err = await process.ended()
+    assert (status, out) == (0, "given back\n")
+    assert "free memory given back" in err
 
 
 async def test_a_drain_that_takes_too_long_is_cut_short():
