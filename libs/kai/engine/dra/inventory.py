@@ -101,7 +101,11 @@ class Effort:
         self._spent.clear()
 
     def spend(self, namespace: str, units: int) -> bool:
-        """Whether there is enough left; something is done for everybody."""
+        """Whether there is enough left; something is done for everybody.
+
+        ``units`` are those of :data:`MOST_EFFORT`, and are counted for the namespace if there is. The first
+        in a cycle always goes, however much it is.
+        """
         spent = self._spent.get(namespace, 0)
         if spent and spent + units > MOST_EFFORT:
             return False
@@ -133,7 +137,11 @@ class Inventory:
 
     # --- facts ----------------------------------------------------------------------------------
     def put_slice(self, slice_: dra.ResourceSlice) -> None:
-        """Add or replace a slice."""
+        """Add or replace a slice.
+
+        After: the devices of its nodes are put together anew when next asked for; also those of all nodes on
+        which its pool has slices, as a newer generation may hide older ones.
+        """
         self.drop_slice(slice_.metadata.name)
         name, spec = slice_.metadata.name, slice_.spec
         self._slices[name] = slice_
@@ -225,7 +233,11 @@ class Inventory:
         )
 
     def of_node(self, node: str) -> NodeDevices:
-        """The devices that this node can use, in order of pool, slice name and place in the slice."""
+        """The devices that this node can use, in order of pool, slice name and place in the slice.
+
+        Of each pool those of the newest generation. The same object until a slice or the node changes; to be
+        read only. Made when first asked for, in time by the slices of the node and those that nodes share.
+        """
         found = self._nodes.get(node)
         if found is None:
             found = self._nodes[node] = self._assemble(node)

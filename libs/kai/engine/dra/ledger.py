@@ -135,7 +135,11 @@ class ClaimLedger:
 
     # --- questions ------------------------------------------------------------------------------
     def demand(self, pod: Pod) -> PodDemand:
-        """What the pod asks for; to be asked again when its claims or the device classes change."""
+        """What the pod asks for; to be asked again when its claims or the device classes change.
+
+        Claims that do not exist (yet) are part of it: :meth:`obstacle` tells. Costs time by its claims,
+        containers and their resources; nothing of it depends on a node.
+        """
         claims, unresolved = claims_of(pod)
         made = self._made_for.get(pod.metadata.uid)
         if made is not None and all(claim.key != made for claim in claims):
@@ -150,7 +154,11 @@ class ClaimLedger:
         return PodDemand(pod=pod, claims=claims, unresolved=unresolved, resources=resources, gpus=gpus)
 
     def obstacle(self, demand: PodDemand, *, queue: str, queue_label: str = names.QUEUE_LABEL) -> str | None:
-        """Why no node can serve the pod's claims; None if one might."""
+        """Why no node can serve the pod's claims; None if one might.
+
+        A sentence for its owner, about the first claim that has a problem: it is missing, being deleted or
+        used by too many, asks for GPUs without naming ``queue``, or for a class that does not exist.
+        """
         if demand.unresolved:
             return demand.unresolved
         for each in demand.claims:
@@ -278,7 +286,11 @@ class ClaimLedger:
 
     # --- what can be undone ---------------------------------------------------------------------
     def place(self, demand: PodDemand, plan: Plan) -> None:
-        """The pod takes what was planned for it; the ledger must not have changed since."""
+        """The pod takes what was planned for it; the ledger must not have changed since.
+
+        After: its claims are allocated and reserved for it, and the devices are taken. Undone by
+        :meth:`undo`.
+        """
         for each, allocation in plan.allocations:
             self._change(each.key, _with_pod(self._claims[each.key], demand.pod_uid, allocation))
         if plan.extended is not None:
@@ -288,14 +300,21 @@ class ClaimLedger:
             self._change(demand.extended_key, _with_pod(state, demand.pod_uid, found))
 
     def release(self, demand: PodDemand) -> None:
-        """The pod is being evicted: it holds its devices still, but not for long."""
+        """The pod is being evicted: it holds its devices still, but not for long.
+
+        After: plans ``after_release`` may have them, and wait. A pod that holds nothing is ignored. Undone
+        by :meth:`undo`.
+        """
         uid = demand.pod_uid
         for key, state in self._states(demand):
             if uid in state.reserved:
                 self._change(key, replace(state, releasing=state.releasing | {uid}))
 
     def remove(self, demand: PodDemand) -> None:
-        """The pod is gone; claims that nobody else uses lose their devices."""
+        """The pod is gone; claims that nobody else uses lose their devices.
+
+        Its synthetic claim goes with it. Undone by :meth:`undo`.
+        """
         gone = {demand.pod_uid}
         for key, state in self._states(demand):
             reserved = state.reserved - gone
@@ -319,7 +338,11 @@ class ClaimLedger:
         return len(self._log)
 
     def undo(self, mark: int) -> None:
-        """Go back to a mark."""
+        """Go back to a mark.
+
+        After: claims, devices and counters are as when :meth:`mark` gave it. Before: no fact was put in
+        since, as that ends the time over which can be undone.
+        """
         while len(self._log) > mark:
             self._set(*self._log.pop())
 

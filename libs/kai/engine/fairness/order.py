@@ -120,7 +120,11 @@ class FairOrder:
         return self._known
 
     def dominant_share(self, queue: int) -> float:
-        """The largest part that the queue has of any resource it may allocate."""
+        """The largest part that the queue has of any resource it may allocate.
+
+        ``queue`` is a row. 0 is nothing and 1 all that it may have, rounded to billionths; it may be more.
+        Where it may have nothing of a resource, holding any of it counts as very much.
+        """
         cpu, memory, gpu = self._allocated[queue].tolist()
         scale = self._constants[queue].scale
         return _rounded(max(0.0, cpu * scale[0], memory * scale[1], gpu * scale[2])) / _BILLION
@@ -141,7 +145,11 @@ def _inverse(share: float, total: float) -> float:
 
 
 def fits(amount: ResourceVector, *, bound: ResourceVector) -> bool:
-    """Whether the amount is within the bound in all resources; -1 bounds nothing."""
+    """Whether the amount is within the bound in all resources; -1 bounds nothing.
+
+    Both in the same units, in the order of :data:`~kai.model.decisions.ResourceVector`. What exceeds a bound
+    by no more than ``TOLERANCE`` is within it: sums of floats are not exact.
+    """
     return not (
         (amount[0] > bound[0] + TOLERANCE and bound[0] >= 0)
         or (amount[1] > bound[1] + TOLERANCE and bound[1] >= 0)

@@ -74,7 +74,11 @@ class QueueShares:
 
     @classmethod
     def of(cls, columns: QueueColumns) -> QueueShares:
-        """Take the shares of all queues. Must be taken again after the next division."""
+        """Take the shares of all queues. Must be taken again after the next division.
+
+        Lists by row of ``columns``, of plain tuples: they are read far more often than made. Nothing is
+        shared with the columns.
+        """
         allocatable = allocatable_share(columns.deserved, limit=columns.limit, fair_share=columns.fair_share)
         return cls(
             deserved=_vectors(columns.deserved),

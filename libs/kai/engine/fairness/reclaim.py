@@ -39,7 +39,11 @@ class ReclaimRules:
         return preemptible or fits(_plus(held, queue, request), bound=self.shares.deserved[queue])
 
     def within_deserved(self, queue: int, request: ResourceVector) -> bool:
-        """Whether a queue deserves what a job would add."""
+        """Whether a queue deserves what a job would add.
+
+        ``queue`` is a row, ``request`` what the job adds in units of the columns. What it holds is as of
+        now; queues above it are not looked at.
+        """
         return fits(_plus(self.columns.allocated, queue, request), bound=self.shares.deserved[queue])
 
     def may_be_victim(self, queue: int, request: ResourceVector, *, victim: int) -> bool:
@@ -62,7 +66,12 @@ class ReclaimRules:
         return not below
 
     def open(self, queue: int, request: ResourceVector, *, preemptible: bool) -> Reclamation:
-        """Begin to collect victims for a job, judged by the queue state of this moment."""
+        """Begin to collect victims for a job, judged by the queue state of this moment.
+
+        Costs a copy of what all queues hold. ``queue`` is the row of the job's queue, ``request`` what the
+        job adds, and ``preemptible`` is the job: if it is not, its queues must deserve it together with all
+        such jobs.
+        """
         return Reclamation(self, queue, request, preemptible=preemptible)
 
 
@@ -126,7 +135,12 @@ class Reclamation:
         return allowed
 
     def take(self, queue: int, *, cpu: float, memory: float, gpu: float) -> None:
-        """Take chunks that are known to be allowed, all at once."""
+        """Take chunks that are known to be allowed, all at once.
+
+        Before: :meth:`allows` said so for each of them. After: the row of ``queue`` and those above it hold
+        less by these amounts, until :meth:`undo`. Their sum is enough; a resource of which it is 0 counts as
+        not taken.
+        """
         mask = (1 if cpu > 0 else 0) | (2 if memory > 0 else 0) | (4 if gpu > 0 else 0)
         for row in self._rules.forest.path[queue]:
             old = self._remaining.get(row)
@@ -139,7 +153,12 @@ class Reclamation:
                 self._remaining[row] = (old[0] - cpu, old[1] - memory, old[2] - gpu, old[3] | mask)
 
     def allows(self, queue: int) -> bool:
-        """Whether one more chunk may be taken from a queue, whatever its size."""
+        """Whether one more chunk may be taken from a queue, whatever its size.
+
+        Judged where the line of the victim's queue (a row) parts from the job's, by what that holds without
+        the chunks taken: it holds more than it may, or more than it deserves while the job's line deserves
+        the job.
+        """
         mine, theirs = self._rules.forest.leveled(self._queue, queue)
         held = self.held(theirs)
         if not fits(held, bound=self._rules.shares.allocatable[theirs]):
@@ -209,7 +228,11 @@ class Reclamation:
         return (cpu, memory, gpu)
 
     def held(self, row: int) -> ResourceVector:
-        """What a queue holds without the chunks taken."""
+        """What a queue holds without the chunks taken.
+
+        By row; what is taken from queues below it is not held any more, either. Floats in units of the
+        columns.
+        """
         remaining = self._remaining.get(row)
         if remaining is not None:
             return remaining[:3]

@@ -53,7 +53,11 @@ def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -
 
 
 def devices_in_use(node: Node) -> list[tuple[str, float]]:
-    """Devices in use, and which part of each is free; one that is being released entirely counts as whole."""
+    """Devices in use, and which part of each is free; one that is being released entirely counts as whole.
+
+    ``[(group id, part from 0 to 1)]``, by id. These are the columns of :attr:`FreeNodes.shared`, in this
+    order.
+    """
     memory = max(node.gpu_memory_mib, 1)
     return [
         (group, max(device.free_mib(memory), 0) / memory)
@@ -119,7 +123,11 @@ class ClassHeadroom:
         self._shapes: dict[int, Shape] = {}
 
     def of(self, rows: Sequence[int]) -> Floats:
-        """The score of each row, 0 where the class does not fit."""
+        """The score of each row, 0 where the class does not fit.
+
+        ``[len(rows)]`` in (0, 9], by the place in ``rows``. Nodes are read as they are now, releases
+        counting as done.
+        """
         scores = np.zeros(len(rows))
         for shape, places in self._by_shape(rows):
             found, _ = self._headroom.score(self._headroom.free([rows[place] for place in places]), shape)
@@ -127,7 +135,10 @@ class ClassHeadroom:
         return scores
 
     def device(self, node: Node) -> str:
-        """The device in use that a pod of the class should join, by group id; empty for a whole one."""
+        """The device in use that a pod of the class should join, by group id; empty for a whole one.
+
+        Before: the class fits on the node. One of parts of several devices gets an empty answer, too.
+        """
         _, device = self._headroom.score(self._headroom.free([node.row]), self._shape(node.gpu_memory_mib))
         return devices_in_use(node)[int(device[0])][0] if device[0] >= 0 else ""
 

@@ -36,7 +36,10 @@ class Headroom:
             return np.where(np.isinf(loss), -np.inf, _BEST / (1.0 + np.maximum(loss, 0.0))), device
 
     def loss(self, free: FreeNodes, request: Request) -> tuple[Floats, Ints]:
-        """The worth that each node would lose, in devices; inf where the request does not fit."""
+        """The worth that each node would lose, in devices; inf where the request does not fit.
+
+        ``[nodes]``, and ``[nodes]`` columns of ``free.shared`` as in :meth:`score`. ``free`` stays as it is.
+        """
         return self._losses(free, request, self.workload)
 
 
@@ -77,7 +80,12 @@ def worth(free: FreeNodes, workload: Workload) -> Floats:
 
 
 def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Floats, Ints]:
-    """The reference: the way to place the request that costs least, of equals on the fullest device."""
+    """The reference: the way to place the request that costs least, of equals on the fullest device.
+
+    ``[nodes]`` losses in devices, inf where it does not fit, and ``[nodes]`` columns of ``free.shared``, -1
+    for a whole device or parts of several. Losses that differ by less than ``TINY`` are equal. The compiled
+    rule must give the same.
+    """
     before = worth(free, workload)
     best = np.full(len(before), np.inf)
     device = np.full(len(before), -1, dtype=np.int64)

@@ -60,7 +60,10 @@ def tasks_to_allocate(job: Job, *, simulation: bool = False) -> list[Task]:
 
 
 def only_task(job: Job) -> Task | None:
-    """The task of a job that has just one, if it waits."""
+    """The task of a job that has just one, if it waits.
+
+    None for a job with subgroups, with several tasks, or whose task is gated, placed or done. Costs nothing.
+    """
     single = job.single
     if single is None or len(single.tasks) != 1:
         return None

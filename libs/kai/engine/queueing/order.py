@@ -87,7 +87,10 @@ class QueueTree(Generic[Head]):
         self._stale: list[dict[str, QueueNode[Head]]] = [{}]
 
     def queue_key(self, node: QueueNode[Head], head: Head) -> Key:
-        """The key of a queue, smallest first; ``head`` is the best job below it."""
+        """The key of a queue, smallest first; ``head`` is the best job below it.
+
+        Asked for again only after the queue or something below it was touched, or its head changed.
+        """
         raise NotImplementedError
 
     def queue_place(self, queue: Queue) -> int:
@@ -95,7 +98,11 @@ class QueueTree(Generic[Head]):
         raise NotImplementedError
 
     def add(self, queue: Queue, leaf: Leaf[Head]) -> None:
-        """Hang a leaf queue into the tree."""
+        """Hang a leaf queue into the tree.
+
+        With the queues above it that are not in it yet. Each leaf once; it may be empty, and filled later if
+        it is touched then.
+        """
         parent = self._root
         for each in reversed(queue.path):
             node = self._nodes.get(each.name)
@@ -109,7 +116,11 @@ class QueueTree(Generic[Head]):
         self._stale[parent.depth][queue.name] = parent
 
     def touch(self, queue: Queue) -> None:
-        """What a queue holds or has to offer changed."""
+        """What a queue holds or has to offer changed.
+
+        Its key, and those of the queues above it, are made anew before the next job is taken. A queue that
+        is not in the tree is ignored.
+        """
         node = self._nodes.get(queue.name)
         if node is not None:
             self._stale[node.depth][queue.name] = node

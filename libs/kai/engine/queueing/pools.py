@@ -62,7 +62,11 @@ class Pool:
         return self._places
 
     def renew(self, queue: Queue, key: KeyOfJob) -> None:
-        """Bring the pool up to date with its queue, whatever happened since."""
+        """Bring the pool up to date with its queue, whatever happened since.
+
+        After: as one made anew, but that :attr:`gangs` and :meth:`chunks_centi` may still count jobs that
+        are gone. Costs a comparison for each job, and sorting only for those that came or changed.
+        """
         self._key = key
         known, jobs = self._known(), queue.jobs
         for name in [name for name in known if name not in jobs]:
@@ -113,11 +117,18 @@ class Pool:
         return self._keys[-most:]
 
     def since(self, least: _At) -> list[Job]:
-        """Jobs from a key on to the last."""
+        """Jobs from a key on to the last.
+
+        A copy, in the order in which they are served: the last is the first victim.
+        """
         return self.jobs[bisect_left(self._keys, least) :]
 
     def mend(self, job: Job) -> None:
-        """What a job holds may have changed."""
+        """What a job holds may have changed.
+
+        After: it stands where it belongs, or nowhere if it has nothing to lose. Costs a search in the sorted
+        keys and moving those behind it.
+        """
         known = self._known()
         self._take_out(job.key)
         if not may_lose(job):
@@ -140,7 +151,11 @@ class Pool:
 
 
 def may_lose(job: Job) -> bool:
-    """Whether a job can be a victim."""
+    """Whether a job can be a victim.
+
+    It is preemptible, holds something that is not being released, and is not set aside. Who may take from it
+    is not asked here.
+    """
     return job.preemptible and job.active_allocated > 0 and job.aside is None
 
 
@@ -169,7 +184,11 @@ class Pools:
         self._changed.clear()
 
     def of(self, queue: Queue) -> Pool:
-        """The pool of one queue."""
+        """The pool of one queue.
+
+        Sorted when first asked for in any cycle, brought up to date when first asked for in this one, and
+        with what decisions changed since. The same object each time; to be read only.
+        """
         pool = self._pools.get(queue.name)
         if pool is None:
             pool = self._pools[queue.name] = Pool(queue, self._key)

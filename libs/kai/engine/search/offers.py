@@ -31,7 +31,11 @@ class Chunk:
     here: tuple[Task, ...]
 
     def order(self, session: Session) -> Order:
-        """Cheapest first."""
+        """Cheapest first.
+
+        Fewer pods, then the lower priority, then fewer GPUs in use (of all its pods, also those elsewhere),
+        then who is the first victim.
+        """
         job_key = reversed_key(session.victim_key(self.job))
         return (len(self.tasks), self.job.priority, _centi(self.tasks), job_key)
 
@@ -66,7 +70,11 @@ class Offers:
         self._spared: dict[PodGroupKey, Job] = {}
 
     def spare(self, job: Job) -> None:
-        """Ask no more of a job for now."""
+        """Ask no more of a job for now.
+
+        After: offers of all nodes where it holds something or waits are forgotten, and found again without
+        it.
+        """
         self._spared[job.key] = job
         self._forget(_rows_of(job))
 
@@ -78,7 +86,11 @@ class Offers:
         self._forgotten.clear()
 
     def of(self, cls: TaskClass, row: int) -> Offer | None:
-        """What a node would give up; asked right after a refresh."""
+        """What a node would give up; asked right after a refresh.
+
+        None where not even as many chunks as are looked at would do. What is found is kept until something
+        changes there. Finding it may try evictions in a statement, which are taken back.
+        """
         known = self._known.setdefault(cls, {})
         if row not in known:
             known[row] = self._offer(cls, row)
