@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import yaml
 
+from kai.kube.connections import NewestFirst
 from kai.kube.errors import KubeConfigError
 from kai.kube.package import (
     Configuration,
@@ -46,7 +47,7 @@ class _Rest(RESTClientObject):  # type: ignore[misc]
     """The package's transport, with sockets that notice a peer that is gone."""
 
     def _create_connector(self) -> aiohttp.TCPConnector:
-        return aiohttp.TCPConnector(limit=0, ssl=self.ssl_context, socket_factory=_keepalive_socket)
+        return NewestFirst(limit=0, ssl=self.ssl_context, socket_factory=_keepalive_socket)
 
     def open(self) -> aiohttp.ClientSession:
         session: aiohttp.ClientSession = self._create_pool_manager()

@@ -11,6 +11,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
+from kai.kube.connections import NewestFirst
 from kai_local.apiserver.admission import matching
 from kai_local.apiserver.calls.requests import Target, WriteOptions
 from kai_local.apiserver.errors import ApiFailure, Obj
@@ -181,9 +182,7 @@ class WebhookCaller:
         url, server_name, proxy = self._address(webhook.spec["clientConfig"])
         body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(keepalive_timeout=60, limit=64)
-            )
+            self._session = aiohttp.ClientSession(connector=NewestFirst(keepalive_timeout=60, limit=64))
         seconds = webhook.spec.get("timeoutSeconds", 10)
         async with self._session.post(
             url,
