@@ -9,6 +9,8 @@ the API come from :mod:`kai.bench.objects`; whoever tests the engine takes them 
 """
 
 import os
+import random
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,8 +51,10 @@ from kai.snapshot.state import ClusterState, Kind
 __all__ = [
     "NOW",
     "Case",
+    "Objects",
     "Part",
     "a_constraint",
+    "a_copy",
     "a_group",
     "a_job",
     "a_node",
@@ -59,8 +63,10 @@ __all__ = [
     "a_queue",
     "a_state",
     "a_topology",
+    "a_world",
     "add",
     "bound",
+    "carry_out",
     "config",
     "decided",
     "fuzz",
@@ -74,6 +80,7 @@ __all__ = [
     "world_of",
 ]
 
+Objects = list[tuple[Kind, object]]
 NOW = 1_900_000_000.0
 #: How many random worlds a property is tried on, and from which seed; 0 is always the same ones.
 EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
@@ -229,6 +236,126 @@ def a_constraint(required: str = "", *, preferred: str = "", name: str = "tree")
     return TopologyConstraint(
         topology=name, required_topology_level=required, preferred_topology_level=preferred
     )
+
+
+# --- random worlds -------------------------------------------------------------------------------
+def a_world(number: int, *, sharing: bool = True) -> Objects:
+    """A cluster with running and pending work; nothing of it is over capacity."""
+    rng = random.Random(number)
+    found: Objects = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
+    free, cpus = {}, {}
+    for i in range(rng.randint(1, 5)):
+        gpus, cpu = rng.choice([0, 2, 4, 8]), rng.choice([4, 16, 64])
+        free[f"node-{i}"], cpus[f"node-{i}"] = gpus, float(cpu)
+        found.append((Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(cpu), gpu_memory_mib=16_000)))
+    leaves = []
+    for d in range(rng.randint(1, 2)):
+        top = f"dept-{d}"
+        found.append(
+            (Kind.QUEUE, a_queue(top, gpu=rng.choice([-1, 4, 8]), weight=rng.choice([0, 1, 3]), created=d))
+        )
+        for q in range(rng.randint(1, 3)):
+            name = f"queue-{d}-{q}"
+            leaves.append(name)
+            found.append(
+                (
+                    Kind.QUEUE,
+                    a_queue(
+                        name,
+                        parent=top,
+                        gpu=rng.choice([-1, 0, 1, 2, 4]),
+                        weight=rng.choice([0, 1, 2]),
+                        limit=rng.choice([-1, -1, 2, 6]),
+                        priority=rng.choice([None, None, 200]),
+                        created=q,
+                    ),
+                )
+            )
+    held = Counter()
+    limits = {q.metadata.name: q.spec.resources.gpu.limit for kind, q in found if kind is Kind.QUEUE}
+    for j in range(rng.randint(1, 12)):
+        name, queue = f"job-{j}", rng.choice(leaves)
+        pods, gpus = rng.randint(1, 4), rng.choice([0, 1, 1, 2, 4])
+        fraction = rng.choice([0, 0, 0.3, 0.5]) if sharing and not gpus else 0
+        minimum = rng.randint(1, pods)
+        running = rng.random() < 0.5
+        priority = rng.choice(["train", "train", "build", "build-preemptible"])
+        sub_groups = None
+        if rng.random() < 0.2 and pods > 1:
+            sub_groups = [SubGroup(name="a", min_member=1), SubGroup(name="b", min_member=1)]
+        found.append(
+            (
+                Kind.POD_GROUP,
+                a_group(
+                    name,
+                    queue=queue,
+                    min_member=minimum,
+                    priority=priority,
+                    created=NOW - 1000 + j,
+                    started=NOW - 100 if running else 0,
+                    sub_groups=sub_groups,
+                ),
+            )
+        )
+        for p in range(pods):
+            node = ""
+            if running and not fraction:
+                node = next((n for n, have in free.items() if have >= gpus and cpus[n] >= 0.25), "")
+                over = limits[queue] >= 0 and held[queue] + gpus > limits[queue]
+                if over or priority == "build":
+                    node = ""
+                if node:
+                    free[node] -= gpus
+                    cpus[node] -= 0.25
+                    held[queue] += gpus
+            deleted = NOW - 5 if node and rng.random() < 0.1 else 0
+            found.append(
+                (
+                    Kind.POD,
+                    a_pod(
+                        f"{name}-{p}",
+                        group=name,
+                        gpus=gpus,
+                        cpu="250m",
+                        memory="1M",
+                        fraction=fraction,
+                        node=node,
+                        deleted=deleted,
+                        sub_group=rng.choice("ab") if sub_groups else "",
+                    ),
+                )
+            )
+    return found
+
+
+def carry_out(state: ClusterState, pods: dict[str, Pod], result: CycleResult, number: int) -> None:
+    """Bound pods run, evicted ones are created anew, as their workloads would."""
+    for bind in result.binds:
+        key = f"{bind.pod.namespace}/{bind.pod.name}"
+        pods[key] = a_copy(pods[key], node=bind.node, uid=bind.pod.uid)
+        state.bind_done(bind.pod.uid)
+        state.apply(Kind.POD, pods[key])
+    for eviction in result.evictions:
+        key = f"{eviction.pod.namespace}/{eviction.pod.name}"
+        state.remove(Kind.POD, key)
+        pods[key] = a_copy(pods[key], node="", uid=f"{key}-{number}")
+        state.apply(Kind.POD, pods[key])
+
+
+def a_copy(pod: Pod, *, node: str, uid: str) -> Pod:
+    meta = pod.metadata
+    requests = pod.spec.containers[0].resources.requests
+    made = a_pod(
+        meta.name,
+        group=meta.annotations["pod-group-name"],
+        gpus=int(requests.get("nvidia.com/gpu", 0)),
+        cpu="250m",
+        memory="1M",
+        node=node,
+        sub_group=(meta.labels or {}).get("kai.scheduler/subgroup-name", ""),
+    )
+    made.metadata.uid = uid
+    return made
 
 
 # --- a cycle -------------------------------------------------------------------------------------

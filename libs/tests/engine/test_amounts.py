@@ -1,10 +1,9 @@
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.engine.reasons.amounts import amount_text
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
-from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_job, a_node, a_state, outcomes
 
 
 @pytest.mark.parametrize(
@@ -34,15 +33,7 @@ def test_other_resources_are_told_in_their_own_units() -> None:
 
 
 def test_a_pod_that_asks_for_more_than_any_node_has_is_told_so_in_words() -> None:
-    state = ClusterState()
-    for priority in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, priority)
-    state.apply(Kind.QUEUE, a_queue("team"))
-    state.apply(Kind.NODE, a_node("n", gpus=1, cpu="16"))
-    for name, asked in (("wide", {"cpu": "100"}), ("many", {"gpus": 9})):
-        state.apply(Kind.POD_GROUP, a_group(name, queue="team"))
-        state.apply(Kind.POD, a_pod(f"{name}-0", group=name, **asked))
-    result = Engine().run(state, 1_900_000_000.0)
-    said = {each.pod_group: each.message for each in result.outcomes}
-    assert "asks for 100 cores, but the largest node has 16 cores" in said["default/wide"]
-    assert "asks for 9 GPUs, but the largest node has 1 GPU" in said["default/many"]
+    state = a_state(a_node("n", gpus=1, cpu="16"), a_job("wide", cpu="100"), a_job("many", gpus=9))
+    said = outcomes(Engine().run(state, NOW))
+    assert "asks for 100 cores, but the largest node has 16 cores" in said["wide"].message
+    assert "asks for 9 GPUs, but the largest node has 1 GPU" in said["many"].message

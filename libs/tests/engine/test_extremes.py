@@ -8,13 +8,12 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.model import limits
 from kai.model.objects import Pod
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
 
-NOW = 1_900_000_000.0
 SOME = (0.0, 1.0, 1e-300, 4e18, -1.0)
 
 
@@ -23,10 +22,8 @@ def amount(rng: random.Random, unit: str = "") -> str:
     return rng.choice(["0", "1", "7", str(most // 1000 if not unit else most), "1000000000"])
 
 
-def a_state(rng: random.Random) -> ClusterState:
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
+def at_the_bounds(rng: random.Random) -> ClusterState:
+    state = a_state(a_queue("top"))
     for number in range(4):
         gpus = rng.choice([0, 1, 8, limits.NODE_GPUS.most])
         node = a_node(
@@ -38,7 +35,6 @@ def a_state(rng: random.Random) -> ClusterState:
             extra={"example.com/x": amount(rng), "nvidia.com/mig-7g.80gb": str(rng.choice([0, 1, 7]))},
         )
         assert state.take(Kind.NODE, node) is None
-    state.apply(Kind.QUEUE, a_queue("top"))
     for name in ("left", "right"):
         gpu, limit, weight = (rng.choice(SOME) for _ in range(3))
         cpu = rng.choice(SOME)
@@ -85,7 +81,7 @@ def a_member(rng: random.Random, name: str, group: str) -> Pod:
 @settings(max_examples=int(os.environ.get("KAI_FUZZ_EXAMPLES", "25")), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_values_at_their_bounds_fail_nothing(seed: int) -> None:
-    state = a_state(random.Random(seed))
+    state = at_the_bounds(random.Random(seed))
     engine = Engine()
     for cycle in range(3):
         result = engine.run(state, NOW + cycle)

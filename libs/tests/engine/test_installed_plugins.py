@@ -7,14 +7,12 @@ from unittest import mock
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import DEFAULT_OPTIONS, installed
 from kai.engine.config.arguments import ConfigError
 from kai.replay import config as replayed
-from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add
 
-NOW = 1_900_000_000.0
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "plugins.md").read_text()
 
 
@@ -58,14 +56,12 @@ def named(name: str, arguments: str = "{}") -> str:
 
 def place(config: SchedulerConfig) -> tuple[dict[str, str], str]:
     """Where a pod without GPUs goes if the better node is quiet, and what its group is told."""
-    state = ClusterState()
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.QUEUE, a_queue("team"))
-    state.apply(Kind.NODE, a_node("a", gpus=0, labels={"example.com/quiet": ""}))
-    state.apply(Kind.NODE, a_node("b", gpus=8, labels={"example.com/spare": ""}))
-    state.apply(Kind.POD_GROUP, a_group("job", queue="team"))
-    state.apply(Kind.POD, a_pod("job", group="job"))
+    state = a_state(
+        a_node("a", gpus=0, labels={"example.com/quiet": ""}),
+        a_node("b", gpus=8, labels={"example.com/spare": ""}),
+        a_group("job", queue="team"),
+        a_pod("job", group="job"),
+    )
     result = Engine(config).run(state, NOW)
     told = [each.message for outcome in result.outcomes for each in outcome.explanations]
     return {bind.pod.name: bind.node for bind in result.binds}, "".join(told)
@@ -148,13 +144,10 @@ def test_its_pods_may_be_ranked_by_a_label_of_its_own(site: Path) -> None:
     install(site, "example_rank", code, "example.rank = example_rank:plugin")
 
     def first(config: SchedulerConfig) -> list[str]:
-        state = ClusterState()
-        state.apply(Kind.QUEUE, a_queue("team"))
-        state.apply(Kind.NODE, a_node("n", gpus=1))
-        state.apply(Kind.POD_GROUP, a_group("job", queue="team"))
+        state = a_state(a_node("n", gpus=1), a_group("job", queue="team"))
         for age, name in enumerate("az"):
             labels = {"example.com/first": "yes"} if name == "z" else None
-            state.apply(Kind.POD, a_pod(name, group="job", gpus=1, created=age, labels=labels))
+            add(state, a_pod(name, group="job", gpus=1, created=age, labels=labels))
         return [bind.pod.name for bind in Engine(config).run(state, NOW).binds]
 
     assert first(SchedulerConfig()) == ["a"]
@@ -186,17 +179,10 @@ def test_it_may_have_a_say_in_who_gives_up_a_place(site: Path, part: str, functi
     install(site, "example_shield", code, "example.shield = example_shield:plugin")
 
     def evicted(config: SchedulerConfig) -> list[str]:
-        state = ClusterState()
-        for each in usual_priorities():
-            state.apply(Kind.PRIORITY_CLASS, each)
-        state.apply(Kind.QUEUE, a_queue("much", gpu=0))
-        state.apply(Kind.QUEUE, a_queue("none", gpu=1))
+        state = a_state(a_queue("much", gpu=0), a_queue("none", gpu=1), a_job("waits", queue="none", gpus=1))
         for created, name in enumerate(("open", "safe")):
-            state.apply(Kind.NODE, a_node(f"of-{name}", gpus=1))
-            state.apply(Kind.POD_GROUP, a_group(name, queue="much", created=created))
-            state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1, node=f"of-{name}"))
-        state.apply(Kind.POD_GROUP, a_group("waits", queue="none"))
-        state.apply(Kind.POD, a_pod("waits-0", group="waits", gpus=1))
+            node = a_node(f"of-{name}", gpus=1)
+            add(state, node, a_job(name, queue="much", gpus=1, created=created, on=f"of-{name}"))
         return [each.pod.name for each in Engine(config).run(state, NOW).evictions]
 
     assert evicted(SchedulerConfig()) == ["safe-0"]
@@ -208,19 +194,13 @@ def test_it_may_rank_jobs_and_say_who_may_be_a_victim_as_the_page_shows(site: Pa
 
     def decided(config: SchedulerConfig) -> tuple[list[str], list[str]]:
         """Who is evicted for an urgent job, and which job comes last in order."""
-        state = ClusterState()
-        for each in usual_priorities():
-            state.apply(Kind.PRIORITY_CLASS, each)
-        state.apply(Kind.QUEUE, a_queue("team", gpu=3))
-        state.apply(Kind.NODE, a_node("n", gpus=2))
+        state = a_state(
+            a_queue("team", gpu=3), a_node("n", gpus=2), a_job("urgent", priority="build", gpus=1)
+        )
         for created, name in enumerate(("spot", "steady")):
             labels = {"example.com/spot": ""} if name == "spot" else None
-            state.apply(Kind.POD_GROUP, a_group(name, queue="team", created=created))
-            state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1, node="n", labels=labels))
-            state.apply(Kind.POD_GROUP, a_group(f"{name}-waits", queue="team", created=created))
-            state.apply(Kind.POD, a_pod(f"{name}-1", group=f"{name}-waits", gpus=1, labels=labels))
-        state.apply(Kind.POD_GROUP, a_group("urgent", queue="team", priority="build"))
-        state.apply(Kind.POD, a_pod("urgent-0", group="urgent", gpus=1))
+            add(state, a_job(name, gpus=1, created=created, on="n", labels=labels))
+            add(state, a_job(f"{name}-waits", gpus=1, created=created, labels=labels))
         engine = Engine(config)
         evicted = [each.pod.name for each in engine.run(state, NOW).evictions]
         order = engine.job_order(state)

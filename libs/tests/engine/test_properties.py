@@ -16,104 +16,24 @@ from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.pending import LookaheadJobs
 from kai.engine.queueing.pools import Pool
 from kai.engine.search import bounds, scenarios, solver
-from kai.model.decisions import BindDecision, CycleResult, Nomination
-from kai.model.objects import Pod, SubGroup
+from kai.model.decisions import BindDecision, Nomination
 from kai.snapshot import codec
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_USED, Status
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, fuzz, usual_priorities
-
-Objects = list[tuple[Kind, object]]
-
-
-def a_world(number: int, *, sharing: bool = True) -> Objects:
-    """A cluster with running and pending work; nothing of it is over capacity."""
-    rng = random.Random(number)
-    found: Objects = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
-    free, cpus = {}, {}
-    for i in range(rng.randint(1, 5)):
-        gpus, cpu = rng.choice([0, 2, 4, 8]), rng.choice([4, 16, 64])
-        free[f"node-{i}"], cpus[f"node-{i}"] = gpus, float(cpu)
-        found.append((Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(cpu), gpu_memory_mib=16_000)))
-    leaves = []
-    for d in range(rng.randint(1, 2)):
-        top = f"dept-{d}"
-        found.append(
-            (Kind.QUEUE, a_queue(top, gpu=rng.choice([-1, 4, 8]), weight=rng.choice([0, 1, 3]), created=d))
-        )
-        for q in range(rng.randint(1, 3)):
-            name = f"queue-{d}-{q}"
-            leaves.append(name)
-            found.append(
-                (
-                    Kind.QUEUE,
-                    a_queue(
-                        name,
-                        parent=top,
-                        gpu=rng.choice([-1, 0, 1, 2, 4]),
-                        weight=rng.choice([0, 1, 2]),
-                        limit=rng.choice([-1, -1, 2, 6]),
-                        priority=rng.choice([None, None, 200]),
-                        created=q,
-                    ),
-                )
-            )
-    held = Counter()
-    limits = {q.metadata.name: q.spec.resources.gpu.limit for kind, q in found if kind is Kind.QUEUE}
-    for j in range(rng.randint(1, 12)):
-        name, queue = f"job-{j}", rng.choice(leaves)
-        pods, gpus = rng.randint(1, 4), rng.choice([0, 1, 1, 2, 4])
-        fraction = rng.choice([0, 0, 0.3, 0.5]) if sharing and not gpus else 0
-        minimum = rng.randint(1, pods)
-        running = rng.random() < 0.5
-        priority = rng.choice(["train", "train", "build", "build-preemptible"])
-        sub_groups = None
-        if rng.random() < 0.2 and pods > 1:
-            sub_groups = [SubGroup(name="a", min_member=1), SubGroup(name="b", min_member=1)]
-        found.append(
-            (
-                Kind.POD_GROUP,
-                a_group(
-                    name,
-                    queue=queue,
-                    min_member=minimum,
-                    priority=priority,
-                    created=NOW - 1000 + j,
-                    started=NOW - 100 if running else 0,
-                    sub_groups=sub_groups,
-                ),
-            )
-        )
-        for p in range(pods):
-            node = ""
-            if running and not fraction:
-                node = next((n for n, have in free.items() if have >= gpus and cpus[n] >= 0.25), "")
-                over = limits[queue] >= 0 and held[queue] + gpus > limits[queue]
-                if over or priority == "build":
-                    node = ""
-                if node:
-                    free[node] -= gpus
-                    cpus[node] -= 0.25
-                    held[queue] += gpus
-            deleted = NOW - 5 if node and rng.random() < 0.1 else 0
-            found.append(
-                (
-                    Kind.POD,
-                    a_pod(
-                        f"{name}-{p}",
-                        group=name,
-                        gpus=gpus,
-                        cpu="250m",
-                        memory="1M",
-                        fraction=fraction,
-                        node=node,
-                        deleted=deleted,
-                        sub_group=rng.choice("ab") if sub_groups else "",
-                    ),
-                )
-            )
-    return found
+from libs.tests.engine.builders import (
+    NOW,
+    Objects,
+    a_copy,
+    a_group,
+    a_node,
+    a_pod,
+    a_queue,
+    a_state,
+    a_world,
+    carry_out,
+    fuzz,
+)
 
 
 def _gang_kept(job: Job, evicted: set[str]) -> bool:
@@ -187,36 +107,6 @@ def test_nobody_is_evicted_without_somebody_who_gets_the_place(world: int) -> No
         assert eviction.evictor != eviction.pod.pod_group
 
 
-def _carry_out(state: ClusterState, pods: dict[str, Pod], result: CycleResult, number: int) -> None:
-    """Bound pods run, evicted ones are created anew, as their workloads would."""
-    for bind in result.binds:
-        key = f"{bind.pod.namespace}/{bind.pod.name}"
-        pods[key] = _copy(pods[key], node=bind.node, uid=bind.pod.uid)
-        state.bind_done(bind.pod.uid)
-        state.apply(Kind.POD, pods[key])
-    for eviction in result.evictions:
-        key = f"{eviction.pod.namespace}/{eviction.pod.name}"
-        state.remove(Kind.POD, key)
-        pods[key] = _copy(pods[key], node="", uid=f"{key}-{number}")
-        state.apply(Kind.POD, pods[key])
-
-
-def _copy(pod: Pod, *, node: str, uid: str) -> Pod:
-    meta = pod.metadata
-    requests = pod.spec.containers[0].resources.requests
-    made = a_pod(
-        meta.name,
-        group=meta.annotations["pod-group-name"],
-        gpus=int(requests.get("nvidia.com/gpu", 0)),
-        cpu="250m",
-        memory="1M",
-        node=node,
-        sub_group=(meta.labels or {}).get("kai.scheduler/subgroup-name", ""),
-    )
-    made.metadata.uid = uid
-    return made
-
-
 @fuzz
 def test_rounds_come_to_rest_without_endless_evictions(world: int) -> None:
     objects = a_world(world, sharing=False)
@@ -224,12 +114,12 @@ def test_rounds_come_to_rest_without_endless_evictions(world: int) -> None:
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     for key, pod in pods.items():
         if pod.metadata.deletion_timestamp:
-            pods[key] = _copy(pod, node="", uid=f"{key}-again")
+            pods[key] = a_copy(pod, node="", uid=f"{key}-again")
             state.apply(Kind.POD, pods[key])
     quiet = 0
     for number in range(50):
         result = engine.run(state, NOW + number)
-        _carry_out(state, pods, result, number)
+        carry_out(state, pods, result, number)
         state.check()
         quiet = 0 if result.evictions or result.binds else quiet + 1
         if quiet >= 3:
@@ -277,7 +167,7 @@ def test_victims_in_order_that_are_kept_equal_those_sorted_anew(world: int) -> N
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     groups = {obj.key: obj for kind, obj in objects if kind is Kind.POD_GROUP}
     for number in range(4):
-        _carry_out(state, pods, engine.run(state, NOW + number), number)
+        carry_out(state, pods, engine.run(state, NOW + number), number)
         for kind, known in ((Kind.POD, pods), (Kind.POD_GROUP, groups)):
             for key in rng.sample(sorted(known), len(known) // 3):
                 state.remove(kind, key)

@@ -9,8 +9,18 @@ from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, MOST_SECONDS, Turn, Turns
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, add, fuzz, nodes
-from libs.tests.engine.test_properties import _carry_out, a_world
+from libs.tests.engine.builders import (
+    NOW,
+    a_job,
+    a_node,
+    a_queue,
+    a_state,
+    a_world,
+    add,
+    carry_out,
+    fuzz,
+    nodes,
+)
 
 
 @dataclass
@@ -212,7 +222,7 @@ def test_cycles_that_give_way_leave_nothing_to_do_for_one_that_does_not(world: i
         number += 1
         assert number < 600, "it does not come to rest"
         result = engine.run(state, NOW + number, hurry=_somebody_waits)
-        _carry_out(state, pods, result, number)
+        carry_out(state, pods, result, number)
         state.check()
         quiet = 0 if result.evictions or result.binds else quiet + 1
     left = Engine().run(state, NOW + number + 1)

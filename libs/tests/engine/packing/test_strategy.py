@@ -1,16 +1,15 @@
 """The strategy ``headroom`` as the scheduler runs it, by the arguments of ``nodeplacement``."""
 
-import msgspec
 import pytest
 
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.packing import Shape
 from kai.engine.packing.columns import ClassHeadroom, TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
-from kai.model.objects import Node, Pod, PodGroup, Queue
-from kai.snapshot.state import ClusterState, Kind, StateParams
+from kai.snapshot.state import Kind
+from libs.tests.engine import builders
+from libs.tests.engine.builders import NOW, a_state, task_of
 
-NOW = 1_900_000_000.0
 PLUGINS = ["predicates", "proportion", "priority", "nodeavailability", "gpupack", "resourcetype", "taskorder"]
 
 
@@ -23,52 +22,13 @@ def a_config(strategy):
 
 
 def a_node(name, *, gpus=0, cpu="32"):
-    amounts = {"cpu": cpu, "memory": "256Gi", "nvidia.com/gpu": str(gpus), "pods": "110"}
-    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
-    labels = {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": str(gpus)}
-    return msgspec.convert({"metadata": {"name": name, "labels": labels}, "status": status}, Node)
+    return builders.a_node(name, gpus=gpus, cpu=cpu, memory="256Gi", gpu_memory_mib=81_920)
 
 
-def a_pod(name, *, gpus=0, fraction="", cpu="4", node="", group=""):
-    requests = {"cpu": cpu, "memory": "1Gi"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-    annotations = {"pod-group-name": name} | ({"gpu-fraction": fraction} if fraction else {})
-    return msgspec.convert(
-        {
-            "metadata": {
-                "name": name,
-                "namespace": "ns",
-                "uid": name,
-                "annotations": annotations,
-                "labels": {"runai-gpu-group": group} if group else {},
-            },
-            "spec": {
-                "schedulerName": "kai-scheduler",
-                "nodeName": node,
-                "containers": [{"name": "main", "resources": {"requests": requests}}],
-            },
-            "status": {"phase": "Running" if node else "Pending"},
-        },
-        Pod,
-    )
-
-
-def a_state(nodes, pods):
-    state = ClusterState(StateParams())
-    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-    resources = {"cpu": free, "memory": free, "gpu": free}
-    for name, parent in (("top", ""), ("q", "top")):
-        spec = {"parentQueue": parent, "resources": resources}
-        state.apply(Kind.QUEUE, msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue))
-    for node in nodes:
-        state.apply(Kind.NODE, node)
-    for pod in pods:
-        group = {
-            "metadata": {"name": pod.metadata.name, "namespace": "ns"},
-            "spec": {"queue": "q", "minMember": 1},
-        }
-        state.apply(Kind.POD_GROUP, msgspec.convert(group, PodGroup))
-        state.apply(Kind.POD, pod)
-    return state
+def a_job(name, *, gpus=0, fraction=0, cpu="4", node="", group=""):
+    """A pod, and a group for it alone."""
+    shared = {"fraction": fraction, "groups": (group,) if group else ()}
+    return builders.a_job(name, gpus=gpus, cpu=cpu, memory="1Gi", on=node, **shared)
 
 
 def decisions(strategy, nodes, pods):
@@ -79,34 +39,34 @@ def decisions(strategy, nodes, pods):
 def test_pods_without_gpus_leave_the_cpu_beside_gpus():
     """The first node needs all its CPU for its GPUs, the second has plenty."""
     nodes = [a_node("a", gpus=8, cpu="32"), a_node("b", gpus=2, cpu="64")]
-    pods = [a_pod("cpu", cpu="16"), *(a_pod(f"g{at}", gpus=1) for at in range(10))]
-    assert decisions("binpack", nodes, [pods[0]])["cpu"].node == "a"
+    pods = [a_job("cpu", cpu="16"), *(a_job(f"g{at}", gpus=1) for at in range(10))]
+    assert decisions("binpack", nodes, [pods[0]])["cpu-0"].node == "a"
     bound = decisions("headroom", nodes, pods)
-    assert bound["cpu"].node == "b"
+    assert bound["cpu-0"].node == "b"
     assert len(bound) == 11
 
 
 def test_a_part_joins_the_device_that_it_fills():
     nodes = [a_node("a", gpus=2, cpu="64")]
     running = [
-        a_pod("r0", fraction="0.5", node="a", group="half"),
-        a_pod("r1", fraction="0.2", node="a", group="fifth"),
-        a_pod("r2", gpus=1, node="b"),
+        a_job("r0", fraction=0.5, node="a", group="half"),
+        a_job("r1", fraction=0.2, node="a", group="fifth"),
+        a_job("r2", gpus=1, node="b"),
     ]
-    bound = decisions("headroom", nodes, [*running, a_pod("p", fraction="0.5")])["p"]
+    bound = decisions("headroom", nodes, [*running, a_job("p", fraction=0.5)])["p-0"]
     assert bound.gpu_groups == ("half",)
 
 
 @pytest.mark.parametrize("strategy", ["binpack", "spread", "headroom"])
 def test_every_strategy_fills_the_cluster(strategy):
     nodes = [a_node("a", gpus=2, cpu="64"), a_node("b", gpus=2, cpu="64")]
-    pods = [a_pod(f"w{at}", gpus=1) for at in range(3)] + [a_pod(f"h{at}", fraction="0.5") for at in range(3)]
+    pods = [a_job(f"w{at}", gpus=1) for at in range(3)] + [a_job(f"h{at}", fraction=0.5) for at in range(3)]
     bound = decisions(strategy, nodes, pods)
     assert len(bound) == 5
 
 
 def test_counts_are_rounded_so_that_the_mix_seldom_changes():
-    pods = [a_pod(f"p{at}", gpus=2) for at in range(5)] + [a_pod("c"), a_pod("h", fraction="0.25")]
+    pods = [a_job(f"p{at}", gpus=2) for at in range(5)] + [a_job("c"), a_job("h", fraction=0.25)]
     state = a_state([a_node("a", gpus=8)], pods)
     state.settle(NOW)
     counts = [(task.cls, 1) for task in state.tasks.values()]
@@ -119,16 +79,16 @@ def test_counts_are_rounded_so_that_the_mix_seldom_changes():
 
 def test_scores_follow_the_columns():
     nodes = [a_node("a", gpus=8), a_node("b", gpus=8, cpu="2")]
-    state = a_state(nodes, [a_pod("r", fraction="0.3", node="a", group="g"), a_pod("p", gpus=1)])
+    state = a_state(nodes, [a_job("r", fraction=0.3, node="a", group="g"), a_job("p", gpus=1)])
     state.settle(NOW)
     headroom = TableHeadroom(Workload.of({Shape(4000, 2**30, 1): 1}), state.nodes)
     free = headroom.free([0, 1])
     assert free.whole.tolist() == [7, 8]
     assert free.shared[:, 0].tolist() == pytest.approx([0.7, 0.0], abs=1e-4)
-    scores = ClassHeadroom(headroom, state.tasks["p"].cls).of([0, 1])
+    scores = ClassHeadroom(headroom, task_of(state, "p-0").cls).of([0, 1])
     assert 0 < scores[0] <= 9
     assert scores[1] == 0
-    state.remove(Kind.POD, "ns/r")
+    state.remove(Kind.POD, "default/r-0")
     state.settle(NOW)
     assert headroom.free([0]).whole.tolist() == [8]
     assert headroom.free([0]).shared.sum() == 0

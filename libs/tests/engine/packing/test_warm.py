@@ -1,40 +1,20 @@
 """What images compile beforehand is what the scheduler calls: other types would be compiled once more."""
 
-import msgspec
 import numpy as np
 import pytest
 
 from kai.engine.packing import Shape, warm
 from kai.engine.packing.columns import TableHeadroom
 from kai.engine.packing.workload import Workload
-from kai.model.objects import Node, Pod
-from kai.snapshot.state import ClusterState, Kind, StateParams
+from libs.tests.engine.builders import NOW, a_node, a_pod, a_state
 
 
-def a_state():
+def a_table():
     """Three nodes with four GPUs, two of them in use in parts."""
-    state = ClusterState(StateParams())
-    amounts = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "4", "pods": "110"}
-    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
-    for name in ("a", "b", "c"):
-        metadata = {"name": name, "labels": {"nvidia.com/gpu.memory": "81920"}}
-        state.apply(Kind.NODE, msgspec.convert({"metadata": metadata, "status": status}, Node))
-    for name in ("one", "two"):
-        metadata = {
-            "name": name,
-            "namespace": "ns",
-            "uid": name,
-            "annotations": {"gpu-fraction": "0.5"},
-            "labels": {"runai-gpu-group": name},
-        }
-        pod = {
-            "metadata": metadata,
-            "spec": {"schedulerName": "kai-scheduler", "nodeName": "b", "containers": [{"name": "main"}]},
-            "status": {"phase": "Running"},
-        }
-        state.apply(Kind.POD, msgspec.convert(pod, Pod))
-    state.settle(1_900_000_000.0)
-    return state
+    nodes = (a_node(name, gpus=4, cpu="32", memory="256Gi", gpu_memory_mib=81_920) for name in "abc")
+    state = a_state(nodes, (a_pod(name, fraction=0.5, groups=(name,), node="b") for name in ("one", "two")))
+    state.settle(NOW)
+    return state.nodes
 
 
 def test_types_are_those_that_the_scheduler_passes(monkeypatch):
@@ -49,9 +29,7 @@ def test_types_are_those_that_the_scheduler_passes(monkeypatch):
 
     monkeypatch.setattr(compiled, "_losses", noted)
     warm.main()
-    headroom = TableHeadroom(
-        Workload.of({Shape(4000, 2**30, 1): 3, Shape(10, 0, 1, 0.5): 1}), a_state().nodes
-    )
+    headroom = TableHeadroom(Workload.of({Shape(4000, 2**30, 1): 3, Shape(10, 0, 1, 0.5): 1}), a_table())
     for request in (Shape(4000, 2**30, 1), Shape(10, 0, 2, 0.25), Shape(1, 1)):
         for rows in ([0, 1, 2], [2, 0], [1]):
             scores, _ = headroom.score(headroom.free(rows), request)

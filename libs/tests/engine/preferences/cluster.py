@@ -5,12 +5,11 @@ Everything else being equal, packing takes a pod to node-0, where something runs
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.engine import Engine
 from kai.model.objects import PodResourceClaim, Taint
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import Kind
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add, bound
 
-NOW = 1_900_000_000.0
 HOSTNAME = "kubernetes.io/hostname"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -38,9 +37,7 @@ REQUESTS = {
 
 def a_cluster(request, *, running=(), taints=None):
     """``running`` are pods as (node, labels) or (node, labels, more)."""
-    state = ClusterState()
-    state.apply(Kind.QUEUE, a_queue("top"))
-    state.apply(Kind.QUEUE, a_queue("team", parent="top"))
+    state = a_state()
     for name in ("default", "other"):
         state.apply(Kind.NAMESPACE, {"metadata": {"name": name, "labels": {"kind": name}}})
     for name in NODES:
@@ -48,18 +45,16 @@ def a_cluster(request, *, running=(), taints=None):
             name, gpus=0 if request == "a claim" else 8, gpu_memory_mib=80_000, cpu="64", labels=LABELS[name]
         )
         node.spec.taints = list((taints or {}).get(name, ()))
-        state.apply(Kind.NODE, node)
+        add(state, node)
     if request == "a claim":
         offer_devices(state)
     packed = a_pod("packed", group="packed", node="node-0", **REQUESTS[request][1])
-    state.apply(Kind.POD_GROUP, a_group("packed", queue="team", started=NOW))
-    state.apply(Kind.POD, packed)
+    add(state, a_group("packed", queue="team", started=NOW), packed)
     for number, (node, labels, *more) in enumerate(running):
         name, told = f"run-{number}", more[0] if more else {}
         namespace = told.get("namespace", "default")
-        state.apply(Kind.POD_GROUP, a_group(name, queue="team", started=NOW, namespace=namespace))
         pod = a_pod(name, group=name, node=node, cpu="0", memory="0", labels=labels, **told)
-        state.apply(Kind.POD, pod)
+        add(state, a_group(name, queue="team", started=NOW, namespace=namespace), pod)
     return state
 
 
@@ -92,16 +87,16 @@ def submit(state, name, request, spec, *, group, labels):
         requests = {"requests": [{"name": "gpu", "exactly": exactly}]}
         state.apply(Kind.RESOURCE_CLAIM, {"metadata": metadata, "spec": {"devices": requests}})
         spec["resource_claims"] = [PodResourceClaim(name="gpu", resource_claim_name=name)]
-    state.apply(Kind.POD, a_pod(name, group=group, spec=spec, labels=labels, **REQUESTS[request][0]))
+    add(state, a_pod(name, group=group, spec=spec, labels=labels, **REQUESTS[request][0]))
 
 
 def placed(state, config=None):
-    return {bind.pod.name: bind.node for bind in Engine(config).run(state, NOW).binds}
+    return bound(Engine(config).run(state, NOW))
 
 
 def chosen(request, case, config=None):
     state = a_cluster(request, running=case.get("running", ()), taints=case.get("taints"))
-    state.apply(Kind.POD_GROUP, a_group("new", queue="team", created=1))
+    add(state, a_group("new", queue="team", created=1))
     labels = case.get("labels", {"app": "new"})
     submit(state, "new", request, case.get("spec", {}), group="new", labels=labels)
     return set(placed(state, config).values())
