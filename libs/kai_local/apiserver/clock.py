@@ -10,8 +10,7 @@ class Clock:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.now = now
-        self._second = -1
-        self._text = ""
+        self._made = (-1, "")
 
     def stamp(self, offset: float = 0.0) -> str:
         """``2026-01-02T03:04:05Z``, ``offset`` seconds from now."""
@@ -20,10 +19,10 @@ class Clock:
     def text(self, time: float) -> str:
         """A moment, in seconds since the epoch, as a time stamp."""
         second = int(time)
-        if second != self._second:
-            self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._second = second
-        return self._text
+        made = self._made
+        if second != made[0]:
+            made = self._made = (second, datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return made[1]
 
     def micro_stamp(self) -> str:
         """``2026-01-02T03:04:05.678901Z``, now."""

@@ -8,6 +8,7 @@ import msgspec
 import yaml
 from aiohttp import web
 
+from kai_local.apiserver.calls.apart import apart
 from kai_local.apiserver.errors import (
     ApiFailure,
     NothingServed,
@@ -64,7 +65,7 @@ async def read_object(http: web.BaseRequest) -> Any:
     if media_type in _JSON_TYPES:
         return parse_json(data)
     if media_type in ("application/yaml", "application/apply-patch+yaml"):
-        return parse_yaml(data)
+        return await apart(len(data), parse_yaml, data)
     if media_type == protobuf.MEDIA_TYPE:
         return protobuf.decode(data) if data else None
     raise unsupported_media(media_type, f"application/json, application/yaml, {protobuf.MEDIA_TYPE}")

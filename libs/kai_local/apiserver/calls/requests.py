@@ -51,6 +51,8 @@ class WriteOptions:
     manager: str = ""
     strictness: str = "Warn"
     force: bool = False
+    #: Bytes of the request; one that is large is worked on in a thread.
+    size: int = 0
     warnings: list[str] = field(default_factory=list)
 
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from kai_local.apiserver.calls.apart import LARGE, apart
 from kai_local.apiserver.calls.bodies import (
     answer,
     check_accepted,
@@ -92,7 +93,8 @@ class Rest:
         manager = (
             query.get("fieldManager") or http.headers.get("User-Agent", "unknown").partition("/")[0][:128]
         )
-        return WriteOptions(user, dry_run == ["All"], manager, strictness, flag(http, "force"))
+        size = http.content_length if http.content_length is not None else LARGE if http.body_exists else 0
+        return WriteOptions(user, dry_run == ["All"], manager, strictness, flag(http, "force"), size)
 
     def _written(
         self, http: web.BaseRequest, target: Target, record: Record, options: WriteOptions, status: int = 200
@@ -135,7 +137,7 @@ class Rest:
         data = await read_bytes(http)
         media_type = http.content_type
         if media_type == "application/apply-patch+yaml":
-            return await self._apply(http, target, parse_yaml(data), options)
+            return await self._apply(http, target, await apart(len(data), parse_yaml, data), options)
         change = patch_of(media_type, target, parse_json(data))
         record = await self._registry.update(target, change, options, retry=True)
         return self._written(http, target, record, options)
@@ -146,7 +148,7 @@ class Rest:
         if not http.query.get("fieldManager"):
             cause = required("fieldManager", "is required for apply patch")
             raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
-        wanted = self._configuration(target, config, options)
+        wanted = await apart(options.size, self._configuration, target, config, options)
         try:
             record = self._registry.find(target)
         except ApiFailure:

@@ -1,8 +1,8 @@
 """Writing objects: every create, update, patch and delete goes through here.
 
 A write reads the body by its type, fills defaults, asks admission, validates and stores. Between reading the
-stored object and storing the new one nothing is awaited except admission webhooks; after those the base is
-compared again.
+stored object and storing the new one nothing is awaited except admission webhooks, and a thread that works on
+what is large; after those the base is compared again.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Protocol
 
 from kai_local.apiserver import errors
 from kai_local.apiserver.admission.builtin import Admission
+from kai_local.apiserver.calls.apart import apart
 from kai_local.apiserver.calls.requests import DeleteOptions, Target, WriteOptions
 from kai_local.apiserver.clock import Clock
 from kai_local.apiserver.errors import Cause, Obj
@@ -86,22 +87,25 @@ class Registry:
     ) -> Record:
         """Store a new object: read, admitted, completed, validated, in this order."""
         resource = target.resource
-        obj = self.read(target, body, None, options)
+        obj = await apart(options.size, self.read, target, body, None, options)
         if obj["metadata"].get("resourceVersion"):
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
         strategy.place(target, obj["metadata"])
         writer = Writer(options.manager, "Apply", target.api_version)
-        entries = first_entries(target.version.node, obj, writer, self.clock.stamp()) if applied else []
+        entries: list[Obj] = []
+        if applied:
+            node, stamp = target.version.node, self.clock.stamp()
+            entries = await apart(options.size, first_entries, node, obj, writer, stamp)
         obj = await self._admit_new(target, obj, options)
         strategy.give_birth(resource, obj, self.clock)
         obj = self._settle(resource, obj)
         if applied:
             obj["metadata"]["managedFields"] = entries
         target.name = obj["metadata"].get("name", "")
-        self._validate(resource, obj, None)
+        await apart(options.size, self._validate, resource, obj, None)
         if self.dynamic.concern("CREATE", target):
             await self.dynamic.validate("CREATE", target, obj, None, options)
-            self.admission.check_namespace(target)
+        self.admission.check_namespace(target)
         collection = self.collection(resource)
         if collection.get(target.namespace, target.name) is not None:
             raise errors.already_exists(resource.plural, resource.group, target.name)
@@ -234,15 +238,23 @@ class Registry:
         """
         for _ in range(_ATTEMPTS):
             record = self.find(target)
-            obj = self._next_state(
-                target, record, change, options, writer, untracked=untracked, whole=not retry
+            obj = await apart(
+                max(options.size, len(record.raw)) if options.size else 0,
+                self._next_state,
+                target,
+                record,
+                change,
+                options,
+                writer,
+                untracked=untracked,
+                whole=not retry,
             )
             if self.dynamic.concern("UPDATE", target):  # also about what changes nothing
                 obj = await self._admit_update(target, obj, record, options)
-                if self.collection(target.resource).get(target.namespace, target.name) is not record:
-                    if retry:
-                        continue
-                    break
+            if self.collection(target.resource).get(target.namespace, target.name) is not record:
+                if retry:
+                    continue
+                break
             if obj is record.obj:
                 return record
             if options.dry_run:

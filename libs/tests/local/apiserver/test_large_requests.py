@@ -1,0 +1,79 @@
+"""While a large request is worked on everybody else is answered, and what they wrote meanwhile counts."""
+
+import asyncio
+import threading
+
+import pytest
+
+from deadlines import eventually, patience
+from kai_local.apiserver.calls.apart import LARGE
+from kai_local.apiserver.writing.registry import Registry
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+LEASE = {"metadata": {"name": "mine"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 5}}
+TEXT = {"text": "x" * 2 * LARGE}
+
+
+class Gate:
+    """Holds the first large request while it is read, until it is opened."""
+
+    def __init__(self, monkeypatch):
+        self.entered, self.opened = threading.Event(), threading.Event()
+        read = Registry.read
+
+        def held(registry, target, body, *more):
+            if (body.get("data") or {}).get("text") == TEXT["text"] and not self.entered.is_set():
+                self.entered.set()
+                assert self.opened.wait(patience()), "nobody else was answered"
+            return read(registry, target, body, *more)
+
+        monkeypatch.setattr(Registry, "read", held)
+
+    async def reached(self):
+        async def is_set():
+            return self.entered.is_set()
+
+        await eventually(is_set, bool, what="the large request is worked on")
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    return Gate(monkeypatch)
+
+
+async def test_a_lease_is_renewed_while_a_large_object_is_read(api, gate):
+    large = asyncio.create_task(api.post(MAPS, {"metadata": {"name": "large"}, "data": TEXT}))
+    await gate.reached()
+    await api.post(LEASES, LEASE)
+    await api.patch(f"{LEASES}/mine", {"spec": {"leaseTransitions": 1}})
+    gate.opened.set()
+    assert (await large)["data"] == TEXT
+
+
+async def test_a_large_patch_is_of_the_object_as_it_is_in_the_end(api, gate):
+    await api.post(MAPS, {"metadata": {"name": "m"}, "data": {"a": "1"}})
+    large = asyncio.create_task(api.patch(f"{MAPS}/m", {"data": TEXT}))
+    await gate.reached()
+    await api.patch(f"{MAPS}/m", {"data": {"b": "2"}})
+    gate.opened.set()
+    assert (await large)["data"] == {"a": "1", "b": "2", **TEXT}
+
+
+async def test_a_large_object_loses_its_name_to_one_that_came_meanwhile(api, gate):
+    large = asyncio.create_task(api.call("POST", MAPS, {"metadata": {"name": "m"}, "data": TEXT}))
+    await gate.reached()
+    await api.post(MAPS, {"metadata": {"name": "m"}, "data": {"a": "1"}})
+    gate.opened.set()
+    assert (await large)[0] == 409
+    assert (await api.get(f"{MAPS}/m"))["data"] == {"a": "1"}
+
+
+async def test_nothing_large_is_made_in_a_namespace_that_went_meanwhile(api, gate):
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "gone"}})
+    path = "/api/v1/namespaces/gone/configmaps"
+    large = asyncio.create_task(api.call("POST", path, {"metadata": {"name": "m"}, "data": TEXT}))
+    await gate.reached()
+    await api.delete("/api/v1/namespaces/gone")
+    gate.opened.set()
+    assert (await large)[0] in (403, 404)
