@@ -29,6 +29,7 @@ from e2e.soak.watcher import Logs, Meter, Watcher
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
+from kai.runtime.trimming import PERIOD_SECONDS
 from kai_local.box.state import ClusterFiles
 from kai_local.machine.materials import write_kubeconfig
 
@@ -232,6 +233,8 @@ class _Siege:
 
     async def _measure(self, before: list[ProcessSample] | None) -> list[ProcessSample]:
         """The samples of some seconds; of the first in which memory is back to ``before``, if it is."""
+        if before is None:  # what a process gives back when it is at rest is not its size before, either
+            await asyncio.sleep(2 * PERIOD_SECONDS)
         deadline = self._clock.now + SETTLE_SECONDS * deadlines.slowness()
         while True:
             since = self._clock.now

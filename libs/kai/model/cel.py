@@ -100,6 +100,11 @@ class Compiled:
             self._characters -= len(oldest)
         return found
 
+    def forget(self) -> None:
+        """Keep none of them any more."""
+        self._known.clear()
+        self._characters = 0
+
     def __len__(self) -> int:
         return self._characters
 

@@ -21,6 +21,14 @@ class KeptValues:
         self._kept: dict[Kept[Any], tuple[object, Any]] = {}
         self._carried: dict[Carried[Any], Any] = {}
 
+    def __len__(self) -> int:
+        """How many owners keep something."""
+        return len(self._kept)
+
+    def forget(self) -> None:
+        """Keep nothing any more; what is carried stays."""
+        self._kept.clear()
+
     def carried(self) -> KeptValues:
         """A copy of what a cycle that fails must find again; see :meth:`restore`."""
         saved = KeptValues()

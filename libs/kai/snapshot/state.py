@@ -25,6 +25,7 @@ from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.intake import Intake
 from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
 from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.spare import Shrinkage, forget_spare
 from kai.snapshot.status import Status
 
 _LAST = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
@@ -41,6 +42,7 @@ class ClusterState(Cluster):
         self._granted = Granted(self, self._accounts)
         self._intake = Intake(self, self._accounts, self._granted)
         self._exclusion = Exclusion(self, self._accounts, self._intake)
+        self._shrinkage = Shrinkage()
 
     # --- objects -------------------------------------------------------------------------------
     def apply(self, kind: Kind, obj: Any) -> None:
@@ -354,7 +356,9 @@ class ClusterState(Cluster):
         self.now = now
         self._intake.refresh()
         self.nodes.settle()
-        if self.classes.crowded:
+        if self._shrinkage.by_half(len(self.tasks)):
+            forget_spare(self)
+        elif self.classes.crowded:
             self.classes.keep({task.cls for task in self.tasks.values()})
         for task in list(self.deleted.values()):
             facts = facts_of(task)

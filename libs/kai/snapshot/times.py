@@ -26,6 +26,16 @@ def _seconds(text: str) -> float:
         return 0.0
 
 
+def remembered() -> int:
+    """How many texts are remembered with their times."""
+    return _seconds.cache_info().currsize
+
+
+def forget() -> None:
+    """Remember no texts any more."""
+    _seconds.cache_clear()
+
+
 @lru_cache(maxsize=4096)
 def rfc3339(now: float) -> str:
     """A time as Kubernetes writes it, in whole seconds; none is before 1970 or after the year 9999."""

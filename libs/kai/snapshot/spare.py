@@ -1,0 +1,40 @@
+"""What is remembered to save work, of pods that are gone: forgotten when the cluster has shrunk by far.
+
+Each such memory is bounded and costs little. But what was remembered at different times lies between the
+pods of those times, and small as it is keeps the memory around it from going back to the system.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kai.model import cel, quantity
+from kai.snapshot import times
+from kai.snapshot.cluster import Cluster
+
+#: A cluster that never had more pods has not shrunk by far.
+FEW: Final = 64
+
+
+class Shrinkage:
+    """Tells when half of the pods are gone: each time once, so that it costs nothing by the pod."""
+
+    def __init__(self) -> None:
+        self._most = 0
+
+    def by_half(self, count: int) -> bool:
+        """Whether at most half are left of the most since the last time, or since the beginning."""
+        self._most = max(self._most, count)
+        if self._most <= FEW or 2 * count > self._most:
+            return False
+        self._most = count
+        return True
+
+
+def forget_spare(cluster: Cluster) -> None:
+    """Forget all that is remembered to save work; what is needed of it is found anew."""
+    cluster.kept.forget()
+    cluster.classes.keep({task.cls for task in cluster.tasks.values()})
+    cel.COMPILED.forget()
+    quantity.parse.cache_clear()
+    times.forget()
