@@ -8,6 +8,7 @@ from kai.model.objects import Pod, PodGroup
 from kai.snapshot import pods, recount
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.cluster import Cluster
+from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.times import seconds
@@ -16,10 +17,11 @@ from kai.snapshot.times import seconds
 class Exclusion:
     """Leaving objects out, and finding all sums anew where something failed half-way."""
 
-    def __init__(self, cluster: Cluster, accounts: Accounts, intake: Intake) -> None:
+    def __init__(self, cluster: Cluster, accounts: Accounts, intake: Intake, groups: GroupIntake) -> None:
         self._cluster = cluster
         self._accounts = accounts
         self._intake = intake
+        self._groups = groups
 
     def keep_pod(self, pod: Pod, *, stand_in: Pod) -> None:
         """A pod on a node holds what it held, or else what ``stand_in`` asks for; others are forgotten."""
@@ -44,11 +46,11 @@ class Exclusion:
         """The group's pods stay charged to its queue, and nothing is decided about it."""
         cluster = self._cluster
         key = PodGroupKey(group.key)
-        if not self._intake.in_pool(group.labels):
+        if not cluster.params.in_pool(group.labels):
             return
         cluster.group_objects[key] = group
         if key not in cluster.jobs:
-            self._intake.put_job(group)
+            self._groups.put_job(group)
         self._accounts.set_aside(cluster.jobs[key], fault)
 
     def bare(self, job: Job) -> None:

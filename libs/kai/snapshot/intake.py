@@ -5,45 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kai.model import access, limits, names
+from kai.model import limits, names
 from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
-from kai.model.objects import Pod, PodGroup, PriorityClass
-from kai.model.objects import Queue as QueueObject
-from kai.model.rules import device_claims, priorities
-from kai.snapshot import bounds, jobs, nodes, pods, queues
+from kai.model.objects import Pod
+from kai.model.rules import device_claims
+from kai.snapshot import bounds, nodes, pods
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.granted import Granted
+from kai.snapshot.groups import GroupIntake
 from kai.snapshot.kinds import Kind, object_key
-from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Job, JobFacts, Node, PodFacts, Queue, Standing, Task
+from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Node, PodFacts, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
-
-_LOWEST_PRIORITY = -(2**31)
-#: Users decide how many different ones there are.
-_MOST_STANDINGS = 4096
-
-
-def _standing_of(job: Job) -> Standing:
-    return Standing(job.priority, job.preemptible, job.usurps, job.unwelcome)
 
 
 class Intake:
     """What the newest version of an object changes in the rows."""
 
-    def __init__(self, cluster: Cluster, accounts: Accounts, granted: Granted) -> None:
+    def __init__(self, cluster: Cluster, accounts: Accounts, granted: Granted, groups: GroupIntake) -> None:
         self._cluster = cluster
         self._accounts = accounts
         self._granted = granted
+        self._groups = groups
         #: Columns of extended resources that device classes stand behind.
         self._backed: tuple[int, ...] = ()
-        self._queues_dirty = False
         self._gpu_sizes_dirty = False
-        self._system_namespaces = cluster.params.system_namespaces
-        #: How groups stand that name the same: by priority class, preemptibility and namespace.
-        self._standings: dict[tuple[str, str, str], Standing] = {}
 
     # --- objects -------------------------------------------------------------------------------
     def take_in(self, kind: Kind, obj: Any) -> None:
@@ -58,13 +47,13 @@ class Intake:
         bounds.check(kind, obj)
         match kind:
             case Kind.POD_GROUP:
-                self._apply_pod_group(obj)
+                self._groups.apply(obj)
             case Kind.NODE:
                 self._apply_node(obj)
             case Kind.QUEUE:
-                self._apply_queue(obj)
+                self._groups.apply_queue(obj)
             case Kind.PRIORITY_CLASS:
-                self._apply_priority_class(obj.key, obj)
+                self._groups.apply_priority_class(obj.key, obj)
             case _:
                 self._put_object(kind, object_key(obj), obj)
 
@@ -94,12 +83,11 @@ class Intake:
                 if node is not None:
                     self._drop_node(node)
             case Kind.POD_GROUP:
-                cluster.group_objects.pop(group := PodGroupKey(key), None)
-                self._drop_job(group)
+                self._groups.drop(PodGroupKey(key))
             case Kind.QUEUE:
-                self._drop_queue(key)
+                self._groups.drop_queue(key)
             case Kind.PRIORITY_CLASS:
-                self._apply_priority_class(key, None)
+                self._groups.apply_priority_class(key, None)
             case _:
                 old = cluster.objects[kind].pop(key, None)
                 if old is not None:
@@ -111,13 +99,9 @@ class Intake:
         Which GPUs are the smallest, how queues hang together, and who may use them. Costs nothing where none
         of it changed, else time by the number of jobs and pods.
         """
-        cluster = self._cluster
         if self._gpu_sizes_dirty:
             self._refresh_gpu_sizes()
-        if self._queues_dirty:
-            self._relink_queues()
-        if cluster.access.stale is None or cluster.access.stale:
-            self._reconsider()
+        self._groups.refresh()
 
     # --- pods ----------------------------------------------------------------------------------
     def _apply_pod(self, pod: Pod) -> None:
@@ -244,20 +228,11 @@ class Intake:
         cluster.affine.pop(task.uid, None)
 
     # --- nodes ---------------------------------------------------------------------------------
-    def in_pool(self, labels: dict[str, str]) -> bool:
-        """Whether an object with these labels is of the node pool that is scheduled here.
-
-        Without a label key all objects are; where the pool has no name, those without the label are.
-        """
-        cluster = self._cluster
-        key = cluster.params.node_pool_label_key
-        return not key or labels.get(key, "") == cluster.params.node_pool
-
     def _apply_node(self, obj: NodeObject) -> None:
         cluster = self._cluster
         node = cluster.nodes.by_name.get(obj.metadata.name)
         labels = obj.labels
-        wanted = self.in_pool(labels) and not (
+        wanted = cluster.params.in_pool(labels) and not (
             cluster.params.restrict_node_scheduling
             and names.CPU_WORKER_LABEL not in labels
             and names.GPU_WORKER_LABEL not in labels
@@ -352,242 +327,6 @@ class Intake:
         cluster.min_gpu_memory_mib = low
         for task in affected:
             self._accounts.attach(task)
-
-    # --- pod groups ----------------------------------------------------------------------------
-    def _apply_pod_group(self, group: PodGroup) -> None:
-        cluster = self._cluster
-        key = PodGroupKey(group.key)
-        if not self.in_pool(group.labels):
-            cluster.group_objects.pop(key, None)
-            self._drop_job(key)
-            return
-        cluster.group_objects[key] = group
-        self.put_job(group)
-        if cluster.jobs[key].aside is not None:
-            self._accounts.set_aside(cluster.jobs[key], None)
-
-    def put_job(self, group: PodGroup) -> None:
-        """Make the row of a pod group, or bring it up to date; its pods join it.
-
-        Where its shape, queue and standing are as before the row stays; else it is another one, and what
-        others remember of the old one is void.
-        """
-        cluster = self._cluster
-        facts = jobs.facts(group, node_pool=cluster.params.node_pool)
-        home = self._home(facts.queue)
-        standing = self._standing(facts, group.metadata.namespace, home)
-        key = PodGroupKey(group.key)
-        job = cluster.jobs.get(key)
-        if (
-            job is not None
-            and job.facts.shape == facts.shape
-            and job.queue is home
-            and job.facts.queue == facts.queue
-            and standing == _standing_of(job)
-        ):
-            self._read_times(job, facts)
-            cluster.touched_jobs[job.key] = job
-            return
-        root, leaves, error = jobs.tree(group)
-        if job is not None:
-            self._drop_job(key)
-        job = Job(
-            key=key,
-            namespace=group.metadata.namespace,
-            name=group.metadata.name,
-            uid=group.metadata.uid,
-            queue=home,
-            priority=standing.priority,
-            preemptible=standing.preemptible,
-            usurps=standing.usurps,
-            unwelcome=standing.unwelcome,
-            created=seconds(group.metadata.creation_timestamp),
-            root=root,
-            pod_sets=leaves,
-            facts=facts,
-            error=error,
-        )
-        if (len(leaves) == 1 and not group.spec.sub_groups) or error:
-            (job.single,) = leaves.values()
-        subs = group.spec.sub_groups
-        constraints = (group.spec.topology_constraint, *(sub.topology_constraint for sub in subs or ()))
-        job.has_constraint = any(map(jobs.constraint, constraints))
-        if not cluster.group_order.needy_first:
-            jobs.arrange(job, cluster.group_order)
-        self._read_times(job, facts)
-        cluster.jobs[job.key] = cluster.touched_jobs[job.key] = job
-        job.queue.jobs[job.key] = job
-        if members := cluster.members.get(job.key):
-            for task in list(members.values()):
-                self._accounts.detach(task)
-                self._accounts.attach(task)
-
-    def _drop_job(self, key: PodGroupKey) -> None:
-        cluster = self._cluster
-        job = cluster.jobs.pop(key, None)
-        if job is None:
-            return
-        members = list(cluster.members.get(key, {}).values())
-        for task in members:
-            self._accounts.detach(task)
-        del job.queue.jobs[key]
-        cluster.pending_jobs.pop(key, None)
-        cluster.touched_jobs.pop(key, None)
-        for task in members:
-            self._accounts.attach(task)
-
-    @staticmethod
-    def _read_times(job: Job, facts: JobFacts) -> None:
-        """Own decisions are newer than what the watch repeats of older ones."""
-        old = job.facts.annotations if job.facts is not facts else None
-        job.facts = facts
-        annotations = facts.annotations
-        if old is None or old.get(names.STALE_TIMESTAMP) != annotations.get(names.STALE_TIMESTAMP):
-            job.stale_since = seconds(annotations.get(names.STALE_TIMESTAMP))
-        if not annotations:
-            return
-        job.last_start = max(job.last_start, seconds(annotations.get(names.LAST_START_TIMESTAMP)))
-        job.last_eviction = max(job.last_eviction, seconds(annotations.get(names.LAST_EVICTION_TIMESTAMP)))
-
-    def _standing(self, facts: JobFacts, namespace: str, home: Queue) -> Standing:
-        cluster = self._cluster
-        key = (facts.priority_class, facts.preemptibility, namespace)
-        standing = self._standings.get(key)
-        if standing is None:
-            usurps = access.usurped(facts.priority_class, namespace, self._system_namespaces)
-            priority, preemptible = self._priority(facts, usurps=usurps)
-            standing = Standing(priority, preemptible=preemptible, usurps=usurps, unwelcome=False)
-            if len(self._standings) >= _MOST_STANDINGS:
-                self._standings.clear()
-            self._standings[key] = standing
-        if not home.exists or (
-            cluster.access.restricted
-            and cluster.access.barrier(facts.queue, namespace=namespace, account=None)
-        ):
-            return standing._replace(priority=_LOWEST_PRIORITY, preemptible=True, unwelcome=True)
-        return standing
-
-    def _rank_again(self, job: Job) -> None:
-        """What a job's standing depends on has changed, and the group is as it was."""
-        if self._standing(job.facts, job.namespace, job.queue) != _standing_of(job):
-            self._put_again(job)
-
-    def _put_again(self, job: Job) -> None:
-        cluster, aside = self._cluster, job.aside
-        self.put_job(cluster.group_objects[job.key])
-        if aside is not None:
-            self._accounts.set_aside(cluster.jobs[job.key], aside)
-
-    def _priority(self, facts: JobFacts, *, usurps: bool) -> tuple[int, bool]:
-        name = "" if usurps else facts.priority_class
-        priority = priorities.priority(name, self._cluster.priority_classes)
-        return priority, priorities.is_preemptible(facts.preemptibility, priority)
-
-    def _apply_priority_class(self, key: str, obj: PriorityClass | None) -> None:
-        cluster = self._cluster
-        old = cluster.priority_classes.pop(key, None)
-        if obj is not None:
-            cluster.priority_classes[key] = obj
-        if (
-            old is not None
-            and obj is not None
-            and (old.value, old.global_default) == (obj.value, obj.global_default)
-        ):
-            return
-        self._standings.clear()
-        for job in list(cluster.jobs.values()):
-            self._rank_again(job)
-
-    # --- queues --------------------------------------------------------------------------------
-    def _queue_row(self, name: str) -> Queue:
-        cluster = self._cluster
-        row = cluster.queues.get(name)
-        if row is None:
-            row = cluster.queues[name] = Queue(name=name, row=len(cluster.queues))
-            self._queues_dirty = True
-        return row
-
-    def _home(self, name: str) -> Queue:
-        """What a job of this queue is charged to: the queue, or the account of those that have none."""
-        row = self._cluster.queues.get(name)
-        if row is not None and row.exists and (row.path or self._queues_dirty):
-            return row
-        return self._queue_row(queues.NO_QUEUE)
-
-    def _apply_queue(self, obj: QueueObject) -> None:
-        cluster = self._cluster
-        if not self.in_pool(obj.labels):
-            self._drop_queue(obj.metadata.name)
-            cluster.access.queue_changed(obj.metadata.name, obj)
-            return
-        queues.describe(Queue(name=obj.metadata.name, row=0), obj)  # raises before anything changes
-        cluster.queue_objects[obj.metadata.name] = obj
-        cluster.access.queue_changed(obj.metadata.name, obj)
-        row = self._queue_row(obj.metadata.name)
-        before = (row.exists, row.parent_name)
-        queues.describe(row, obj)
-        if before != (True, row.parent_name):
-            self._queues_dirty = True
-        cluster.versions[Kind.QUEUE] += 1
-
-    def _drop_queue(self, name: str) -> None:
-        cluster = self._cluster
-        cluster.queue_objects.pop(name, None)
-        cluster.access.queue_changed(name, None)
-        row = cluster.queues.get(name)
-        if row is not None and row.exists:
-            row.exists = False
-            self._queues_dirty = True
-            cluster.versions[Kind.QUEUE] += 1
-
-    def _relink_queues(self) -> None:
-        """Build the hierarchy anew, and all that is charged along it."""
-        cluster = self._cluster
-        self._queue_row(queues.NO_QUEUE)  # for those of whose queues it shows only now that they are gone
-        self._queues_dirty = False
-        self._link_queues()
-        strays = [job for job in cluster.jobs.values() if job.queue is not self._home(job.facts.queue)]
-        for job in strays:
-            self._put_again(job)
-        for name in [name for name, row in cluster.queues.items() if not row.exists and not row.jobs]:
-            del cluster.queues[name]
-        if strays:
-            self._link_queues()
-        cluster.versions[Kind.QUEUE] += 1
-        for job in cluster.jobs.values():
-            cluster.touched_jobs[job.key] = job
-            for pod_set in job.pod_sets.values():
-                for task in pod_set.tasks.values():
-                    if task.charged is not None:
-                        cluster.ledger.recharge(task, task.charged)
-                    elif task.status is Status.PENDING:
-                        cluster.ledger.enqueue(task, cluster.min_gpu_memory_mib)
-
-    def _link_queues(self) -> None:
-        cluster = self._cluster
-        cluster.queue_order = queues.link(
-            cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
-        )
-        cluster.ledger.set_queues(cluster.queue_order)
-
-    def _reconsider(self) -> None:
-        """Let queues that were closed to pods be open to them now, and the reverse."""
-        cluster = self._cluster
-        stale, cluster.access.stale = cluster.access.stale, set()
-        for job in list(cluster.jobs.values()):
-            if stale is None or job.namespace in stale:
-                self._rank_again(job)
-                job = cluster.jobs[job.key]
-                for task in list(cluster.members.get(job.key, {}).values()):
-                    self._reconsider_task(job, task)
-
-    def _reconsider_task(self, job: Job, task: Task) -> None:
-        shut = self._accounts.shuts_out(job, facts_of(task))
-        if shut != task.shut_out:
-            self._accounts.detach(task)
-            self._accounts.attach(task)
-        elif shut:
-            self._cluster.touched_jobs[job.key] = job  # it may be another queue that keeps it out
 
     # --- claims --------------------------------------------------------------------------------
     def _depends(self, kind: Kind, key: str, obj: Any) -> None:

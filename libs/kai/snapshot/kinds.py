@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -79,6 +80,14 @@ class StateParams:
     restrict_node_scheduling: bool = False
     full_hierarchy_fairness: bool = True
     stuck_in_releasing_seconds: float = 120.0
+
+    def in_pool(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is of the node pool that is scheduled here.
+
+        Without a label key all objects are; where the pool has no name, those without the label are.
+        """
+        key = self.node_pool_label_key
+        return not key or labels.get(key, "") == self.node_pool
 
     @property
     def system_namespaces(self) -> frozenset[str]:

@@ -22,6 +22,7 @@ from kai.snapshot.collector import paused
 from kai.snapshot.exclusion import Exclusion
 from kai.snapshot.granted import Granted
 from kai.snapshot.group_order import GroupOrder
+from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
 from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
 from kai.snapshot.rows import Job, Node, Task
@@ -40,8 +41,9 @@ class ClusterState(Cluster):
         super().__init__(params)
         self._accounts = Accounts(self)
         self._granted = Granted(self, self._accounts)
-        self._intake = Intake(self, self._accounts, self._granted)
-        self._exclusion = Exclusion(self, self._accounts, self._intake)
+        self._groups = GroupIntake(self, self._accounts)
+        self._intake = Intake(self, self._accounts, self._granted, self._groups)
+        self._exclusion = Exclusion(self, self._accounts, self._intake, self._groups)
         self._shrinkage = Shrinkage()
 
     # --- objects -------------------------------------------------------------------------------
