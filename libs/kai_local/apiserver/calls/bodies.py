@@ -1,6 +1,7 @@
 """Request bodies and answers on the wire."""
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ from kai_local.apiserver.schemas import protobuf
 
 JSON: Final = "application/json"
 _JSON_TYPES: Final = frozenset({"", JSON, "*/*", "application/octet-stream"})
+#: Characters of all warnings of an answer, and of one where they are too many; and how many there are, as
+#: clients take no more than so many headers.
+_ALL_WARNINGS, _CUT_WARNING, _MOST_WARNINGS = 4096, 256, 100
 _FORMS: Final = frozenset({JSON, "application/yaml", protobuf.MEDIA_TYPE, "*/*", "application/*"})
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -96,10 +100,23 @@ def answer(body: bytes | Obj, status: int = 200, warnings: list[str] | None = No
     """A JSON answer; warnings become headers that kubectl prints, the same one once."""
     raw = body if isinstance(body, bytes) else _encode(body)
     response = web.Response(body=raw, status=status, content_type=JSON)
-    for warning in dict.fromkeys(warnings or ()):
+    for warning in _few(dict.fromkeys(warnings or ())):
         text = warning.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
         response.headers.add("Warning", f'299 - "{text}"')
     return response
+
+
+def _few(warnings: Iterable[str]) -> Iterator[str]:
+    """The warnings; where they are long together they are cut short, and the last are left out."""
+    texts = list(warnings)
+    if sum(map(len, texts)) > _ALL_WARNINGS:
+        texts = [text[:_CUT_WARNING] for text in texts]
+    left = _ALL_WARNINGS
+    for text in texts[:_MOST_WARNINGS]:
+        left -= len(text)
+        if left < 0:
+            return
+        yield text
 
 
 def refusal(failure: ApiFailure) -> web.Response:

@@ -1,10 +1,16 @@
 """JSON merge patch and JSON patch; the result shares with the original what did not change."""
 
-from typing import Any
+import copy
+from typing import Any, Final
 
 import jsonpatch
+import msgspec
 
 from kai_local.apiserver.errors import ApiFailure, Obj, bad_request
+
+_OPERATIONS: Final = 10_000
+_COPIED: Final = 3 * 1024 * 1024
+"""Bytes: copies of copies grow without bound."""
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -23,13 +29,34 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Obj, operations: Any) -> Obj:
-    """RFC 6902. Raises ApiFailure (400) when the patch is malformed, (422) when it cannot be applied."""
+    """RFC 6902.
+
+    Raises:
+        ApiFailure: (400) the patch is malformed, (413) has too many operations, (422) cannot be applied, or
+        copies too much.
+    """
     if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+    if len(operations) > _OPERATIONS:
+        told = f"The allowed maximum operations in a JSON patch is {_OPERATIONS}, got {len(operations)}"
+        raise ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: {told}")
     try:
-        patched: Obj = jsonpatch.apply_patch(target, operations)
+        return _applied(target, operations)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         raise _cannot_apply(error) from error
+
+
+def _applied(target: Obj, operations: list[Obj]) -> Obj:
+    jsonpatch.JsonPatch(operations)  # all of it is well-formed, before any is applied
+    patched: Obj = copy.deepcopy(target)
+    copied = 0
+    for operation in operations:
+        if operation["op"] == "copy":
+            source = jsonpatch.JsonPointer(str(operation.get("from"))).resolve(patched)
+            copied += len(msgspec.json.encode(source))
+            if copied > _COPIED:
+                raise jsonpatch.JsonPatchException(f"it copies more than {_COPIED} bytes")
+        patched = jsonpatch.JsonPatch([operation]).apply(patched, in_place=True)
     return patched
 
 

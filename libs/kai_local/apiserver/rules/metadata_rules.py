@@ -40,6 +40,8 @@ VALUE_RULE: Final = (
 )
 IMMUTABLE: Final = "field is immutable"
 _LABEL_NAMED: Final = frozenset({"Namespace", "Service"})
+#: Bytes of all keys and values together.
+_ANNOTATIONS: Final = 256 * 1024
 _PATH_NAMED: Final = frozenset({"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"})
 
 
@@ -60,8 +62,12 @@ def metadata(resource: Resource, meta: Obj) -> list[Cause]:
     elif not _SUBDOMAIN.match(name):
         causes.append(invalid_value("metadata.name", name, SUBDOMAIN_RULE))
     causes += labels("metadata.labels", meta.get("labels"))
-    for key in meta.get("annotations") or ():
+    annotations = meta.get("annotations") or {}
+    for key in annotations:
         causes += qualified_name("metadata.annotations", key.lower())
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS:
+        note = f"Too long: may not be more than {_ANNOTATIONS} bytes"
+        causes.append(Cause("metadata.annotations", note, "FieldValueTooLong"))
     for finalizer in meta.get("finalizers") or ():
         causes += qualified_name("metadata.finalizers", finalizer)
     if owners := meta.get("ownerReferences"):

@@ -10,6 +10,7 @@ from kai_local.apiserver.calls.apart import LARGE
 from kai_local.apiserver.writing.registry import Registry
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+MERGE = "application/merge-patch+json"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = {"metadata": {"name": "mine"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 5}}
 TEXT = {"text": "x" * 2 * LARGE}
@@ -77,3 +78,40 @@ async def test_nothing_large_is_made_in_a_namespace_that_went_meanwhile(api, gat
     await api.delete("/api/v1/namespaces/gone")
     gate.opened.set()
     assert (await large)[0] in (403, 404)
+
+
+async def test_annotations_are_bounded_together(api):
+    limit = 256 * 1024
+    parts = {"ab": "x" * 1024, "cd": "y" * (limit - 1024 - 4)}
+    await api.post(MAPS, {"metadata": {"name": "m", "annotations": parts}})
+    code, told = await api.call("PATCH", f"{MAPS}/m", {"metadata": {"annotations": {"e": ""}}}, kind=MERGE)
+    assert code == 422
+    assert "metadata.annotations: Too long: may not be more than 262144 bytes" in told["message"]
+
+
+async def test_warnings_without_end_are_cut_short(api):
+    body = {"metadata": {"name": "m"}, **{f"unknown{number}": 1 for number in range(2000)}}
+    sent = {"Authorization": f"Bearer {api.server.admin_token}"}
+    async with api.session.post(api.server.url + MAPS, json=body, headers=sent) as answer:
+        assert answer.status == 201
+        told = answer.headers.getall("Warning")
+    assert 0 < sum(map(len, told)) < 2 * 4096
+    assert "unknown0" in told[0]
+
+
+async def test_a_json_patch_has_so_many_operations(api):
+    await api.post(MAPS, {"metadata": {"name": "m"}, "data": {"a": "1"}})
+    test = {"op": "test", "path": "/data/a", "value": "1"}
+    kind = "application/json-patch+json"
+    assert (await api.call("PATCH", f"{MAPS}/m", [test] * 100, kind=kind))[0] == 200
+    code, told = await api.call("PATCH", f"{MAPS}/m", [test] * 10_001, kind=kind)
+    assert (code, told["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_copies_of_copies_end(api):
+    """Each is as large as all before it: thirty of them would be all memory."""
+    await api.post(MAPS, {"metadata": {"name": "m"}, "data": {"a": "x" * 1024}})
+    grow = [{"op": "copy", "from": "/data", "path": f"/data/c{number}"} for number in range(16)]
+    code, told = await api.call("PATCH", f"{MAPS}/m", grow, kind="application/json-patch+json")
+    assert (code, told["reason"]) == (422, "Invalid")
+    assert "it copies more than 3145728 bytes" in told["message"]
