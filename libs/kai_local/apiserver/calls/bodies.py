@@ -25,6 +25,8 @@ _JSON_TYPES: Final = frozenset({"", JSON, "*/*", "application/octet-stream"})
 #: Characters of all warnings of an answer, and of one where they are too many; and how many there are, as
 #: clients take no more than so many headers.
 _ALL_WARNINGS, _CUT_WARNING, _MOST_WARNINGS = 4096, 256, 100
+#: Characters of JSON that a document with aliases stands for: as much as may come without.
+_MOST_OF_ALIASES: Final = 3 * 1024 * 1024
 _FORMS: Final = frozenset({JSON, "application/yaml", protobuf.MEDIA_TYPE, "*/*", "application/*"})
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -91,9 +93,23 @@ def parse_yaml(data: bytes) -> Any:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             return _decode(data)
     try:
-        return yaml.load(data, Loader=_Loader)  # noqa: S506 (a safe loader)
+        value = yaml.load(data, Loader=_Loader)  # noqa: S506 (a safe loader)
     except yaml.YAMLError as error:
         raise bad_request(f"error parsing YAML: {error}") from error
+    if b"*" in data and _size(value, {}) > _MOST_OF_ALIASES:
+        raise bad_request("error parsing YAML: document contains excessive aliasing")
+    return value
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """About how many characters of JSON it is; what is there by many names is looked at once."""
+    if not isinstance(value, dict | list):
+        return 1 + len(value) if isinstance(value, str) else 1
+    if id(value) not in known:
+        known[id(value)] = _MOST_OF_ALIASES + 1  # for one that is a part of itself
+        members = [*value, *value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum([_size(member, known) for member in members])
+    return known[id(value)]
 
 
 def answer(body: bytes | Obj, status: int = 200, warnings: list[str] | None = None) -> web.Response:

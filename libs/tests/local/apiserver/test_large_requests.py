@@ -115,3 +115,23 @@ async def test_copies_of_copies_end(api):
     code, told = await api.call("PATCH", f"{MAPS}/m", grow, kind="application/json-patch+json")
     assert (code, told["reason"]) == (422, "Invalid")
     assert "it copies more than 3145728 bytes" in told["message"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 26))],
+        ["a: &a [*a]"],
+    ],
+)
+async def test_a_few_lines_of_yaml_stand_for_no_more_than_may_be_sent(api, names):
+    body = "\n".join(["apiVersion: v1", "kind: ConfigMap", "metadata: {name: m}", *names]).encode()
+    code, told = await api.call("POST", MAPS, body, kind="application/yaml")
+    assert code == 400
+    assert "excessive aliasing" in told["message"]
+
+
+async def test_yaml_with_aliases_is_read(api):
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, labels: &l {a: b}}\ndata: *l\n"
+    code, told = await api.call("POST", MAPS, body, kind="application/yaml")
+    assert (code, told["data"]) == (201, {"a": "b"})
