@@ -38,23 +38,38 @@ class Outbox:
     def __init__(self) -> None:
         self._results: list[Result] = []
         self._filled = asyncio.Event()
+        #: Counts where a stream begins, and where it ends.
+        self._turn = 0
 
     def put(self, result: Result) -> None:
         """Tell this with the next message."""
         self._results.append(result)
         self._filled.set()
 
-    def keep_only_bound(self) -> None:
-        """The stream broke: what failed or was prepared for it does not count any more."""
+    def begin(self) -> int:
+        """A stream begins; returns its number. What failed or was prepared for another does not count now."""
         self._results = [result for result in self._results if result.status is ResultStatus.BOUND]
+        self._turn += 1
+        return self._turn
 
-    async def take(self, *, patience: float) -> list[Result]:
-        """All results, as soon as there is one; none after ``patience`` seconds."""
+    def end(self) -> None:
+        """The stream is over, whatever may still be read on its behalf."""
+        self._turn += 1
+        self._filled.set()
+
+    async def take(self, stream: int, *, patience: float) -> list[Result] | None:
+        """All results, as soon as there is one; none after ``patience`` seconds.
+
+        None: the stream is over. A call that failed goes on reading what it can send no more, and would take
+        what is for the next one.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                while not self._results:
+                while self._turn == stream and not self._results:
                     self._filled.clear()
                     await self._filled.wait()
+        if self._turn != stream:
+            return None
         taken, self._results = self._results, []
         return taken
 
@@ -102,15 +117,15 @@ class Link:
     async def _talk(self, leader: Leader, tracker: LeaderTracker, backoff: Backoff) -> None:
         """One stream, from hello to its end; whatever we did for it is dropped then."""
         in_flight = await self._executor.drop()
-        self._outbox.keep_only_bound()
         async with open_channel(leader.endpoint, tls=self._tls) as channel:
-            call = DecisionServiceStub(channel).Bind(self._requests(in_flight))
+            call = DecisionServiceStub(channel).Bind(self._requests(in_flight, stream=self._outbox.begin()))
             reading = asyncio.create_task(self._read(call, leader, backoff))
             replaced = asyncio.create_task(tracker.replaced(leader))
             try:
                 await asyncio.wait([reading, replaced], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 self.connected_to = 0
+                self._outbox.end()
                 for task in (reading, replaced):
                     task.cancel()
                 call.cancel()
@@ -121,7 +136,7 @@ class Link:
                 if not task.cancelled():
                     task.result()
 
-    async def _requests(self, in_flight: list[InFlight]) -> AsyncIterator[pb.BindRequest]:
+    async def _requests(self, in_flight: list[InFlight], *, stream: int) -> AsyncIterator[pb.BindRequest]:
         hello = pb.Hello(
             binder_id=self._binder_id,
             capacity=self._capacity,
@@ -129,8 +144,7 @@ class Link:
             epoch=self._fence.epoch,
         )
         yield pb.BindRequest(hello=hello)
-        while True:
-            results = await self._outbox.take(patience=HEARTBEAT_SECONDS)
+        while (results := await self._outbox.take(stream, patience=HEARTBEAT_SECONDS)) is not None:
             yield pb.BindRequest(results=encode_results(results))
 
     async def _read(self, call: Any, leader: Leader, backoff: Backoff) -> None:

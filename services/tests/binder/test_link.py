@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import grpc
 import pytest
 
 from deadlines import eventually, within
@@ -30,8 +31,10 @@ pytestmark = pytest.mark.integration
 class Scheduler(DecisionServiceServicer):
     """Welcomes, then says what it is given and remembers what it hears."""
 
-    def __init__(self, epoch=5):
+    def __init__(self, epoch=5, *, refuses=0):
         self.epoch = epoch
+        #: So many streams, before it leads.
+        self.refuses = refuses
         self.hellos = asyncio.Queue()
         self.results = asyncio.Queue()
         self.says = asyncio.Queue()
@@ -39,6 +42,9 @@ class Scheduler(DecisionServiceServicer):
     async def Bind(self, request_iterator, context):
         first = await anext(aiter(request_iterator))
         self.hellos.put_nowait(first.hello)
+        if self.refuses:
+            self.refuses -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead")
         yield pb.BindResponse(welcome=pb.Welcome(epoch=self.epoch, scheduler_id="s"))
         reader = asyncio.create_task(self.read(request_iterator))
         try:
@@ -93,9 +99,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def a_bench(epoch=5, *, says=None):
+async def a_bench(epoch=5, *, says=None, refuses=0):
     """``epoch`` is that of the Lease, and of the scheduler unless it ``says`` another."""
-    scheduler = Scheduler(says or epoch)
+    scheduler = Scheduler(says or epoch, refuses=refuses)
 
     def register(server):
         add_DecisionServiceServicer_to_server(scheduler, server)
@@ -205,6 +211,26 @@ async def test_between_two_streams_only_good_news_is_kept():
     outbox = Outbox()
     for status in ResultStatus:
         outbox.put(a_result(status))
-    outbox.keep_only_bound()
-    assert [result.status for result in await outbox.take(patience=1)] == [ResultStatus.BOUND]
-    assert await outbox.take(patience=0.01) == []
+    stream = outbox.begin()
+    assert [result.status for result in await outbox.take(stream, patience=1)] == [ResultStatus.BOUND]
+    assert await outbox.take(stream, patience=0.01) == []
+
+
+async def test_what_is_still_read_for_a_stream_that_is_over_takes_nothing_from_the_next():
+    outbox = Outbox()
+    over = outbox.begin()
+    reading = asyncio.create_task(outbox.take(over, patience=60))
+    await asyncio.sleep(0)
+    outbox.end()
+    stream = outbox.begin()
+    outbox.put(a_result(ResultStatus.FAILED))
+    assert await reading is None
+    assert await outbox.take(over, patience=60) is None
+    assert await outbox.take(stream, patience=60) == [a_result(ResultStatus.FAILED)]
+
+
+async def test_a_failure_right_after_the_scheduler_refused_us_is_told_to_it():
+    async with a_bench(refuses=1) as bench:
+        await eventually(lambda: bench.link.connected_to == 5, what="it works for the leader")
+        bench.outbox.put(a_result(ResultStatus.FAILED))
+        assert (await bench.scheduler.results.get()).status == pb.Result.STATUS_FAILED
