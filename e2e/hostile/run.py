@@ -158,7 +158,7 @@ class _Siege:
                 self._slowness.append((now.at, deadlines.slowness()))
                 self._meter.look()
                 self._judge.look(before, self._grants.as_granted(now), self._meter.restarts)
-                self._judge.read(now.at, before, self._logs.fresh())
+                self._judge.read(before, now, self._logs.fresh())
                 self._judge.note(now.at, self._late(now.at))
                 self._judge.note(now.at, rules.everybody_is_answered(self._journal.entries))
                 self._probes.look(now)

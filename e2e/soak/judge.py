@@ -90,15 +90,15 @@ class Judge:
         for change in self._changes:
             self._note(now.at, change(before, now))
 
-    def read(self, at: float, before: Frame, lines: Sequence[LogLine]) -> None:
+    def read(self, before: Frame, now: Frame, lines: Sequence[LogLine]) -> None:
         """Judge what was logged."""
-        self._note(at, groups.firm_pods_stay(before, lines))
+        self._note(now.at, groups.firm_pods_stay(before, now, lines))
         for line in lines:
             if _RESIGNED in line.text and self._excused(line.at):
                 self._journal.killed[line.process] += 1
         ours = [line for line in lines if line.process not in SURROUNDINGS]
         causeless = [line for line in ours if "Traceback" in line.text or not self._excused(line.at)]
-        self._note(at, processes.nobody_complains(causeless))
+        self._note(now.at, processes.nobody_complains(causeless))
 
     def listen(self, now: Frame, warned: Collection[str]) -> None:
         """Judge what users were told; ``warned``: the objects with a warning, as ``Kind namespace/name``."""

@@ -117,7 +117,7 @@ class _Soak:
                 now = self._watcher.frame()
                 self._meter.look()
                 self._judge.look(before, now, self._meter.restarts)
-                self._judge.read(now.at, before, self._logs.fresh())
+                self._judge.read(before, now, self._logs.fresh())
                 self._judge.listen(now, self._watcher.warned)
                 probes.look(now)
                 if now.at - counted_at >= COUNT_SECONDS:

@@ -41,10 +41,14 @@ def test_an_error_with_a_cause_that_the_soak_made_is_excused_and_a_traceback_is_
     journal = Journal()
     journal.trouble("redis", "SIGKILL", 10.0).end = 12.0
     judge = a_judge(journal)
-    judge.read(13.0, Frame(), [LogLine(13.0, "scheduler", "error", "redis is away")])
+    judge.read(Frame(), Frame(at=13.0), [LogLine(13.0, "scheduler", "error", "redis is away")])
     assert not judge.findings
-    judge.read(13.0, Frame(), [LogLine(13.0, "scheduler", "error", "oh\nTraceback (most recent call last)")])
-    judge.read(60.0, Frame(), [LogLine(60.0, "scheduler", "error", "redis is away")])
+    judge.read(
+        Frame(),
+        Frame(at=13.0),
+        [LogLine(13.0, "scheduler", "error", "oh\nTraceback (most recent call last)")],
+    )
+    judge.read(Frame(), Frame(at=60.0), [LogLine(60.0, "scheduler", "error", "redis is away")])
     assert [finding.at for finding in judge.findings] == [13.0, 60.0]
 
 
@@ -53,17 +57,21 @@ def test_a_leader_that_was_kept_from_renewing_its_lease_may_end():
     journal.trouble("apiserver", "SIGSTOP 8 s", 10.0).end = 18.0
     judge = a_judge(journal)
     judge.read(
-        16.0, Frame(), [LogLine(16.0, "scheduler", "warning", "leadership lost   lease=kai-scheduler")]
+        Frame(),
+        Frame(at=16.0),
+        [LogLine(16.0, "scheduler", "warning", "leadership lost   lease=kai-scheduler")],
     )
     judge.read(
-        90.0, Frame(), [LogLine(90.0, "scheduler", "warning", "leadership lost   lease=kai-scheduler")]
+        Frame(),
+        Frame(at=90.0),
+        [LogLine(90.0, "scheduler", "warning", "leadership lost   lease=kai-scheduler")],
     )
     assert journal.killed["scheduler"] == 1
 
 
 def test_what_stands_in_for_a_cluster_may_complain():
     judge = a_judge()
-    judge.read(1.0, Frame(), [LogLine(1.0, "apiserver", "error", "no")])
+    judge.read(Frame(), Frame(at=1.0), [LogLine(1.0, "apiserver", "error", "no")])
     assert not judge.findings
 
 

@@ -211,11 +211,21 @@ def test_each_needed_part_of_a_gang_is_there():
     ],
 )
 def test_who_may_not_be_evicted_is_not(spec, action, rules):
-    before = a_frame(a_group("gang", **spec), *members(1))
-    line = LogLine(
-        1.0, "scheduler", "info", f"pod evicted   action={action} by=ns/other pod=ns/p0 service=scheduler"
-    )
-    assert rules_of(groups.firm_pods_stay(before, [line])) == rules
+    before = a_frame(a_queue("q"), a_group("gang", **spec), *members(1))
+    assert rules_of(groups.firm_pods_stay(before, before, [evicted("p0", action)])) == rules
+
+
+def test_what_runs_without_a_queue_may_be_evicted_whatever_it_says():
+    firm = [a_group("gang", priority_class_name="build"), *members(1)]
+    there, gone = a_frame(a_queue("q"), *firm), a_frame(*firm)
+    for before, now in ((gone, gone), (there, gone)):
+        assert not rules_of(groups.firm_pods_stay(before, now, [evicted("p0", "reclaim")]))
+
+
+def evicted(pod, action):
+    """What the scheduler logs."""
+    text = f"pod evicted   action={action} by=ns/other pod=ns/{pod} service=scheduler"
+    return LogLine(1.0, "scheduler", "info", text)
 
 
 # --- queues ------------------------------------------------------------------------------------

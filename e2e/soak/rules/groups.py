@@ -34,15 +34,20 @@ def gangs_are_whole(frame: Frame) -> Iterator[Breach]:
             )
 
 
-def firm_pods_stay(before: Frame, lines: Iterable[LogLine]) -> Iterator[Breach]:
-    """The scheduler evicts nobody who may not be evicted, as it says in its log."""
+def firm_pods_stay(before: Frame, now: Frame, lines: Iterable[LogLine]) -> Iterator[Breach]:
+    """The scheduler evicts nobody who may not be evicted, as it says in its log.
+
+    What runs without a queue is anybody's, whatever it says.
+    """
     for line in lines:
         found = _EVICTED.search(line.text)
         if found is None or found["action"] == _STALE:
             continue
         pod = before.pods.get(found["pod"])
         group = before.groups.get(group_key(pod)) if pod is not None else None
-        if group is not None and not preemptible(group):
+        if group is None or preemptible(group):
+            continue
+        if group.spec.queue in before.queues and group.spec.queue in now.queues:
             yield Breach("non-preemptible evicted", called("Pod", found["pod"]), f"by {found['action']}")
 
 
