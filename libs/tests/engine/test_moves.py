@@ -21,6 +21,7 @@ from libs.tests.engine.builders import (
     a_node,
     a_pod,
     a_priority_class,
+    a_queue,
     a_state,
     a_topology,
 )
@@ -303,3 +304,33 @@ def test_nobody_moves_for_a_gang_of_which_too_few_wait_since_the_others_are_leav
     result = Engine().run(state, NOW)
     assert (result.evictions, result.binds, result.nominations) == ((), (), ())
     state.check()
+
+
+def test_work_without_a_queue_is_not_moved_though_that_would_be_the_fewest() -> None:
+    """It would find no place again; so two pods of others go, not one of its."""
+    state = a_state(
+        (Kind.QUEUE, a_queue("team")),
+        *_nodes(4, gpus=4),
+        *_job("left", gpus=2, nodes=("n00",), queue="gone"),
+        *_job("fixed-0", gpus=1, nodes=("n00",), priority="build"),
+        *_job("goes-0", gpus=1, nodes=("n01",)),
+        *_job("goes-1", gpus=1, nodes=("n01",)),
+        *_job("fixed-1", gpus=1, nodes=("n01",), priority="build"),
+        *_job("fixed-2", gpus=2, nodes=("n02",), priority="build"),
+        *(item for n in range(4) for item in _job(f"stays-{n}", gpus=1, nodes=("n03",))),
+        *_job("new", gpus=3, created=20),
+    )
+    assert _evicted(_consolidate(state, most=2)) == ["goes-0-0", "goes-1-0"]
+
+
+def test_work_without_a_queue_takes_nobodys_place_among_the_few_that_are_looked_at() -> None:
+    state = a_state(
+        (Kind.QUEUE, a_queue("team")),
+        *_nodes(3, gpus=2),
+        *_job("small-0", gpus=1, nodes=("n00",), created=0),
+        *_job("small-1", gpus=1, nodes=("n01",), created=1),
+        *_job("left", gpus=1, nodes=("n02",), queue="gone", created=8),
+        *_job("fixed", gpus=1, nodes=("n02",), priority="build"),
+        *_job("new", gpus=2, created=9),
+    )
+    assert _evicted(_consolidate(state, most=1)) == ["small-1-0"]

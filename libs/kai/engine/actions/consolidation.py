@@ -93,6 +93,8 @@ class _Consolidation:
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         """All that may move; of more than the cap those that make room, else the last in order.
 
+        Nobody whose queue is gone: he would find no place again.
+
         Those that make room are looked for without asking anybody, so not where somebody has a say.
         """
         session, most = self.session, self._most
@@ -104,7 +106,7 @@ class _Consolidation:
         ):
             return session.victims_among(jobs)
         return session.victim_source(
-            job, lambda queue: True, of_job=rules.accepts, most=None if most < 0 else most
+            job, lambda queue: queue.leaf, of_job=rules.accepts, most=None if most < 0 else most
         )
 
     def _more_than(self, most: int) -> bool:

@@ -184,7 +184,9 @@ class Offers:
         found = set(self._spared)
         for task in node.tasks.values():
             job = task.job
-            if job is None or not may_lose(job) or not ACTIVE_ALLOCATED[task.status] or job.key in found:
+            if job is None or job.key in found or not ACTIVE_ALLOCATED[task.status]:
+                continue
+            if not (may_lose(job) and job.queue.leaf):  # without a queue it would find no place again
                 continue
             found.add(job.key)
             tasks = tuple(tasks_to_evict(job)[0])
