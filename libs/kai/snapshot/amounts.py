@@ -28,6 +28,9 @@ class SharedDevice(msgspec.Struct, kw_only=True):
     * only waiters: one whole GPU of those being released is promised;
     * nobody, but a reservation pod is still there: one whole GPU is not idle, as its device is taken, and is
       being released, as the pod goes when nobody comes to use it.
+
+    A device that somebody holds has a reservation pod, which takes one of the node's pod slots. Until that
+    pod is there the device takes the slot.
     """
 
     held_mib: int = 0
@@ -63,6 +66,12 @@ class SharedDevice(msgspec.Struct, kw_only=True):
         """What it adds to the idle and to the releasing whole GPUs of its node."""
         taken = self.held_mib or self.reservation_pods
         return _whole(bool(taken), self.held_mib == self.releasing_mib, bool(self.pipelined_mib))
+
+    def slots(self) -> tuple[int, int]:
+        """What it adds to the idle and to the releasing pod slots of its node."""
+        if self.reservation_pods:
+            return 0, 0  # a pod that is there counts as one
+        return _whole(bool(self.held_mib), self.held_mib == self.releasing_mib, bool(self.pipelined_mib))
 
 
 class SharedClaim(msgspec.Struct, kw_only=True):

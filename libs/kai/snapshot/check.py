@@ -6,7 +6,7 @@ import numpy as np
 
 from kai.snapshot.amounts import GPU_CENTI, SharedDevice
 from kai.snapshot.cluster import Cluster
-from kai.snapshot.resources import GPU
+from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
 
@@ -53,6 +53,9 @@ def _check_node(state: Cluster, node: Node) -> None:
         leaves = device.held_mib == device.releasing_mib
         idle[GPU] -= taken
         releasing[GPU] += (taken and leaves and not waits) - (not taken and waits)
+        if table.allocatable[node.row, PODS] > 0 and not device.reservation_pods:
+            idle[PODS] -= taken
+            releasing[PODS] += (taken and leaves and not waits) - (not taken and waits)
     for claim in node.claims.values():
         taken, waits = claim.users > 0, claim.pipelined_users > 0
         leaves = claim.users == claim.releasing_users

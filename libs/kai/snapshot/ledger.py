@@ -20,7 +20,7 @@ from kai.model.decisions import Allotment
 from kai.model.ids import GpuGroup
 from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.resources import GPU
+from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
 from kai.snapshot.table import NodeTable, cells
@@ -526,12 +526,14 @@ class Ledger:
         if device is None:
             device = node.groups[group] = SharedDevice()
             self.nodes.sharing[node.name] = node
-        before = device.whole_gpus()
+        gpus, slots = device.whole_gpus(), device.slots()
         device.held_mib += held
         device.releasing_mib += releasing
         device.pipelined_mib += pipelined
         device.reservation_pods += reservations
-        self._whole(node, before, device.whole_gpus())
+        self._whole(node, GPU, gpus, device.whole_gpus())
+        if self.nodes.cells_allocatable[node.row, PODS] > 0:
+            self._whole(node, PODS, slots, device.slots())
         if device.unused and not device.reservation_pods:
             del node.groups[group]
             if not node.groups:
@@ -546,10 +548,11 @@ class Ledger:
         claim.users += held
         claim.releasing_users += releasing
         claim.pipelined_users += pipelined
-        self._whole(node, before, claim.whole_gpus())
+        self._whole(node, GPU, before, claim.whole_gpus())
         if not claim.users and not claim.pipelined_users:
             del node.claims[key]
 
-    def _whole(self, node: Node, before: tuple[int, int], after: tuple[int, int]) -> None:
-        self.nodes.cells_idle[node.row, GPU] += after[0] - before[0]
-        self.nodes.cells_releasing[node.row, GPU] += after[1] - before[1]
+    def _whole(self, node: Node, column: int, before: tuple[int, int], after: tuple[int, int]) -> None:
+        if after != before:
+            self.nodes.cells_idle[node.row, column] += after[0] - before[0]
+            self.nodes.cells_releasing[node.row, column] += after[1] - before[1]

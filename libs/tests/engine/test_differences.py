@@ -57,12 +57,26 @@ def test_q10_pods_without_gpus_leave_idle_gpus_alone() -> None:
 
 def test_q11_a_pod_that_joins_a_shared_device_needs_one_slot_and_a_new_device_two() -> None:
     joined = [
-        (Kind.NODE, a_node("n", gpus=1, pods=2)),
-        *a_job("first", fraction=0.5, on="n", groups=("4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001",)),
+        (Kind.NODE, a_node("n", gpus=1, pods=3)),
+        _reservation("n", "held"),
+        *a_job("first", fraction=0.5, on="n", groups=("held",)),
     ]
     assert bound(Engine().run(a_state([*joined, *a_job("next", fraction=0.5)]), NOW)) == {"next-0": "n"}
     alone = a_state([(Kind.NODE, a_node("n", gpus=1, pods=1)), *a_job("new", fraction=0.5)])
     assert not Engine().run(alone, NOW).binds
+
+
+@pytest.mark.parametrize("after", [{}, {"gpus": 1}, {"fraction": 0.5}], ids=["no GPU", "a GPU", "a part"])
+def test_q11_the_slot_of_a_reservation_pod_that_is_still_to_come_is_nobody_elses(after) -> None:
+    state = a_state([(Kind.NODE, a_node("n", gpus=4, pods=3)), *a_job("new", fraction=0.5)])
+    add(state, a_job("fits", created=1, **after))
+    add(state, a_job("late", created=2))
+    first = Engine().run(state, NOW)
+    assert bound(first) == {"new-0": "n", "fits-0": "n"}
+    state.check()
+    add(state, [_reservation("n", *first.binds[0].gpu_groups)])
+    state.check()
+    assert not Engine().run(state, NOW + 1).binds
 
 
 def test_q12_gpus_of_any_vendor_count_as_whole_devices() -> None:

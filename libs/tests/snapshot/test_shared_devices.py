@@ -32,6 +32,22 @@ def test_a_device_counts_by_what_it_is_now(
 
 
 @pytest.mark.parametrize(
+    ("held", "releasing", "promised", "slots"),
+    [
+        pytest.param(600, 0, 0, (-1, 0), id="somebody stays"),
+        pytest.param(600, 600, 0, (-1, 1), id="all leave"),
+        pytest.param(600, 600, 300, (-1, 0), id="all leave, and somebody waits for it"),
+        pytest.param(0, 0, 300, (0, -1), id="somebody waits for a whole one"),
+    ],
+)
+def test_a_device_takes_the_slot_of_its_reservation_pod_until_that_is_there(held, releasing, promised, slots):
+    device = SharedDevice(held_mib=held, releasing_mib=releasing, pipelined_mib=promised)
+    assert device.slots() == slots
+    device.reservation_pods = 1
+    assert device.slots() == (0, 0)
+
+
+@pytest.mark.parametrize(
     ("users", "releasing", "promised", "whole"),
     [
         pytest.param(1, 0, 0, (-4, 0), id="used"),
