@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 #: What a command that is cut off may take to clean up; tests take their clusters down.
 GRACE_SECONDS = 120.0
+#: What the system may take to end what it was told to kill.
+KILL_SECONDS = 120.0
 
 
 def run(command: Sequence[str], *, seconds: float | None) -> int | None:
@@ -36,7 +38,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End a process that still runs, and its group: ``make`` may be gone before what it runs."""
     if process.poll() is not None:
         return
-    for number, patience in ((signal.SIGINT, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+    for number, patience in ((signal.SIGINT, GRACE_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         if _is_gone(process, patience):

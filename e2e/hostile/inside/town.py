@@ -263,8 +263,9 @@ class _Link:
 
     async def run(self, tracker: object) -> None:
         """Hear the results, for ever."""
+        stream = self._outbox.begin()
         while True:
-            await self._outbox.take(patience=HEARTBEAT_SECONDS)
+            await self._outbox.take(stream, patience=HEARTBEAT_SECONDS)
 
 
 def _plural(manifest: Json) -> str:

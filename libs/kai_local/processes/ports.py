@@ -1,19 +1,27 @@
 """Choosing ports on loopback that stay ours.
 
 A port that the kernel picks lies in the range from which it also serves outgoing connections, so one of
-those could take it while its owner restarts. Ours lie below that range.
+those could take it while its owner restarts. Ours lie below that range, and are claimed: another process that
+chooses does not get them before they are listened on, nor while their owner restarts.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 LOOPBACK = "127.0.0.1"
 _LOWEST = 20000
 _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _ATTEMPTS = 200
+#: Those that this process has claimed.
+_OURS: Final[set[int]] = set()
 
 
 class PortInUse(Exception):
@@ -21,7 +29,7 @@ class PortInUse(Exception):
 
 
 def free_ports(count: int, *, taken: set[int] | None = None) -> list[int]:
-    """``count`` different ports that nobody listens on now."""
+    """``count`` different ports that nobody listens on now; claimed while this process lives."""
     first_ephemeral = int(_RANGE_FILE.read_text().split()[0]) if _RANGE_FILE.exists() else 32768
     found: list[int] = []
     avoid = set(taken or ())
@@ -29,7 +37,7 @@ def free_ports(count: int, *, taken: set[int] | None = None) -> list[int]:
         if len(found) == count:
             return found
         port = random.randrange(_LOWEST, max(first_ephemeral, _LOWEST + 1000))  # noqa: S311
-        if port not in avoid and is_free(port):
+        if port not in avoid and is_free(port) and _claim(port):
             found.append(port)
             avoid.add(port)
     if len(found) == count:
@@ -53,3 +61,29 @@ def require_free(address: str) -> None:
     host, _, port = address.rpartition(":")
     if int(port) and not is_free(int(port), host or "0.0.0.0"):
         raise PortInUse(f"port {port} is already in use on {host or 'this machine'}; choose another one")
+
+
+def _claim(port: int) -> bool:
+    """Whether nobody of this user has claimed the port; then this process has, until it ends."""
+    if port in _OURS:
+        return False
+    if (file := _claims()) is not None:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+    _OURS.add(port)
+    return True
+
+
+@cache
+def _claims() -> int | None:
+    """A file of which each process locks the bytes of its ports; None where there can be none.
+
+    It stays open: a process that closes it anywhere loses all its locks.
+    """
+    path = Path(tempfile.gettempdir()) / f"kai-ports-{os.getuid()}"
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
