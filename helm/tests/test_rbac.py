@@ -90,6 +90,9 @@ class Module:
             yield from on(resources.LEASES, "get", "create", "update")
         if self.names & {"watch_sessions", "LeaderTracker", "follow_leader", "elector"}:
             yield from on(resources.LEASES, "list", "watch")
+        if "ShardFollower" in self.names:
+            yield from on(resources.SCHEDULING_SHARDS, "list", "watch")
+            yield from on(resources.LEASES, "list", "watch")
         if self.names & {"recorder", "EventRecorder"}:
             yield from on(resources.EVENTS, "create", "patch")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -15,6 +16,7 @@ from kai.runtime import Host, SettingsError
 from kai.wire.channel import TlsFiles
 from kai.wire.decisions import Result
 from kai.wire.leader import LeaderTracker
+from kai.wire.shards import Shard, ShardFollower
 from kai_binder.binding import PodBinder
 from kai_binder.executor import Executor, Fence
 from kai_binder.link import Link, Outbox
@@ -39,6 +41,11 @@ class BinderMetrics:
         self.epoch = Gauge(
             "kai_binder_epoch", "Epoch of the scheduler that we work for", ("scheduler",), registry=registry
         )
+
+    def forget(self, lease: str) -> None:
+        """Say no more of a scheduler."""
+        self.working.remove(lease)
+        self.epoch.remove(lease)
 
 
 class BinderService:
@@ -88,10 +95,9 @@ class BinderService:
             node_pool_label=settings.nodepool_label_key,
             sync_soon=sync.soon,
         )
-        shards = [
-            _Shard(name, binder, settings, host.identity, metrics, self._tls) for name in settings.lease_names
-        ]
-        host.health.add("scheduler", lambda: _missing(shards))
+        links: dict[str, Link] = {}
+        host.health.add("scheduler", lambda: _unconnected(links))
+        host.health.note("schedulers", lambda: _missing(links))
         watches: list[Reflector[WatchedPod] | Reflector[ReservationPod]] = [
             Reflector(
                 client, PODS, WatchedPod, field_selector=f"spec.schedulerName={settings.scheduler_name}"
@@ -107,10 +113,21 @@ class BinderService:
         host.start(watches[0].run(pods), name="watch pods")
         host.start(watches[1].run(held), name="watch reservations")
         await asyncio.gather(*(watch.synced.wait() for watch in watches))
-        await host.until_stopping(sync.run(), *(shard.run(host) for shard in shards))
+        follower = ShardFollower(client, scheduler_name=settings.scheduler_name, told=settings.shards)
+
+        async def work(shard: Shard) -> None:
+            one = _Work(shard.lease, binder, settings, host.identity, metrics, self._tls)
+            links[shard.lease] = one.link
+            try:
+                await one.run(host)
+            finally:
+                del links[shard.lease]
+                metrics.forget(shard.lease)
+
+        await host.until_stopping(sync.run(), follower.run(work))
 
 
-class _Shard:
+class _Work:
     """Our work for the scheduler of one shard. Epochs of different shards say nothing about each other."""
 
     def __init__(
@@ -147,6 +164,11 @@ class _Shard:
         self._outbox.put(result)
 
 
-def _missing(shards: list[_Shard]) -> str | None:
-    lost = [shard.lease_name for shard in shards if not shard.link.connected_to]
+def _unconnected(links: Mapping[str, Link]) -> str | None:
+    """We are of use as long as one scheduler can give us work."""
+    return _missing(links) if not any(link.connected_to for link in links.values()) else None
+
+
+def _missing(links: Mapping[str, Link]) -> str | None:
+    lost = sorted(lease for lease, link in links.items() if not link.connected_to)
     return f"not connected to scheduler {', '.join(lost)}" if lost else None

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from kai.model import names
 from kai.runtime import Duration, SettingsError
 from kai.runtime.tls import TlsSettings
+from kai.wire.shards import Shard, shard_of
 from kai_binder.plugins import PluginConfig, PluginError, check, configure
 from kai_binder.reservation_pods import CONTAINER_SECURITY, POD_SECURITY, ReservationTemplate
 
@@ -61,15 +62,16 @@ class BinderSettings(TlsSettings):
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the node pool")
     scheduler_leases: str = Field(
         "",
-        description="Leases of the schedulers to work for, comma-separated; default: one shard",
+        description="Leases of the schedulers to work for beside those of SchedulingShards, comma-separated; "
+        "default: that of what belongs to no node pool",
     )
     plugins: str = Field("", description="JSON: plugin -> enabled, priority, arguments")
 
     @property
-    def lease_names(self) -> list[str]:
-        """The Leases of the schedulers that we work for, one for each shard."""
+    def shards(self) -> tuple[Shard, ...]:
+        """The schedulers that we work for beside those of SchedulingShards."""
         given = [name.strip() for name in self.scheduler_leases.split(",")]
-        return [name for name in given if name] or [self.scheduler_name]
+        return tuple(Shard(name, name) for name in given if name) or (shard_of(self.scheduler_name, ""),)
 
     @property
     def template(self) -> ReservationTemplate:

@@ -21,7 +21,8 @@ from kai.model.objects import Node, PodGroup, PriorityClass, Queue
 from kai.runtime import Host, freeze_garbage
 from kai.runtime.registration import VALIDATE_POD_GROUP
 from kai.runtime.webhook import CertificateFiles, WebhookServer
-from kai.wire.sessions import SessionUpdate, watch_sessions
+from kai.wire.sessions import NOTHING, SessionUpdate, watch_sessions
+from kai.wire.shards import Shard, ShardFollower
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import PodRecord
@@ -125,8 +126,7 @@ class Controller:
                 self._cluster.begin()
                 freeze_garbage()
                 _log.info("synced", groups=len(self._cluster.groups), pods=len(self._cluster.pods))
-                for shard, lease in self._settings.leases.items():
-                    tasks.create_task(self._listen(shard, lease), name=f"listen to {lease}")
+                tasks.create_task(self._follow_shards(), name="follow shards")
                 workers = self._settings.max_concurrent_reconciles
                 tasks.create_task(self._queue.run(self._reconciler.reconcile, workers=workers))
         finally:
@@ -138,16 +138,25 @@ class Controller:
     def _concern(self, group: str) -> None:
         self._queue.add_after(group, SETTLING_SECONDS)
 
-    async def _listen(self, shard: str, lease: str) -> None:
+    async def _follow_shards(self) -> None:
+        settings = self._settings
+        follower = ShardFollower(
+            self._host.client, scheduler_name=settings.scheduler_name, told=settings.shards
+        )
+        # What a scheduler that is gone has found counts no more.
+        await follower.run(self._listen, gone=lambda shard: self._take(shard.name, NOTHING))
+
+    async def _listen(self, shard: Shard) -> None:
         """Take in what one scheduler publishes; its absence stops only news of it."""
+        settings = self._settings
         updates = watch_sessions(
-            self._host.client, lease_name=lease, namespace=self._settings.namespace, tls=self._settings.tls
+            self._host.client, lease_name=shard.lease, namespace=settings.namespace, tls=settings.tls
         )
         async for update in updates:
             try:
-                self._take(shard, update)
+                self._take(shard.name, update)
             except Exception:  # noqa: BLE001 (one session must not keep all later ones from us)
-                _log.exception("session cannot be taken in", shard=shard, version=update.version)
+                _log.exception("session cannot be taken in", shard=shard.name, version=update.version)
 
     def _take(self, shard: str, update: SessionUpdate) -> None:
         for group in self._faults.take(shard, update) | self._book.take(shard, update):

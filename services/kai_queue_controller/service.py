@@ -24,7 +24,8 @@ from kai.runtime.registration import VALIDATE_QUEUE
 from kai.runtime.webhook import CertificateFiles, WebhookServer
 from kai.session.cache import SessionCache
 from kai.validation.queues import QueueRules
-from kai.wire.sessions import watch_sessions
+from kai.wire.sessions import NOTHING, SessionUpdate, watch_sessions
+from kai.wire.shards import Shard, ShardFollower
 from kai_queue_controller.metrics import ExtraLabels, QueueCollector, ShareCollector
 from kai_queue_controller.publisher import Publisher
 from kai_queue_controller.queues import QueueBook
@@ -122,13 +123,12 @@ class Controller:
             _log.info("synced", queues=len(self._queues.by_name))
             self._publish_metrics(stack)
             tasks.create_task(self._publisher.run(), name="publish")
-            for shard, lease in self._settings.leases.items():
-                tasks.create_task(self._listen(shard, lease), name=f"listen to {lease}")
+            capacity_known = asyncio.Event()
             if self._settings.redis_url:
                 nodes = Reflector(self._host.client, NODES, Node)
+                capacity_known = nodes.synced
                 tasks.create_task(nodes.run(self._capacity.node_sink), name="watch nodes")
-                for shard in self._settings.leases:
-                    tasks.create_task(self._record_usage(shard, nodes.synced), name=f"usage of {shard}")
+            tasks.create_task(self._follow_shards(capacity_known), name="follow shards")
 
     def _publish_metrics(self, stack: AsyncExitStack) -> None:
         """Only who leads tells them: a queue must not be counted twice."""
@@ -143,6 +143,23 @@ class Controller:
         ):
             self._host.metrics.register(collector)
             stack.callback(self._host.metrics.unregister, collector)
+
+    async def _follow_shards(self, capacity_known: asyncio.Event) -> None:
+        settings = self._settings
+        follower = ShardFollower(
+            self._host.client, scheduler_name=settings.scheduler_name, told=settings.shards
+        )
+
+        async def work(shard: Shard) -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._listen(shard), name=f"listen to {shard.lease}")
+                if settings.redis_url:
+                    tasks.create_task(
+                        self._record_usage(shard.name, capacity_known), name=f"usage of {shard.name}"
+                    )
+
+        # What a scheduler that is gone has found counts no more.
+        await follower.run(work, gone=lambda shard: self._take(shard.name, NOTHING))
 
     async def _record_usage(self, shard: str, capacity_known: asyncio.Event) -> None:
         settings = self._settings
@@ -159,17 +176,21 @@ class Controller:
                 failures=self._lost_samples,
             ).run()
 
-    async def _listen(self, shard: str, lease: str) -> None:
+    async def _listen(self, shard: Shard) -> None:
         """Take in what one scheduler publishes; its absence stops only news of it."""
+        settings = self._settings
         updates = watch_sessions(
-            self._host.client, lease_name=lease, namespace=self._settings.namespace, tls=self._settings.tls
+            self._host.client, lease_name=shard.lease, namespace=settings.namespace, tls=settings.tls
         )
         async for update in updates:
             try:
-                self._shares.take(shard, update)
-                self._publisher.take_faults(shard, update)
+                self._take(shard.name, update)
             except Exception:  # noqa: BLE001 (one session must not keep all later ones from us)
-                _log.exception("session cannot be taken in", shard=shard, version=update.version)
+                _log.exception("session cannot be taken in", shard=shard.name, version=update.version)
+
+    def _take(self, shard: str, update: SessionUpdate) -> None:
+        self._shares.take(shard, update)
+        self._publisher.take_faults(shard, update)
 
 
 def _pool(shard: str) -> str:

@@ -368,10 +368,13 @@ class KubeClient:
         *,
         namespace: str = "",
         subresource: str = "",
+        dry_run: bool = False,
         type: Any = dict,
         deadline: float = DEADLINE_SECONDS,
     ) -> Any:
         """Replace an object; with a ``resourceVersion`` in it, only if it still is that one.
+
+        With ``dry_run`` the server tells what would become of it, and writes nothing.
 
         Raises:
             Conflict: it changed since it was read.
@@ -382,6 +385,7 @@ class KubeClient:
             subject=_subject(namespace, name),
             method="PUT",
             path=res.path(namespace, name, subresource),
+            params={"dryRun": "All"} if dry_run else {},
             data=_encode(_typed(res, body)),
         )
         return await self._send(request, type, deadline)

@@ -73,8 +73,9 @@ def issue(
     now: datetime,
     lifetime: timedelta = _SERVING_LIFETIME,
     usage: Usage = Usage.SERVER,
+    usages: Sequence[Usage] = (),
 ) -> KeyPair:
-    """A certificate for these DNS names and IP addresses."""
+    """A certificate for these DNS names and IP addresses, good for one usage, or for several ``usages``."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
@@ -84,7 +85,7 @@ def issue(
         _unsigned(subject, issuer.subject, key.public_key(), now, lifetime)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage.value]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([one.value for one in usages or (usage,)]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in host_names]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
@@ -96,9 +97,24 @@ def issue(
 
 def needs_renewal(certificate: bytes, *, now: datetime) -> bool:
     """Whether less than a third of the certificate's life is left."""
-    parsed = x509.load_pem_x509_certificate(certificate)
-    begin, end = parsed.not_valid_before_utc, parsed.not_valid_after_utc
+    begin, end = validity(certificate)
     return now > end - (end - begin) / 3
+
+
+def validity(certificate: bytes) -> tuple[datetime, datetime]:
+    """From when until when the certificate is good."""
+    parsed = x509.load_pem_x509_certificate(certificate)
+    return parsed.not_valid_before_utc, parsed.not_valid_after_utc
+
+
+def fits(pair: KeyPair) -> bool:
+    """Whether the key is that of the certificate.
+
+    Raises:
+        ValueError: one of the two cannot be read.
+    """
+    key = serialization.load_pem_private_key(pair.key, password=None)
+    return key.public_key() == x509.load_pem_x509_certificate(pair.certificate).public_key()
 
 
 def covers(certificate: bytes, host_names: Iterable[str]) -> bool:
@@ -118,6 +134,14 @@ def bundle(authorities: Iterable[bytes], *, now: datetime) -> bytes:
     return b"".join(lasting)
 
 
+def split(authorities: bytes) -> list[bytes]:
+    """The certificates of a bundle one by one."""
+    return [
+        certificate.public_bytes(serialization.Encoding.PEM)
+        for certificate in (x509.load_pem_x509_certificates(authorities) if authorities.strip() else ())
+    ]
+
+
 def ensure(directory: Path, host_names: Sequence[str], *, now: datetime | None = None) -> Served:
     """The directory's serving certificate, made or renewed if need be.
 
@@ -132,7 +156,7 @@ def ensure(directory: Path, host_names: Sequence[str], *, now: datetime | None =
         pair is None
         or needs_renewal(pair.certificate, now=now)
         or not covers(pair.certificate, host_names)
-        or not _signed_by_one_of(pair.certificate, trusted)
+        or not signed_by_one_of(pair.certificate, trusted)
     )
     if pair is None or renew:
         pair = issue(authority, host_names, now=now)
@@ -153,7 +177,10 @@ def _ensure_authority(directory: Path, name: str, now: datetime) -> tuple[KeyPai
     return authority, trusted
 
 
-def _signed_by_one_of(certificate: bytes, trusted: bytes) -> bool:
+def signed_by_one_of(certificate: bytes, trusted: bytes) -> bool:
+    """Whether one of the authorities in a bundle has signed the certificate."""
+    if not trusted.strip():
+        return False
     signed = x509.load_pem_x509_certificate(certificate)
     for authority in x509.load_pem_x509_certificates(trusted):
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kai.model import names
 from kai.runtime.tls import TlsSettings
+from kai.wire.shards import Shard, shard_of
 
 
 class ListenerSettings(TlsSettings):
@@ -13,14 +13,12 @@ class ListenerSettings(TlsSettings):
 
     partitions: str = Field(
         "",
-        description="node pools with a scheduler of their own, separated by commas; empty: the default one",
+        description="node pools with a scheduler of their own, separated by commas, beside those of "
+        "SchedulingShards; empty: what belongs to none",
     )
 
     @property
-    def leases(self) -> dict[str, str]:
-        """The Lease of each shard's scheduler, by shard."""
+    def shards(self) -> tuple[Shard, ...]:
+        """The schedulers that these are."""
         partitions = {part.strip() for part in self.partitions.split(",")}
-        return {
-            part or names.DEFAULT_SHARD: f"{self.scheduler_name}-{part}" if part else self.scheduler_name
-            for part in sorted(partitions)
-        }
+        return tuple(shard_of(self.scheduler_name, part) for part in sorted(partitions))

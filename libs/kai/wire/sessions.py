@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import structlog
@@ -20,7 +20,10 @@ from kai.wire.session_codec import SessionUpdate, decode_update
 from kai.wire.v1.session_pb2 import WatchSessionsRequest, WatchSessionsResponse
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
-__all__ = ["SessionUpdate", "watch_sessions"]
+__all__ = ["NOTHING", "SessionUpdate", "watch_sessions"]
+
+#: What is to be known of a scheduler that is there no more.
+NOTHING: Final = SessionUpdate(version=0, epoch=0, opened_at=0.0, full=True)
 
 _log = structlog.get_logger(__name__)
 

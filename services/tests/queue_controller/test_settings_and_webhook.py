@@ -28,9 +28,12 @@ def test_flags_of_the_original_are_understood():
 
 
 def test_partitions_are_leases():
-    assert QueueControllerSettings.parse([]).leases == {"default": "kai-scheduler"}
-    settings = QueueControllerSettings.parse(["--partitions=,blue"])
-    assert settings.leases == {"default": "kai-scheduler", "blue": "kai-scheduler-blue"}
+    assert told([]) == {"default": "kai-scheduler"}
+    assert told(["--partitions=,blue"]) == {"default": "kai-scheduler", "blue": "kai-scheduler-blue"}
+
+
+def told(arguments):
+    return {shard.name: shard.lease for shard in QueueControllerSettings.parse(arguments).shards}
 
 
 @pytest.mark.parametrize(
