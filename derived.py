@@ -16,12 +16,31 @@ from typing import Any, Final
 from kai.engine.config import ACTIONS, SEARCHING
 from kai.engine.config.arguments import Kind
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
+from kai.runtime import ServiceSettings
+from kai_admission.settings import AdmissionSettings
+from kai_binder.settings import BinderSettings
 from kai_pod_grouper.offline.rights import granted
 from kai_pod_grouper.rules import known_kinds
+from kai_pod_grouper.settings import PodGrouperSettings
+from kai_podgroup_controller.settings import PodGroupControllerSettings
+from kai_queue_controller.settings import QueueControllerSettings
+from kai_scheduler.settings import SchedulerSettings
 
 ROOT: Final = Path(__file__).resolve().parent
 _CHART: Final = "helm/kai-scheduler"
+_FLAGS_HEAD: Final = "FLAGS: Final[dict[str, tuple[str, ...]]] = {\n"
 _SAID: Final = "{{/* Written by `make derived`. */}}\n"
+
+
+#: Processes whose flags a Config or a SchedulingShard may add, by the field of the Config.
+_PROCESSES: Final[dict[str, type[ServiceSettings]]] = {
+    "admission": AdmissionSettings,
+    "binder": BinderSettings,
+    "podGroupController": PodGroupControllerSettings,
+    "podGrouper": PodGrouperSettings,
+    "queueController": QueueControllerSettings,
+    "scheduler": SchedulerSettings,
+}
 
 
 def plural(kind: str) -> str:
@@ -99,6 +118,23 @@ def _owners(subresource: str = "") -> Iterable[str]:
             yield f"{resource}.{group}" if group else resource
 
 
+# --- code --------------------------------------------------------------------------------------------
+def _flags() -> Callable[[str], str]:
+    """Puts the flags of all processes in the place of the table."""
+    rows = ""
+    for name, settings in _PROCESSES.items():
+        flags = "".join(f"        {_json(flag)},\n" for flag in sorted(settings.known_flags()))
+        rows += f'    "{name}": (\n{flags}    ),\n'
+
+    def put(text: str) -> str:
+        before, found, _ = text.partition(_FLAGS_HEAD)
+        if not found:
+            raise LookupError(f"no table begins with {_FLAGS_HEAD!r}")
+        return f"{before}{found}{rows}}}\n"
+
+    return put
+
+
 # --- chart -------------------------------------------------------------------------------------------
 def _plugin_schema(spec: PluginSpec) -> dict[str, Any]:
     declared = {
@@ -168,6 +204,7 @@ def _workloads() -> dict[str, Mapping[str, Any]]:
 
 
 PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
+    ("libs/kai/operands/spec/known_flags.py", _flags()),
     ("docs/configuration.md", _table(("plugin", "default", "what it does"), list(_plugin_rows()))),
     (
         "docs/configuration.md",

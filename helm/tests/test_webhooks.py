@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from kai.runtime.registration import PodScope, webhook_configurations
+from kai.validation.registration import PodScope, webhook_configurations
 from kai.wire.permissions import Role, identity, role_of
 
 

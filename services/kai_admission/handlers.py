@@ -7,15 +7,15 @@ import msgspec
 
 from kai.model.objects import Container, Json, Pod, Topology
 from kai.model.sharing import NoSuchContainer
-from kai.runtime.registration import (
+from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
+from kai.validation import granted, pods, topologies
+from kai.validation.pods import PodRules
+from kai.validation.registration import (
     EPHEMERAL_CONTAINERS,
     MUTATE_POD,
     VALIDATE_POD,
     VALIDATE_TOPOLOGY,
 )
-from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
-from kai.validation import granted, pods, topologies
-from kai.validation.pods import PodRules
 from kai.validation.verdict import Verdict
 from kai_admission.mutation import Mutator, mutators
 from kai_admission.mutation.device_access import hide_from_added

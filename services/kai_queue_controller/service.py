@@ -20,10 +20,10 @@ from kai.kube.resources import NODES, POD_GROUPS, QUEUES
 from kai.model import names
 from kai.model.objects import Node, Queue
 from kai.runtime import Host, freeze_garbage
-from kai.runtime.registration import VALIDATE_QUEUE
 from kai.runtime.webhook import CertificateFiles, WebhookServer
 from kai.session.cache import SessionCache
 from kai.validation.queues import QueueRules
+from kai.validation.registration import VALIDATE_QUEUE
 from kai.wire.sessions import NOTHING, SessionUpdate, watch_sessions
 from kai.wire.shards import Shard, ShardFollower
 from kai_queue_controller.metrics import ExtraLabels, QueueCollector, ShareCollector

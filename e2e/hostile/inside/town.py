@@ -27,9 +27,9 @@ from kai.kube.metrics import RequestMetrics
 from kai.kube.resources import JOBS, PODS, Resource
 from kai.model import names
 from kai.runtime import Host
-from kai.runtime.registration import MUTATE_POD, VALIDATE_POD, WARN
 from kai.runtime.service import Service
 from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.validation.registration import MUTATE_POD, VALIDATE_POD, WARN
 from kai.wire.decisions import HEARTBEAT_SECONDS
 from kai_admission.advisor import advisor
 from kai_admission.cluster_watch import ClusterWatch

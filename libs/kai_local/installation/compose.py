@@ -21,7 +21,7 @@ from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
 from kai.runtime import certificates
-from kai.runtime.registration import webhook_configurations
+from kai.validation.registration import webhook_configurations
 from kai_local.errors import ClusterError
 from kai_local.installation import bootstrap
 

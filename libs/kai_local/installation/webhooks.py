@@ -17,7 +17,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import AlreadyExists, NotFound
 from kai.kube.resources import Resource
 from kai.runtime import certificates
-from kai.runtime.registration import PodScope, webhook_configurations
+from kai.validation.registration import PodScope, webhook_configurations
 from kai_local.processes.ports import LOOPBACK
 
 Manifest = dict[str, Any]

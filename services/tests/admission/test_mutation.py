@@ -3,8 +3,8 @@ from copy import deepcopy
 import jsonpatch
 import pytest
 
-from kai.runtime.registration import MUTATE_POD, VALIDATE_POD
 from kai.runtime.webhook import AdmissionRequest
+from kai.validation.registration import MUTATE_POD, VALIDATE_POD
 from kai_admission.handlers import handlers
 from kai_admission.mutation.draft import PodDraft
 from kai_admission.mutation.gpu_sharing import mutate

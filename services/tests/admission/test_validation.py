@@ -1,7 +1,7 @@
 import pytest
 
-from kai.runtime.registration import VALIDATE_POD, VALIDATE_TOPOLOGY
 from kai.runtime.webhook import AdmissionRequest
+from kai.validation.registration import VALIDATE_POD, VALIDATE_TOPOLOGY
 from kai_admission.handlers import handlers
 from kai_admission.settings import AdmissionSettings
 

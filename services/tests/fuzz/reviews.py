@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from kai.runtime.registration import (
+from kai.validation.registration import (
     MUTATE_POD,
     VALIDATE_POD,
     VALIDATE_POD_GROUP,

@@ -20,9 +20,15 @@ from kai.advice.facts import Capacity, Facts
 from kai.kube.errors import TransportError
 from kai.model.objects import Queue
 from kai.runtime import certificates
-from kai.runtime.registration import VALIDATE_POD, VALIDATE_POD_GROUP, VALIDATE_QUEUE, VALIDATE_TOPOLOGY, WARN
 from kai.runtime.webhook import CertificateFiles, WebhookServer
 from kai.validation.queues import QueueRules
+from kai.validation.registration import (
+    VALIDATE_POD,
+    VALIDATE_POD_GROUP,
+    VALIDATE_QUEUE,
+    VALIDATE_TOPOLOGY,
+    WARN,
+)
 from kai_admission.advisor import advisor
 from kai_admission.handlers import handlers
 from kai_admission.settings import AdmissionSettings

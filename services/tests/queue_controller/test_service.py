@@ -14,7 +14,7 @@ from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, NAMESPACES, POD_GROUPS, QUEUES, VALIDATING_WEBHOOKS
 from kai.runtime import Host
-from kai.runtime.registration import QUEUE_CONTROLLER, webhook_configurations
+from kai.validation.registration import QUEUE_CONTROLLER, webhook_configurations
 from kai_local.apiserver.serving.server import ApiServer
 from kai_queue_controller.service import QueueControllerService
 from kai_queue_controller.settings import QueueControllerSettings

@@ -1,7 +1,4 @@
-"""What to tell the API server about our webhooks: which objects it shall ask about, and whom.
-
-The chart renders the same objects; a test compares the two.
-"""
+"""What to tell the API server about our webhooks: which objects it shall ask about, and whom."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -98,23 +95,26 @@ class PodScope:
 def webhook_configurations(
     client_config: ClientConfig, scope: PodScope | None = None, *, refuse_queue_deletion: bool = False
 ) -> list[Json]:
-    """All webhook configuration objects of an installation.
-
-    Who only warns holds up nobody by its absence: a queue can be deleted while its controller is away, unless
-    deletion is to be refused.
-    """
+    """All webhook configuration objects of an installation."""
     scope = scope or PodScope()
+    return [
+        *of_admission(client_config, scope),
+        of_queues(client_config, refuse_deletion=refuse_queue_deletion),
+        of_pod_groups(client_config),
+        of_warnings(client_config, scope),
+    ]
+
+
+def of_admission(client_config: ClientConfig, scope: PodScope) -> tuple[Json, Json]:
+    """Who completes pods, and who checks pods and topologies."""
     service = f"{ADMISSION}.{scope.namespace}.svc"
     pods = _rule("", "v1", "pods", "Namespaced")
     topologies = _rule(names.KAI_GROUP, "v1alpha1", "topologies", "Cluster")
-    queues = _rule(names.SCHEDULING_GROUP, "v2", "queues", "Cluster")
-    pod_groups = _rule(names.SCHEDULING_GROUP, "v2alpha2", "podgroups", "Namespaced")
-
     added = scope.added_containers()
     mutate = _webhook(
         service, client_config(ADMISSION, MUTATE_POD), {**pods, "operations": ["CREATE"]}, *added
     )
-    return [
+    return (
         _configuration(
             "Mutating",
             "mutating-kai-admission",
@@ -126,35 +126,42 @@ def webhook_configurations(
             {**_webhook(service, client_config(ADMISSION, VALIDATE_POD), pods, *added), **scope.selectors()},
             _webhook(f"topology.{service}", client_config(ADMISSION, VALIDATE_TOPOLOGY), topologies),
         ),
-        _configuration(
-            "Validating",
-            "kai-queue-validation-v2",
-            _webhook(
-                "queue-validation.kai.scheduler",
-                client_config(QUEUE_CONTROLLER, VALIDATE_QUEUE),
-                queues,
-            ),
-            _webhook(
-                "queue-deletion.kai.scheduler",
-                client_config(QUEUE_CONTROLLER, VALIDATE_QUEUE),
-                {**queues, "operations": ["DELETE"]},
-                **({} if refuse_queue_deletion else _ADVISORY),
-            ),
+    )
+
+
+def of_queues(client_config: ClientConfig, *, refuse_deletion: bool = False) -> Json:
+    """Who checks queues.
+
+    Who only warns holds up nobody by its absence: a queue can be deleted while its controller is away, unless
+    deletion is to be refused.
+    """
+    queues = _rule(names.SCHEDULING_GROUP, "v2", "queues", "Cluster")
+    here = client_config(QUEUE_CONTROLLER, VALIDATE_QUEUE)
+    return _configuration(
+        "Validating",
+        "kai-queue-validation-v2",
+        _webhook("queue-validation.kai.scheduler", here, queues),
+        _webhook(
+            "queue-deletion.kai.scheduler",
+            here,
+            {**queues, "operations": ["DELETE"]},
+            **({} if refuse_deletion else _ADVISORY),
         ),
-        _configuration(
-            "Validating",
-            "kai-podgroup-validation-v2alpha2",
-            {
-                **_webhook(
-                    "podgroup-validation.kai.scheduler",
-                    client_config(POD_GROUP_CONTROLLER, VALIDATE_POD_GROUP),
-                    pod_groups,
-                ),
-                "matchConditions": [{"name": "says-something", "expression": _POD_GROUP_SAYS}],
-            },
-        ),
-        _warnings(client_config, scope),
-    ]
+    )
+
+
+def of_pod_groups(client_config: ClientConfig) -> Json:
+    """Who checks pod groups."""
+    pod_groups = _rule(names.SCHEDULING_GROUP, "v2alpha2", "podgroups", "Namespaced")
+    here = client_config(POD_GROUP_CONTROLLER, VALIDATE_POD_GROUP)
+    return _configuration(
+        "Validating",
+        "kai-podgroup-validation-v2alpha2",
+        {
+            **_webhook("podgroup-validation.kai.scheduler", here, pod_groups),
+            "matchConditions": [{"name": "says-something", "expression": _POD_GROUP_SAYS}],
+        },
+    )
 
 
 def _says_something() -> str:
@@ -166,7 +173,7 @@ def _says_something() -> str:
     )
 
 
-def _warnings(client_config: ClientConfig, scope: PodScope) -> Json:
+def of_warnings(client_config: ClientConfig, scope: PodScope) -> Json:
     """Who tells users of slips, and that they may not use a queue: asked about what they make themselves.
 
     It is not missed while it is away: what it refuses gets no place from the scheduler either.

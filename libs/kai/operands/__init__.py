@@ -1,0 +1,33 @@
+"""What an installation consists of: a pure function from Config, shards and facts about the cluster.
+
+The operator makes the objects, ``kai render`` prints them. Manifests carry neither owners nor versions;
+secrets are not among them, since what they hold is made where they are written.
+"""
+
+from kai.operands.certificates import certificates_of
+from kai.operands.facts import OPTIONAL_KINDS, Facts
+from kai.operands.installation import missing_kinds, operands_of_config, operands_of_shard
+from kai.operands.manifests import Manifest
+from kai.operands.spec.config import CONFIG_NAME, ConfigSpec, read_config
+from kai.operands.spec.problems import InvalidSpec, Problem
+from kai.operands.spec.shard import ShardSpec
+from kai.operands.spec.shards import Shard, read_shard, rivals
+
+__all__ = [
+    "CONFIG_NAME",
+    "OPTIONAL_KINDS",
+    "ConfigSpec",
+    "Facts",
+    "InvalidSpec",
+    "Manifest",
+    "Problem",
+    "Shard",
+    "ShardSpec",
+    "certificates_of",
+    "missing_kinds",
+    "operands_of_config",
+    "operands_of_shard",
+    "read_config",
+    "read_shard",
+    "rivals",
+]

@@ -1,0 +1,48 @@
+"""Which certificates an installation needs, and whose names are in them.
+
+The authority of gRPC signs nothing but what names the role of a process (:mod:`kai.wire.permissions`), for
+who talks over gRPC; what the API server is shown is of another one, and that of Redis signs for Redis alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kai.operands.spec.config import ConfigSpec
+
+WEBHOOKS: Final = "webhooks"
+GRPC: Final = "grpc"
+REDIS: Final = "redis"
+
+ADMISSION_SECRET: Final = "kai-admission-webhook-tls-secret"  # noqa: S105 (a name)
+POD_GROUP_SECRET: Final = "podgroup-webhook-tls-secret"  # noqa: S105
+QUEUE_SECRET: Final = "queue-webhook-tls-secret"  # noqa: S105
+REDIS_SECRET: Final = "kai-redis-tls-secret"  # noqa: S105
+REDIS_HOST: Final = "kai-redis"
+#: Who talks over gRPC.
+_ROLES: Final = ("scheduler", "binder", "podgroup-controller", "queue-controller", "kai-cli")
+
+
+def grpc_secret(role: str) -> str:
+    """The secret with the certificate of a role."""
+    return f"{role}-grpc-tls-secret"
+
+
+def certificates_of(config: ConfigSpec) -> Mapping[str, Mapping[str, str]]:
+    """Authority -> secret -> DNS name in its certificate. None where somebody else makes them."""
+    if config.certificates.existing.enabled:
+        return {}
+    namespace = config.namespace
+    found: dict[str, dict[str, str]] = {
+        WEBHOOKS: {
+            ADMISSION_SECRET: f"{config.admission.service_name}.{namespace}.svc",
+            POD_GROUP_SECRET: f"podgroup-controller.{namespace}.svc",
+            QUEUE_SECRET: f"queue-controller.{namespace}.svc",
+        }
+    }
+    if config.everywhere.tls.enabled:
+        found[GRPC] = {grpc_secret(role): f"{role}.{namespace}.svc" for role in _ROLES}
+        if config.redis.ours:
+            found[REDIS] = {REDIS_SECRET: REDIS_HOST}
+    return found

@@ -1,0 +1,43 @@
+"""Where the pods of a component go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kai.operands.manifests import Manifest, without_empty
+from kai.operands.spec.everywhere import GlobalSpec
+
+_APART: Final = "podAntiAffinity"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_WEIGHT: Final = 100
+
+
+def affinity(app: str, own: Mapping[str, Any], everywhere: GlobalSpec) -> Manifest:
+    """Each section of a component's own, else of all; if nobody says where replicas go, they are spread."""
+    merged = {**everywhere.affinity, **own}
+    return merged if _APART in merged else {**merged, _APART: _spread(app, everywhere)}
+
+
+def _spread(app: str, everywhere: GlobalSpec) -> Manifest:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    spread: Manifest = {_PREFERRED: [{"weight": _WEIGHT, "podAffinityTerm": term}]}
+    if everywhere.require_default_pod_anti_affinity_term:
+        spread[_REQUIRED] = [term]
+    return spread
+
+
+def of_deployment(everywhere: GlobalSpec) -> Manifest:
+    """Fields of a pod's spec that are the same in all Deployments."""
+    return without_empty(
+        nodeSelector=dict(everywhere.node_selector),
+        tolerations=list(everywhere.tolerations),
+        priorityClassName=everywhere.priority_class_name,
+        imagePullSecrets=pull_secrets(everywhere),
+    )
+
+
+def pull_secrets(everywhere: GlobalSpec) -> list[Manifest]:
+    """The secrets by which images are pulled."""
+    return [{"name": name} for name in everywhere.pull_secrets]

@@ -1,0 +1,109 @@
+"""Where usage of queues over time is scraped: a Prometheus of ours, and what it is to scrape."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kai.model import quantity
+from kai.operands.component import account, service
+from kai.operands.facts import PROMETHEUS, SERVICE_MONITOR
+from kai.operands.manifests import Installation, Manifest, an_object
+from kai.operands.spec.additions import PrometheusSpec
+
+SERVICE: Final = "usage-prometheus"
+PORT: Final = 9090
+_VERSION: Final = "monitoring.coreos.com/v1"
+_KUBE_STATE_METRICS: Final = "kube-state-metrics"
+
+
+def operands(installation: Installation) -> list[Manifest]:
+    """Its objects, as far as the cluster serves their kinds; none if it is switched off."""
+    spec, served = installation.config.prometheus, installation.facts.served
+    if not spec.enabled:
+        return []
+    objects: list[Manifest] = []
+    if spec.ours and PROMETHEUS in served:
+        objects += _server(installation)
+    if spec.service_monitor.enabled and SERVICE_MONITOR in served:
+        objects += _monitors(installation)
+    return objects
+
+
+def _server(installation: Installation) -> list[Manifest]:
+    name = installation.config.prometheus.instance_name
+    reached = service(SERVICE, installation, {"http": (PORT, "web")}, app=name)
+    reached["spec"]["selector"] = {"app.kubernetes.io/name": "prometheus", "prometheus": name}
+    return [
+        account(name, installation),
+        reached,
+        an_object(
+            _VERSION, "Prometheus", name, namespace=installation.namespace, spec=_prometheus(installation)
+        ),
+    ]
+
+
+def _prometheus(installation: Installation) -> Manifest:
+    spec = installation.config.prometheus
+    accounting = {"matchLabels": {spec.accounting_label_key: spec.accounting_label_value}}
+    found: Manifest = {
+        "serviceAccountName": spec.instance_name,
+        "retention": spec.retention_period,
+        "scrapeInterval": spec.sample_interval,
+        "serviceMonitorSelector": accounting,
+        "serviceMonitorNamespaceSelector": {},
+        "podMonitorSelector": accounting,
+        "podMonitorNamespaceSelector": {},
+    }
+    if spec.enable_persistent_storage:
+        found["storage"] = _storage(spec)
+        found["retentionSize"] = _most(spec.storage_size)
+    return found
+
+
+def _storage(spec: PrometheusSpec) -> Manifest:
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": spec.storage_class_name,
+        "resources": {"requests": {"storage": spec.storage_size}},
+    }
+    return {"volumeClaimTemplate": {"spec": claim}}
+
+
+def _most(size: str) -> str:
+    """What it may fill of its volume: a tenth is left for what it writes meanwhile."""
+    return f"{int(quantity.parse(size) * 9 / 10) // 2**20}MiB"
+
+
+def _monitors(installation: Installation) -> list[Manifest]:
+    ours = {"matchLabels": {"app": "queue-controller"}}
+    metrics = installation.config.queue_controller.controller_service.metrics.name
+    states = {"matchLabels": {"app.kubernetes.io/name": _KUBE_STATE_METRICS}}
+    return [
+        _monitor(installation, "queue-controller", ours, [installation.namespace], metrics),
+        _monitor(installation, _KUBE_STATE_METRICS, states, ["monitoring", "default"], "http"),
+    ]
+
+
+def _monitor(
+    installation: Installation, name: str, selector: Manifest, namespaces: list[str], port: str
+) -> Manifest:
+    spec = installation.config.prometheus
+    endpoint = {
+        "port": port,
+        "interval": spec.service_monitor.interval,
+        "scrapeTimeout": spec.service_monitor.scrape_timeout,
+        "bearerTokenFile": spec.service_monitor.bearer_token_file,
+    }
+    made = an_object(
+        _VERSION,
+        "ServiceMonitor",
+        name,
+        namespace=installation.namespace,
+        spec={
+            "selector": selector,
+            "namespaceSelector": {"matchNames": namespaces},
+            "endpoints": [endpoint],
+        },
+    )
+    made["metadata"]["labels"][spec.accounting_label_key] = spec.accounting_label_value
+    return made

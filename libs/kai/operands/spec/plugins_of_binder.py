@@ -1,0 +1,64 @@
+"""Plugins of the binder, as far as a Config may change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kai.model import spelling
+from kai.operands.spec.components import BindPluginSpec
+from kai.operands.spec.problems import Place
+
+_SECONDS: Final = "bindTimeoutSeconds"
+#: Plugin -> its arguments.
+ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "volumebinding": (_SECONDS,),
+    "dynamicresources": (_SECONDS,),
+    "gpusharing": ("cdiEnabled",),
+    "hamicore": (),
+}
+#: Plugins of the original that are not here; turned off, nobody misses them.
+ELSEWHERE: Final = frozenset({"nvfractions"})
+#: Priorities of the two that have an order of their own.
+_SHARING, _HAMI = 100, 50
+
+
+def check(plugins: Mapping[str, BindPluginSpec], at: Place) -> None:
+    """Say which plugins and arguments there are not, and which values cannot be used."""
+    for name, change in plugins.items():
+        if name in ELSEWHERE and change.enabled is False:
+            continue
+        if name not in ARGUMENTS:
+            at.unknown(name, ARGUMENTS, what="plugin")
+            continue
+        _check_arguments(name, change.arguments or {}, at.below(name).below("arguments"))
+    _check_hamicore(plugins, at)
+
+
+def _check_arguments(plugin: str, given: Mapping[str, str], at: Place) -> None:
+    for key, text in given.items():
+        if key not in ARGUMENTS[plugin]:
+            at.below(key).complain(f"is not known: {spelling.unknown('argument', key, ARGUMENTS[plugin])}")
+        elif key == _SECONDS and not (text.isdecimal() and int(text) > 0):
+            at.below(key).refuse(text, "a whole number of seconds above 0")
+        elif key != _SECONDS and text.lower() not in ("true", "false"):
+            at.below(key).refuse(text, "true or false")
+
+
+def _check_hamicore(plugins: Mapping[str, BindPluginSpec], at: Place) -> None:
+    """Limits are told to those who have a share."""
+    hami, sharing = (plugins.get(name, BindPluginSpec()) for name in ("hamicore", "gpusharing"))
+    if not hami.enabled:
+        return
+    if sharing.enabled is False:
+        at.below("hamicore").complain("needs gpusharing; do not disable that")
+        return
+    first, second = _or(sharing.priority, _SHARING), _or(hami.priority, _HAMI)
+    if first <= second:
+        at.below("hamicore").below("priority").complain(
+            f"is {second}; it must be below that of gpusharing, {first}"
+        )
+
+
+def _or(given: int | None, default: int) -> int:
+    return default if given is None else given

@@ -1,0 +1,73 @@
+"""``SchedulingShard``: read, checked, and turned into what its scheduler reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kai.model import names
+from kai.operands.spec import scheduler_file
+from kai.operands.spec.config import ConfigSpec, name_of
+from kai.operands.spec.fields import read_fields
+from kai.operands.spec.problems import InvalidSpec, Place, Problem
+from kai.operands.spec.shard import ShardSpec
+from kai.operands.spec.usage import connection
+
+#: Names of Deployments and Services are made of those of shards.
+_LONGEST_NAME: Final = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A SchedulingShard that can be run."""
+
+    name: str
+    spec: ShardSpec
+    #: What its scheduler reads by --scheduler-conf.
+    file: Mapping[str, Any]
+
+    @property
+    def numa(self) -> bool:
+        """Whether it needs to be told of which NUMA zones pods have their devices."""
+        return any(each["name"] == "numa" for tier in self.file["tiers"] for each in tier["plugins"])
+
+
+def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
+    """What a SchedulingShard says, and the defaults, in an installation.
+
+    Raises:
+        InvalidSpec: it cannot be used; has all that is wrong with it.
+    """
+    name, problems = name_of(manifest), list[Problem]()
+    at = Place("spec", problems)
+    spec = read_fields(manifest.get("spec") or {}, base=ShardSpec(), at=at)
+    usage = connection(spec.usage_db_config, config, at.below("usageDBConfig"))
+    spec = replace(spec, usage_db_config=usage)
+    file = scheduler_file.of(spec, at)
+    if len(f"{config.everywhere.scheduler_name}-{name}") > _LONGEST_NAME:
+        Place("metadata.name", problems).complain(
+            f"is too long: with {config.everywhere.scheduler_name}- before it, it names a Service; "
+            f"at most {_LONGEST_NAME} characters"
+        )
+    if problems:
+        raise InvalidSpec(f"SchedulingShard {name}", problems)
+    return Shard(name=name, spec=spec, file=file)
+
+
+def rivals(shards: Iterable[Shard]) -> dict[str, Problem]:
+    """Shards that serve what another serves already, by name. Of several the first one counts.
+
+    Both would take the same Lease, and tell of the same nodes.
+    """
+    first: dict[str, str] = {}
+    found: dict[str, Problem] = {}
+    for shard in shards:
+        served = shard.spec.partition_label_value or names.DEFAULT_SHARD
+        other = first.setdefault(served, shard.name)
+        if other != shard.name:
+            found[shard.name] = Problem(
+                "spec.partitionLabelValue",
+                f"is that of SchedulingShard {other}; give each shard a value of its own",
+            )
+    return found

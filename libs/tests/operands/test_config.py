@@ -1,0 +1,207 @@
+"""What a Config says, what holds where it says nothing, and what is told of a slip."""
+
+import pytest
+
+from kai.operands import InvalidSpec, read_config
+
+
+def a_config(**spec):
+    return {
+        "apiVersion": "kai.scheduler/v1",
+        "kind": "Config",
+        "metadata": {"name": "kai-config"},
+        "spec": spec,
+    }
+
+
+def problems(**spec):
+    """What is told of a Config, by field."""
+    with pytest.raises(InvalidSpec) as caught:
+        read_config(a_config(**spec))
+    return {problem.field: problem.text for problem in caught.value.problems}
+
+
+# --- defaults ----------------------------------------------------------------------------------
+def test_a_config_that_says_nothing_is_an_installation_with_the_usual_names():
+    spec = read_config({"metadata": {"name": "kai-config"}})
+    assert spec.namespace == "kai-scheduler"
+    assert spec.everywhere.queue_label_key == "kai.scheduler/queue"
+    assert spec.binder.resource_reservation.namespace == "kai-resource-reservation"
+    assert spec.admission.runtime_class == "nvidia"
+    assert (spec.gpu_sharing, spec.hami_core) == (False, False)
+    assert not spec.node_scale_adjuster.service.enabled
+    assert spec.numa_placement_exporter.service.enabled is None
+
+
+def test_null_is_as_good_as_nothing():
+    assert read_config(a_config(binder=None, admission={"replicas": None})) == read_config(a_config())
+
+
+def test_what_is_given_of_a_component_leaves_the_rest_of_it_as_it_was():
+    spec = read_config(a_config(binder={"service": {"resources": {"requests": {"memory": "1Gi"}}}}))
+    assert spec.binder.service.resources.requests == {"cpu": "50m", "memory": "1Gi"}
+    assert spec.binder.service.resources.limits == {"memory": "400Mi"}
+    assert spec.binder.service.enabled
+
+
+def test_an_empty_mapping_of_amounts_is_none_of_them():
+    spec = read_config(a_config(scheduler={"service": {"resources": {"limits": {}}}}))
+    assert spec.scheduler.service.resources.manifest() == {"requests": {"cpu": "250m", "memory": "512Mi"}}
+
+
+@pytest.mark.parametrize(
+    ("admission", "expected"),
+    [
+        ({}, "nvidia"),
+        ({"gpuFractionRuntimeClassName": ""}, ""),
+        ({"gpuPodRuntimeClassName": "older"}, "older"),
+        ({"gpuFractionRuntimeClassName": "newer", "gpuPodRuntimeClassName": "older"}, "newer"),
+    ],
+)
+def test_the_newer_name_of_a_runtime_class_wins_over_the_older(admission, expected):
+    assert read_config(a_config(admission=admission)).admission.runtime_class == expected
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "admission", "binder", "expected"),
+    [
+        ({}, {"gpuSharing": True}, {}, (True, False)),
+        ({"gpuSharingMode": "NonMemoryEnforced"}, {}, {}, (True, False)),
+        ({"gpuSharingMode": "HamiCore"}, {}, {}, (True, True)),
+        ({"gpuSharingMode": "Disabled"}, {}, {}, (False, False)),
+        ({"gpuSharingMode": "NonMemoryEnforced"}, {"gpuSharing": False}, {}, (False, False)),
+        ({"gpuSharingMode": "HamiCore"}, {}, {"plugins": {"hamicore": {"enabled": False}}}, (True, False)),
+        ({}, {}, {"plugins": {"hamicore": {"enabled": True}}}, (False, True)),
+    ],
+)
+def test_a_preset_of_gpu_sharing_holds_where_nothing_is_said_of_its_parts(
+    everywhere, admission, binder, expected
+):
+    spec = read_config(a_config(**{"global": everywhere}, admission=admission, binder=binder))
+    assert (spec.gpu_sharing, spec.hami_core) == expected
+
+
+def test_the_older_name_of_a_pull_secret_is_one_of_the_list():
+    everywhere = {"imagesPullSecret": "b", "additionalImagePullSecrets": ["a", "b"]}
+    assert read_config(a_config(**{"global": everywhere})).everywhere.pull_secrets == ("a", "b")
+
+
+# --- slips -------------------------------------------------------------------------------------
+def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
+    told = problems(
+        binder={"replcas": 2, "metricsPort": 70000},
+        admission={"gpuSharing": "yes"},
+        prometheus={"retentionPeriod": "two weeks"},
+    )
+    assert set(told) == {
+        "spec.binder.replcas",
+        "spec.binder.metricsPort",
+        "spec.admission.gpuSharing",
+        "spec.prometheus.retentionPeriod",
+    }
+    assert "did you mean 'replicas'?" in told["spec.binder.replcas"]
+    assert told["spec.binder.metricsPort"] == "is 70000; it must be a whole number from 1 to 65535"
+    assert told["spec.admission.gpuSharing"] == "is 'yes'; it must be true or false"
+    assert "such as 30s, 1h30m, 2d or 1w" in told["spec.prometheus.retentionPeriod"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "part"),
+    [
+        ({"scheduler": {"GOGC": 400}}, "spec.scheduler.GOGC", "remove it"),
+        ({"global": {"fipsOnly": True}}, "spec.global.fipsOnly", "images whose OpenSSL"),
+        ({"global": {"gpuSharingMode": "NvFractions"}}, "spec.global.gpuSharingMode", "choose NonMem"),
+        (
+            {"binder": {"service": {"resources": {"claims": [{"name": "x"}]}}}},
+            "spec.binder.service.resources.claims",
+            "remove it",
+        ),
+        (
+            {"binder": {"plugins": {"gpu-sharing": {"enabled": False}}}},
+            "spec.binder.plugins.gpu-sharing",
+            "did you mean 'gpusharing'?",
+        ),
+        (
+            {"binder": {"plugins": {"gpusharing": {"arguments": {"cdi": "true"}}}}},
+            "spec.binder.plugins.gpusharing.arguments.cdi",
+            "known: cdiEnabled",
+        ),
+        (
+            {"binder": {"plugins": {"volumebinding": {"arguments": {"bindTimeoutSeconds": "1m"}}}}},
+            "spec.binder.plugins.volumebinding.arguments.bindTimeoutSeconds",
+            "a whole number of seconds above 0",
+        ),
+        (
+            {"binder": {"plugins": {"hamicore": {"enabled": True, "priority": 500}}}},
+            "spec.binder.plugins.hamicore.priority",
+            "below that of gpusharing, 100",
+        ),
+        (
+            {"binder": {"plugins": {"hamicore": {"enabled": True}, "gpusharing": {"enabled": False}}}},
+            "spec.binder.plugins.hamicore",
+            "needs gpusharing",
+        ),
+        (
+            {"binder": {"service": {"extraArgs": {"max-concurent-reconciles": "4"}}}},
+            "spec.binder.service.extraArgs.max-concurent-reconciles",
+            "did you mean 'max-concurrent-reconciles'?",
+        ),
+        (
+            {"binder": {"service": {"extraArgs": {"tls-ca": "/x"}}}},
+            "spec.binder.service.extraArgs.tls-ca",
+            "given by the installation itself",
+        ),
+        (
+            {"podGrouper": {"args": {"defaultPrioritiesConfigMapName": "x"}}},
+            "spec.podGrouper.args.defaultPrioritiesConfigMapNamespace",
+            "is missing",
+        ),
+        (
+            {"podGrouper": {"k8sClientConfig": {"burst": 5}}},
+            "spec.podGrouper.k8sClientConfig.burst",
+            "set qps as well",
+        ),
+        (
+            {"global": {"affinity": {"podAntiAfinity": {}}}},
+            "spec.global.affinity.podAntiAfinity",
+            "did you mean 'podAntiAffinity'?",
+        ),
+        (
+            {"global": {"tolerations": [{"key": "gpu", "efect": "NoSchedule"}]}},
+            "spec.global.tolerations[0].efect",
+            "did you mean 'effect'?",
+        ),
+        (
+            {"certificates": {"lifetime": "1h", "renewBefore": "2h"}},
+            "spec.certificates.renewBefore",
+            "it must be below lifetime, 1h",
+        ),
+        (
+            {"certificates": {"existing": {"enabled": True}}},
+            "spec.certificates.existing.caBundle",
+            "trusts no webhook",
+        ),
+        (
+            {"prometheus": {"serviceMonitor": {"interval": "5s"}}},
+            "spec.prometheus.serviceMonitor.scrapeTimeout",
+            "must not be above interval, 5s",
+        ),
+        (
+            {"numaPlacementExporter": {"podResourcesSocket": "/run/kubelet.sock"}},
+            "spec.numaPlacementExporter.podResourcesSocket",
+            "must be in podResourcesHostPath",
+        ),
+        ({"redis": {"persistence": {"enabled": True, "size": "0"}}}, "spec.redis.persistence.size", "as 1Gi"),
+        ({"namespace": "Kai"}, "spec.namespace", "lower-case letters"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_told_with_what_to_write(spec, field, part):
+    told = problems(**spec)
+    assert list(told) == [field]
+    assert part in told[field]
+
+
+@pytest.mark.parametrize("spec", ["yes", 3, ["a"]])
+def test_a_spec_that_is_no_mapping_is_told(spec):
+    with pytest.raises(InvalidSpec, match=r"Config kai-config: spec is .*; it must be a mapping of fields"):
+        read_config({"metadata": {"name": "kai-config"}, "spec": spec})
