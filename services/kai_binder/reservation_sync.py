@@ -84,19 +84,21 @@ class ReservationSync:
         # Read the reservations before the consumers: a claim written in between makes the delete fail.
         reservations = await self._live_reservations(node)
         pods = await self._live_pods(node)
-        claims = _by_pod((self._ended.get(node, {}) | reservations).values())
+        standing = {each.group for each in reservations}
+        ended = [each for each in self._ended.get(node, {}).values() if each.group not in standing]
+        claims = _by_pod([*ended, *reservations])
         held = {pod.metadata.uid: _held(pod, claims.get(pod.metadata.uid, {})) for pod in pods}
         used = set().union(*held.values())
         again: list[float] = []
-        for reservation in reservations.values():
+        for reservation in reservations:
             if reservation.group not in used or reservation.lost:
                 again += await self._free(reservation, held)
         for pod in pods:
-            if lost := held[pod.metadata.uid] - reservations.keys():
+            if lost := held[pod.metadata.uid] - standing:
                 await self._evict(pod, lost)
         unrecorded = [pod for pod in pods if granted(claims.get(pod.metadata.uid, {})) is None]
         again += await self._record(unrecorded, reservations)
-        self._forget_ended(node, used - reservations.keys())
+        self._forget_ended(node, used - standing)
         return min(again, default=None)
 
     # --- triggers ------------------------------------------------------------------------------
@@ -165,13 +167,11 @@ class ReservationSync:
         }
 
     # --- what is there -------------------------------------------------------------------------
-    async def _live_reservations(self, node: str) -> dict[str, ReservationPod]:
-        """By group, as they are at this moment."""
-        found: dict[str, ReservationPod] = {}
-        for known in self._reservations.on_node(node):
-            if (pod := await self._reservations.read(node, known.group)) is not None:
-                found[pod.group] = pod
-        return found
+    async def _live_reservations(self, node: str) -> list[ReservationPod]:
+        """As they are at this moment. Another scheduler may have left several of one group."""
+        known = self._reservations.on_node(node)
+        found = [await self._reservations.read_again(each.metadata.name) for each in known]
+        return [each for each in found if each is not None]
 
     async def _live_pods(self, node: str) -> list[WatchedPod]:
         pods = await self._client.list(PODS, field_selector=f"spec.nodeName={node}", type=WatchedPod)
@@ -211,8 +211,9 @@ class ReservationSync:
             return False
         return pod.spec.node_name in ("", reservation.spec.node_name)
 
-    async def _record(self, pods: list[WatchedPod], reservations: dict[str, ReservationPod]) -> list[float]:
+    async def _record(self, pods: list[WatchedPod], standing: list[ReservationPod]) -> list[float]:
         """Record consumers that were bound without; when to look again, if something changed meanwhile."""
+        reservations = {each.group: each for each in sorted(standing, key=lambda each: not each.lost)}
         missing: dict[str, dict[str, tuple[str, Grant]]] = {}
         for pod in pods:
             groups = gpu_groups(pod.metadata)

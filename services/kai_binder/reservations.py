@@ -120,7 +120,7 @@ class Reservations:
         """The pod does not count on the group any more."""
         patch = {"metadata": {"annotations": {_claim_key(pod): None}}}
         try:
-            await self._patch(reservation_name(node, group), patch)
+            await self._patch(self._name_of(node, group), patch)
         except errors.NotFound:
             return
 
@@ -168,18 +168,32 @@ class Reservations:
 
     async def read(self, node: str, group: str) -> ReservationPod | None:
         """The reservation pod of a group as it is at this moment; None if there is none."""
+        return await self.read_again(self._name_of(node, group))
+
+    async def read_again(self, name: str) -> ReservationPod | None:
+        """The reservation pod of a name as it is at this moment; None if there is none."""
         try:
-            return await self._client.get(
-                PODS, reservation_name(node, group), namespace=self._template.namespace, type=ReservationPod
-            )
+            return await self._client.get(PODS, name, namespace=self.namespace, type=ReservationPod)
         except errors.NotFound:
             return None
+
+    def _known(self, node: str, group: str) -> ReservationPod | None:
+        """Who stands for the group on the node, as far as the watch has told.
+
+        Other schedulers give such pods other names, and may have made several for one group; of these one
+        that holds a device is taken, always the same.
+        """
+        there = [pod for pod in self._store.by_index("group", group) if pod.spec.node_name == node]
+        return min(there, key=lambda pod: (pod.lost, not pod.device, pod.metadata.name), default=None)
+
+    def _name_of(self, node: str, group: str) -> str:
+        known = self._known(node, group)
+        return known.metadata.name if known is not None else reservation_name(node, group)
 
     # --- getting one ---------------------------------------------------------------------------
     async def _claim_or_create(self, pod: Pod, node: str, group: str, grant: Grant) -> ReservationPod | None:
         """The reservation with our claim in it; None if others were quicker twice."""
-        name = reservation_name(node, group)
-        known = self._store.get(f"{self._template.namespace}/{name}")
+        known = self._known(node, group)
         claim = {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key, grant).render()}
         if known is None:
             if (created := await self._create(pod, node, group, claim)) is not None:
@@ -193,7 +207,7 @@ class Reservations:
             if self._is_over(uid, old, node)
         }
         try:
-            return await self._patch(name, {"metadata": {"annotations": over | claim}})
+            return await self._patch(self._name_of(node, group), {"metadata": {"annotations": over | claim}})
         except errors.NotFound:
             return await self._create(pod, node, group, claim)
 
@@ -283,7 +297,7 @@ class Reservations:
             async with asyncio.timeout(LOOK_SECONDS):
                 await changed.wait()
         except TimeoutError:
-            return await self.read(reservation.spec.node_name, reservation.group)
+            return await self.read_again(reservation.metadata.name)
         changed.clear()
         return self._store.get(reservation.key)
 
