@@ -1,14 +1,20 @@
 """NUMA zones: a node takes only what its kubelet can align, as its NodeResourceTopology says."""
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
 import uuid
 from collections import Counter
 
 import pytest
 import yaml
 
+from deadlines import patience
 from e2e.harness import local_cluster
 from e2e.manifests import a_job, a_pod, as_yaml, on
+from e2e.podresources import a_kubelet, a_sysfs, container, devices, given
 from e2e.third_party.definitions import a_definition, served
 from e2e.troubles import restart
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
@@ -153,6 +159,45 @@ async def test_what_was_seen_on_the_node_counts_before_what_was_foretold(cluster
     await cluster.client.patch(PODS, "first", {"metadata": {"annotations": annotations}}, namespace=namespace)
     await cluster.apply(as_yaml(a_pod("second", namespace, name, gpus=4, spec=there)))
     assert gpus_by_zone(await cluster.running(namespace, "second", count=1)) == {"node-0": 4}
+
+
+# --- what the exporter tells ----------------------------------------------------------------------
+@contextlib.contextmanager
+def exporting(cluster, node, socket, sysfs):
+    """The exporter on a node whose kubelet answers at this socket."""
+    flags = (
+        f"--kubeconfig={cluster.kubeconfig}", f"--node-name={node}", f"--podresources-socket={socket}",
+        f"--sysfs-root={sysfs}", "--health-listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0",
+    )  # fmt: skip
+    command = [sys.executable, "-m", "kai_numa_placement_exporter", *flags]
+    process = subprocess.Popen(command, env=dict(os.environ))
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(timeout=patience()) == 0
+
+
+async def test_what_a_kubelet_did_counts_for_those_who_come_later(cluster, queue, zones, namespace, tmp_path):
+    """A kubelet that chose another zone than was foretold is believed: the next pod goes elsewhere."""
+    name, there = await queue(), await zones()
+    node = there["nodeSelector"]["kubernetes.io/hostname"]
+    await cluster.apply(as_yaml(a_pod("first", namespace, name, gpus=2, spec=there)))
+    assert gpus_by_zone(await cluster.running(namespace, "first", count=1)) == {"node-0": 2}
+    async with a_kubelet(tmp_path / "kubelet.sock") as kubelet:
+        two = container(devices(names.NVIDIA_GPU, "GPU-4", "GPU-5", zones=(1,)))
+        kubelet.pods = [given("first", two, namespace=namespace)]
+        with exporting(cluster, node, tmp_path / "kubelet.sock", a_sysfs(tmp_path, "0-7", "8-15")):
+
+            async def observed():
+                (pod,) = await cluster.pods(namespace, "first")
+                return json.loads(pod.annotations.get(names.NUMA_OBSERVED, "[]"))
+
+            seen = [{"zone": "node-1", "amount": {names.NVIDIA_GPU: "2"}}]
+            await cluster.eventually(observed, lambda found: found == seen, what="the exporter tells")
+            await cluster.apply(as_yaml(a_pod("second", namespace, name, gpus=4, spec=there)))
+            second = await cluster.running(namespace, "second", count=1)
+    assert gpus_by_zone(second) == {"node-0": 4}
 
 
 # --- who has to make room -------------------------------------------------------------------------

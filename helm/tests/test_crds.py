@@ -1,8 +1,10 @@
 """The custom resources: names, scopes and structure as the specification has them."""
 
+import json
 import re
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -161,6 +163,54 @@ def test_resource_lists_hold_quantities(text, fits):
         quantity = node["additionalProperties"]
         assert quantity["x-kubernetes-int-or-string"] is True
         assert bool(re.fullmatch(quantity["pattern"], text)) is fits
+
+
+#: Kubernetes' own schemas, of the newest version that the product is tried on.
+_KUBERNETES = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / "v1.36.0-local"
+
+
+@pytest.mark.parametrize(
+    ("path", "definition"),
+    [
+        ("spec.resourceClaimAllocations.[].allocation", "AllocationResult"),
+        ("spec.extendedResourceClaimAllocation.allocation", "AllocationResult"),
+        ("spec.extendedResourceClaimAllocation.deviceRequests.[]", "DeviceRequest"),
+    ],
+)
+def test_bind_requests_hold_what_kubernetes_says_of_devices_field_by_field(path, definition):
+    definitions = json.loads((_KUBERNETES / "_definitions.json").read_text())["$defs"]
+    expected = definitions[f"io.k8s.api.resource.v1.{definition}"]
+    assert set(fields_of(field(resources.BIND_REQUESTS, path))) == set(fields_of(expected, definitions))
+
+
+def fields_of(node, definitions=None, path=""):
+    """Path of each field below a schema, and whether it is required."""
+    if "$ref" in node:
+        node = definitions[node["$ref"].rpartition("/")[2]]
+    for name, child in (node.get("properties") or {}).items():
+        yield f"{path}.{name}", name in (node.get("required") or ())
+        yield from fields_of(child, definitions, f"{path}.{name}")
+    if "items" in node:
+        yield from fields_of(node["items"], definitions, f"{path}[]")
+
+
+def test_bind_requests_keep_nothing_that_nobody_named_but_what_drivers_are_told():
+    found = list(free_form(schema(resources.BIND_REQUESTS), ""))
+    told = ".devices.config[].opaque.parameters"
+    assert found == [
+        f".spec.resourceClaimAllocations[].allocation{told}",
+        f".spec.extendedResourceClaimAllocation.allocation{told}",
+    ]
+
+
+def free_form(node, path):
+    """Where a schema takes anything."""
+    if node.get("x-kubernetes-preserve-unknown-fields"):
+        yield path
+    for name, child in (node.get("properties") or {}).items():
+        yield from free_form(child, f"{path}.{name}")
+    if "items" in node:
+        yield from free_form(node["items"], f"{path}[]")
 
 
 def test_memory_ratio_of_shards_is_above_zero_and_at_most_one():

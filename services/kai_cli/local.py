@@ -25,7 +25,7 @@ from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, known
 from kai_local.box.up import command_line
 from kai_local.errors import ClusterError
 from kai_local.processes.records import ProcessRecord
-from kai_local.services.suite import SERVICES, UnknownService, parse_flags
+from kai_local.services.suite import USUAL, UnknownService, parse_flags
 
 if TYPE_CHECKING:
     import psutil
@@ -72,6 +72,9 @@ def up(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the API server; 0 takes a free one.")] = 0,
     webhooks: Annotated[bool, typer.Option(help="Have admission look at pods, queues and groups.")] = True,
     services: Annotated[bool, typer.Option(help="Run the services; without, use `kai run`.")] = True,
+    autoscaling: Annotated[
+        bool, typer.Option("--autoscaling", help="Run the node-scale-adjuster as well.")
+    ] = False,
     real: Annotated[
         bool, typer.Option("--real", help="etcd, kube-apiserver and KWOK instead of our own API server.")
     ] = False,
@@ -96,7 +99,7 @@ def up(
         port=port,
         kubeconfig=None if kubeconfig is None else kubeconfig.absolute(),
         webhooks=webhooks and services,
-        services=tuple(SERVICES) if services else (),
+        services=_services(autoscaling=autoscaling) if services else (),
         real=real,
         chart=chart,
         flags=_flags(flags or []),
@@ -153,6 +156,10 @@ def logs(
             typer.echo(part, nl=False)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _services(*, autoscaling: bool) -> tuple[str, ...]:
+    return (*USUAL, *(("node-scale-adjuster",) if autoscaling else ()))
 
 
 def _start_detached(options: ClusterOptions) -> int:

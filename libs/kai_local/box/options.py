@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kai_local.services.suite import SERVICES, SuiteOptions
+from kai_local.services.suite import USUAL, SuiteOptions
 
 #: On one machine a lease that outlives its holder is of no use.
 _QUICK_TAKEOVER = {"KAI_LEASE_DURATION": "6", "KAI_LEASE_RENEW_DEADLINE": "5", "KAI_LEASE_RETRY_PERIOD": "2"}
@@ -26,7 +26,7 @@ class ClusterOptions:
     port: int = 0
     kubeconfig: Path | None = None
     webhooks: bool = True
-    services: tuple[str, ...] = tuple(SERVICES)
+    services: tuple[str, ...] = USUAL
     #: More flags by service.
     flags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: etcd, kube-apiserver, kube-controller-manager and KWOK instead of our own.

@@ -23,7 +23,17 @@ _PRIORITY_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "infere
 _NON_PREEMPTIBLE = 100
 _TAKEN = "Workloads that others may take resources back from."
 _KEPT = "Workloads that keep what they have, within the quota of their queue."
-_NAMESPACES = (names.NAMESPACE, names.RESERVATION_NAMESPACE, "kube-node-lease")
+_NAMESPACES = (
+    names.NAMESPACE,
+    names.RESERVATION_NAMESPACE,
+    names.SCALE_ADJUST_NAMESPACE,
+    "kube-node-lease",
+)
+#: Accounts of pods that our processes make, with their namespaces.
+_ACCOUNTS = {
+    names.RESERVATION_SERVICE_ACCOUNT: names.RESERVATION_NAMESPACE,
+    names.SCALE_ADJUST_NAMESPACE: names.SCALE_ADJUST_NAMESPACE,
+}
 _SERVED_PATIENCE = 15.0
 
 Manifest = dict[str, Any]
@@ -111,8 +121,9 @@ async def install(client: KubeClient) -> None:
         *((resources.PRIORITY_CLASSES, manifest, "") for manifest in priority_classes()),
     ]
     await asyncio.gather(*(_ensure(client, *one) for one in objects))
-    account = {"metadata": {"name": names.RESERVATION_SERVICE_ACCOUNT}}
-    await _ensure(client, resources.SERVICE_ACCOUNTS, account, names.RESERVATION_NAMESPACE)
+    for account, namespace in _ACCOUNTS.items():
+        manifest = {"metadata": {"name": account}}
+        await _ensure(client, resources.SERVICE_ACCOUNTS, manifest, namespace)
     await _until_served(client, definitions)
     for queue in default_queues():
         await _ensure(client, resources.QUEUES, queue)

@@ -29,7 +29,7 @@ from kai_local.processes import probes
 from kai_local.processes.ports import PortInUse, require_free
 from kai_local.processes.supervisor import Child, ProcessFailed, Program, State, Supervisor
 from kai_local.services.readiness import serve_readiness
-from kai_local.services.suite import SERVICES, SuiteOptions, plan
+from kai_local.services.suite import USUAL, SuiteOptions, plan
 
 _START_PATIENCE = 60.0
 _INTERRUPTED = 130
@@ -39,7 +39,7 @@ _INTERRUPTED = 130
 class RunOptions:
     """What a user may choose. An empty ``redis_url`` starts a Redis, ``none`` does without."""
 
-    services: tuple[str, ...] = tuple(SERVICES)
+    services: tuple[str, ...] = USUAL
     binders: int = 1
     redis_url: str = ""
     health_listen: str = ""

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from kai.model import names
 from kai_local.processes import probes
 from kai_local.processes.ports import LOOPBACK, free_ports
 from kai_local.processes.supervisor import Program
@@ -21,6 +23,10 @@ class Service:
     listens: tuple[str, ...] = ()
     webhook: str = ""
     without_webhook: str = ""
+    #: Further flags that it needs beside a cluster in a box.
+    flags: tuple[str, ...] = ()
+    #: It runs only where it is asked for.
+    optional: bool = False
 
 
 #: In the order in which they are useful.
@@ -37,7 +43,14 @@ SERVICES: Mapping[str, Service] = {
     "scheduler": Service("kai_scheduler", listens=("--grpc-listen",)),
     "binder": Service("kai_binder"),
     "pod-grouper": Service("kai_pod_grouper"),
+    "node-scale-adjuster": Service(
+        "kai_node_scale_adjuster",
+        flags=(f"--scaling-pod-service-account={names.SCALE_ADJUST_NAMESPACE}",),
+        optional=True,
+    ),
 }
+#: Those that run where nobody says which.
+USUAL: Final = tuple(name for name, service in SERVICES.items() if not service.optional)
 _FLAG = re.compile(r"(?P<service>[a-z-]+):(?:--)?(?P<flag>[a-z-]+)=(?P<value>.*)")
 _PORTS_EACH = 4
 _DRAIN_SECONDS = 25.0
@@ -54,7 +67,7 @@ class SuiteOptions:
     kubeconfig: str
     context: str = ""
     redis_url: str = ""
-    services: tuple[str, ...] = tuple(SERVICES)
+    services: tuple[str, ...] = USUAL
     binders: int = 1
     certificates: Path | None = None
     gpu_sharing: bool = True
@@ -77,7 +90,7 @@ class Suite:
 
 
 def choose(named: Iterable[str]) -> tuple[str, ...]:
-    """The services named, or all of them.
+    """The services named, or those that usually run.
 
     Raises:
         UnknownService: one does not exist.
@@ -86,7 +99,7 @@ def choose(named: Iterable[str]) -> tuple[str, ...]:
     for name in wanted:
         if name not in SERVICES:
             raise UnknownService(f"there is no service {name!r}; there are {', '.join(SERVICES)}")
-    return tuple(name for name in SERVICES if name in wanted) if wanted else tuple(SERVICES)
+    return tuple(name for name in SERVICES if name in wanted) if wanted else USUAL
 
 
 def parse_flags(written: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -117,6 +130,7 @@ def plan(options: SuiteOptions) -> Suite:
         service = SERVICES[service_name]
         flags = [f"--health-listen={LOOPBACK}:{health}", f"--metrics-listen={LOOPBACK}:{health}"]
         flags += [f"{flag}={LOOPBACK}:{port}" for flag, port in zip(service.listens, others, strict=False)]
+        flags += service.flags
         debug = ""
         if service_name == "scheduler":
             flags.append(f"--plugin-server-port={others[-1]}")

@@ -10,7 +10,11 @@ from kai.runtime import ServiceSettings, environment
 from kai_local.services.suite import SERVICES
 
 ROOT = Path(__file__).resolve().parents[3]
-MODULES = [*(service.module for service in SERVICES.values()), "kai_resource_reservation"]
+MODULES = [
+    *(service.module for service in SERVICES.values()),
+    "kai_resource_reservation",
+    "kai_numa_placement_exporter",
+]
 
 
 def test_the_settings_of_all_services_are_known():

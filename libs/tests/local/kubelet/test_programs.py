@@ -32,6 +32,8 @@ def a_pod(**annotations: str) -> LocalPod:
         (["false"], Run(0.0, 1)),
         (["sh", "-c", "echo hello"], Run(0.0, 0)),
         (["nosleep", "30"], Run()),
+        (["python", "-m", "kai_scaling_pod"], Run(0.0)),
+        (["python", "-m", "kai_scaling_pods"], Run()),
     ],
 )
 def test_a_plain_command_is_understood(command: list[str], run: Run) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kai_local.installation.webhooks import WebhookEndpoints
-from kai_local.services.suite import SERVICES, SuiteOptions, UnknownService, choose, parse_flags, plan
+from kai_local.services.suite import SERVICES, USUAL, SuiteOptions, UnknownService, choose, parse_flags, plan
 
 
 def options(**more: object) -> SuiteOptions:
@@ -20,7 +20,7 @@ def flags(command: tuple[str, ...]) -> dict[str, str]:
 
 def test_all_six_are_run_each_with_ports_of_its_own() -> None:
     suite = plan(options(redis_url="redis://:secret@h/0"))
-    assert {program.name for program in suite.programs} == set(SERVICES)
+    assert {program.name for program in suite.programs} == set(USUAL)
     ports = [
         value.rpartition(":")[2]
         for p in suite.programs
@@ -47,10 +47,16 @@ def test_without_certificates_nobody_serves_webhooks() -> None:
 
 
 def test_only_services_that_exist_can_be_named() -> None:
-    assert choose([]) == tuple(SERVICES)
+    assert choose([]) == USUAL
     assert choose(["binder", "scheduler"]) == ("scheduler", "binder")
     with pytest.raises(UnknownService, match=r"no service 'sheduler'; there are .*scheduler"):
         choose(["sheduler"])
+
+
+def test_the_node_scale_adjuster_runs_where_it_is_asked_for() -> None:
+    assert set(SERVICES) - set(USUAL) == {"node-scale-adjuster"}
+    programs = {program.name: program.command for program in plan(options(services=tuple(SERVICES))).programs}
+    assert flags(programs["node-scale-adjuster"])["--scaling-pod-service-account"] == "kai-scale-adjust"
 
 
 def test_a_service_gets_the_flags_that_are_added_for_it_last() -> None:

@@ -1,0 +1,179 @@
+"""Carries out what was decided of scaling pods; whatever fails is decided anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from kai.kube import errors
+from kai.kube.client import KubeClient, PatchKind
+from kai.kube.events import EventRecorder, EventType, reference
+from kai.kube.resources import PODS
+from kai_node_scale_adjuster.adjustment import Adjustment, Creation, Removal, Rules, adjust
+from kai_node_scale_adjuster.cluster import Cluster
+from kai_node_scale_adjuster.objects import ScalingPod
+from kai_node_scale_adjuster.scaling_pods import ScalingTemplate
+
+#: After the API server refused to make or to delete a scaling pod.
+RETRY_SECONDS: Final = 30.0
+_MESSAGE: Final = "no node has enough free GPUs for the pods that wait for parts of some"
+
+_log = structlog.get_logger(__name__)
+
+
+class AdjusterMetrics:
+    """What the adjuster sees and does."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.waiting = Gauge(
+            "kai_scale_adjuster_waiting_pods", "Pods that wait for parts of GPUs", registry=registry
+        )
+        self.scaling = Gauge("kai_scale_adjuster_scaling_pods", "Scaling pods", registry=registry)
+        self.devices = Gauge(
+            "kai_scale_adjuster_scaling_devices", "GPUs that scaling pods ask for", registry=registry
+        )
+        self.done = Counter(
+            "kai_scale_adjuster_scaling_pod_changes",
+            "Scaling pods made and removed",
+            ("change", "result"),
+            registry=registry,
+        )
+
+    def show(self, cluster: Cluster) -> None:
+        """Tell how things stand."""
+        self.waiting.set(len(cluster.waiting))
+        self.scaling.set(len(cluster.scaling))
+        self.devices.set(sum(pod.devices for pod in cluster.scaling.values()))
+
+
+class Adjuster:
+    """Keeps the scaling pods as they should be, one adjustment at a time."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        *,
+        rules: Rules,
+        template: ScalingTemplate,
+        events: EventRecorder,
+        metrics: AdjusterMetrics,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._rules = rules
+        self._template = template
+        self._events = events
+        self._metrics = metrics
+        self._now = now
+        self._removed_at: float | None = None
+        #: Why the API server took no scaling pod when it was asked last; empty if it did.
+        self.refusal = ""
+
+    async def adjust(self) -> float | None:
+        """Bring the scaling pods in line; seconds after which to look again, None if nothing is due.
+
+        Raises:
+            KubeError: the API server cannot be asked now.
+        """
+        wanted = self._wanted()
+        refused = [await self._remove(removal) for removal in wanted.remove]
+        refused += [await self._create(creation) for creation in wanted.create]
+        self.refusal = next(filter(None, refused), "")
+        self._metrics.show(self._cluster)
+        if not self.refusal:
+            return wanted.again_in
+        return min(RETRY_SECONDS, wanted.again_in or RETRY_SECONDS)
+
+    def _wanted(self) -> Adjustment:
+        return adjust(
+            self._cluster.waiting.values(),
+            self._cluster.scaling.values(),
+            rules=self._rules,
+            now=self._now(),
+            removed_at=self._removed_at,
+            taken=self._cluster.others,
+        )
+
+    async def _remove(self, removal: Removal) -> str:
+        """Delete one; why it was refused, empty if it was not."""
+        pod = removal.scaling
+        try:
+            await self._client.delete(
+                PODS,
+                pod.metadata.name,
+                namespace=pod.metadata.namespace,
+                uid=pod.metadata.uid,
+                grace_seconds=0 if pod.ended or not pod.placed else None,
+            )
+        except (errors.NotFound, errors.Conflict):
+            pass
+        except (errors.Forbidden, errors.Invalid, errors.BadRequest) as error:
+            self._metrics.done.labels("remove", "refused").inc()
+            _log.warning("scaling pod not removed", pod=pod.key, error=str(error))
+            return str(error)
+        self._cluster.forget(pod.key, pod.metadata.uid)
+        self._removed_at = self._now()
+        self._metrics.done.labels("remove", "done").inc()
+        _log.info("scaling pod removed", pod=pod.key, of=pod.stands_for, reason=removal.reason)
+        return ""
+
+    async def _create(self, creation: Creation) -> str:
+        """Make one; why it was refused, empty if it was not."""
+        waiting = creation.waiting
+        manifest = self._template.manifest(waiting, creation.name)
+        try:
+            made = await self._client.create(
+                PODS, manifest, namespace=self._template.namespace, type=ScalingPod
+            )
+        except errors.AlreadyExists:
+            return f"{creation.name} is there and has not been seen yet"
+        except (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.NotFound) as error:
+            self._metrics.done.labels("create", "refused").inc()
+            _log.warning("scaling pod not made", pod=creation.name, of=waiting.key, error=str(error))
+            self._tell(creation, "Warning", "ScaleUpRefused", f"no node can be asked for: {error}")
+            return str(error)
+        self._cluster.take(made)
+        self._metrics.done.labels("create", "done").inc()
+        _log.info("scaling pod made", pod=made.key, of=waiting.key, devices=waiting.share.devices)
+        where = f"pod {made.key} asks for a node with {_gpus(waiting.share.devices)}"
+        self._tell(creation, "Normal", "ScaleUpRequested", f"{where}, on behalf of this one")
+        await self._mark_unschedulable(made)
+        return ""
+
+    async def _mark_unschedulable(self, made: ScalingPod) -> None:
+        """Let cluster autoscaler and binder see it at once; whoever placed it meanwhile was quicker."""
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": _MESSAGE,
+        }
+        meta = made.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": {"conditions": [condition]},
+        }
+        try:
+            await self._client.patch(
+                PODS,
+                meta.name,
+                patch,
+                namespace=meta.namespace,
+                subresource="status",
+                kind=PatchKind.STRATEGIC,
+            )
+        except errors.ApiError as error:
+            _log.info("scaling pod not marked", pod=made.key, error=str(error))
+
+    def _tell(self, creation: Creation, kind: EventType, reason: str, text: str) -> None:
+        self._events.emit(reference(PODS, creation.waiting.pod), kind, reason, text, action="ScalingUp")
+
+
+def _gpus(count: int) -> str:
+    return f"{count} free GPU{'s' if count > 1 else ''}"

@@ -1,0 +1,202 @@
+"""Which scaling pods there should be: a pure function of who waits and which there are.
+
+A cluster autoscaler adds nodes for pods of the default scheduler that fit nowhere, and counts whole GPUs.
+For those who wait for parts of GPUs a scaling pod asks for whole ones, in their place:
+
+1. A scaling pod goes when it has ended, when the pod that it stands for is gone, got a node or asks for
+   something else, and when it is stuck on its node, where it holds what the others wait for.
+2. For some time after one went none is made: who waited may fit by now, and only has to be placed.
+3. Parts are added up among pods that the same nodes suit: two halves are one GPU, for which one of both
+   gets a scaling pod. Those with most devices come first, and what is surplus then goes.
+4. One that has waited very long counts for nobody but the pod that it stands for: no node is to be had that
+   suits this pod, but maybe one for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from kai_node_scale_adjuster.objects import ScalingPod, WaitingPod, Wish, scaling_pod_name
+
+_CENTI: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the decision goes by. Times are in seconds."""
+
+    #: The part of a device that somebody is taken to need who asks for memory.
+    memory_ratio: Decimal = Decimal("0.1")
+    cool_down: float = 60.0
+    patience: float = 900.0
+    stuck_after: float = 60.0
+
+    def centi_devices(self, waiting: WaitingPod) -> int:
+        """Hundredths of devices that a pod needs."""
+        share = waiting.share
+        each = share.portion_centi or max(1, round(self.memory_ratio * _CENTI))
+        return each * share.devices
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A scaling pod to be made, of this name."""
+
+    waiting: WaitingPod
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A scaling pod to be deleted, and why."""
+
+    scaling: ScalingPod
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What is to be done now, and after how many seconds to look again if nothing happens before."""
+
+    create: tuple[Creation, ...] = ()
+    remove: tuple[Removal, ...] = ()
+    again_in: float | None = None
+
+
+@dataclass(slots=True)
+class _Stand:
+    """Somebody who waits, with his scaling pod if he has one, and with the devices that it asks for."""
+
+    waiting: WaitingPod
+    scaling: ScalingPod | None
+    asked: int
+
+
+def adjust(
+    waiting: Iterable[WaitingPod],
+    scaling: Collection[ScalingPod],
+    *,
+    rules: Rules,
+    now: float,
+    removed_at: float | None = None,
+    taken: Iterable[str] = (),
+) -> Adjustment:
+    """What brings the scaling pods in line; ``removed_at`` is when one was removed last.
+
+    Times are Unix seconds. ``taken`` are names of other pods in the namespace of scaling pods.
+    """
+    pods = {each.key: each for each in waiting if each.wish is not Wish.NONE}
+    present = sorted((each for each in scaling if not each.going), key=lambda each: each.key)
+    remove = list(_without_cause(present, pods, rules=rules, now=now))
+    gone = {removal.scaling.key for removal in remove}
+    kept = {each.stands_for: each for each in present if each.key not in gone}
+    stands = [_stand(each, kept.get(key)) for key, each in sorted(pods.items())]
+    groups = list(_groups(stands, rules=rules, now=now))
+    last = now if remove else removed_at
+    cooling = max(0.0, last + rules.cool_down - now) if last is not None else 0.0
+    missing = [stand for group in groups for stand in _missing(group, rules)]
+    in_use = {*taken, *(each.metadata.name for each in scaling)}
+    create = [] if cooling else list(_made(missing, in_use))
+    remove += [Removal(each, "the others are enough") for group in groups for each in _surplus(group, rules)]
+    times = [_next_time(each, rules) - now for each in kept.values()]
+    if cooling and missing:
+        times.append(cooling)
+    return Adjustment(tuple(create), tuple(remove), min((time for time in times if time > 0), default=None))
+
+
+# --- whose cause is gone -----------------------------------------------------------------------
+def _without_cause(
+    present: Iterable[ScalingPod], pods: dict[str, WaitingPod], *, rules: Rules, now: float
+) -> Iterator[Removal]:
+    seen: set[str] = set()
+    for scaling in present:
+        reason = _why_gone(scaling, pods.get(scaling.stands_for), rules=rules, now=now)
+        if not reason and scaling.stands_for in seen:
+            reason = "another one stands for the same pod"
+        if reason:
+            yield Removal(scaling, reason)
+        else:
+            seen.add(scaling.stands_for)
+
+
+def _why_gone(scaling: ScalingPod, waiting: WaitingPod | None, *, rules: Rules, now: float) -> str:
+    if scaling.ended:
+        return "it has ended"
+    if waiting is None or scaling.stands_for_uid not in ("", waiting.uid):
+        return "its pod is gone or needs no node any more"
+    if scaling.devices != waiting.share.devices:
+        return "its pod asks for another number of devices"
+    if scaling.placed and _next_time(scaling, rules) <= now:
+        return "it does not end on its node; see its status and whether its image can be pulled"
+    return ""
+
+
+def _next_time(scaling: ScalingPod, rules: Rules) -> float:
+    """When waiting, for its node or for its end, comes to an end."""
+    return scaling.since + (rules.stuck_after if scaling.placed else rules.patience)
+
+
+# --- how many ----------------------------------------------------------------------------------
+def _stand(waiting: WaitingPod, scaling: ScalingPod | None) -> _Stand:
+    return _Stand(waiting, scaling, scaling.devices if scaling is not None else 0)
+
+
+def _groups(stands: Iterable[_Stand], *, rules: Rules, now: float) -> Iterator[list[_Stand]]:
+    """Those who can share devices, and for whom there is hope."""
+    groups: dict[bytes, list[_Stand]] = {}
+    for stand in stands:
+        silent = stand.scaling is None and stand.waiting.wish is Wish.SILENT
+        if not silent and not _is_hopeless(stand.scaling, rules=rules, now=now):
+            groups.setdefault(stand.waiting.places, []).append(stand)
+    yield from groups.values()
+
+
+def _is_hopeless(scaling: ScalingPod | None, *, rules: Rules, now: float) -> bool:
+    return scaling is not None and not scaling.placed and _next_time(scaling, rules) <= now
+
+
+def _needed(group: Iterable[_Stand], rules: Rules) -> int:
+    """Whole devices for all of them."""
+    return -(-sum(rules.centi_devices(stand.waiting) for stand in group) // _CENTI)
+
+
+def _missing(group: list[_Stand], rules: Rules) -> list[_Stand]:
+    """Who is to get a scaling pod, so that there are enough devices, and enough of them together."""
+    needed, total = _needed(group, rules), sum(stand.asked for stand in group)
+    largest = max(stand.asked for stand in group)
+    found = []
+    for stand in sorted(group, key=lambda stand: -stand.waiting.share.devices):
+        devices = stand.waiting.share.devices
+        if stand.scaling is None and (needed > total or devices > largest):
+            found.append(stand)
+            total += devices
+            largest = max(largest, devices)
+    return found
+
+
+def _made(missing: Iterable[_Stand], in_use: set[str]) -> Iterator[Creation]:
+    """The scaling pods to be made, which count from now on."""
+    for stand in missing:
+        name = scaling_pod_name(stand.waiting.key)
+        if name in in_use:
+            name = scaling_pod_name(stand.waiting.key, plain=False)
+        in_use.add(name)
+        stand.asked = stand.waiting.share.devices
+        yield Creation(stand.waiting, name)
+
+
+def _surplus(group: list[_Stand], rules: Rules) -> Iterator[ScalingPod]:
+    """Scaling pods without a node that are not needed beside the others."""
+    needed = _needed(group, rules)
+    wanted = max(stand.waiting.share.devices for stand in group)
+    rest = sorted(group, key=lambda stand: stand.asked)
+    for stand in tuple(rest):
+        if stand.scaling is None or stand.scaling.placed:
+            continue
+        others = [other.asked for other in rest if other is not stand]
+        if sum(others) >= needed and max(others, default=0) >= wanted:
+            rest.remove(stand)
+            yield stand.scaling

@@ -1,0 +1,123 @@
+"""The pod that asks for whole GPUs in place of one that asks for parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from kai.model import names
+from kai.model.objects import Json, ResourceList
+from kai.model.requests import pod_requests
+from kai.model.resource_lists import parsed, rendered
+from kai_node_scale_adjuster.objects import WaitingPod, label_value
+
+CONTAINER: Final = "scaling-pod"
+#: What it runs where its image is that of this project; another image may do as it likes with it.
+PROGRAM: Final = ("python", "-m", "kai_scaling_pod")
+#: Requests that may be below their limits; of everything else both have to be the same.
+_ELASTIC: Final = ("cpu", "memory", "ephemeral-storage")
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_SECURITY: Final[dict[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+_POD_SECURITY: Final[dict[str, Any]] = {
+    "runAsNonRoot": True,
+    "runAsUser": 10000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingTemplate:
+    """What all scaling pods have in common."""
+
+    namespace: str = names.SCALE_ADJUST_NAMESPACE
+    image: str = ""
+    app_label: str = names.SCALING_POD_APP
+    service_account: str = "scaling-pod"
+
+    def manifest(self, waiting: WaitingPod, name: str) -> dict[str, Any]:
+        """The pod that fits where ``waiting`` fits, apart from that it takes whole devices."""
+        meta, spec = waiting.pod.metadata, waiting.pod.spec
+        copied = {
+            "affinity": _affinity(spec.affinity, meta.namespace),
+            "tolerations": msgspec.to_builtins(spec.tolerations) if spec.tolerations else None,
+            "nodeSelector": spec.node_selector,
+        }
+        return {
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": {
+                    names.APP_LABEL: self.app_label,
+                    names.SHARED_GPU_POD_NAME: label_value(meta.name),
+                    names.SHARED_GPU_POD_NAMESPACE: meta.namespace,
+                },
+                "annotations": {names.SCALING_FOR: f"{waiting.uid} {waiting.key}"},
+            },
+            "spec": {
+                **{key: value for key, value in copied.items() if value},
+                "restartPolicy": "OnFailure",
+                "serviceAccountName": self.service_account,
+                "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "securityContext": _POD_SECURITY,
+                "containers": [self._container(waiting)],
+            },
+        }
+
+    def _container(self, waiting: WaitingPod) -> dict[str, Any]:
+        return {
+            "name": CONTAINER,
+            "image": self.image,
+            "imagePullPolicy": "IfNotPresent",
+            "args": list(PROGRAM),
+            "resources": _resources(waiting),
+            "securityContext": _SECURITY,
+        }
+
+
+def _affinity(affinity: Json | None, namespace: str) -> Json:
+    """The same affinity, said from another namespace: what names none means the pod's own."""
+    said = dict(affinity or {})
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if not isinstance(said.get(kind), dict):
+            continue
+        terms = said[kind] = dict(said[kind])
+        if required := terms.get(_REQUIRED):
+            terms[_REQUIRED] = [_of_namespace(term, namespace) for term in required]
+        if preferred := terms.get(_PREFERRED):
+            terms[_PREFERRED] = [
+                {**each, "podAffinityTerm": _of_namespace(each.get("podAffinityTerm") or {}, namespace)}
+                for each in preferred
+            ]
+    return said
+
+
+def _of_namespace(term: Json, namespace: str) -> Json:
+    if term.get("namespaces") or term.get("namespaceSelector") is not None:
+        return term
+    return {**term, "namespaces": [namespace]}
+
+
+def _resources(waiting: WaitingPod) -> dict[str, ResourceList]:
+    """Whole devices, and all else that the pod asks its node for."""
+    asked = pod_requests(
+        waiting.pod, lambda resources: {key: parsed(text) for key, text in resources.items()}
+    )
+    requests = rendered({key: amount for key, amount in sorted(asked.items()) if amount})
+    requests[names.NVIDIA_GPU] = str(waiting.share.devices)
+    return {
+        "requests": requests,
+        "limits": {key: text for key, text in requests.items() if key not in _ELASTIC},
+    }
+
+
+def _amounts(resources: ResourceList) -> dict[str, Decimal]:
+    return {name: parsed(amount) for name, amount in resources.items()}

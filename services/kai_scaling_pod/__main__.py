@@ -1,0 +1,1 @@
+"""``python -m kai_scaling_pod``: ends with 0."""

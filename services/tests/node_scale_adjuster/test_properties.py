@@ -1,0 +1,145 @@
+"""Whatever waits and whichever scaling pods there are: none too many, none too few, none without a cause."""
+
+from collections import defaultdict
+from math import ceil
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kai_node_scale_adjuster.adjustment import Rules, adjust
+from kai_node_scale_adjuster.objects import Wish
+
+from .conftest import NOW, UNSCHEDULABLE, Builders
+
+RULES = Rules()
+NAMES = "abcdef"
+BOUND = {"type": "PodScheduled", "status": "True"}
+#: Whether a pod is there, and what it says.
+_ASKED = st.fixed_dictionaries(
+    {
+        "fraction": st.sampled_from(["0.1", "0.25", "0.5", "0.51", "0.9"]),
+        "devices": st.integers(1, 3),
+        "conditions": st.sampled_from([(UNSCHEDULABLE,), (UNSCHEDULABLE,), (), (BOUND,)]),
+        "uid": st.sampled_from(["one", "two"]),
+        "nodeSelector": st.sampled_from([{}, {"pool": "x"}]),
+    }
+)
+_SCALING = st.fixed_dictionaries(
+    {
+        "phase": st.sampled_from(["Pending", "Pending", "Running", "Succeeded"]),
+        "age": st.sampled_from([0.0, 100.0, 10_000.0]),
+        "going": st.booleans(),
+    }
+)
+_WORLDS = st.fixed_dictionaries(
+    {
+        "pods": st.dictionaries(st.sampled_from(NAMES), _ASKED),
+        "before": st.dictionaries(st.sampled_from(NAMES), st.tuples(_ASKED, _SCALING)),
+        "removed": st.sampled_from([None, 1.0, 61.0]),
+    }
+)
+
+
+def set_up(world):
+    """Who waits, and scaling pods for those who waited before: the same or others, in other ways."""
+    waiting = [Builders.waiting(name, **asked) for name, asked in world["pods"].items()]
+    scaling = []
+    for name, (asked, life) in world["before"].items():
+        node = "" if life["phase"] == "Pending" else "n1"
+        scaling.append(Builders.scaling(Builders.waiting(name, **asked), node=node, **life))
+    return waiting, scaling
+
+
+def decide(waiting, scaling, removed_at):
+    return adjust(waiting, scaling, rules=RULES, now=NOW, removed_at=removed_at)
+
+
+def carried_out(scaling, adjustment):
+    """The scaling pods after it."""
+    gone = {removal.scaling.key for removal in adjustment.remove}
+    made = [Builders.scaling(each.waiting, name=each.name) for each in adjustment.create]
+    return [each for each in scaling if each.key not in gone] + made
+
+
+def groups(waiting, scaling):
+    """By places: the needs of those who count, and their scaling pods, as the rules put it in words."""
+    of = {each.stands_for: each for each in scaling if not each.going}
+    found = defaultdict(lambda: ([], []))
+    for pod in waiting:
+        own = of.get(pod.key)
+        unschedulable = bool(pod.pod.status.conditions) and pod.pod.status.conditions[0].status == "False"
+        hopeless = own is not None and not own.placed and NOW - own.since >= RULES.patience
+        if hopeless or not (unschedulable or own):
+            continue
+        needs, have = found[pod.places]
+        needs.append((float(pod.share.portion) * pod.share.devices, pod.share.devices))
+        if own is not None:
+            have.append(own)
+    return found.values()
+
+
+def suffices(needs, devices):
+    """Whether so many devices, some of them together, are enough."""
+    return sum(devices) >= ceil(round(sum(part for part, _ in needs), 6)) and max(devices, default=0) >= max(
+        together for _, together in needs
+    )
+
+
+@given(_WORLDS)
+def test_every_scaling_pod_has_a_cause(world):
+    waiting, scaling = set_up(world)
+    removed_at = None if world["removed"] is None else NOW - world["removed"]
+    after = carried_out(scaling, decide(waiting, scaling, removed_at))
+    by_key = {pod.key: pod for pod in waiting if pod.wish is not Wish.NONE}
+    for each in after:
+        if each.going:
+            continue
+        pod = by_key[each.stands_for]
+        assert (each.stands_for_uid, each.devices) == (pod.uid, pod.share.devices)
+        assert not each.ended
+        assert not (each.placed and NOW - each.since >= RULES.stuck_after)
+    stand_for = [each.stands_for for each in after if not each.going]
+    assert len(stand_for) == len(set(stand_for))
+
+
+@given(_WORLDS)
+def test_there_are_never_more_than_needed(world):
+    waiting, scaling = set_up(world)
+    removed_at = None if world["removed"] is None else NOW - world["removed"]
+    after = carried_out(scaling, decide(waiting, scaling, removed_at))
+    for needs, have in groups(waiting, after):
+        for each in have:
+            others = [other.devices for other in have if other is not each]
+            assert each.placed or not suffices(needs, others)
+
+
+@given(_WORLDS)
+def test_there_are_enough_unless_one_went_a_short_time_ago(world):
+    waiting, scaling = set_up(world)
+    removed_at = None if world["removed"] is None else NOW - world["removed"]
+    adjustment = decide(waiting, scaling, removed_at)
+    enough = all(
+        suffices(needs, [each.devices for each in have])
+        for needs, have in groups(waiting, carried_out(scaling, adjustment))
+    )
+    waits = bool(adjustment.remove) or world["removed"] == 1.0
+    assert enough or (waits and adjustment.again_in is not None)
+
+
+@given(_WORLDS)
+def test_once_carried_out_nothing_is_left_to_do(world):
+    waiting, scaling = set_up(world)
+    removed_at = None if world["removed"] is None else NOW - world["removed"]
+    first = decide(waiting, scaling, removed_at)
+    after = carried_out(scaling, first)
+    again = decide(waiting, after, NOW if first.remove else removed_at)
+    assert (again.create, again.remove) == ((), ())
+
+
+@given(_WORLDS)
+def test_names_are_taken_once(world):
+    waiting, scaling = set_up(world)
+    made = [each.name for each in decide(waiting, scaling, None).create]
+    used = {each.metadata.name for each in scaling}
+    assert len(made) == len(set(made))
+    assert not used & set(made)
