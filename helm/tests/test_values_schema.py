@@ -91,7 +91,7 @@ def test_depths_and_usage_reach_the_scheduler(helm):
     text = objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"]
     config = SchedulerConfig.parse(text)
     assert config.queue_depth == {"reclaim": 10}
-    assert config.usage_db == usage
+    assert config.usage_db.written == usage
 
 
 def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):

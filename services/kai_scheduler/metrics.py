@@ -51,6 +51,12 @@ class SchedulerMetrics:
         )
         self.bind_latency = histogram("task_bind_latency_milliseconds", "From the decision to its result")
         self.usage_latency = histogram("usage_query_latency_milliseconds", "Latency of reading usage")
+        self.usage_failures = Counter(
+            "usage_read_failures_total",
+            "Reads of usage that failed",
+            namespace=namespace,
+            registry=registry,
+        )
         self.evicted = counter(
             "pod_group_evicted_pods_total",
             "Pods evicted by pod group",

@@ -21,7 +21,6 @@ from kai.runtime import Host, freeze_garbage
 from kai.runtime.health import split_address
 from kai.session.cache import SessionCache
 from kai.session.publisher import PublisherMetrics, SessionPublisher
-from kai.session.usage import UsageRecord
 from kai.snapshot.state import ClusterState
 from kai.wire.channel import serve
 from kai.wire.v1.decision_pb2_grpc import add_DecisionServiceServicer_to_server
@@ -38,7 +37,8 @@ from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
 from kai_scheduler.sources import reflectors
 from kai_scheduler.troubles import Troubles
-from kai_scheduler.usage import UsageReader, usage_params
+from kai_scheduler.usage import UsageReader
+from kai_scheduler.usage_sources import connection, open_source
 
 _log = structlog.get_logger(__name__)
 
@@ -56,8 +56,6 @@ class SchedulerService:
     def __init__(self, settings: SchedulerSettings, *, engine: Decider | None = None) -> None:
         self.settings = settings
         self._config = settings.scheduler_config()
-        usage_db = self._config.usage_db
-        self._usage_params = usage_params(usage_db) if usage_db is not None else None
         self._engine = engine or Engine(self._config, contained=True)
 
     async def run(self, host: Host) -> None:
@@ -104,11 +102,13 @@ class SchedulerService:
         await self._start_debug_server(host.client, core, troubles, stack)
         cache = await self._open_cache(stack)
         publisher = self._start_publisher(host, cache)
-        usage = self._start_usage(host, cache, metrics, troubles)
+        usage = await self._start_usage(host, cache, metrics, troubles, stack)
         standby = await self._start_watching(host, core, changes)
         elector = host.elector(settings.lease_name, endpoint=f"{self._advertised_host()}:{port}")
 
         async def lead() -> None:
+            if usage is not None:
+                await usage.first()
             async with elector.term() as elected:
                 standby.cancel()
                 await asyncio.wait([standby])
@@ -170,17 +170,35 @@ class SchedulerService:
         host.start(publisher.run(), name="session cache")
         return publisher
 
-    def _start_usage(
-        self, host: Host, cache: SessionCache | None, metrics: SchedulerMetrics, troubles: Troubles
+    async def _start_usage(
+        self,
+        host: Host,
+        cache: SessionCache | None,
+        metrics: SchedulerMetrics,
+        troubles: Troubles,
+        stack: AsyncExitStack,
     ) -> UsageReader | None:
-        if self._usage_params is None:
+        database = self._config.usage_db
+        if database is None:
             return None
-        if cache is None:
+        source = await open_source(
+            database,
+            connection(database, os.environ),
+            cache=cache,
+            shard=self.settings.shard,
+            stack=stack,
+        )
+        if source is None:
             _log.warning("usageDBConfig needs redis; all queues count as if they had used nothing")
             return None
         reader = UsageReader(
-            UsageRecord(cache), self._usage_params, latency=metrics.usage_latency, troubles=troubles
+            source,
+            database.params,
+            latency=metrics.usage_latency,
+            failures=metrics.usage_failures,
+            troubles=troubles,
         )
+        host.health.note("usage", reader.note)
         host.start(reader.run(), name="usage")
         return reader
 

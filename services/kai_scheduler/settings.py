@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from kai.runtime import Duration, Listen, SettingsError
 from kai.runtime.redis import RedisSettings
 from kai.runtime.tls import TlsSettings
 from kai.snapshot.state import StateParams
-from kai_scheduler.usage import usage_params
+from kai_scheduler.usage_sources import connection
 
 
 class SchedulerSettings(TlsSettings, RedisSettings):
@@ -101,9 +102,9 @@ class SchedulerSettings(TlsSettings, RedisSettings):
             asked_to_validate()
         except ConfigError as error:
             raise SettingsError(str(error)) from error
-        usage_db = self.scheduler_config().usage_db
-        if usage_db is not None:
-            usage_params(usage_db)
+        database = self.scheduler_config().usage_db
+        if database is not None:
+            connection(database, os.environ)
 
     def scheduler_config(self) -> SchedulerConfig:
         """What a cycle does, from the file and our flags.

@@ -4,87 +4,125 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Final
 
 import structlog
-from prometheus_client import Histogram
+from prometheus_client import Counter, Histogram
 
-from kai.engine.usage.params import InvalidUsageParams, UsageParams
-from kai.engine.usage.window import staleness, used_shares, window_start
+from kai.engine.usage.params import UsageParams
+from kai.engine.usage.window import outlived, staleness
+from kai.kube.backoff import Backoff
 from kai.model.decisions import ResourceVector
-from kai.runtime import SettingsError
-from kai.session.errors import CacheUnavailable
-from kai.session.usage import BUCKET_SECONDS, UsageRecord
 from kai_scheduler.troubles import Troubles
+from kai_scheduler.usage_sources import UsageSource, UsageUnavailable
+
+#: A read that failed is tried again after this, and after twice as long each time, up to the interval.
+FIRST_RETRY_SECONDS: Final = 1.0
+_NOTES_SHOWN: Final = 3
 
 _log = structlog.get_logger(__name__)
 
 
 class UsageReader:
-    """Reads the buckets that the queue controller records. ``clock`` gives Unix seconds."""
+    """Keeps what queues used. ``clock`` gives Unix seconds."""
 
     def __init__(
         self,
-        record: UsageRecord,
+        source: UsageSource,
         params: UsageParams,
         *,
         latency: Histogram,
+        failures: Counter,
         troubles: Troubles,
         clock: Callable[[], float] = time.time,
     ) -> None:
         #: By queue: part of the cluster's CPU, memory and GPUs that it used.
         self.shares: dict[str, ResourceVector] = {}
-        self._record = record
+        self._source = source
         self._params = params
         self._latency = latency
+        self._failures = failures
         self._troubles = troubles
         self._clock = clock
+        self._backoff = Backoff(initial=FIRST_RETRY_SECONDS, maximum=params.fetch_interval)
         self._read_at: float | None = None
-        self._complaint: str | None = None
+        self._first = asyncio.Event()
+        #: Why the last read failed; empty if it did not.
+        self._failure = ""
+        self._stale: str | None = None
+        self._notes: tuple[str, ...] = ()
 
     async def run(self) -> None:
-        """Read now and then, until cancelled. Without Redis the last known shares stay in use."""
+        """Read now and then, until cancelled."""
         while True:
-            try:
-                await self.read()
-            except CacheUnavailable as error:
-                _log.debug("usage not read", reason=str(error))
-            except Exception as error:  # noqa: BLE001 (whatever somebody wrote there, shares stay as they were)
-                self._troubles.note("usage", error)
-            self._complain()
-            await asyncio.sleep(self._params.fetch_interval)
+            pause = await self._attempt()
+            await asyncio.sleep(pause)
+
+    async def first(self) -> None:
+        """Return when something was read, or waiting for it has taken as long as it may (``waitTimeout``)."""
+        try:
+            async with asyncio.timeout(self._params.wait_timeout):
+                await self._first.wait()
+        except TimeoutError:
+            _log.warning(
+                "no usage data in time; deciding all the same", reason=self._failure or "not read yet"
+            )
+
+    def note(self) -> str | None:
+        """What people should know about the data, in a line; None if all is well."""
+        parts = [part for part in (self._failure, self._stale, *self._notes[:_NOTES_SHOWN]) if part]
+        return "; ".join(parts) or None
+
+    async def _attempt(self) -> float:
+        """Read once, whatever comes of it; returns the seconds until the next time."""
+        try:
+            await self.read()
+        except UsageUnavailable as error:
+            self._failed(str(error))
+        except Exception as error:  # noqa: BLE001 (whatever somebody wrote there, deciding goes on)
+            self._troubles.note("usage", error)
+            self._failed(f"{type(error).__name__}: {error}")
+        else:
+            self._backoff.reset()
+            self._succeeded()
+            return self._params.fetch_interval
+        self._age()
+        return self._backoff.next()
 
     async def read(self) -> None:
         """Read once.
 
         Raises:
-            CacheUnavailable: Redis is away.
+            UsageUnavailable: the source cannot say; what is known stays as it was.
         """
-        now = self._clock()
-        started = time.perf_counter()
-        history = await self._record.read(since=window_start(self._params, now=now) - BUCKET_SECONDS)
+        now, started = self._clock(), time.perf_counter()
+        found = await self._source.read(now=now)
         self._latency.observe((time.perf_counter() - started) * 1000)
-        self.shares = used_shares(
-            history.queues, history.capacity, params=self._params, now=now, bucket_seconds=BUCKET_SECONDS
-        )
-        self._read_at = now
+        self.shares, self._read_at = found.by_queue, now
+        if found.notes and found.notes != self._notes:
+            _log.warning("part of the usage data does not count", parts=found.notes[:_NOTES_SHOWN])
+        self._notes = found.notes
+        self._first.set()
 
-    def _complain(self) -> None:
-        """Say once that the data is old, not with every read."""
-        complaint = staleness(self._params, fetched_at=self._read_at, now=self._clock())
-        if complaint is not None and self._complaint is None:
-            _log.warning("usage is out of date", reason=complaint)
-        self._complaint = complaint
+    def _failed(self, reason: str) -> None:
+        """Say it once for each new reason, not with every attempt."""
+        self._failures.inc()
+        if reason != self._failure:
+            _log.warning("usage cannot be read", reason=reason)
+        self._failure = reason
 
+    def _succeeded(self) -> None:
+        if self._failure:
+            _log.info("usage is read again")
+        self._failure, self._stale = "", None
 
-def usage_params(usage_db: Mapping[str, Any]) -> UsageParams:
-    """Window and decay from ``usageDBConfig``.
-
-    Raises:
-        SettingsError: a field cannot be used.
-    """
-    try:
-        return UsageParams.parse(usage_db.get("usageParams") or {})
-    except InvalidUsageParams as error:
-        raise SettingsError(f"scheduler configuration: usageDBConfig.{error}") from error
+    def _age(self) -> None:
+        """Tell that the data is out of date, and drop it when it says nothing any more."""
+        now = self._clock()
+        stale = staleness(self._params, fetched_at=self._read_at, now=now)
+        if stale is not None and self._stale is None:
+            _log.warning("usage is out of date", reason=stale)
+        self._stale = stale
+        if self._read_at is not None and outlived(self._params, fetched_at=self._read_at, now=now):
+            self.shares = {}

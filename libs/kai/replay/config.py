@@ -46,7 +46,7 @@ def document(config: SchedulerConfig) -> dict[str, Any]:
     if config.queue_depth:
         found["queueDepthPerAction"] = dict(config.queue_depth)
     if config.usage_db is not None:
-        found["usageDBConfig"] = config.usage_db
+        found["usageDBConfig"] = config.usage_db.document
     budgets = config.budgets
     found["scenarioSearchBudgets"] = {
         "maxActionSearchDuration": _durations(budgets.action),

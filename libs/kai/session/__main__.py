@@ -20,6 +20,9 @@ def main() -> None:
     parser.add_argument("--tls-cert", type=Path, help="our certificate; without, it is plain text")
     parser.add_argument("--tls-key", type=Path, help="its key")
     parser.add_argument("--max-memory", default="256mb", help="what is more is refused")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="keep what is told there over restarts; else nowhere"
+    )
     options = parser.parse_args()
     host, _, port = options.listen.rpartition(":")
     if not port.isdecimal():
@@ -33,6 +36,7 @@ def main() -> None:
         certificate=options.tls_cert and options.tls_cert.absolute(),
         key=options.tls_key and options.tls_key.absolute(),
         max_memory=options.max_memory,
+        data_dir=options.data_dir and options.data_dir.absolute(),
     )
     try:
         if options.make_password:

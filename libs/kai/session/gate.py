@@ -42,6 +42,8 @@ class Gate:
     certificate: Path | None = None
     key: Path | None = None
     max_memory: str = "256mb"
+    #: A folder where what is told is kept over restarts; None: nowhere.
+    data_dir: Path | None = None
 
 
 def ensure_password(path: Path) -> None:
@@ -60,15 +62,21 @@ async def serve(gate: Gate) -> None:
         RedisServerMissing: there is no redis-server.
     """
     password, context = _read_password(gate.password_file), _context(gate)
+    _check(gate.data_dir)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     with tempfile.TemporaryDirectory(prefix="kai-redis-") as folder, contextlib.chdir(folder):
-        async with _redis(password, gate.max_memory) as process, _listener(gate, context):
+        async with _redis(password, gate) as process, _listener(gate, context):
             await _first(stopping.wait(), process.wait())
             if not stopping.is_set():
                 raise CannotServe(f"redis-server has ended with status {process.returncode}")
+
+
+def _check(data_dir: Path | None) -> None:
+    if data_dir is not None and not (data_dir.is_dir() and os.access(data_dir, os.W_OK | os.X_OK)):
+        raise CannotServe(f"--data-dir {data_dir} is no folder that we may write to: make it one")
 
 
 def _read_password(path: Path) -> str:
@@ -96,15 +104,15 @@ def _context(gate: Gate) -> ssl.SSLContext | None:
 
 
 @asynccontextmanager
-async def _redis(password: str, max_memory: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A redis-server in the current folder while the block runs."""
-    program, *arguments = command(directory=Path(), unix_socket=Path(_SOCKET))
+async def _redis(password: str, gate: Gate) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A redis-server whose socket is in the current folder, while the block runs."""
+    program, *arguments = _command(gate.data_dir)
     process = await asyncio.create_subprocess_exec(
         program,
         "-",
         *arguments,
         "--maxmemory",
-        max_memory,
+        gate.max_memory,
         stdin=asyncio.subprocess.PIPE,
         preexec_fn=ends_with_parent(signal.SIGKILL),
     )
@@ -121,6 +129,13 @@ async def _redis(password: str, max_memory: str) -> AsyncIterator[asyncio.subpro
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+def _command(data_dir: Path | None) -> list[str]:
+    if data_dir is None:
+        return command(directory=Path(), unix_socket=Path(_SOCKET))
+    # Redis goes to the folder of its data, so a socket elsewhere needs its whole name.
+    return command(directory=data_dir, unix_socket=Path(_SOCKET).absolute(), keep=True)
 
 
 async def _configure(process: asyncio.subprocess.Process, password: str) -> None:

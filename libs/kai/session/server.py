@@ -37,14 +37,22 @@ def find_redis_server() -> Path:
 
 
 def command(
-    *, directory: Path, host: str = "127.0.0.1", port: int = 0, unix_socket: Path | None = None
+    *,
+    directory: Path,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    unix_socket: Path | None = None,
+    keep: bool = False,
 ) -> list[str]:
-    """The command line of a Redis that keeps nothing on disk; port 0 means no TCP at all.
+    """The command line of a Redis; port 0 means no TCP at all.
 
-    It listens on loopback only and refuses writes beyond 256 MB rather than grow.
+    It listens on loopback only and refuses writes beyond 256 MB rather than grow. With ``keep`` it appends
+    what it is told to a file in ``directory``, once a second to the disk, and knows it when it is started
+    again there; else it keeps nothing.
     """
     arguments = [str(find_redis_server()), "--bind", host, "--port", str(port), "--dir", str(directory)]
-    arguments += ["--save", "", "--appendonly", "no", "--daemonize", "no"]
+    arguments += ["--save", "", "--appendonly", "yes" if keep else "no", "--appendfsync", "everysec"]
+    arguments += ["--daemonize", "no"]
     arguments += ["--maxmemory", "256mb", "--maxmemory-policy", "noeviction"]
     if unix_socket is not None:
         arguments += ["--unixsocket", str(unix_socket), "--unixsocketperm", "700"]
@@ -82,22 +90,25 @@ async def wait_until_ready(url: str, *, seconds: float = START_SECONDS) -> None:
 
 
 @asynccontextmanager
-async def redis_server(*, port: int | None = None, unix_socket: Path | None = None) -> AsyncIterator[str]:
+async def redis_server(
+    *, port: int | None = None, unix_socket: Path | None = None, keep_in: Path | None = None
+) -> AsyncIterator[str]:
     """A Redis of its own while the block runs; gives its URL.
 
-    It listens on ``port`` if one is given, else on a Unix socket in a folder of its own.
+    It listens on ``port`` if one is given, else on a Unix socket in a folder of its own. What it is told it
+    keeps in the folder ``keep_in``, or nowhere.
 
     Raises:
         RedisServerMissing: there is no program.
         CacheUnavailable: it did not start.
     """
     with tempfile.TemporaryDirectory(prefix="kai-redis-") as folder:
-        directory = Path(folder)
+        directory, keep = keep_in or Path(folder), keep_in is not None
         if port is None:
-            path = unix_socket or directory / "redis.sock"
-            arguments, url = command(directory=directory, unix_socket=path), f"unix://{path}"
+            path = unix_socket or Path(folder) / "redis.sock"
+            arguments, url = command(directory=directory, unix_socket=path, keep=keep), f"unix://{path}"
         else:
-            arguments, url = command(directory=directory, port=port), f"redis://127.0.0.1:{port}"
+            arguments, url = command(directory=directory, port=port, keep=keep), f"redis://127.0.0.1:{port}"
         process = await asyncio.create_subprocess_exec(
             *arguments, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
         )

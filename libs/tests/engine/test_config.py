@@ -181,7 +181,7 @@ def test_what_the_original_reads_without_effect_is_taken_and_told() -> None:
         tiers:
         - plugins: [{on}]
         - plugins: [{{name: dynamicresources, disableNodeOrder: true, arguments: {{maxCelCacheEntries: 5}}}}]
-        usageDBConfig: {{clientType: prometheus, usageParams: {{windowSize: 1w}}}}
+        usageDBConfig: {{usageParams: {{windowType: cron, cronString: "@daily", windowSize: 1w}}}}
         """
     )
     switch, cache, database = config.notes
@@ -189,7 +189,10 @@ def test_what_the_original_reads_without_effect_is_taken_and_told() -> None:
         "tiers[1].plugins[0].disableNodeOrder has no effect: a plugin is on as a whole, or left out"
     )
     assert cache.startswith("argument 'maxCelCacheEntries' of plugin 'dynamicresources' has no effect: ")
-    assert database.startswith("usageDBConfig.clientType has no effect: usage is kept in Redis")
+    assert database == (
+        "usageDBConfig.usageParams.windowSize has no effect: "
+        "a window of type cron is over when cronString is due"
+    )
 
 
 def test_a_depth_of_minus_one_is_no_bound() -> None:

@@ -236,6 +236,23 @@ async def test_usage_that_nobody_of_us_can_have_written_is_removed_and_the_rest_
     assert await cache.connection.hlen(key) == 1
 
 
+async def test_usage_survives_a_restart_of_a_redis_that_keeps_it(tmp_path):
+    use = {"queues": {"team": (1000.0, 0.0, 2.0)}, "capacity": (4000.0, 1e9, 8.0)}
+    socket = tmp_path / "redis.sock"
+    async with SessionCache.connect(f"unix://{socket}", shard="default") as cache:
+        record = UsageRecord(cache)
+        async with redis_server(unix_socket=socket, keep_in=tmp_path):
+            await record.add(at=NOW, seconds=10, keep_seconds=1e6, **use)
+            before = await record.read(since=0)
+        with pytest.raises(CacheUnavailable):
+            await record.read(since=0)
+        async with redis_server(unix_socket=socket, keep_in=tmp_path):
+            assert await record.read(since=0) == before
+            await record.add(at=NOW, seconds=10, keep_seconds=1e6, **use)
+            (bucket,) = (await record.read(since=0)).queues["team"]
+    assert bucket.amounts == (20_000.0, 0.0, 40.0)
+
+
 # --- the program -------------------------------------------------------------------------------
 def test_without_any_redis_the_error_says_how_to_get_one(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)

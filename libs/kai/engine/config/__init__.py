@@ -13,6 +13,7 @@ from kai.engine.config.scheduler import (
     SchedulerConfig,
     SearchBudgets,
 )
+from kai.engine.config.usage_database import UsageClient, UsageDatabase
 
 __all__ = [
     "ACTIONS",
@@ -26,4 +27,6 @@ __all__ = [
     "PluginOption",
     "SchedulerConfig",
     "SearchBudgets",
+    "UsageClient",
+    "UsageDatabase",
 ]

@@ -15,6 +15,7 @@ import yaml
 from kai.engine.config import installed
 from kai.engine.config.arguments import Arguments, ConfigError
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PluginSpec, written_defaults
+from kai.engine.config.usage_database import UsageDatabase
 from kai.model import documents, duration, spelling
 
 #: All actions, in the order of a cycle; each is a module of :mod:`kai.engine.actions`.
@@ -32,8 +33,6 @@ BUDGETS: Final = (
 #: Switches of single extension points: the original reads them, and never looks at them.
 _DISABLE: Final = "disable"
 _UNLIMITED: Final = -1
-#: Where the original finds its database of usage.
-_USAGE_WITHOUT_EFFECT: Final = ("clientType", "connectionString", "connectionStringEnvVar")
 A = TypeVar("A", bound=Arguments)
 
 
@@ -106,7 +105,8 @@ class SchedulerConfig:
     actions: tuple[str, ...] = ACTIONS
     plugins: tuple[PluginOption, ...] = DEFAULT_OPTIONS
     queue_depth: Mapping[str, int] = field(default_factory=dict)
-    usage_db: Mapping[str, Any] | None = None
+    #: Without it past use does not count.
+    usage_db: UsageDatabase | None = None
     budgets: SearchBudgets = field(default_factory=SearchBudgets)
     params: EngineParams = field(default_factory=EngineParams)
     #: What was written and has no effect, with the reason; to be told once.
@@ -146,13 +146,9 @@ class SchedulerConfig:
         if depth := data.get("queueDepthPerAction"):
             config = replace(config, queue_depth=_depths(depth, "queueDepthPerAction"))
         if (usage := data.get("usageDBConfig")) is not None:
-            _known(usage, (*_USAGE_WITHOUT_EFFECT, "usageParams"), "usageDBConfig")
-            notes += [
-                f"usageDBConfig.{key} has no effect: usage is kept in Redis, which the flag --redis-url names"
-                for key in _USAGE_WITHOUT_EFFECT
-                if usage.get(key)
-            ]
-            config = replace(config, usage_db=_mapping(usage, "usageDBConfig"))
+            database = UsageDatabase.read(usage)
+            notes += database.notes
+            config = replace(config, usage_db=database)
         if budgets := data.get("scenarioSearchBudgets"):
             config = replace(config, budgets=_budgets(budgets))
         return replace(config, notes=tuple(notes))

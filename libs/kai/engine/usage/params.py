@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from kai.engine.usage.prometheus import InvalidExtraParam, PrometheusParams
 from kai.model import duration, spelling
 from kai.model.cron import CronSchedule
 
@@ -40,12 +41,15 @@ class UsageParams:
     window_size: float = _WEEK
     #: Samples this old count half; None counts all the same.
     half_life: float | None = None
+    #: Between two reads that succeed.
     fetch_interval: float = 60.0
+    #: What was read longer ago is out of date; never less than the interval.
     staleness_period: float = 300.0
+    #: For so long the first cycle waits for the first read.
     wait_timeout: float = 60.0
     tumbling_start: float | None = None
     cron: CronSchedule | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)
+    prometheus: PrometheusParams = field(default_factory=PrometheusParams)
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> UsageParams:
@@ -54,7 +58,7 @@ class UsageParams:
         Raises:
             InvalidUsageParams: a field is unknown, wrong, or missing for the window type.
         """
-        unknown = sorted(set(data) - set(FIELDS))
+        unknown = sorted({str(key) for key in data} - set(FIELDS))
         if unknown:
             near = spelling.nearest(unknown[0], FIELDS)
             hint = f"; did you mean {near!r}?" if near else ";"
@@ -63,15 +67,22 @@ class UsageParams:
             )
         values = {FIELDS[name][0]: _read(name, value) for name, value in data.items() if value is not None}
         params = cls(**values)
-        if params.window_type is WindowType.TUMBLING and params.tumbling_start is None:
-            raise InvalidUsageParams(
-                "tumblingWindowStartTime", problem="must be set when windowType is tumbling"
-            )
-        if params.window_type is WindowType.CRON and params.cron is None:
-            raise InvalidUsageParams("cronString", problem="must be set when windowType is cron")
-        if params.window_size <= 0:
-            raise InvalidUsageParams("windowSize", problem="must be more than 0")
-        return params
+        params._check()
+        return replace(params, staleness_period=max(params.staleness_period, params.fetch_interval))
+
+    def _check(self) -> None:
+        """What the fields demand of each other, and bounds."""
+        missing = "must be set when windowType is"
+        if self.window_type is WindowType.TUMBLING and self.tumbling_start is None:
+            raise InvalidUsageParams("tumblingWindowStartTime", problem=f"{missing} tumbling")
+        if self.window_type is WindowType.CRON and self.cron is None:
+            raise InvalidUsageParams("cronString", problem=f"{missing} cron")
+        for name, seconds in (("windowSize", self.window_size), ("fetchInterval", self.fetch_interval)):
+            if seconds <= 0:
+                raise InvalidUsageParams(name, problem="must be more than 0")
+        for name, seconds in (("stalenessPeriod", self.staleness_period), ("waitTimeout", self.wait_timeout)):
+            if seconds < 0:
+                raise InvalidUsageParams(name, problem="must not be negative")
 
 
 def _half_life(value: Any) -> float | None:
@@ -88,10 +99,10 @@ def _seconds(value: Any) -> float:
     return duration.parse(str(value))
 
 
-def _strings(value: Any) -> dict[str, str]:
+def _prometheus(value: Any) -> PrometheusParams:
     if not isinstance(value, Mapping):
         raise TypeError(f"{value!r} is not a map")
-    return {str(key): str(each) for key, each in value.items()}
+    return PrometheusParams.parse(value)
 
 
 def _cron(value: Any) -> CronSchedule | None:
@@ -108,13 +119,15 @@ FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "waitTimeout": ("wait_timeout", _seconds),
     "tumblingWindowStartTime": ("tumbling_start", _time),
     "cronString": ("cron", _cron),
-    "extraParams": ("extra", _strings),
+    "extraParams": ("prometheus", _prometheus),
 }
 
 
 def _read(name: str, value: Any) -> Any:
     try:
         return FIELDS[name][1](value)
+    except InvalidExtraParam as error:
+        raise InvalidUsageParams(f"{name}.{error.key}", problem=error.problem) from None
     except (TypeError, ValueError) as error:
         allowed = ""
         if name == "windowType":

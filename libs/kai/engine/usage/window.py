@@ -97,15 +97,16 @@ def staleness(params: UsageParams, *, fetched_at: float | None, now: float) -> s
     if age <= params.staleness_period:
         return None
     limit = duration.render(params.staleness_period)
-    return f"usage data is {duration.render(round(age))} old (allowed are {limit}): the last known is used"
+    told = f"usage data is {duration.render(round(age))} old (allowed are {limit})"
+    if outlived(params, fetched_at=fetched_at, now=now):
+        return f"{told}, and its window is over: all queues count as if they had used nothing"
+    return f"{told}: the last known is used"
 
 
-def prometheus_query(metric: str, params: UsageParams, *, now: float, resolution: float = 60.0) -> str:
-    """An instant query (at ``now``) for the decayed sum of a metric over the window, of whatever type.
+def outlived(params: UsageParams, *, fetched_at: float, now: float) -> bool:
+    """Whether nothing of the window that was read at ``fetched_at`` is left in the one that ends ``now``.
 
-    ``now`` is in Unix seconds; ``resolution`` is the seconds between two samples.
+    Then what was read says nothing any more. Data that is not out of date never counts as outlived. Times are
+    Unix seconds.
     """
-    seconds = max(1, round(now - window_start(params, now=now)))
-    if params.half_life is not None:
-        metric = f"({metric}) * 0.5^(({now:.0f} - time()) / {params.half_life:g})"
-    return f"sum_over_time(({metric})[{seconds}s:{round(resolution)}s])"
+    return now - fetched_at > params.staleness_period and window_start(params, now=now) >= fetched_at

@@ -9,7 +9,7 @@ from kai.engine.usage import (
     InvalidUsageParams,
     UsageParams,
     WindowType,
-    prometheus_query,
+    outlived,
     staleness,
     used_shares,
     window_start,
@@ -94,9 +94,10 @@ def test_parameters_are_read_with_their_defaults():
             "halfLifePeriod": "1d12h",
             "tumblingWindowStartTime": "2030-01-01T00:00:00Z",
             "fetchInterval": "30s",
-            "extraParams": {"queryResolution": "30s"},
+            "extraParams": {"queryResolution": "30s", "gpuCapacityMetric": "vector(8)"},
         }
     )
+    assert (params.prometheus.resolution, params.prometheus.gpu_capacity) == (30, "vector(8)")
     assert (params.window_size, params.half_life) == (14 * 24 * HOUR, 36 * HOUR)
     assert (params.tumbling_start, params.fetch_interval) == (utc(2030, 1, 1, 0, 0), 30)
     assert UsageParams.parse({"halfLifePeriod": "0s"}).half_life is None
@@ -113,12 +114,27 @@ def test_parameters_are_read_with_their_defaults():
         ({"windowType": "cron", "cronString": "daily"}, "usageParams.cronString.*not a cron expression"),
         ({"window": "1w"}, "usageParams.window: not known"),
         ({"extraParams": "x"}, "usageParams.extraParams: 'x' is not a map"),
+        (
+            {"extraParams": {"gpuAllocationMetrc": "x"}},
+            "usageParams.extraParams.gpuAllocationMetrc: .*did you mean 'gpuAllocationMetric'",
+        ),
+        ({"extraParams": {"cpuCapacityMetric": " "}}, "extraParams.cpuCapacityMetric: ' ' is not a metric"),
+        ({"extraParams": {"queryResolution": "often"}}, "extraParams.queryResolution: 'often' is not a dur"),
+        ({"extraParams": {"usageQueryTimeout": "0s"}}, "extraParams.usageQueryTimeout: '0s' is too short"),
+        ({"fetchInterval": "0s"}, "usageParams.fetchInterval: must be more than 0"),
+        ({"stalenessPeriod": "-1s"}, "usageParams.stalenessPeriod: must not be negative"),
+        ({"waitTimeout": "-1s"}, "usageParams.waitTimeout: must not be negative"),
+        ({"windowsize": "1w", 5: 6}, "usageParams.5: not known"),
         ({"tumblingWindowStartTime": "soon"}, "usageParams.tumblingWindowStartTime"),
     ],
 )
 def test_a_wrong_parameter_is_named(data, message):
     with pytest.raises(InvalidUsageParams, match=message):
         UsageParams.parse(data)
+
+
+def test_data_are_not_out_of_date_before_they_are_read_again():
+    assert UsageParams.parse({"fetchInterval": "10m", "stalenessPeriod": "1m"}).staleness_period == 600
 
 
 def test_old_data_are_reported():
@@ -128,11 +144,21 @@ def test_old_data_are_reported():
     assert "no usage data yet" in staleness(params, fetched_at=None, now=NOW)
 
 
-def test_a_prometheus_is_asked_for_the_same_window():
-    assert prometheus_query("m", UsageParams(window_size=HOUR), now=NOW) == "sum_over_time((m)[3600s:60s])"
-    params = UsageParams.parse({"windowType": "cron", "cronString": "@daily", "halfLifePeriod": "1h"})
-    decayed = f"(m) * 0.5^(({NOW:.0f} - time()) / 3600)"
-    assert prometheus_query("m", params, now=NOW) == f"sum_over_time(({decayed})[45000s:60s])"
+def test_data_whose_window_is_over_say_nothing_any_more():
+    sliding = UsageParams(window_size=HOUR)
+    assert not outlived(sliding, fetched_at=NOW - HOUR + 1, now=NOW)
+    assert outlived(sliding, fetched_at=NOW - HOUR, now=NOW)
+    assert staleness(sliding, fetched_at=NOW - HOUR, now=NOW).endswith("as if they had used nothing")
+    daily = UsageParams.parse({"windowType": "cron", "cronString": "@daily"})
+    midnight = utc(2030, 1, 2)
+    assert outlived(daily, fetched_at=midnight - 1, now=midnight + 300)
+    assert not outlived(daily, fetched_at=midnight + 1, now=midnight + 3 * HOUR)
+
+
+def test_data_that_are_not_out_of_date_are_never_outlived():
+    daily = UsageParams.parse({"windowType": "cron", "cronString": "@daily"})
+    midnight = utc(2030, 1, 2)
+    assert not outlived(daily, fetched_at=midnight - 1, now=midnight + 60)
 
 
 amounts = st.lists(st.integers(0, 8), min_size=1, max_size=20)
