@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("kai_cli.replay", "replay"),
     "run": ("kai_cli.run", "run"),
     "pack": ("kai_cli.pack", "pack"),
+    "simulate": ("kai_cli.simulate", "app"),
 }
 #: Arguments and options that are not known are taken as well.
 _WHATEVER: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
