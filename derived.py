@@ -9,13 +9,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from kai.engine.config import ACTIONS, SEARCHING
 from kai.engine.config.arguments import Kind
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
+from kai.operands.spec.config import ConfigSpec
+from kai.operands.spec.fields import Fields, schema_of
+from kai.operands.spec.shard import ShardSpec
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings
 from kai_binder.settings import BinderSettings
@@ -178,6 +184,22 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _custom_resource(spec: type[Fields]) -> Callable[[str], str]:
+    """Puts the schema of a kind's spec in the place of the one in its definition."""
+    head, foot = "\n              # Written by `make derived`.\n", "            status:\n"
+    schema = json.loads(json.dumps(schema_of(spec)))  # each piece for itself: YAML would refer to equal ones
+    written = yaml.safe_dump(schema, sort_keys=False, width=120, default_flow_style=None)
+
+    def put(text: str) -> str:
+        before, found, rest = text.partition(head)
+        _, closed, after = rest.partition(foot)
+        if not (found and closed):
+            raise LookupError("the definition says nowhere that a part of it is derived")
+        return before + head + textwrap.indent(written, " " * 14) + foot + after
+
+    return put
+
+
 def _template(definitions: Mapping[str, Mapping[str, Any]]) -> Callable[[str], str]:
     """A whole template of definitions that are YAML."""
     text = _SAID
@@ -224,6 +246,8 @@ PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
         f"{_CHART}/values.schema.json",
         _properties("searches", _each(("default", *SEARCHING), "duration")),
     ),
+    (f"{_CHART}/crds/configs.kai.scheduler.yaml", _custom_resource(ConfigSpec)),
+    (f"{_CHART}/crds/schedulingshards.kai.scheduler.yaml", _custom_resource(ShardSpec)),
     (f"{_CHART}/templates/_scheduler.tpl", _template(_defaults())),
     (f"{_CHART}/templates/_workloads.tpl", _template(_workloads())),
 )

@@ -59,14 +59,6 @@ def test_pod_groups_have_a_short_name_and_queues_have_columns():
     ]
 
 
-@pytest.mark.parametrize("resource", [resources.CONFIGS, resources.SCHEDULING_SHARDS], ids=lambda r: r.kind)
-def test_who_writes_what_nobody_reads_is_warned_by_the_api_server(resource):
-    (version,) = definition(resource)["spec"]["versions"]
-    assert version["deprecated"] is True
-    assert version["deprecationWarning"].startswith(f"nothing reads a {resource.kind} here; set the values")
-    assert len(version["deprecationWarning"]) <= 256
-
-
 # --- structure ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("resource", EXPECTED, ids=lambda r: r.kind)
 def test_schemas_are_structural(resource):
@@ -213,17 +205,34 @@ def free_form(node, path):
         yield from free_form(node["items"], f"{path}[]")
 
 
-def test_memory_ratio_of_shards_is_above_zero_and_at_most_one():
-    node = field(resources.SCHEDULING_SHARDS, "spec.goMemLimitRatio")
-    assert (node["minimum"], node["exclusiveMinimum"], node["maximum"]) == (0, True, 1)
-
-
 def test_every_component_can_be_configured():
     components = field(resources.CONFIGS, "spec")["properties"].keys()
     assert components == {
         "namespace", "global", "podGrouper", "binder", "admission", "scheduler", "queueController",
         "podGroupController", "nodeScaleAdjuster", "prometheus", "numaPlacementExporter",
+        "redis", "networkPolicy", "certificates",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "definition"),
+    [
+        ("spec.global.affinity", "core.v1.Affinity"),
+        ("spec.binder.service.affinity", "core.v1.Affinity"),
+        ("spec.global.tolerations.[]", "core.v1.Toleration"),
+        ("spec.numaPlacementExporter.tolerations.[]", "core.v1.Toleration"),
+        ("spec.global.securityContext", "core.v1.SecurityContext"),
+        ("spec.global.podSecurityContext", "core.v1.PodSecurityContext"),
+        ("spec.binder.resourceReservation.reservationPodSecurityContext", "core.v1.PodSecurityContext"),
+        ("spec.networkPolicy.metricsFrom.[]", "networking.v1.NetworkPolicyPeer"),
+        ("spec.networkPolicy.egress.more.[]", "networking.v1.NetworkPolicyEgressRule"),
+    ],
+)
+def test_a_config_takes_pieces_of_pods_with_all_their_fields(path, definition):
+    definitions = json.loads((_KUBERNETES / "_definitions.json").read_text())["$defs"]
+    expected = definitions[f"io.k8s.api.{definition}"]
+    here = {name for name, _ in fields_of(field(resources.CONFIGS, path))}
+    assert here == {name for name, _ in fields_of(expected, definitions)}
 
 
 def test_versions_are_those_that_the_product_names():

@@ -296,7 +296,9 @@ class SchedulerSpec(Fields):
     """All schedulers, one for each SchedulingShard."""
 
     service: ServiceSpec = part(ServiceSpec, default=_DECIDING, meaning="How they run.")
-    go_gc: None = refused("it tunes the memory of Go; remove it", spelling="GOGC")
+    go_gc: None = refused(
+        "it tunes the memory of Go; remove it", openapi={"type": "integer"}, spelling="GOGC"
+    )
     scheduler_service: SchedulerServiceSpec = part(SchedulerServiceSpec, meaning="Their Services.")
     replicas: int | None = own_replicas()
     vpa: AutoscalingSpec | None = own_autoscaling()

@@ -103,7 +103,8 @@ class GlobalSpec(Fields):
     )
     tls: TlsSpec = part(TlsSpec, meaning="Connections between our processes.")
     fips_only: None = refused(
-        "it switches cryptography of Go; use images whose OpenSSL is in FIPS mode instead",
+        "it is about Go; use images whose OpenSSL is in FIPS mode",
+        openapi={"type": "boolean"},
         spelling="fipsOnly",
     )
 

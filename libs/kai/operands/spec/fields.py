@@ -16,8 +16,6 @@ from kai.operands.spec.problems import Place
 T = TypeVar("T")
 F = TypeVar("F", bound="Fields")
 _DECLARED: Final = "declared"
-#: What an API server leaves as it was written.
-ANYTHING: Final[Json] = {"x-kubernetes-preserve-unknown-fields": True}
 _MAPPING: Final = "a mapping of fields"
 
 
@@ -61,6 +59,7 @@ class Refused(Kind[None]):
     """A field of the original that has no meaning here."""
 
     remedy: str
+    openapi: Json
 
     def read(self, given: Any, *, base: None, at: Place) -> None:
         """Never to be had."""
@@ -68,8 +67,8 @@ class Refused(Kind[None]):
 
     @property
     def schema(self) -> Json:
-        """Anything, so that it is the operator that answers."""
-        return ANYTHING
+        """As in the original, so that it is the operator that answers."""
+        return self.openapi
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +169,9 @@ def part(kind: type[F], *, meaning: str, spelling: str = "", default: F | None =
     return value(Part(kind), given, meaning=meaning, spelling=spelling)
 
 
-def refused(remedy: str, *, spelling: str = "") -> Any:
+def refused(remedy: str, *, openapi: Json, spelling: str = "") -> Any:
     """A field of the original that has no meaning here; ``remedy`` says what to do instead."""
-    return value(Refused(remedy), None, meaning=f"Refused: {remedy}.", spelling=spelling)
+    return value(Refused(remedy, openapi), None, meaning=f"Refused: {remedy}.", spelling=spelling)
 
 
 def read_fields(given: Any, *, base: F, at: Place) -> F:

@@ -36,7 +36,10 @@ class ResourcesSpec(Fields):
 
     requests: Mapping[str, str] = value(AMOUNTS, {}, meaning="What the component is sure to have.")
     limits: Mapping[str, str] = value(AMOUNTS, {}, meaning="What the component never gets more than.")
-    claims: None = refused("pods of the components have no resource claims; remove it")
+    claims: None = refused(
+        "pods of the components have no resource claims; remove it",
+        openapi={"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    )
 
     def manifest(self) -> dict[str, Any]:
         """``resources`` of a container; empty if there are none."""

@@ -10,11 +10,12 @@ from kai.engine.config import ACTIONS
 from kai.engine.config.plugin_table import PlacementStrategy
 from kai.operands.spec.fields import Fields, MapOf, Part, part, refused, value
 from kai.operands.spec.flags import check_flags
-from kai.operands.spec.kinds import FLAG, LABEL_VALUE, SWITCH, TEXTS, integer, number, one_of, time
+from kai.operands.spec.kinds import AMOUNT, FLAG, LABEL_VALUE, SWITCH, TEXTS, integer, number, one_of, time
 from kai.operands.spec.problems import Place
 from kai.operands.spec.usage import UsageSpec
 
 _UNLIMITED: Final = -1
+_GO_MEMORY: Final = "it tunes the memory of Go; set resources.limits.memory of the scheduler in the Config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +81,8 @@ class ShardSpec(Fields):
     args: Mapping[str, str] = value(
         MapOf(FLAG), {}, meaning="Flags of the scheduler, without dashes; they win over all other settings."
     )
-    go_mem_limit_ratio: None = refused(
-        "it tunes the memory of Go; set resources.limits.memory of the scheduler in the Config"
-    )
-    go_mem_limit: None = refused(
-        "it tunes the memory of Go; set resources.limits.memory of the scheduler in the Config"
-    )
+    go_mem_limit_ratio: None = refused(_GO_MEMORY, openapi={"type": "number"})
+    go_mem_limit: None = refused(_GO_MEMORY, openapi=AMOUNT.openapi)
     placement_strategy: PlacementSpec = part(
         PlacementSpec, meaning="Whether pods fill up nodes, are spread over them, or keep room for others."
     )
