@@ -45,6 +45,26 @@ COPY helm/kai-scheduler/crds /opt/kai/share/kai-scheduler/crds
 FROM product AS product-alone
 RUN /opt/kai/bin/pip uninstall --yes pip
 
+# What each image is made of, as CycloneDX. What lists it is in none of them. The build fails where something
+# is installed that no lock names.
+FROM ${BASE_IMAGE} AS inventory-tool
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+RUN python3 -m venv /opt/inventory
+COPY requirements-sbom.lock ./
+RUN /opt/inventory/bin/pip install --require-hashes --only-binary=:all: -r requirements-sbom.lock
+COPY sbom.py requirements-image.lock requirements-local.lock ./
+
+FROM inventory-tool AS inventory
+COPY --from=product-alone /opt/kai /opt/kai
+RUN site="$(/opt/kai/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+    && /opt/inventory/bin/python -m sbom --lock requirements-image.lock --site "$site" --root / --exact --output /sbom.cdx.json
+
+FROM inventory-tool AS inventory-in-a-box
+COPY --from=product-in-a-box /opt/kai /opt/kai
+RUN site="$(/opt/kai/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+    && /opt/inventory/bin/python -m sbom --lock requirements-local.lock --site "$site" --root / --exact --output /sbom.cdx.json
+
 FROM ${BASE_IMAGE} AS runtime
 ENV PATH=/opt/kai/bin:$PATH \
     HOME=/tmp \
@@ -59,9 +79,11 @@ ENTRYPOINT ["kai-start"]
 
 FROM runtime AS local
 COPY --from=product-in-a-box /opt/kai /opt/kai
+COPY --from=inventory-in-a-box /sbom.cdx.json /opt/kai/share/kai-scheduler/sbom.cdx.json
 
 # The last one is what is built where no target is named.
 FROM runtime AS services
 COPY --from=product-alone /opt/kai /opt/kai
+COPY --from=inventory /sbom.cdx.json /opt/kai/share/kai-scheduler/sbom.cdx.json
 # Pods that hold a shared GPU name no command; all others do.
 CMD ["python", "-m", "kai_resource_reservation"]

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane lint proto derived bench scale fuzz soak hostile clean
+.PHONY: install demo test e2e controlplane lint proto derived sbom bench scale statuses reviews fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -25,6 +25,11 @@ proto: install
 # What the chart and the pages repeat of tables in code.
 derived: install
 	@$(BIN)/python -m derived
+
+# What the image is made of, with licences; the Debian packages are those of the image's file system, if one
+# says where it is: make sbom ROOT=/somewhere OUT=kai-scheduler.cdx.json
+sbom: install
+	@$(BIN)/python -m sbom --output $(or $(OUT),kai-scheduler.cdx.json) $(if $(ROOT),--root $(ROOT))
 
 lint: install
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -52,6 +57,13 @@ bench: install
 # How a large cluster is borne, on a real control plane: make scale NODES=100 ARGS="--case fill --json report.json"
 scale: install
 	@$(BIN)/python -m e2e.bench.scale --nodes $(or $(NODES),500) $(ARGS)
+
+# What the statuses of many queues and groups cost, and how quickly admission answers.
+statuses: install
+	@$(BIN)/python -m e2e.bench.statuses $(ARGS)
+
+reviews: install
+	@$(BIN)/python -m e2e.bench.admission $(ARGS)
 
 # As many random worlds as one asks for, and 50 times as many hostile reviews and objects, from a seed to
 # repeat: make fuzz CASES=5000 SEED=7
