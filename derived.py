@@ -25,6 +25,8 @@ from kai.operands.spec.shard import ShardSpec
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings
 from kai_binder.settings import BinderSettings
+from kai_node_scale_adjuster.settings import NodeScaleAdjusterSettings
+from kai_numa_placement_exporter.settings import NumaPlacementExporterSettings
 from kai_pod_grouper.offline.rights import granted
 from kai_pod_grouper.rules import known_kinds
 from kai_pod_grouper.settings import PodGrouperSettings
@@ -42,6 +44,8 @@ _SAID: Final = "{{/* Written by `make derived`. */}}\n"
 _PROCESSES: Final[dict[str, type[ServiceSettings]]] = {
     "admission": AdmissionSettings,
     "binder": BinderSettings,
+    "nodeScaleAdjuster": NodeScaleAdjusterSettings,
+    "numaPlacementExporter": NumaPlacementExporterSettings,
     "podGroupController": PodGroupControllerSettings,
     "podGrouper": PodGrouperSettings,
     "queueController": QueueControllerSettings,

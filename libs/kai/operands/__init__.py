@@ -4,6 +4,7 @@ The operator makes the objects, ``kai render`` prints them. Manifests carry neit
 secrets are not among them, since what they hold is made where they are written.
 """
 
+from kai.operands.cdi import CLUSTER_POLICY, uses_cdi
 from kai.operands.certificates import certificates_of
 from kai.operands.facts import OPTIONAL_KINDS, Facts
 from kai.operands.installation import missing_kinds, operands_of_config, operands_of_shard
@@ -14,6 +15,7 @@ from kai.operands.spec.shard import ShardSpec
 from kai.operands.spec.shards import Shard, read_shard, rivals
 
 __all__ = [
+    "CLUSTER_POLICY",
     "CONFIG_NAME",
     "OPTIONAL_KINDS",
     "ConfigSpec",
@@ -30,4 +32,5 @@ __all__ = [
     "read_config",
     "read_shard",
     "rivals",
+    "uses_cdi",
 ]

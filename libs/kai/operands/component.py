@@ -154,7 +154,7 @@ def _container(component: Component, installation: Installation, mounted: list[t
             {"name": name, "containerPort": number, "protocol": "TCP"}
             for name, number in component.ports.items()
         ],
-        **_probes(component.probe),
+        **probes(component.probe),
         **without_empty(resources=component.service.resources.manifest()),
         "securityContext": security.of_container(installation),
         "volumeMounts": mounts,
@@ -181,8 +181,8 @@ def _more(given: Mapping[str, str]) -> list[str]:
     return [f"--{flag}={said}" for flag, said in sorted(given.items())]
 
 
-def _probes(port: str) -> Manifest:
-    """The first start may have to wait for the API server."""
+def probes(port: str) -> Manifest:
+    """Probes of a container at this port. The first start may have to wait for the API server."""
     alive = {"path": "/healthz", "port": port}
     return {
         "startupProbe": {"httpGet": alive, "periodSeconds": 2, "failureThreshold": 60},

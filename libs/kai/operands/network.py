@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kai.operands import redis, scheduler
+from kai.operands import node_scale_adjuster, numa_placement_exporter, redis, scheduler
 from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.shards import Shard
@@ -38,8 +38,8 @@ def operands(installation: Installation) -> list[Manifest]:
     """The policies of all components, and of the pods that hold shared GPUs."""
     if not installation.config.network_policy.enabled:
         return []
-    policies = [policy(each, installation) for each in _components(installation.config)]
-    return [*policies, _of_reservations(installation)]
+    policies = [policy(each, installation) for each in _components(installation)]
+    return [*policies, _of_reservations(installation), *_of_scaling_pods(installation)]
 
 
 def of_shard(installation: Installation, shard: Shard) -> list[Manifest]:
@@ -61,8 +61,9 @@ def of_shard(installation: Installation, shard: Shard) -> list[Manifest]:
     return [policy(networked, installation)]
 
 
-def _components(config: ConfigSpec) -> Iterable[Networked]:
+def _components(installation: Installation) -> Iterable[Networked]:
     """Those that run."""
+    config = installation.config
     if config.admission.service.enabled:
         ports = config.admission.webhook
         yield Networked(name="admission", called=(ports.target_port,), metrics=ports.metrics_port)
@@ -82,6 +83,10 @@ def _components(config: ConfigSpec) -> Iterable[Networked]:
             asks_schedulers=True,
             asks_redis=True,
         )
+    if config.node_scale_adjuster.service.enabled:
+        yield Networked(name=node_scale_adjuster.NAME, metrics=8080)
+    if numa_placement_exporter.runs(installation):
+        yield Networked(name=numa_placement_exporter.NAME, metrics=8080)
     if config.redis.ours:
         clients = ({"podSelector": {"matchLabels": dict(_SCHEDULERS)}}, _app("queue-controller"))
         yield Networked(name=redis.NAME, served=((config.redis.port, clients),), asks_api_server=False)
@@ -113,6 +118,21 @@ def _of_reservations(installation: Installation) -> Manifest:
     app = reservation.app_label
     spec: Manifest = {"podSelector": {"matchLabels": {"app": app}}, "ingress": []}
     return _policy(app, reservation.namespace, spec, _to_cluster(installation), installation)
+
+
+def _of_scaling_pods(installation: Installation) -> list[Manifest]:
+    """They connect to nobody, nor does anybody to them."""
+    adjuster = installation.config.node_scale_adjuster
+    if not adjuster.service.enabled:
+        return []
+    app = node_scale_adjuster.SCALING_APP
+    spec = {
+        "podSelector": {"matchLabels": {"app": app}},
+        "ingress": [],
+        "egress": [],
+        "policyTypes": ["Ingress", "Egress"],
+    }
+    return [an_object(_POLICY, "NetworkPolicy", app, namespace=adjuster.args.node_scale_namespace, spec=spec)]
 
 
 # --- what comes in -----------------------------------------------------------------------------

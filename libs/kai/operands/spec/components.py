@@ -319,6 +319,14 @@ class ScalingSpec(Fields):
         number(least=0), 0.1, meaning="Part of a GPU that is asked for by a pod that asks for GPU memory."
     )
 
+    def check(self, at: Place) -> None:
+        """A pod asks for some of a device, and for no more than all of it."""
+        ratio = self.gpu_memory_to_fraction_ratio
+        if not 0 < ratio <= 1:
+            at.below("gpuMemoryToFractionRatio").complain(
+                f"is {ratio:g}; it must be above 0 and at most 1, such as 0.1"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeScaleAdjusterSpec(Fields):
