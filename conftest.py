@@ -51,6 +51,17 @@ def logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def prometheus_program() -> str:
+    """A real Prometheus: one on the PATH, or Debian's."""
+    from e2e import prometheus  # it needs what only few tests need
+
+    try:
+        return str(prometheus.program())
+    except prometheus.PrometheusMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
 def helm_program() -> str:
     """A real helm: one on the PATH, or the one that an npm package carries."""
     if found := shutil.which("helm"):
