@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from kai.kube.errors import Unauthorized
+from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
 from kai.model.decisions import BindDecision
 from kai.wire.decisions import Assignment, DecisionBatch, InFlight, Result, ResultStatus
 from kai_binder.binding import PodBinder
@@ -74,11 +76,13 @@ class Executor:
         report: Callable[[Result], None],
         binding_at_most: int,
         clock: Callable[[], float] = time.time,
+        controller: ControllerSeries | None = None,
     ) -> None:
         self._binder = binder
         self._fence = fence
         self._report = report
         self._clock = clock
+        self._controller = controller or ControllerMetrics(CollectorRegistry()).of("decisions")
         self._binding = asyncio.Semaphore(binding_at_most)
         self._preparing = asyncio.Semaphore(PREPARING_AT_MOST)
         self._executions: dict[str, _Execution] = {}
@@ -151,7 +155,8 @@ class Executor:
     async def _execute(self, execution: _Execution) -> None:
         assignment = execution.assignment
         try:
-            result = await self._result(execution)
+            with self._controller.working():
+                result = await self._result(execution)
         except asyncio.CancelledError:
             if not execution.dropped:
                 raise
@@ -159,11 +164,14 @@ class Executor:
             if not self._fatal.done():
                 self._fatal.set_exception(error)
         except Exception as error:  # noqa: BLE001 (one bad pod must not stop the others)
+            self._controller.ended(WorkResult.ERROR)
             _log.exception("bind ended by a defect", pod=_pod(assignment), node=assignment.decision.node)
             reason = f"internal error of the binder ({type(error).__name__}: {error})"
             await self._tell(assignment.decision, reason)
             self._report(_answer(assignment, ResultStatus.FAILED, reason))
         else:
+            bound = result.status is ResultStatus.BOUND
+            self._controller.ended(WorkResult.SUCCESS if bound else WorkResult.ERROR)
             self._report(result)
         finally:
             self._executions.pop(assignment.decision_id, None)

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from kai.kube.reflector import Reflector
 from kai.kube.resources import PODS
 from kai.kube.workqueue import QueueMetrics, WorkQueue
+from kai.kube.workqueue_metrics import ControllerSeries
 from kai.model import names
 from kai.runtime import Host, SettingsError
 from kai.wire.channel import TlsFiles
@@ -64,7 +65,10 @@ class BinderService:
         settings, client = self.settings, host.client
         metrics = BinderMetrics(host.metrics)
         pods, held = pod_store(), reservation_store()
-        queue: WorkQueue[str] = WorkQueue("reservations", metrics=QueueMetrics(host.metrics))
+        queue_metrics = QueueMetrics(host.metrics)
+        queue: WorkQueue[str] = WorkQueue("reservations", metrics=queue_metrics)
+        controller = queue_metrics.controllers.of("decisions")
+        controller.workers.set(settings.max_concurrent_reconciles)
         reservations = Reservations(
             client,
             held,
@@ -116,7 +120,7 @@ class BinderService:
         follower = ShardFollower(client, scheduler_name=settings.scheduler_name, told=settings.shards)
 
         async def work(shard: Shard) -> None:
-            one = _Work(shard.lease, binder, settings, host.identity, metrics, self._tls)
+            one = _Work(shard.lease, binder, settings, host.identity, metrics, controller, self._tls)
             links[shard.lease] = one.link
             try:
                 await one.run(host)
@@ -137,6 +141,7 @@ class _Work:
         settings: BinderSettings,
         binder_id: str,
         metrics: BinderMetrics,
+        controller: ControllerSeries,
         tls: TlsFiles | None,
     ) -> None:
         self.lease_name = lease_name
@@ -145,7 +150,9 @@ class _Work:
         self._outbox = Outbox()
         fence = Fence()
         at_once = settings.max_concurrent_reconciles
-        self._executor = Executor(binder, fence=fence, report=self._report, binding_at_most=at_once)
+        self._executor = Executor(
+            binder, fence=fence, report=self._report, binding_at_most=at_once, controller=controller
+        )
         self.link = Link(
             self._executor, self._outbox, fence=fence, binder_id=binder_id, capacity=at_once, tls=tls
         )

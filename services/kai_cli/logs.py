@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from kai.observe import ObserveSettings, configure
+from kai.observe import LogLevels, ObserveSettings, configure
 
 
 def configure_logs(*, verbose: bool) -> None:
@@ -14,6 +14,6 @@ def configure_logs(*, verbose: bool) -> None:
     What matters to the user is told by the command itself, in a sentence of its own.
     """
     level = logging.DEBUG if verbose else logging.CRITICAL
-    configure(service="kai", settings=ObserveSettings(level=level, json=False))
+    configure(service="kai", settings=ObserveSettings(levels=LogLevels(level), json=False))
     if not verbose:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core writes past every logger of Python's

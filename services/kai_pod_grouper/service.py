@@ -23,7 +23,7 @@ from kai_pod_grouper.settings import PodGrouperSettings
 
 LEASE: Final = "54dff599.kai.scheduler"
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 
 def assemble(

@@ -1,6 +1,7 @@
 """Metrics of queues, made from what is known at the moment when they are asked for.
 
-So there are never series of queues that are gone, nor of labels that they had once.
+So there are never series of queues that are gone, nor of labels that they had once. Fair shares and past use
+are told by the schedulers, who find them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from decimal import Decimal
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kai.model.decisions import QueueShare
 from kai.model.objects import Queue, QueueResources
 from kai_queue_controller.tree import QueueTotals, gpus
 
@@ -20,7 +20,6 @@ _IDENTITY = ("queue_name", "queue_metadata_name", "queue_display_name")
 #: Quotas are in millicores and in megabytes; -1 is unlimited and stays.
 _MILLICORES = 1000
 _MEGABYTE = 1_000_000
-_GIGABYTE = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +82,6 @@ class QueueCollector(Collector):
             ("queue_allocated_memory_bytes", "Allocated memory in bytes"),
         )
         return _gauges(self._prefix, named, [*_IDENTITY, *self._extra.names])
-
-
-class ShareCollector(Collector):
-    """Fair share and usage of each queue, as the schedulers found them last."""
-
-    def __init__(self, shares: Callable[[], Iterable[QueueShare]], *, prefix: str) -> None:
-        self._shares = shares
-        self._prefix = prefix
-
-    def describe(self) -> Iterable[Metric]:
-        """The names alone."""
-        return self._families()
-
-    def collect(self) -> Iterator[Metric]:
-        """All series."""
-        families = self._families()
-        for share in self._shares():
-            cpu, memory, devices = share.fair_share
-            values = (_scaled(cpu, _MILLICORES), _scaled(memory, _GIGABYTE), devices, *share.usage)
-            for family, value in zip(families, values, strict=True):
-                family.add_metric([share.queue, share.queue, share.display_name], value)
-        yield from families
-
-    def _families(self) -> list[GaugeMetricFamily]:
-        named = (
-            ("queue_fair_share_cpu_cores", "Fair share in CPU cores"),
-            ("queue_fair_share_memory_gb", "Fair share of memory in 10^9 bytes"),
-            ("queue_fair_share_gpu", "Fair share in GPUs"),
-            ("queue_cpu_usage", "Past use of CPU as a part of the cluster"),
-            ("queue_memory_usage", "Past use of memory as a part of the cluster"),
-            ("queue_gpu_usage", "Past use of GPUs as a part of the cluster"),
-        )
-        return _gauges(self._prefix, named, _IDENTITY)
 
 
 def _gauges(prefix: str, named: Iterable[tuple[str, str]], labels: Sequence[str]) -> list[GaugeMetricFamily]:

@@ -10,11 +10,13 @@ import asyncio
 from collections.abc import Mapping
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.kube.resources import QUEUES
+from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
 from kai.model.objects import Queue
 from kai.wire.sessions import SessionUpdate
 from kai_queue_controller.faults import QueueFaults
@@ -28,6 +30,8 @@ from kai_queue_controller.tree import (
     totals,
 )
 
+#: What we are called in metrics.
+CONTROLLER = "queues"
 #: Patches under way at the same time.
 WRITES = 8
 #: A defect lasts; it is tried again, but not all the time.
@@ -39,12 +43,21 @@ _log = structlog.get_logger(__name__)
 class Publisher:
     """Keeps statuses in line with workloads, for one term; its sink is for a reflector of pod groups."""
 
-    def __init__(self, client: KubeClient, queues: QueueBook, *, interval: float) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        queues: QueueBook,
+        *,
+        interval: float,
+        controller: ControllerSeries | None = None,
+    ) -> None:
         self.workloads = Workloads()
         self._faults = QueueFaults()
         self._queues = queues
         self._client = client
         self._interval = interval
+        self._controller = controller or ControllerMetrics(CollectorRegistry()).of(CONTROLLER)
+        self._controller.workers.set(WRITES)
         self._changed = asyncio.Event()
         self._changed.set()
 
@@ -110,14 +123,18 @@ class Publisher:
             if patch is None:
                 return True
             try:
-                written: Queue = await self._client.patch(
-                    QUEUES, name, {"status": patch}, subresource="status", type=Queue
-                )
+                with self._controller.working():
+                    written: Queue = await self._client.patch(
+                        QUEUES, name, {"status": patch}, subresource="status", type=Queue
+                    )
             except errors.NotFound:
+                self._controller.ended(WorkResult.SUCCESS)
                 return True
             except errors.KubeError as error:
+                self._controller.ended(WorkResult.ERROR)
                 _log.warning("queue status not written", queue=name, error=str(error))
                 return False
+        self._controller.ended(WorkResult.SUCCESS)
         if name in self._queues.by_name:
             self._queues.take(written)
         return True

@@ -17,6 +17,7 @@ from kai.kube.errors import NotFound
 from kai.kube.lease import Term
 from kai.kube.reflector import Reflector
 from kai.kube.resources import NODES, POD_GROUPS, QUEUES
+from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries
 from kai.model import names
 from kai.model.objects import Node, Queue
 from kai.runtime import Host, freeze_garbage
@@ -26,8 +27,8 @@ from kai.validation.queues import QueueRules
 from kai.validation.registration import VALIDATE_QUEUE
 from kai.wire.sessions import NOTHING, SessionUpdate, watch_sessions
 from kai.wire.shards import Shard, ShardFollower
-from kai_queue_controller.metrics import ExtraLabels, QueueCollector, ShareCollector
-from kai_queue_controller.publisher import Publisher
+from kai_queue_controller.metrics import ExtraLabels, QueueCollector
+from kai_queue_controller.publisher import CONTROLLER, Publisher
 from kai_queue_controller.queues import QueueBook
 from kai_queue_controller.settings import QueueControllerSettings
 from kai_queue_controller.shares import ShareBook
@@ -86,10 +87,11 @@ class QueueControllerService:
 
     async def _lead(self, host: Host, queues: QueueBook, synced: asyncio.Event) -> None:
         lost = failure_counter(host.metrics)
+        controller = ControllerMetrics(host.metrics).of(CONTROLLER)
 
         async def work(term: Term | None = None) -> None:
             await synced.wait()
-            await Controller(host, self.settings, queues, lost).run()
+            await Controller(host, self.settings, queues, lost, controller).run()
 
         if self.settings.leader_elect:
             await host.elector(LEASE).lead(work)
@@ -101,13 +103,20 @@ class Controller:
     """One term of work."""
 
     def __init__(
-        self, host: Host, settings: QueueControllerSettings, queues: QueueBook, lost_samples: Counter
+        self,
+        host: Host,
+        settings: QueueControllerSettings,
+        queues: QueueBook,
+        lost_samples: Counter,
+        controller: ControllerSeries,
     ) -> None:
         self._host = host
         self._settings = settings
         self._queues = queues
         self._lost_samples = lost_samples
-        self._publisher = Publisher(host.client, queues, interval=settings.status_interval)
+        self._publisher = Publisher(
+            host.client, queues, interval=settings.status_interval, controller=controller
+        )
         self._shares = ShareBook()
         self._capacity = Capacity(node_pool_label_key=settings.nodepool_label_key)
 
@@ -136,13 +145,11 @@ class Controller:
         extra = ExtraLabels(
             settings.queue_label_to_metric_label, settings.queue_label_to_default_metric_value
         )
-        prefix = settings.metrics_namespace
-        for collector in (
-            QueueCollector(lambda: queues.by_name, self._publisher.totals, prefix=prefix, extra=extra),
-            ShareCollector(lambda: self._shares, prefix=prefix),
-        ):
-            self._host.metrics.register(collector)
-            stack.callback(self._host.metrics.unregister, collector)
+        collector = QueueCollector(
+            lambda: queues.by_name, self._publisher.totals, prefix=settings.metrics_namespace, extra=extra
+        )
+        self._host.metrics.register(collector)
+        stack.callback(self._host.metrics.unregister, collector)
 
     async def _follow_shards(self, capacity_known: asyncio.Event) -> None:
         settings = self._settings

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kai.model.decisions import QueueShare
 from kai.wire.sessions import SessionUpdate
 
@@ -22,7 +20,3 @@ class ShareBook:
     def of(self, shard: str) -> tuple[QueueShare, ...]:
         """The shares of one shard."""
         return self._shares.get(shard, ())
-
-    def __iter__(self) -> Iterator[QueueShare]:
-        for shares in self._shares.values():
-            yield from shares

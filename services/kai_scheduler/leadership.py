@@ -89,6 +89,7 @@ class Leadership:
         metrics.outstanding.set_function(lambda: len(self.decisions))
         metrics.binders.set_function(lambda: self.decisions.binders)
         self._pending: set[str] = set()
+        metrics.pending.set_function(lambda: len(self._pending))
         self._decided_at: dict[str, float] = {}
         #: Binds of a pod (uid) that failed in a row.
         self._failures: dict[str, int] = {}

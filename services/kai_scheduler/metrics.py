@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kai.engine.config import SearchBudgets
-from kai.model.decisions import CycleResult, QueueShare
+from kai.model.decisions import CycleResult, QueueShare, ResourceVector
+from kai.observe import PlainCounter
 
 _TASK_BUCKETS: Final = tuple(5.0 * 2**n for n in range(10))
 _SEARCH_BUCKETS: Final = tuple(0.001 * 2**n for n in range(16))
 _QUEUE: Final = ("queue_name", "queue_metadata_name", "queue_display_name")
 _OPEN, _CLOSE = "open", "close"
-#: The phase in which plugins do all that they do beside being asked.
+#: The phases in which plugins do what they do beside being asked.
 _OPENED: Final = "OnSessionOpen"
+_CLOSED: Final = "OnSessionClose"
 
 
 class SchedulerMetrics:
@@ -31,11 +33,14 @@ class SchedulerMetrics:
         ) -> Histogram:
             return Histogram(name, text, labels, namespace=namespace, buckets=buckets, registry=registry)
 
-        def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge | Counter:
-            # The client library ends every counter in _total; names without it are known to dashboards.
-            if name.endswith("_total"):
-                return Counter(name, text, labels, namespace=namespace, registry=registry)
-            return gauge(name, text, labels)
+        def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(name, text, labels, namespace=namespace, registry=registry)
+
+        def counted(name: str, text: str, labels: tuple[str, ...] = ()) -> Callable[..., None]:
+            if not name.endswith("_total"):
+                return PlainCounter(f"{namespace}_{name}", text, labels, registry=registry).add
+            made = counter(name, text, labels)
+            return lambda amount, *values: (made.labels(*values) if values else made).inc(amount)
 
         self.cycle_latency = gauge("e2e_scheduling_latency_milliseconds", "Latency of the last cycle")
         self.open_latency = gauge("open_session_latency_milliseconds", "Latency of opening a session")
@@ -74,9 +79,9 @@ class SchedulerMetrics:
             gauge("queue_memory_usage", "Past use of memory of a queue", _QUEUE),
             gauge("queue_gpu_usage", "Past use of GPUs of a queue", _QUEUE),
         ]
-        #: What the engine counts and times, by name.
+        #: What the engine counts, by name: each adds an amount for values of its labels.
         self.by_name = {
-            name: counter(name, text, labels)
+            name: counted(name, text, labels)
             for name, text, labels in (
                 ("podgroups_scheduled_by_action", "Pod groups scheduled", ("action",)),
                 ("podgroups_acted_on_by_action", "Pod groups that an action tried", ("action",)),
@@ -122,6 +127,28 @@ class SchedulerMetrics:
         self.binds = Counter(
             "binds_total", "Decisions by how they ended", ("result",), namespace=namespace, registry=registry
         )
+        self.capacity = [
+            gauge("cluster_cpu_cores", "CPU that is divided among queues"),
+            gauge("cluster_memory_bytes", "Memory that is divided among queues"),
+            gauge("cluster_gpus", "GPUs that are divided among queues"),
+            gauge("cluster_nodes", "Nodes of this scheduler"),
+        ]
+        self.held_in_all = [
+            gauge("cluster_allocated_cpu_cores", "CPU that all queues hold"),
+            gauge("cluster_allocated_memory_bytes", "Memory that all queues hold"),
+            gauge("cluster_allocated_gpus", "GPUs that all queues hold"),
+        ]
+        self.requested_in_all = [
+            gauge("cluster_requested_cpu_cores", "CPU that all queues hold or wait for"),
+            gauge("cluster_requested_memory_bytes", "Memory that all queues hold or wait for"),
+            gauge("cluster_requested_gpus", "GPUs that all queues hold or wait for"),
+        ]
+        self.requested = [
+            gauge("queue_requested_cpu_cores", "CPU that a queue holds or waits for", _QUEUE),
+            gauge("queue_requested_memory_bytes", "Memory that a queue holds or waits for", _QUEUE),
+            gauge("queue_requested_gpus", "GPUs that a queue holds or waits for", _QUEUE),
+        ]
+        self.pending = gauge("podgroups_pending", "Pod groups that wait for places")
         self.refusals = Counter(
             "node_refusals_total",
             "Pods that a node took and did not run",
@@ -172,14 +199,18 @@ class SchedulerMetrics:
                 self.action_latency.labels(phase).set(spent * 1000)
         for plugin, spent in result.plugin_timings.items():
             self.plugin_latency.labels(plugin, _OPENED).set(spent * 1000)
+            closing = result.plugin_closings.get(plugin, 0.0)
+            self.plugin_latency.labels(plugin, _CLOSED).set(closing * 1000)
+        for capacity, amount in zip(self.capacity, (*_in_units(result.capacity), result.nodes), strict=True):
+            capacity.set(amount)
         for labels_of_search, durations in result.searches.items():
             search = self.search_duration.labels(*labels_of_search)
             for each in durations:
                 search.observe(each)
         self._faults(result)
         for (name, *labels), amount in result.counters.items():
-            if (metric := self.by_name.get(name)) is not None:
-                (metric.labels(*labels) if labels else metric).inc(amount)
+            if (add := self.by_name.get(name)) is not None:
+                add(amount, *labels)
 
     def _faults(self, result: CycleResult) -> None:
         for fault, _ in result.setbacks:
@@ -206,7 +237,7 @@ class SchedulerMetrics:
 
     def queues(self, shares: tuple[QueueShare, ...]) -> None:
         """Tell the division among queues; queues that are gone disappear."""
-        for gauge in (*self.fair_share, *self.usage):
+        for gauge in (*self.fair_share, *self.usage, *self.requested):
             gauge.clear()
         for share in shares:
             labels = (share.display_name or share.queue, share.queue, share.display_name)
@@ -215,3 +246,16 @@ class SchedulerMetrics:
                 gauge.labels(*labels).set(value)
             for gauge, value in zip(self.usage, share.usage, strict=True):
                 gauge.labels(*labels).set(value)
+            for gauge, value in zip(self.requested, _in_units(share.requested), strict=True):
+                gauge.labels(*labels).set(value)
+        # A queue's amounts include those of all below it.
+        roots = [share for share in shares if not share.parent]
+        for number, (held, wanted) in enumerate(zip(self.held_in_all, self.requested_in_all, strict=True)):
+            held.set(sum(_in_units(root.allocated)[number] for root in roots))
+            wanted.set(sum(_in_units(root.requested)[number] for root in roots))
+
+
+def _in_units(amounts: ResourceVector) -> ResourceVector:
+    """Cores, bytes and devices."""
+    cpu_millis, memory_bytes, gpus = amounts
+    return cpu_millis / 1000, memory_bytes, gpus

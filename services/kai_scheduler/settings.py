@@ -24,7 +24,7 @@ class SchedulerSettings(TlsSettings, RedisSettings):
 
     ignored_flags: ClassVar[frozenset[str]] = frozenset(
         {
-            "version", "enable-profiler", "profiler-port", "num-of-status-recording-workers",
+            "version", "num-of-status-recording-workers",
             "pyroscope-address", "pyroscope-mutex-profiler-rate", "pyroscope-block-profiler-rate",
         }
     )  # fmt: skip

@@ -164,7 +164,9 @@ class _Cycle:
         if config.params.detailed_fit_errors:
             detail.detail_pods(session)
         self._found = outcomes.collect(session)
+        telling = time.perf_counter()
         shares = outcomes.shares(session)
+        told = time.perf_counter() - telling
         session.close()
         timings["close"] = time.perf_counter() - started
         decided = session.decisions
@@ -178,6 +180,9 @@ class _Cycle:
             faults=(*state.faults.values(), *state.overruled.values()),
             timings=timings,
             plugin_timings=session.plugin_timings,
+            plugin_closings={"proportion": told},
+            capacity=tuple(session.division.total.tolist()),
+            nodes=len(session.nodes.nodes),
             searches=decided.searches,
             counters=decided.counters,
             next_due=next_due,

@@ -85,7 +85,7 @@ class Exchange:
                 async with response:
                     return await response.read()
             except (aiohttp.ClientError, OSError) as error:
-                self.metrics.answered(request.verb, request.resource, "error")
+                self._answered(request, "error")
                 raise self.failure(request, error) from error
 
     async def open(
@@ -105,7 +105,7 @@ class Exchange:
                 headers=headers,
                 limits=limits,
             )
-            self.metrics.answered(request.verb, request.resource, str(response.status))
+            self._answered(request, str(response.status))
             if response.status < 400:
                 return response
             async with response:
@@ -115,6 +115,10 @@ class Exchange:
         raise errors.api_error(
             response.status, body, request=str(request), retry_after=_retry_after(response)
         )
+
+    def _answered(self, request: Request, code: str) -> None:
+        host = self.transport.server.partition("://")[2]
+        self.metrics.answered(request.verb, request.resource, code, method=request.method, host=host)
 
     def failure(self, request: Request, error: Exception) -> errors.TransportError:
         """What went wrong below HTTP, in our words; raise it ``from`` the error."""

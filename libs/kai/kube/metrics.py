@@ -19,6 +19,13 @@ class RequestMetrics:
             ("verb", "resource", "code"),
             registry=registry,
         )
+        #: The same under the name that all of Kubernetes' clients give it.
+        self._by_host = Counter(
+            "rest_client_requests",
+            "Requests by HTTP method, host of the API server and HTTP code",
+            ("code", "method", "host"),
+            registry=registry,
+        )
         self.retries = Counter(
             "kai_api_request_retries",
             "Requests to the API server that had to be sent again",
@@ -45,9 +52,10 @@ class RequestMetrics:
             "kai_api_watched_objects", "Objects known by watches", ("resource",), registry=registry
         )
 
-    def answered(self, verb: str, resource: str, code: str) -> None:
+    def answered(self, verb: str, resource: str, code: str, *, method: str, host: str) -> None:
         """Count one attempt."""
         self.requests.labels(verb, resource, code).inc()
+        self._by_host.labels(code, method, host).inc()
 
     def retried(self, verb: str, resource: str) -> None:
         """Count one repetition."""

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 
 from kai.kube.backoff import Backoff
 from kai.kube.errors import KubeError
+from kai.kube.workqueue_metrics import QueueMetrics, WorkResult
+
+__all__ = ["QueueMetrics", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 
 _log = structlog.get_logger(__name__)
-
-
-class QueueMetrics:
-    """Depth, work done and failures of the work queues of one process."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.depth = Gauge("kai_workqueue_depth", "Keys waiting for a worker", ("queue",), registry=registry)
-        self.done = Counter("kai_workqueue_done", "Keys worked on", ("queue", "result"), registry=registry)
 
 
 class WorkQueue(Generic[K]):
@@ -42,16 +38,19 @@ class WorkQueue(Generic[K]):
         maximum_backoff: float = 60.0,
     ) -> None:
         self.name = name
-        self._metrics = metrics or QueueMetrics(CollectorRegistry())
         self._backoff_limits = (initial_backoff, maximum_backoff)
         self._ready: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()
-        self._running: set[K] = set()
+        #: Keys that are worked on, and since when.
+        self._running: dict[K, float] = {}
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._backoffs: dict[K, Backoff] = {}
+        #: Since when keys wait that were added.
+        self._since: dict[K, float] = {}
         self._idle = asyncio.Event()
         self._idle.set()
+        self._series = (metrics or QueueMetrics(CollectorRegistry())).of(name, running=self._running_seconds)
 
     def __len__(self) -> int:
         """Keys that wait for a worker, now or later."""
@@ -62,12 +61,13 @@ class WorkQueue(Generic[K]):
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
+        if key not in self._since:
+            self._since[key] = time.monotonic()
+            self._series.adds.inc()
         if key in self._running:
             self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
-            self._ready.put_nowait(key)
-            self._metrics.depth.labels(self.name).set(len(self._waiting))
+        else:
+            self._wait(key)
         self._idle.clear()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -85,6 +85,7 @@ class WorkQueue(Generic[K]):
 
     async def run(self, handler: Callable[[K], Awaitable[float | None]], *, workers: int = 10) -> None:
         """Work until cancelled. A handler may return seconds after which it wants to see its key again."""
+        self._series.controller.workers.set(workers)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
@@ -98,19 +99,32 @@ class WorkQueue(Generic[K]):
         """Wait until no key waits or is worked on."""
         await self._idle.wait()
 
+    def _wait(self, key: K) -> None:
+        if key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.put_nowait(key)
+            self._series.depth.set(len(self._waiting))
+
+    def _running_seconds(self) -> list[float]:
+        now = time.monotonic()
+        return [now - since for since in self._running.values()]
+
     async def _work(self, handler: Callable[[K], Awaitable[float | None]]) -> None:
         while True:
             key = await self._ready.get()
             self._waiting.discard(key)
-            self._running.add(key)
-            self._metrics.depth.labels(self.name).set(len(self._waiting))
+            began = self._running[key] = time.monotonic()
+            self._series.depth.set(len(self._waiting))
+            self._series.waited.observe(began - self._since.pop(key))
             try:
-                await self._handle(key, handler)
+                with self._series.controller.working():
+                    await self._handle(key, handler)
             finally:
-                self._running.discard(key)
+                self._running.pop(key, None)
+                self._series.worked.observe(time.monotonic() - began)
             if key in self._again:
                 self._again.discard(key)
-                self.add(key)
+                self._wait(key)
             if not (len(self) or self._running):
                 self._idle.set()
 
@@ -125,13 +139,14 @@ class WorkQueue(Generic[K]):
             _log.exception("work failed", queue=self.name, key=str(key), retry_seconds=delay)
         else:
             self._backoffs.pop(key, None)
-            self._metrics.done.labels(self.name, "success").inc()
+            self._series.controller.ended(WorkResult.SUCCESS if again is None else WorkResult.AGAIN)
             if again is not None:
-                self._running.discard(key)
+                self._running.pop(key, None)
                 self.add_after(key, again)
 
     def _failed(self, key: K) -> float:
-        self._metrics.done.labels(self.name, "error").inc()
+        self._series.controller.ended(WorkResult.ERROR)
+        self._series.retries.inc()
         initial, maximum = self._backoff_limits
         backoff = self._backoffs.setdefault(key, Backoff(initial=initial, maximum=maximum))
         delay = backoff.next()

@@ -197,6 +197,12 @@ class CycleResult:
     timings: dict[str, float] = field(default_factory=dict)
     #: Seconds spent on opening the session, by plugin.
     plugin_timings: dict[str, float] = field(default_factory=dict)
+    #: Seconds spent on closing it, by plugin; none of those that have nothing to do then.
+    plugin_closings: dict[str, float] = field(default_factory=dict)
+    #: What is divided among queues: that of ready nodes, less what pods of other schedulers hold.
+    capacity: ResourceVector = (0.0, 0.0, 0.0)
+    #: How many nodes there are.
+    nodes: int = 0
     #: Seconds of each search for victims, by action, generator and result.
     searches: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     #: Counters by (metric name, label values) to be added to the scheduler's metrics.

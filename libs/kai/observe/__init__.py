@@ -1,6 +1,16 @@
 """Logs and metrics."""
 
-from kai.observe.logging import ObserveSettings, configure
-from kai.observe.metrics import new_registry
+from kai.observe.levels import LevelError, LogLevels
+from kai.observe.logging import ObserveSettings, change_log_levels, configure, log_levels
+from kai.observe.metrics import PlainCounter, new_registry
 
-__all__ = ["ObserveSettings", "configure", "new_registry"]
+__all__ = [
+    "LevelError",
+    "LogLevels",
+    "ObserveSettings",
+    "PlainCounter",
+    "change_log_levels",
+    "configure",
+    "log_levels",
+    "new_registry",
+]

@@ -8,11 +8,12 @@ it makes nobody unready, are notes: they are listed too, and change no answer.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+
+from kai.observe import exposition
 
 #: None: nothing to tell. Else what people should know.
 Note = Callable[[], str | None]
@@ -80,8 +81,12 @@ def _complaint(answer: bool | str | None) -> str:
 class HealthServer:
     """Serves health on one address and metrics on the same or another one."""
 
-    def __init__(self, health: Health, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, health: Health, registry: CollectorRegistry, *, routes: Iterable[web.RouteDef] = ()
+    ) -> None:
+        """``routes`` are served beside health."""
         self._health = health
+        self._routes = tuple(routes)
         self._registry = registry
         self._runners: list[web.AppRunner] = []
         #: ``(host, port)`` that were bound; of use where port 0 was asked for.
@@ -125,6 +130,7 @@ class HealthServer:
             web.get("/livez", self._healthz),
             web.get("/readyz", self._readyz),
             web.get("/readyz/{check}", self._readyz),
+            *self._routes,
         ]
 
     def _metrics_routes(self) -> list[web.RouteDef]:
@@ -147,8 +153,8 @@ class HealthServer:
         return web.Response(status=200 if ready else 503, text="\n".join(lines) + "\n")
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+        headers = {"Content-Type": exposition.CONTENT_TYPE}
+        return web.Response(body=exposition.encode(self._registry), headers=headers)
 
 
 def split_address(listen: str) -> tuple[str | None, int]:

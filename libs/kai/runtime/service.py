@@ -1,8 +1,9 @@
 """The life of a service process.
 
-1. ``/healthz``, ``/readyz`` and ``/metrics`` answer. 2. The API server is greeted; it may be late.
-3. The service runs. 4. SIGTERM or SIGINT sets ``host.stopping``; the service has ``drain_timeout``
-seconds to return, then it is cancelled. A second signal ends the process at once.
+1. ``/healthz``, ``/readyz`` and ``/metrics`` answer; profiles are served if they are asked for. 2. The API
+server is greeted; it may be late. 3. The service runs. 4. SIGTERM or SIGINT sets ``host.stopping``; the
+service has ``drain_timeout`` seconds to return, then it is cancelled. A second signal ends the process at
+once.
 
 Exit status: 0 after a drain, 1 after a failure (one line tells it), 2 for invalid settings, 128 + n
 after a second signal n.
@@ -21,13 +22,14 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from kai import observe
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.kube.events import EventRecorder, host_name
 from kai.kube.lease import LeaderElector, LeaseTimes
+from kai.runtime import debug
 from kai.runtime.health import Health, HealthServer, ListenError
 from kai.runtime.settings import ServiceSettings, SettingsError
 from kai.runtime.trimming import trim_at_rest, trimmer
@@ -69,7 +71,7 @@ class Host:
         self.settings = settings
         self.metrics = metrics
         self.health = Health()
-        self.server = HealthServer(self.health, metrics)
+        self.server = HealthServer(self.health, metrics, routes=debug.log_level_routes())
         self.stopping = asyncio.Event()
         #: Distinguishes this process from every other, also from its predecessor in the same pod.
         self.identity = f"{host_name()}_{uuid4().hex[:12]}"
@@ -78,6 +80,12 @@ class Host:
         self.client: KubeClient
         self._background: list[asyncio.Task[None]] = []
         self._recorders: list[EventRecorder] = []
+        self._leads = Gauge(
+            "leader_election_master_status",
+            "Whether this process leads, by Lease",
+            ("name",),
+            registry=metrics,
+        )
 
     def start(self, work: Coroutine[Any, Any, None], *, name: str = "") -> asyncio.Task[None]:
         """Run ``work`` beside the service; its failure ends the process, and its end the work."""
@@ -113,9 +121,11 @@ class Host:
             renew_deadline=self.settings.lease_renew_deadline,
             retry=self.settings.lease_retry_period,
         )
-        return LeaderElector(
+        elector = LeaderElector(
             self.client, lease, self.settings.namespace, self.identity, endpoint=endpoint, times=times
         )
+        self._leads.labels(lease).set_function(lambda: float(elector.leading))
+        return elector
 
     async def until_stopping(self, *work: Coroutine[Any, Any, None]) -> None:
         """Run all of ``work`` until the process is to stop, then cancel what still runs."""
@@ -162,6 +172,11 @@ async def _open(host: Host, service: Service, stack: AsyncExitStack) -> None:
     _log.info(
         "listening", health=_shown(host.server.health_address), metrics=_shown(host.server.metrics_address)
     )
+    if settings.enable_profiler:
+        profiles = debug.ProfileServer(settings.profiler_port)
+        stack.push_async_callback(profiles.close)
+        await profiles.start()
+        _log.info("profiles are served", address=f"{debug.HOST}:{profiles.port}")
     host.health.add("started", lambda: hasattr(host, "tasks"))
     if getattr(service, "needs_cluster", True):
         client = KubeClient.connect(

@@ -7,9 +7,9 @@ What is invalid or unknown ends the process with status 2 and one line that name
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, Self
 
@@ -18,10 +18,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kai.model import documents, duration, names
-from kai.observe import ObserveSettings
+from kai.observe import LogLevels, ObserveSettings
 from kai.runtime import environment, flags
-
-_LEVELS = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
 
 
 def _parse_duration(value: object) -> object:
@@ -35,13 +33,35 @@ def _parse_duration(value: object) -> object:
 
 
 def _parse_level(value: object) -> object:
-    """A level name, or a verbosity number: 4 and more is debug, less is info."""
-    text = str(value).strip().lower()
-    if text in _LEVELS:
-        return text
-    if text.lstrip("-").isdecimal():
-        return "debug" if int(text) >= 4 else "info"
-    raise ValueError("allowed are debug, info, warning, error or a verbosity number")
+    """A level or a verbosity number, and levels of parts: ``info,kai.kube=debug``."""
+    return str(LogLevels.parse(str(value)))
+
+
+def _parse_zap_level(value: str) -> str:
+    """A level as controllers written in Go take it: every number above 0 is debug."""
+    text = value.strip().lower()
+    if text.isdecimal() and int(text) > 0:
+        return "debug"
+    known = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}
+    if text not in known:
+        raise ValueError("allowed are debug, info, error, panic or a number above 0")
+    return known[text]
+
+
+def _parse_zap_encoder(value: str) -> str:
+    """Whether to log JSON, by the name of an encoder."""
+    known = {"json": "true", "console": "false"}
+    if value.strip().lower() not in known:
+        raise ValueError("allowed are json and console")
+    return known[value.strip().lower()]
+
+
+def _parse_zap_devel(value: str) -> str:
+    """Development mode is for people, production mode for programs."""
+    known = {"true": "false", "1": "false", "t": "false", "false": "true", "0": "true", "f": "true"}
+    if value.strip().lower() not in known:
+        raise ValueError("allowed are true and false")
+    return known[value.strip().lower()]
 
 
 def _parse_listen(value: object) -> object:
@@ -69,23 +89,36 @@ class ServiceSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="KAI_", extra="forbid", frozen=True, env_ignore_empty=True)
 
-    #: Flag name -> field, for flags not named like their field.
+    #: Flag name -> field, for flags not named like their field. Where several are given for one field that
+    #: which is named like it counts, else the last in this order.
     flag_names: ClassVar[dict[str, str]] = {
         "metrics-bind-address": "metrics_listen",
         "metrics-listen-address": "metrics_listen",
         "listen-address": "metrics_listen",
         "health-probe-bind-address": "health_listen",
-        "zap-log-level": "log_level",
         "v": "log_level",
+        "zap-log-level": "log_level",
+        "zap-devel": "log_json",
+        "zap-encoder": "log_json",
+    }
+    #: What a flag's value means to its field, for flags that say it in other words.
+    flag_values: ClassVar[dict[str, Callable[[str], str]]] = {
+        "zap-log-level": _parse_zap_level,
+        "zap-devel": _parse_zap_devel,
+        "zap-encoder": _parse_zap_encoder,
     }
     #: Flags that are understood and have no effect here.
     ignored_flags: ClassVar[frozenset[str]] = frozenset(
         {
-            "qps", "burst", "rate-limiter-base-delay", "rate-limiter-max-delay", "zap-devel", "zap-encoder",
+            "qps", "burst", "rate-limiter-base-delay", "rate-limiter-max-delay",
             "zap-stacktrace-level", "zap-time-encoding", "feature-gates", "log-flush-frequency",
             "skip-controller-name-validation",
         }
     )  # fmt: skip
+    #: Those of them, here or in a subclass, that are switches: they may be written without a value.
+    ignored_switches: ClassVar[frozenset[str]] = frozenset(
+        {"skip-controller-name-validation", "version", "fake-gpu-nodes"}
+    )
 
     kubeconfig: str = Field(
         "", description="kubeconfig file; default KUBECONFIG, ~/.kube/config or the pod's service account"
@@ -95,10 +128,16 @@ class ServiceSettings(BaseSettings):
     scheduler_name: str = Field(
         names.SCHEDULER_NAME, description="spec.schedulerName of the pods that are ours"
     )
-    log_level: LogLevel = Field("info", description="debug, info, warning or error")
+    log_level: LogLevel = Field(
+        "info",
+        description="debug, info, warning or error; for parts of the program also PART=LEVEL, as in "
+        "info,kai.kube=debug. Can be changed at /debug/log-level",
+    )
     log_json: bool | None = Field(None, description="log JSON; default unless stderr is a terminal")
     health_listen: Listen = Field(":8081", description="host:port of /healthz and /readyz")
     metrics_listen: Listen = Field(":8080", description="host:port of /metrics; may equal that of health")
+    enable_profiler: bool = Field(False, description="serve /debug/profile on 127.0.0.1")
+    profiler_port: int = Field(8182, ge=0, le=65535, description="port of profiles; 0 takes any free one")
     leader_elect: bool = Field(False, description="let only one of several replicas work")
     lease_duration: Duration = Field(15.0, gt=0, description="how long leadership lasts without renewal")
     lease_renew_deadline: Duration = Field(10.0, gt=0, description="how long renewal may fail")
@@ -125,7 +164,7 @@ class ServiceSettings(BaseSettings):
     @property
     def observe(self) -> ObserveSettings:
         """How to log."""
-        return ObserveSettings(level=logging.getLevelName(self.log_level.upper()), json=self.log_json)
+        return ObserveSettings(levels=LogLevels.parse(self.log_level), json=self.log_json)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -234,13 +273,20 @@ class ServiceSettings(BaseSettings):
             values = flags.parse(
                 arguments,
                 known=[*fields, *ignored, "config"],
-                switches=switches | {"zap-devel", "skip-controller-name-validation"},
+                switches=(switches | cls.ignored_switches) - {"zap-encoder"},
             )
         except flags.FlagError as error:
             raise SettingsError(str(error)) from None
         path = values.pop("config", "") or os.environ.get("KAI_CONFIG", "")
-        given = {fields[name]: value for name, value in values.items() if name in fields}
+        given = {field: cls._meant(name, values[name]) for name, field in fields.items() if name in values}
         return given, path, tuple(sorted(f"--{name}" for name in values if name in ignored))
+
+    @classmethod
+    def _meant(cls, flag: str, value: str) -> str:
+        try:
+            return cls.flag_values[flag](value) if flag in cls.flag_values else value
+        except ValueError as error:
+            raise SettingsError(f"--{flag}={value!r}: {error}") from None
 
     @classmethod
     def _read_file(cls, path: str) -> dict[str, Any]:

@@ -13,12 +13,12 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kai.runtime.health import Health, listen_on, split_address
 
@@ -27,6 +27,8 @@ Json = dict[str, Any]
 #: etcd takes 1.5 MiB; a review may carry an object twice.
 MAX_BODY_BYTES = 8 * 2**20
 CERTIFICATE_POLL_SECONDS = 5.0
+#: Seconds: most answers take less than the first.
+_LATENCY_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 _log = structlog.get_logger(__name__)
 
@@ -130,11 +132,23 @@ class WebhookServer:
         self._reviews = Counter(
             "kai_webhook_reviews", "Admission reviews", ("path", "result"), registry=metrics
         )
+        self._requests = Counter(
+            "controller_runtime_webhook_requests",
+            "Requests to a webhook by HTTP code",
+            ("webhook", "code"),
+            registry=metrics,
+        )
+        self._in_flight = Gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Requests that a webhook is at",
+            ("webhook",),
+            registry=metrics,
+        )
         self._duration = Histogram(
-            "kai_webhook_duration_seconds",
+            "controller_runtime_webhook_latency_seconds",
             "Time to answer an admission review",
-            ("path",),
-            buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0),
+            ("webhook",),
+            buckets=_LATENCY_BUCKETS,
             registry=metrics,
         )
         if health is not None:
@@ -209,6 +223,12 @@ class WebhookServer:
 
     async def answer(self, path: str, body: bytes) -> web.Response:
         """What is answered to a request for ``path`` with this body."""
+        with self._in_flight.labels(path).track_inprogress():
+            response = await self._review(path, body)
+        self._requests.labels(path, str(response.status)).inc()
+        return response
+
+    async def _review(self, path: str, body: bytes) -> web.Response:
         try:
             request = _REVIEW.decode(body).request
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -4,10 +4,12 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
 from kai.kube.errors import TransportError
 from kai.kube.workqueue import WorkQueue
+from kai.kube.workqueue_metrics import QueueMetrics
 
 pytestmark = pytest.mark.looptime
 
@@ -24,6 +26,67 @@ async def working(queue, handler, *, until, workers=2):
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+def series(registry, name, **labels):
+    return registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
+
+
+def results(registry):
+    return {
+        result: registry.get_sample_value(
+            "controller_runtime_reconcile_total", {"controller": "test", "result": result}
+        )
+        for result in ("success", "error", "requeue_after")
+    }
+
+
+async def test_what_it_does_is_told_in_the_words_of_controllers():
+    registry = CollectorRegistry()
+    queue, seen, begun, go_on = (
+        WorkQueue("test", metrics=QueueMetrics(registry)),
+        [],
+        asyncio.Event(),
+        asyncio.Event(),
+    )
+
+    async def handler(key):
+        seen.append(key)
+        if key == "slow":
+            begun.set()
+            await go_on.wait()
+        if key == "bad" and seen.count("bad") == 1:
+            raise TransportError("away")
+        return 5.0 if key == "again" and seen.count("again") == 1 else None
+
+    for key in ("slow", "bad", "again", "again"):
+        queue.add(key)
+    assert (series(registry, "workqueue_depth"), series(registry, "workqueue_adds_total")) == (3, 3)
+    task = asyncio.create_task(queue.run(handler, workers=1))
+    await begun.wait()
+    assert series(registry, "workqueue_depth") == 2
+    assert registry.get_sample_value("controller_runtime_active_workers", {"controller": "test"}) == 1
+    assert series(registry, "workqueue_unfinished_work_seconds") > 0
+    assert series(registry, "workqueue_longest_running_processor_seconds") > 0
+    queue.add("slow")  # counts, though it waits for its own end
+    assert series(registry, "workqueue_adds_total") == 4
+    go_on.set()
+    await queue.join()
+    task.cancel()
+    await asyncio.wait([task])
+    assert results(registry) == {"success": 4, "error": 1, "requeue_after": 1}
+    assert registry.get_sample_value("controller_runtime_reconcile_errors_total", {"controller": "test"}) == 1
+    assert series(registry, "workqueue_retries_total") == 1
+    assert series(registry, "workqueue_adds_total") == 6  # with those that came back
+    for name in ("workqueue_queue_duration_seconds", "workqueue_work_duration_seconds"):
+        assert series(registry, f"{name}_count") == 6
+    counted = "controller_runtime_reconcile_time_seconds_count"
+    assert registry.get_sample_value(counted, {"controller": "test"}) == 6
+    assert registry.get_sample_value("controller_runtime_active_workers", {"controller": "test"}) == 0
+    assert (
+        registry.get_sample_value("controller_runtime_max_concurrent_reconciles", {"controller": "test"}) == 1
+    )
+    assert series(registry, "workqueue_unfinished_work_seconds") == 0
 
 
 async def test_a_key_added_many_times_is_worked_on_once():

@@ -6,7 +6,7 @@ import logging
 import structlog
 
 from kai import observe
-from kai.observe import ObserveSettings
+from kai.observe import LogLevels, ObserveSettings
 
 
 def lines(capsys):
@@ -22,7 +22,9 @@ def test_a_line_is_json_with_time_level_service_and_identity(capsys):
 
 
 def test_what_is_below_the_level_is_silent(capsys):
-    observe.configure(service="binder", settings=ObserveSettings(level=logging.WARNING, json=True))
+    observe.configure(
+        service="binder", settings=ObserveSettings(levels=LogLevels(logging.WARNING), json=True)
+    )
     structlog.get_logger().info("nothing")
     structlog.get_logger().warning("something")
     assert [line["event"] for line in lines(capsys)] == ["something"]

@@ -59,6 +59,13 @@ class Process:
         ):
             return answer.status, await answer.text()
 
+    async def put(self, port, path, text):
+        async with (
+            aiohttp.ClientSession() as session,
+            session.put(f"http://127.0.0.1:{port}{path}", data=text) as answer,
+        ):
+            return answer.status, await answer.text()
+
     async def ended(self):
         async with within("the program ends"):
             out, err = await self.process.communicate()
@@ -145,6 +152,59 @@ async def test_what_it_has_freed_goes_back_to_the_system():
         status, out, err = await process.ended()
     assert (status, out) == (0, "given back\n")
     assert "free memory given back" in err
+
+
+async def test_how_loud_it_is_can_be_changed_from_this_machine():
+    async with program(*LISTEN) as process:
+        await process.running()
+        port = process.ports[0]
+        assert await process.get(port, "/debug/log-level") == (200, "info\n")
+        assert await process.put(port, "/debug/log-level", "kai.runtime=debug") == (
+            200,
+            "info,kai.runtime=debug\n",
+        )
+        assert await process.get(port, "/debug/log-level") == (200, "info,kai.runtime=debug\n")
+        status, text = await process.put(port, "/debug/log-level", "loud")
+        assert (status, text.split(",")[0]) == (400, "allowed are debug")
+        assert (await process.put(port, "/debug/log-level", "x" * 5000))[0] == 400
+        process.process.send_signal(signal.SIGTERM)
+        _, _, err = await process.ended()
+    events = [json.loads(line) for line in err.splitlines()]
+    (changed,) = [event for event in events if event["event"] == "log level changed"]
+    assert (changed["before"], changed["now"]) == ("info", "info,kai.runtime=debug")
+
+
+async def test_profiles_are_served_where_they_are_asked_for():
+    body = """
+            import time
+            def work():
+                time.sleep(0.01)
+            while not host.stopping.is_set():
+                work()
+                await asyncio.sleep(0)
+    """
+    async with program(*LISTEN, "--enable-profiler", "--profiler-port=0", body=body) as process:
+        await process.running()
+        assert process.process.stderr is not None
+        async with within("it tells where"):
+            while "profiles are served" not in (line := (await process.process.stderr.readline()).decode()):
+                pass
+        port = int(json.loads(line)["address"].rpartition(":")[2])
+        status, text = await process.get(port, "/debug/profile?seconds=0.3")
+        assert status == 200
+        assert "looks at" in text.splitlines()[0]
+        assert any(line.startswith("MainThread;") and "work" in line for line in text.splitlines())
+        status, text = await process.get(port, "/debug/profile?seconds=0.2&format=collapsed")
+        assert text.startswith(("MainThread;", "asyncio"))
+        for query in ("seconds=0", "seconds=301", "seconds=nan", "seconds=soon", "format=svg"):
+            assert (await process.get(port, f"/debug/profile?{query}"))[0] == 400
+
+
+async def test_profiles_are_not_served_unasked():
+    async with program(*LISTEN) as process:
+        await process.running()
+        for port in process.ports:
+            assert (await process.get(port, "/debug/profile"))[0] == 404
 
 
 async def test_a_drain_that_takes_too_long_is_cut_short():

@@ -9,7 +9,7 @@ from kai.runtime.settings import Duration, ServiceSettings, SettingsError
 
 class PlannerSettings(ServiceSettings):
     flag_names: ClassVar = {"listen-address": "metrics_listen", "plan-conf": "plan_file"}
-    ignored_flags: ClassVar = frozenset({"enable-profiler"})
+    ignored_flags: ClassVar = frozenset({"pyroscope-address", "version"})
 
     period: Duration = 1.0
     plan_file: str = ""
@@ -49,12 +49,56 @@ def test_flags_are_written_as_the_field_writes_them(arguments):
 def test_known_flags_of_the_original_are_understood():
     settings = PlannerSettings.parse([
         "--metrics-bind-address=:9090", "--health-probe-bind-address=127.0.0.1:0", "--qps=50",
-        "--burst", "300", "--zap-log-level=debug", "--enable-profiler=true", "--leader-elect=false",
+        "--burst", "300", "--zap-log-level=debug", "--pyroscope-address=x", "--leader-elect=false",
         "--plan-conf=x",
     ])  # fmt: skip
     assert (settings.metrics_listen, settings.health_listen) == (":9090", "127.0.0.1:0")
     assert (settings.log_level, settings.plan_file) == ("debug", "x")
-    assert settings.ignored == ("--burst", "--enable-profiler", "--qps")
+    assert settings.ignored == ("--burst", "--pyroscope-address", "--qps")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        (["--v=3"], "info"),
+        (["--v=6"], "debug"),
+        (["--zap-log-level=1"], "debug"),
+        (["--zap-log-level=info"], "info"),
+        (["--zap-log-level=panic"], "error"),
+        (["--zap-log-level=debug", "--v=1"], "debug"),
+        (["--log-level=error", "--zap-log-level=debug", "--v=6"], "error"),
+        (["--log-level=3"], "info"),
+        (["--log-level=kai.model=debug"], "info,kai.model=debug"),
+    ],
+)
+def test_verbosity_means_what_it_means_in_the_original(arguments, level):
+    assert PlannerSettings.parse(arguments).log_level == level
+
+
+@pytest.mark.parametrize(
+    ("arguments", "json"),
+    [
+        ([], None),
+        (["--zap-devel=false"], True),
+        (["--zap-devel"], False),
+        (["--zap-devel=true", "--zap-encoder=json"], True),
+        (["--zap-encoder", "console", "--zap-devel=false"], False),
+        (["--zap-devel=false", "--log-json=false"], False),
+        (["--log-json"], True),
+    ],
+)
+def test_the_form_of_logs_may_be_asked_for_in_the_words_of_the_original(arguments, json):
+    assert PlannerSettings.parse(arguments).log_json is json
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--version"], ["--version=true"], ["--version", "--skip-controller-name-validation", "--workers=10"]],
+)
+def test_switches_without_effect_may_be_bare(arguments):
+    settings = PlannerSettings.parse(arguments)
+    assert "--version" in settings.ignored
+    assert settings.workers == 10
 
 
 @pytest.mark.parametrize(
@@ -68,6 +112,19 @@ def test_known_flags_of_the_original_are_understood():
         (["--health-listen=localhost"], "--health-listen='localhost': write host:port"),
         (["--leader-elect=maybe"], "--leader-elect='maybe': Input should be a valid boolean"),
         (["--log-level=loud"], "--log-level='loud': allowed are debug, info, warning"),
+        (
+            ["--log-level=kai.modle=debug"],
+            r"no part of this program is called 'kai.modle'; did you mean kai.model\?",
+        ),
+        (
+            ["--zap-log-level=loud"],
+            "--zap-log-level='loud': allowed are debug, info, error, panic or a number",
+        ),
+        (["--zap-log-level=0"], "--zap-log-level='0': allowed are"),
+        (["--zap-encoder=xml"], "--zap-encoder='xml': allowed are json and console"),
+        (["--zap-encoder"], "flag --zap-encoder needs a value"),
+        (["--zap-devel=maybe"], "--zap-devel='maybe': allowed are true and false"),
+        (["--profiler-port=70000"], "--profiler-port='70000': Input should be less than or equal to 65535"),
         (
             ["--lease-duration=5s"],
             "--lease-renew-deadline, and that below --lease-duration; they are 2s, 10s and 5s",

@@ -32,7 +32,7 @@ _BY_UID: Final = "uid in the name"
 _BY_GROUP: Final = "group"
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 
 class ConfigMap(ApiObject):

@@ -47,7 +47,7 @@ _NOT_OURS_TO_READ: Final = frozenset(
     }
 )
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 #: Namespace and the uid of the direct owner, or of the pod if it has none.
 WorkloadKey = tuple[str, str]

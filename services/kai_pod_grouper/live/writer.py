@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 4
 #: Pods annotated at the same time, over all workloads.
 _PARALLEL_PATCHES: Final = 32
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 
 class Writer:

@@ -3,8 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kai.model.decisions import QueueShare
-from kai_queue_controller.metrics import ExtraLabels, QueueCollector, ShareCollector
+from kai_queue_controller.metrics import ExtraLabels, QueueCollector
 from kai_queue_controller.tree import Workloads, totals
 
 RESOURCES = {
@@ -79,23 +78,3 @@ def test_a_queue_that_is_gone_has_no_series(build):
     assert value(registry, "kai_queue_info") == 1
     queues.clear()
     assert value(registry, "kai_queue_info") is None
-
-
-def test_fair_shares_and_usage():
-    triple = (0.0, 0.0, 0.0)
-    share = QueueShare(
-        queue="team", display_name="", parent="", priority=100, deserved=triple, limit=triple,
-        over_quota_weight=triple, fair_share=(2500.0, 3e9, 1.5), allocated=triple,
-        allocated_non_preemptible=triple, requested=triple, usage=(0.1, 0.2, 0.3),
-    )  # fmt: skip
-    registry = CollectorRegistry()
-    registry.register(ShareCollector(lambda: [share], prefix="kai"))
-    expected = {
-        "kai_queue_fair_share_cpu_cores": 2.5,
-        "kai_queue_fair_share_memory_gb": 3,
-        "kai_queue_fair_share_gpu": 1.5,
-        "kai_queue_cpu_usage": 0.1,
-        "kai_queue_memory_usage": 0.2,
-        "kai_queue_gpu_usage": 0.3,
-    }
-    assert {name: value(registry, name) for name in expected} == expected

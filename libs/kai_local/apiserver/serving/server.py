@@ -50,7 +50,7 @@ BODY_LIMIT: Final = 3 * 1024 * 1024
 _PROBES: Final = ("/healthz", "/livez", "/readyz")
 #: 2025-01-01, so that versions are not longer than they need be
 _EPOCH: Final = 1_735_689_600
-_log = structlog.get_logger()
+_log = structlog.get_logger(__name__)
 
 
 def first_version(now: float) -> int:

@@ -21,7 +21,7 @@ from kai_local.apiserver.store.storage import Change, Collection, Key, Record, S
 _COMPACT_FROM: Final = 32 * 2**20
 _COMPACT_RATIO: Final = 4
 
-_log = structlog.get_logger()
+_log = structlog.get_logger(__name__)
 
 
 class JournalError(Exception):

@@ -26,7 +26,7 @@ StorageKey = tuple[str, str]
 Dependent = tuple[StorageKey, str, str]
 """Storage, namespace and name of an object that has owners."""
 
-_log = structlog.get_logger()
+_log = structlog.get_logger(__name__)
 
 
 class GarbageCollector:
