@@ -30,6 +30,13 @@ class Resolve(StrEnum):
     QUEUE = "queue"
 
 
+class SizeOrder(StrEnum):
+    """Of equal victims, those whose jobs ask for more GPUs or for fewer."""
+
+    LARGER_FIRST = "evict-larger-first"
+    SMALLER_FIRST = "evict-smaller-first"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProportionArguments(Arguments):
     """Fair share between queues."""
@@ -71,6 +78,18 @@ class MinRuntimeArguments(Arguments):
         default="lca",
         meaning="whose minimum runtime counts in a reclaim: that of the victim's queue or one above it "
         "(`queue`), or that below the lowest queue which both have in common (`lca`)",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuJobOrderArguments(Arguments):
+    """Who is the first of equal victims."""
+
+    mode: SizeOrder = argument(
+        "mode",
+        kind=one_of(SizeOrder),
+        default="evict-larger-first",
+        meaning="whether the job that asks for more GPUs, or for fewer, gives up its place first",
     )
 
 
@@ -222,6 +241,11 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
     ),
     "gpusharingorder": PluginSpec(priority=100, meaning="nodes with a shared GPU that the pod can join"),
     "numa": PluginSpec(priority=None, meaning="keeps pods within NUMA zones", arguments=NumaArguments),
+    "gpujoborder": PluginSpec(
+        priority=None,
+        meaning="among equal victims, those of jobs with more GPUs first, or with fewer",
+        arguments=GpuJobOrderArguments,
+    ),
     "reflectjoborder": PluginSpec(
         priority=None,
         meaning="serves `/get-job-order`, the order of jobs that wait, on the scheduler's own machine",

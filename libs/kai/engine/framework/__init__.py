@@ -30,6 +30,7 @@ from kai.engine.framework.protocols import (
     Scorer,
     Tracker,
     VictimPolicy,
+    VictimRanking,
 )
 from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.queueing.batches import Batch, by_job
@@ -55,6 +56,7 @@ __all__ = [
     "Scorer",
     "Tracker",
     "VictimPolicy",
+    "VictimRanking",
     "VictimRules",
     "VictimSearch",
     "argument",

@@ -175,6 +175,21 @@ class JobRanking(ABC):
         """
 
 
+class VictimRanking(ABC):
+    """Says which of the jobs that all job rankings hold equal gives up its place first.
+
+    It has no say in which job is served first.
+    """
+
+    @abstractmethod
+    def rank(self, job: Job, /) -> float:
+        """The higher the sooner. Where ranks are equal the next plugin's counts, in the end age and name.
+
+        Called for every job that might lose its place, in each cycle that searches for victims, and again
+        for those that lost something. Must not change while the job does not.
+        """
+
+
 class QueueRanking(ABC):
     """Says which of the queues below the same parent is served before which; victims are taken from the last.
 
@@ -272,6 +287,7 @@ Plugin: TypeAlias = (
     | NodeSets
     | QueueRanking
     | JobRanking
+    | VictimRanking
     | Quota
     | Entitlement
     | VictimPolicy

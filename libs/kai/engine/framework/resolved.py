@@ -22,6 +22,7 @@ from kai.engine.framework.protocols import (
     Scorer,
     Tracker,
     VictimPolicy,
+    VictimRanking,
 )
 from kai.engine.framework.victims import ANYBODY, VictimRules, VictimSearch, all_of, both
 from kai.snapshot.classes import TaskClass
@@ -50,6 +51,7 @@ class Plugins:
         self._concerned: dict[int, Concerned | None] = {}
         self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
         self.job_rankings: tuple[JobRanking, ...] = _those(self._all, JobRanking)
+        self.victim_rankings: tuple[VictimRanking, ...] = _those(self._all, VictimRanking)
         self.queue_rankings: tuple[QueueRanking, ...] = _those(self._all, QueueRanking)
         self.quotas: tuple[Quota, ...] = _those(self._all, Quota)
         #: Whether no quota can keep a job from being placed.

@@ -107,7 +107,9 @@ class Session:
         #: The order of jobs inside a queue.
         self.job_key: KeyOfJob = job_key([each.rank for each in self.plugins.job_rankings])
         #: The order of jobs, the last of which is the first victim.
-        self.victim_key = victim_key(state, self.job_key)
+        self.victim_key = victim_key(
+            state, self.job_key, [each.rank for each in self.plugins.victim_rankings]
+        )
         self.pools = self._open_pools()
         self.decisions = Decisions(state, pools=self.pools, now=now)
 
