@@ -10,6 +10,7 @@ import yaml
 
 from kai.kube import resources
 from kai.model import limits, names
+from kai.model.rules.priorities import PREEMPTIBILITIES
 
 CRDS = Path(__file__).resolve().parents[1] / "kai-scheduler" / "crds"
 EXPECTED = {
@@ -112,8 +113,8 @@ def test_subgroup_names_are_labels(name, fits):
         assert bool(re.fullmatch(field(resources.POD_GROUPS, path)["pattern"], name)) is fits
 
 
-def test_a_pod_group_is_preemptible_or_not_or_does_not_say():
-    assert field(resources.POD_GROUPS, "spec.preemptibility")["enum"] == ["preemptible", "non-preemptible"]
+def test_a_pod_group_is_preemptible_or_not_or_beyond_its_minimum_or_does_not_say():
+    assert field(resources.POD_GROUPS, "spec.preemptibility")["enum"] == list(PREEMPTIBILITIES)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,7 @@ def pod_group_document(
         "queue": answer.queue,
         "priority": answer.priority,
         "preemptible": answer.preemptible,
+        "semiPreemptible": answer.semi_preemptible,
         "minMember": answer.min_member,
         "pods": {"total": answer.pods, "pending": answer.pods_pending, "allocated": answer.pods_allocated},
         "outcome": _outcome_name(outcome),
@@ -256,6 +257,7 @@ def print_pod_group(found: dict[str, Any]) -> None:
         f", {pods['allocated']} of {pods['total']} pods placed, {pods['pending']} pending" if pods else ""
     )
     kind = "preemptible" if found.get("preemptible") else "non-preemptible"
+    kind = "semi-preemptible" if found.get("semiPreemptible") else kind
     priority = f", priority {found['priority']} ({kind})" if "priority" in found else ""
     queue = f"queue {found['queue']}" if found["queue"] else "no queue"
     unknown = " (does not exist)" if found["queue"] and found.get("queues") == [] else ""

@@ -6,11 +6,12 @@ as the scheduler charges them, the parts of GPUs, and GPUs of resource claims.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from kai.model import names, resource_lists
+from kai.model.decisions import PodGroupOutcome
 from kai.model.objects import Json, PodGroupResources, PriorityClass
 from kai.model.rules import priorities
 from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
@@ -29,11 +30,19 @@ class Surroundings:
 
 
 def resources_status(
-    pods: Iterable[WatchedPod], surroundings: Surroundings, *, preemptible: bool
+    pods: Iterable[WatchedPod],
+    surroundings: Surroundings,
+    *,
+    preemptible: bool,
+    core: Collection[str] | None = None,
 ) -> PodGroupResources:
-    """The sums over a group's pods. Amounts are capped at int64, nothing is an error."""
+    """The sums over a group's pods. Amounts are capped at int64, nothing is an error.
+
+    ``core`` are the names of the pods of a semi-preemptible group that nobody may take.
+    """
     requested: dict[str, Decimal] = {}
     allocated: dict[str, Decimal] = {}
+    firm: dict[str, Decimal] = {}
     for pod in pods:
         if not pod.alive:
             continue
@@ -41,20 +50,33 @@ def resources_status(
         resource_lists.add(requested, _requested_share(pod))
         resource_lists.add(requested, _claims(pod, surroundings))
         if pod.allocated:
-            resource_lists.add(allocated, pod.requests)
-            resource_lists.add(allocated, _allocated_share(pod, surroundings))
-            resource_lists.add(allocated, _claims(pod, surroundings))
-    held = resource_lists.rendered(allocated)
+            sums = (allocated, firm) if core is not None and pod.name in core else (allocated,)
+            for total in sums:
+                resource_lists.add(total, pod.requests)
+                resource_lists.add(total, _allocated_share(pod, surroundings))
+                resource_lists.add(total, _claims(pod, surroundings))
+    if core is None and not preemptible:
+        firm = allocated
     return PodGroupResources(
-        allocated=held,
-        allocated_non_preemptible={} if preemptible else dict(held),
+        allocated=resource_lists.rendered(allocated),
+        allocated_non_preemptible=resource_lists.rendered(firm),
         requested=resource_lists.rendered(requested),
     )
 
 
 def is_preemptible(group: WatchedGroup, classes: Mapping[str, PriorityClass]) -> bool:
-    """Whether others may take the resources of the group back."""
+    """Whether others may take all that the group holds."""
     return priorities.is_preemptible(group.preemptibility, priorities.priority(group.priority_class, classes))
+
+
+def core_pods(group: WatchedGroup, outcome: PodGroupOutcome | None) -> tuple[str, ...] | None:
+    """Names of the pods of a semi-preemptible group that nobody may take; None for other groups.
+
+    As the scheduler says; as its status says while there is no scheduler.
+    """
+    if not priorities.is_semi_preemptible(group.preemptibility):
+        return None
+    return group.core_pods if outcome is None else outcome.core_pods
 
 
 def difference(wanted: PodGroupResources, stored: PodGroupResources | None) -> Json | None:

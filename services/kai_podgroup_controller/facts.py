@@ -22,6 +22,7 @@ from kai.model.objects import (
     OwnerReference,
     PodGroup,
     PodGroupResources,
+    PodGroupStatus,
     PodResourceClaim,
     ResourceClaimStatus,
     ResourceList,
@@ -125,6 +126,8 @@ class WatchedGroup:
     timestamps: Mapping[str, str]
     conditions: tuple[SchedulingCondition, ...]
     resources: PodGroupResources | None
+    #: Names of the pods of a semi-preemptible group that nobody may take, as its status says.
+    core_pods: tuple[str, ...]
 
     @property
     def key(self) -> str:
@@ -177,7 +180,13 @@ def watched_group(group: PodGroup, *, node_pool_label_key: str) -> WatchedGroup:
         },
         conditions=tuple(status.scheduling_conditions or ()) if status else (),
         resources=status.resources_status if status else None,
+        core_pods=_core_pods(status),
     )
+
+
+def _core_pods(status: PodGroupStatus | None) -> tuple[str, ...]:
+    state = status.scheduling_state if status else None
+    return tuple(state.core_pods or ()) if state else ()
 
 
 def _owner_pods(owners: Sequence[OwnerReference]) -> frozenset[str]:

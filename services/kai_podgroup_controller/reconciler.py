@@ -144,11 +144,15 @@ class Reconciler:
 
     def _status_patch(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> Json:
         patch: Json = {}
+        core = accounting.core_pods(group, outcome)
         wanted = accounting.resources_status(
             self._cluster.members(group.key),
             self._cluster.surroundings,
             preemptible=accounting.is_preemptible(group, self._cluster.priority_classes),
+            core=core,
         )
+        if (core or ()) != group.core_pods:
+            patch["schedulingState"] = {"corePods": list(core)} if core else None
         resources = accounting.difference(wanted, group.resources)
         if resources is not None:
             patch["resourcesStatus"] = resources

@@ -37,6 +37,7 @@ def _describe(job: Job) -> pb.ExplainPodGroupResponse:
         queue=job.facts.queue,
         priority=job.priority,
         preemptible=job.preemptible,
+        semi_preemptible=job.semi_preemptible,
         min_member=sum(pod_set.min_member for pod_set in job.pod_sets.values()),
         pods=len(tasks),
         pods_pending=sum(task.status in (Status.PENDING, Status.GATED) for task in tasks),

@@ -10,6 +10,7 @@ from typing import Final
 from kai.advice.finding import Code, Finding
 from kai.advice.spelling import key_meant
 from kai.model import duration, names
+from kai.model.rules.priorities import PREEMPTIBILITIES
 
 #: More keys than that nobody has written by hand.
 _MOST_KEYS: Final = 200
@@ -143,7 +144,7 @@ _CHECKED_LABELS: _Checked = (
     ),
     (
         names.PREEMPTIBILITY_LABEL,
-        lambda text: text in ("", "preemptible", "non-preemptible"),
-        'write "preemptible" or "non-preemptible"',
+        lambda text: text in ("", *PREEMPTIBILITIES),
+        'write "preemptible", "non-preemptible" or "semi-preemptible"',
     ),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kai.bench.worlds import LEVELS, World
 from kai.model import names
 from kai.model.decisions import CycleResult, Eviction
-from kai.model.objects import Node, Pod, PodGroup, Queue
+from kai.model.objects import Node, Pod, PodGroup, Queue, SubGroup
 from kai.model.quantity import parse
 
 _TINY = 1e-6
@@ -237,11 +237,12 @@ class _Audit:
 
     def _held(self, queue: str, places: Sequence[Place], *, firm: bool = False) -> Amounts:
         total = [0.0, 0.0, 0.0]
+        kept = self._kept(places) if firm else ()
         for place in places:
             if reserves(place.pod):
                 continue
             group = self.groups[_group_key(place.pod)]
-            if queue not in self._line(group.spec.queue) or (firm and preemptible(group)):
+            if queue not in self._line(group.spec.queue) or (firm and place.pod.metadata.uid not in kept):
                 continue
             cpu, memory = requests(place.pod)
             gpus = whole_gpus(place.pod) + portion(place.pod, self.nodes[place.node]) * device_count(
@@ -250,6 +251,19 @@ class _Audit:
             for i, amount in enumerate((cpu, memory, gpus)):
                 total[i] += amount
         return (total[0], total[1], total[2])
+
+    def _kept(self, places: Iterable[Place]) -> set[str]:
+        """Uids of the pods that nobody may take, of those that are on these places."""
+        by_group: dict[str, list[Pod]] = defaultdict(list)
+        for place in places:
+            if not reserves(place.pod):
+                by_group[_group_key(place.pod)].append(place.pod)
+        kept: set[str] = set()
+        for key, pods in by_group.items():
+            group = self.groups[key]
+            if not preemptible(group):
+                kept |= {pod.metadata.uid for pod in (core(group, pods) if semi(group) else pods)}
+        return kept
 
     def _line(self, name: str) -> list[str]:
         """A queue and all above it."""
@@ -262,11 +276,15 @@ class _Audit:
     # --- evictions -----------------------------------------------------------------------------
     def _evictions(self) -> Iterator[str]:
         served = {_group_key(place.pod) for place in (*self.binds, *self.nominated)}
+        ran = [place for place in self.before if not place.pod.metadata.deletion_timestamp]
+        kept = self._kept(
+            {place.pod.metadata.uid: place for place in (*ran, *self.binds, *self.nominated)}.values()
+        )
         for each in self.result.evictions:
             if each.action == "stalegangeviction":
                 continue
-            victim, taker = self.groups[each.pod.pod_group], self.groups[each.evictor]
-            if not preemptible(victim):
+            taker = self.groups[each.evictor]
+            if each.pod.uid in kept:
                 yield f"{each.pod.name} must not be evicted"
             if each.evictor not in served:
                 yield f"{each.pod.name} is evicted for {each.evictor}, which gets no place"
@@ -347,6 +365,49 @@ def preemptible(group: PodGroup) -> bool:
     if group.spec.preemptibility:
         return group.spec.preemptibility == "preemptible"
     return _priority(group) < 100
+
+
+def semi(group: PodGroup) -> bool:
+    """Whether only what exceeds its minimum may be evicted."""
+    return group.spec.preemptibility == "semi-preemptible"
+
+
+def core(group: PodGroup, pods: Sequence[Pod]) -> list[Pod]:
+    """Of a group's pods that have a place those that make up its minimum.
+
+    The oldest of each part; of the parts those that are complete first, then by name.
+    """
+    by_age = sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.uid))
+    parts = group.spec.sub_groups or []
+    if not parts:
+        return by_age[: group.spec.min_member or 1]
+
+    def of(part: SubGroup) -> list[Pod]:
+        return [pod for pod in by_age if pod.labels.get(names.SUBGROUP_LABEL, "") == part.name]
+
+    def below(name: str) -> list[SubGroup]:
+        return [part for part in parts if (part.parent or "") == name]
+
+    def complete(part: SubGroup) -> bool:
+        if part.min_member is not None:
+            return len(of(part)) >= part.min_member
+        return sum(map(complete, below(part.name))) >= needed(part.name, part.min_sub_group)
+
+    def needed(name: str, said: int | None) -> int:
+        return len(below(name)) if said is None else said
+
+    def kept(name: str, said: int | None) -> list[Pod]:
+        ranked = sorted(below(name), key=lambda part: (not complete(part), part.name))
+        found: list[Pod] = []
+        for part in ranked[: needed(name, said)]:
+            found += (
+                kept(part.name, part.min_sub_group)
+                if part.min_member is None
+                else of(part)[: part.min_member]
+            )
+        return found
+
+    return kept("", group.spec.min_sub_group)
 
 
 def groups_of(pod: Pod) -> tuple[str, ...]:

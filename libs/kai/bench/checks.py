@@ -38,7 +38,7 @@ def _impossible(result: CycleResult, state: ClusterState) -> list[str]:
             found.append(f"{task.key} is not charged where it is bound")
     for each in result.evictions:
         job = state.tasks[each.pod.uid].job
-        if job is None or not job.preemptible:
+        if job is None or not (job.preemptible or job.semi_preemptible):
             found.append(f"{each.pod.name} must not be evicted")
     table = state.nodes
     if len(table) and (table.idle < 0).any():

@@ -37,6 +37,8 @@ NOW = 1_900_000_000.0
 TOPOLOGY = "fabric"
 LEVELS = ("zone", "rack")
 _PRIORITIES = ("train", "train", "train", "build-preemptible", "build", "inference")
+#: Which one of six groups is semi-preemptible.
+_SEMI_PREEMPTIBLE = 2
 _NODE_MEMORY_GB = 64
 _NO_GROUPS: tuple[str, ...] = ()
 
@@ -249,6 +251,8 @@ def _job(rng: random.Random, world: World, name: str, queue: str, free: dict[str
         min_sub_group=min_sub_group,
         topology=constraint,
         preemption_delay="2h" if rng.random() < 0.05 else None,
+        # Not drawn, so that the other draws mean what they meant before.
+        preemptibility="semi-preemptible" if len(world.groups) % 6 == _SEMI_PREEMPTIBLE else "",
     )
     world.groups.append(group)
     spec = _constraints(rng)

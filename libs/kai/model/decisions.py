@@ -155,6 +155,8 @@ class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True):
     write_condition: bool = True
     #: All conditions of this group are to be removed.
     clear_conditions: bool = False
+    #: Of a semi-preemptible group the names of the pods that nobody may take, in order.
+    core_pods: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -363,12 +363,19 @@ class PodGroupResources(_Sums):
     """``status.resourcesStatus`` of a PodGroup."""
 
 
+class PodGroupSchedulingState(ApiStruct):
+    """What the scheduler says of a PodGroup."""
+
+    core_pods: list[str] | None = None
+
+
 class PodGroupStatus(ApiStruct):
     """``status`` of a PodGroup."""
 
     conditions: list[Json] | None = None
     scheduling_conditions: list[SchedulingCondition] | None = None
     resources_status: PodGroupResources | None = None
+    scheduling_state: PodGroupSchedulingState | None = None
 
 
 class PodGroup(ApiObject):

@@ -36,6 +36,7 @@ class Accounts:
         for job in cluster.jobs.values():
             jobs.arrange(job, order)
             job.version += 1
+            cluster.ledger.settle_core(job)
 
     def set_aside(self, job: Job, fault: Fault | None) -> None:
         """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again."""

@@ -18,6 +18,9 @@ class Amounts(NamedTuple):
     gpu_centi: int
 
 
+NOTHING: Final = Amounts(0, 0, 0)
+
+
 class SharedDevice(msgspec.Struct, kw_only=True):
     """A device of a node that pods share; what each of them has of it is in MiB.
 

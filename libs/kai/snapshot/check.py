@@ -6,6 +6,7 @@ import numpy as np
 
 from kai.snapshot.amounts import GPU_CENTI, SharedDevice
 from kai.snapshot.cluster import Cluster
+from kai.snapshot.core import Holdings
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
@@ -99,9 +100,11 @@ def _check_queues(state: Cluster) -> None:
         queue.name: ([0, 0, 0], [0, 0, 0], [0, 0, 0]) for queue in state.queue_order
     }
     for job in state.jobs.values():
+        core = {task.uid for task in Holdings(job).core()} if job.semi_preemptible else None
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
-                _add_up(state, job, task, sums)
+                kept = not job.preemptible if core is None else task.uid in core
+                _add_up(state, job, task, sums, kept=kept)
     for queue in state.queue_order:
         held, fixed, asked = sums[queue.name]
         assert queue.allocated == held, (queue.name, "allocated", queue.allocated, held)
@@ -109,10 +112,17 @@ def _check_queues(state: Cluster) -> None:
         assert queue.pending == asked, (queue.name, "pending", queue.pending, asked)
         mirror = state.ledger.allocated[queue.row].tolist()
         assert mirror == [float(held[0]), float(held[1]), held[2] / GPU_CENTI], (queue.name, mirror, held)
+        mirror = state.ledger.non_preemptible[queue.row].tolist()
+        assert mirror == [float(fixed[0]), float(fixed[1]), fixed[2] / GPU_CENTI], (queue.name, mirror, fixed)
 
 
 def _add_up(
-    state: Cluster, job: Job, task: Task, sums: dict[str, tuple[list[int], list[int], list[int]]]
+    state: Cluster,
+    job: Job,
+    task: Task,
+    sums: dict[str, tuple[list[int], list[int], list[int]]],
+    *,
+    kept: bool,
 ) -> None:
     assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
     asked = task.cls.charge(state.min_gpu_memory_mib)
@@ -123,6 +133,6 @@ def _add_up(
         for resource in range(3):
             if task.charged is not None:
                 held_sum[resource] += task.charged[resource]
-                fixed_sum[resource] += task.charged[resource] * (not job.preemptible)
+                fixed_sum[resource] += task.charged[resource] * kept
             if waits:
                 asked_sum[resource] += asked[resource]

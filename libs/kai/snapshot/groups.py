@@ -21,7 +21,7 @@ _MOST_STANDINGS = 4096
 
 
 def _standing_of(job: Job) -> Standing:
-    return Standing(job.priority, job.preemptible, job.usurps, job.unwelcome)
+    return Standing(job.priority, job.preemptible, job.semi_preemptible, job.usurps, job.unwelcome)
 
 
 class GroupIntake:
@@ -97,6 +97,7 @@ class GroupIntake:
             queue=home,
             priority=standing.priority,
             preemptible=standing.preemptible,
+            semi_preemptible=standing.semi_preemptible,
             usurps=standing.usurps,
             unwelcome=standing.unwelcome,
             created=seconds(group.metadata.creation_timestamp),
@@ -154,7 +155,13 @@ class GroupIntake:
         if standing is None:
             usurps = access.usurped(facts.priority_class, namespace, self._system_namespaces)
             priority, preemptible = self._priority(facts, usurps=usurps)
-            standing = Standing(priority, preemptible=preemptible, usurps=usurps, unwelcome=False)
+            standing = Standing(
+                priority,
+                preemptible=preemptible,
+                semi_preemptible=priorities.is_semi_preemptible(facts.preemptibility),
+                usurps=usurps,
+                unwelcome=False,
+            )
             if len(self._standings) >= _MOST_STANDINGS:
                 self._standings.clear()
             self._standings[key] = standing
@@ -162,7 +169,9 @@ class GroupIntake:
             cluster.access.restricted
             and cluster.access.barrier(facts.queue, namespace=namespace, account=None)
         ):
-            return standing._replace(priority=_LOWEST_PRIORITY, preemptible=True, unwelcome=True)
+            return standing._replace(
+                priority=_LOWEST_PRIORITY, preemptible=True, semi_preemptible=False, unwelcome=True
+            )
         return standing
 
     def _rank_again(self, job: Job) -> None:

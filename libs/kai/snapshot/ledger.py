@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.model.decisions import Allotment
-from kai.model.ids import GpuGroup
-from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice
+from kai.model.ids import GpuGroup, PodGroupKey
+from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.core import core_amounts
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
@@ -59,8 +60,10 @@ class _Sums:
 
     #: By class the row of each task's node, of whose idle resources it holds its own.
     rows: dict[TaskClass, list[int]] = field(default_factory=dict)
-    #: By queue, whether its jobs are preemptible, and what each task is charged: how many there are.
+    #: By queue, whether others may take it, and what each task is charged: how many there are.
     tasks: dict[tuple[Queue, bool, Amounts], int] = field(default_factory=dict)
+    #: Semi-preemptible jobs of such tasks.
+    jobs: dict[PodGroupKey, Job] = field(default_factory=dict)
 
 
 class Ledger:
@@ -87,6 +90,8 @@ class Ledger:
         self.allocated: NDArray[np.float64] = np.zeros((max(count, 1), 3))
         self.non_preemptible: NDArray[np.float64] = np.zeros((max(count, 1), 3))
         self._allocated_cells = cells(self.allocated)
+        #: What the cores of semi-preemptible jobs are charged as non-preemptible, where that is anything.
+        self._cores: dict[PodGroupKey, Amounts] = {}
         self._non_preemptible_cells = cells(self.non_preemptible)
 
     def clear(self, queues: Sequence[Queue]) -> None:
@@ -119,6 +124,8 @@ class Ledger:
         self._late = _Sums()
         for (queue, preemptible, (cpu, memory, centi)), count in late.tasks.items():
             self._charge(queue, preemptible, cpu * count, memory * count, centi * count)
+        for job in late.jobs.values():
+            self.settle_core(job)
         offered, idle, touched = self.nodes.cells_allocatable, self.nodes.cells_idle, self.nodes.touched
         for cls, rows in late.rows.items():
             for row, count in Counter(rows).items():
@@ -209,10 +216,13 @@ class Ledger:
         assert job is not None
         task.charged = charged = task.cls.charge(gpu_memory_mib)
         if self._late is None:
-            self._charge(job.queue, job.preemptible, *charged)
+            self._charge(job.queue, _takeable(job), *charged)
+            self.settle_core(job)
         else:
-            tasks, key = self._late.tasks, (job.queue, job.preemptible, charged)
+            tasks, key = self._late.tasks, (job.queue, _takeable(job), charged)
             tasks[key] = tasks.get(key, 0) + 1
+            if job.semi_preemptible:
+                self._late.jobs[job.key] = job
 
     def discharge(self, task: Task) -> None:
         """The inverse of :meth:`charge`.
@@ -223,8 +233,9 @@ class Ledger:
         assert job is not None
         assert charged is not None
         cpu, memory, centi = charged
-        self._charge(job.queue, job.preemptible, -cpu, -memory, -centi)
+        self._charge(job.queue, _takeable(job), -cpu, -memory, -centi)
         task.charged = None
+        self.settle_core(job)
 
     def recharge(self, task: Task, charged: Amounts) -> None:
         """Charge again what was discharged before.
@@ -234,7 +245,28 @@ class Ledger:
         """
         job, task.charged = task.job, charged
         assert job is not None
-        self._charge(job.queue, job.preemptible, *charged)
+        self._charge(job.queue, _takeable(job), *charged)
+        self.settle_core(job)
+
+    def settle_core(self, job: Job) -> None:
+        """Let its queues be charged as non-preemptible for the core of a semi-preemptible job as it is now.
+
+        For whoever changed what a core depends on beside what tasks are charged: their order, and how many
+        are needed. Does nothing for other jobs; for such a job it takes time by the number of its pods.
+        """
+        if not job.semi_preemptible:
+            return
+        before, core = self._cores.get(job.key, NOTHING), core_amounts(job)
+        if core == before:
+            return
+        if core == NOTHING:
+            del self._cores[job.key]
+        else:
+            self._cores[job.key] = core
+        cpu, memory, centi = (new - old for new, old in zip(core, before, strict=True))
+        for queue in job.queue.path:
+            queue.version += 1
+            self._charge_non_preemptible(queue, cpu, memory, centi)
 
     def _charge(self, leaf: Queue, preemptible: bool, cpu: int, memory: int, centi: int) -> None:
         mirror = self._allocated_cells
@@ -312,11 +344,12 @@ class Ledger:
             for claim, gpus in task.claims:
                 self._claim(node, claim, gpus, 1, 0, 0)
             self._move(job, pod_set, step)
-            leaf = (job.queue.row, job.preemptible)
+            leaf = (job.queue.row, _takeable(job))
             known = leaves.get(leaf)
             leaves[leaf] = (job.queue, known[1] + 1 if known is not None else 1)
         for (_, preemptible), (queue, pods) in leaves.items():
             self._grant(queue, preemptible, charged, pods)
+        self._settle_cores(tasks)
         self.nodes.touched.append(row)
 
     def _grant(self, leaf: Queue, preemptible: bool, amounts: Amounts, pods: int) -> None:
@@ -337,6 +370,13 @@ class Ledger:
             mirror[row, 2] = held[2] / GPU_CENTI
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
+
+    def _settle_cores(self, tasks: Sequence[Task]) -> None:
+        jobs = {
+            task.job.key: task.job for task in tasks if task.job is not None and task.job.semi_preemptible
+        }
+        for job in jobs.values():
+            self.settle_core(job)
 
     @staticmethod
     def may_vacate(task: Task) -> bool:
@@ -363,7 +403,7 @@ class Ledger:
             assert node is not None
             assert charged is not None
             rows.setdefault(task.cls, []).append(node.row)
-            leaf = (job.queue.row, job.preemptible)
+            leaf = (job.queue.row, _takeable(job))
             total = sums.get(leaf)
             if total is None:
                 total = sums[leaf] = [job.queue, 0, 0, 0]
@@ -375,6 +415,7 @@ class Ledger:
             task.status, task.virtual = Status.RELEASING, True
         for (_, preemptible), (queue, cpu, memory, centi) in sums.items():
             self._charge(queue, preemptible, -cpu, -memory, -centi)
+        self._settle_cores(tasks)
         offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched
         for cls, where in rows.items():
             counts = np.bincount(where, minlength=len(self.nodes))
@@ -556,3 +597,8 @@ class Ledger:
         if after != before:
             self.nodes.cells_idle[node.row, column] += after[0] - before[0]
             self.nodes.cells_releasing[node.row, column] += after[1] - before[1]
+
+
+def _takeable(job: Job) -> bool:
+    """Whether what its tasks hold is charged as preemptible at first; a core is charged apart."""
+    return job.preemptible or job.semi_preemptible

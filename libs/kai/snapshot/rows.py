@@ -266,6 +266,8 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     error: str = ""
     #: Why nothing at all is decided about the group, for now: it is neither served nor anybody's victim.
     aside: Fault | None = None
+    #: Others may take of it what it holds beyond its minimum (:mod:`kai.snapshot.core`), and no more.
+    semi_preemptible: bool = False
     #: It names a priority of the system from outside of the system's namespaces: none of it is given a place.
     usurps: bool = False
     #: Its queue is open to nobody of its namespace: what runs of it is the first to make room.
@@ -319,6 +321,7 @@ class Standing(NamedTuple):
 
     priority: int
     preemptible: bool
+    semi_preemptible: bool
     usurps: bool
     unwelcome: bool
 

@@ -28,11 +28,12 @@ def with_bounds(queue: Queue, *, limit: Bounds, deserved: Bounds) -> Iterator[No
 @contextmanager
 def preemptible(job: Job) -> Iterator[None]:
     """A job that others may preempt; what it holds stays charged as before."""
-    before, job.preemptible = job.preemptible, True
+    before = job.preemptible, job.semi_preemptible
+    job.preemptible, job.semi_preemptible = True, False
     try:
         yield
     finally:
-        job.preemptible = before
+        job.preemptible, job.semi_preemptible = before
 
 
 @contextmanager
@@ -46,15 +47,17 @@ def with_constraint(member: PodSet | SubGroupSet, constraint: TopologyConstraint
 
 
 @contextmanager
-def with_minimum(job: Job, pod_set: PodSet, *, minimum: int) -> Iterator[None]:
+def with_minimum(state: ClusterState, job: Job, pod_set: PodSet, *, minimum: int) -> Iterator[None]:
     """A job that needs so many pods of a pod set."""
     before = pod_set.min_member
     job.next_tasks.clear()
     pod_set.min_member = minimum
+    state.ledger.settle_core(job)
     try:
         yield
     finally:
         pod_set.min_member = before
+        state.ledger.settle_core(job)
         job.next_tasks.clear()
 
 

@@ -1,19 +1,21 @@
 """Rules of PodGroup objects: the subgroups form a tree, and every part of it says once what it needs."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kai.model import duration, subgroups
 from kai.model.faults import OutOfBounds
-from kai.model.objects import PodGroup, SubGroup
+from kai.model.objects import PodGroup, PodGroupSpec, SubGroup
+from kai.model.rules.priorities import is_semi_preemptible
 from kai.validation.verdict import Verdict
 
 
-def check(pod_group: PodGroup, *, updating: bool = False) -> Verdict:
+def check(pod_group: PodGroup, *, updating: bool = False, before: PodGroup | None = None) -> Verdict:
     """Refuses a pod group that cannot be understood.
 
     A tree that is too large or broken is reported alone, since every other finding would follow from it.
     Errors come in the order of subgroup names. On update an inner subgroup may keep its ``minMember``, which
-    older releases accepted.
+    older releases accepted. ``before`` is what is stored: a minimum that nobody may take must not grow.
     """
     spec = pod_group.spec
     try:
@@ -34,6 +36,8 @@ def check(pod_group: PodGroup, *, updating: bool = False) -> Verdict:
     inner = {part.parent for part in parts if part.parent}
     for part in parts:
         errors += _check_part(part, inner=part.name in inner, updating=updating)
+    if before is not None and _semi_preemptible(before) and _semi_preemptible(pod_group):
+        errors += _raised(before.spec, spec)
     return Verdict(_located(pod_group, errors))
 
 
@@ -79,6 +83,36 @@ def _check_part(part: SubGroup, *, inner: bool, updating: bool) -> Iterator[str]
         yield f"{where}minMember is missing; set how many of its pods are needed at once, 0 for none"
     elif inner and part.min_member is not None and not updating:
         yield f"{where}minMember is set but pods belong to the subgroups below it; set minSubGroup instead"
+
+
+def _semi_preemptible(pod_group: PodGroup) -> bool:
+    return is_semi_preemptible(pod_group.spec.preemptibility)
+
+
+def _raised(before: PodGroupSpec, after: PodGroupSpec) -> Iterator[str]:
+    """Minimums of a semi-preemptible group that would grow: what runs beyond them was held to no quota."""
+    old, new = _minimums(before), _minimums(after)
+    for place, minimum in new.items():
+        if place in old and minimum > old[place]:
+            yield (
+                f"{place} must not grow from {old[place]} to {minimum} in a semi-preemptible group, "
+                "since what runs beyond the minimum was held to no quota; create a new group"
+            )
+
+
+def _minimums(spec: PodGroupSpec) -> dict[str, int]:
+    """Each minimum as it counts, by where it stands; what is not set counts as what it stands for."""
+    parts = spec.sub_groups or []
+    children = Counter(part.parent or "" for part in parts)
+    found = {
+        "spec.minMember": 1 if spec.min_member is None else spec.min_member,
+        "spec.minSubGroup": children[""] if spec.min_sub_group is None else spec.min_sub_group,
+    }
+    for part in parts:
+        where, below = f'subgroup "{part.name}": ', children[part.name]
+        found[f"{where}minMember"] = part.min_member or 0
+        found[f"{where}minSubGroup"] = below if part.min_sub_group is None else part.min_sub_group
+    return found
 
 
 def _bad_durations(pod_group: PodGroup) -> Iterator[str]:

@@ -194,6 +194,7 @@ def encode_outcome(outcome: PodGroupOutcome) -> pb.PodGroupOutcome:
         remove_annotations=[key for key, value in outcome.annotations.items() if value is None],
         write_condition=outcome.write_condition,
         clear_conditions=outcome.clear_conditions,
+        core_pods=outcome.core_pods,
     )
 
 
@@ -222,6 +223,7 @@ def decode_outcome(message: pb.PodGroupOutcome) -> PodGroupOutcome:
             annotations={**message.set_annotations, **dict.fromkeys(message.remove_annotations)},
             write_condition=message.write_condition,
             clear_conditions=message.clear_conditions,
+            core_pods=tuple(message.core_pods),
         )
     except (ValueError, msgspec.DecodeError) as error:
         raise MalformedMessage(f"PodGroupOutcome {message.pod_group}: {error}") from error

@@ -130,3 +130,61 @@ def test_all_other_errors_come_together_in_the_order_of_names():
 def test_a_subgroup_without_a_name_is_no_endless_tree():
     group = a_pod_group(SubGroup(name="", min_member=1), leaf("a", parent="b"), leaf("b", parent="a"))
     assert not pod_groups.check(group).allowed
+
+
+SEMI = {"preemptibility": "semi-preemptible"}
+BEFORE_AND_AFTER = {
+    "a minimum that grows": (
+        a_pod_group(min_member=2, **SEMI),
+        a_pod_group(min_member=3, **SEMI),
+        "minMember",
+    ),
+    "a minimum that is said": (a_pod_group(**SEMI), a_pod_group(min_member=2, **SEMI), "from 1 to 2"),
+    "of a subgroup": (
+        a_pod_group(leaf("a"), **SEMI),
+        a_pod_group(leaf("a", min_member=2), **SEMI),
+        'subgroup "a": minMember must not grow from 1 to 2',
+    ),
+    "how many subgroups": (
+        a_pod_group(leaf("a"), leaf("b"), min_sub_group=1, **SEMI),
+        a_pod_group(leaf("a"), leaf("b"), min_sub_group=2, **SEMI),
+        "spec.minSubGroup must not grow from 1 to 2",
+    ),
+    "all subgroups instead of some": (
+        a_pod_group(leaf("a"), leaf("b"), min_sub_group=1, **SEMI),
+        a_pod_group(leaf("a"), leaf("b"), **SEMI),
+        "spec.minSubGroup must not grow from 1 to 2",
+    ),
+    "one subgroup more where all are needed": (
+        a_pod_group(leaf("a"), **SEMI),
+        a_pod_group(leaf("a"), leaf("b"), **SEMI),
+        "spec.minSubGroup must not grow from 1 to 2",
+    ),
+    "how many below a subgroup": (
+        a_pod_group(inner("x", min_sub_group=1), leaf("a", "x"), leaf("b", "x"), **SEMI),
+        a_pod_group(inner("x"), leaf("a", "x"), leaf("b", "x"), **SEMI),
+        'subgroup "x": minSubGroup must not grow from 1 to 2',
+    ),
+}
+FINE = {
+    "a minimum that falls": (a_pod_group(min_member=3, **SEMI), a_pod_group(min_member=2, **SEMI)),
+    "nothing": (a_pod_group(min_member=3, **SEMI), a_pod_group(min_member=3, **SEMI)),
+    "one subgroup more where some are needed": (
+        a_pod_group(leaf("a"), min_sub_group=1, **SEMI),
+        a_pod_group(leaf("a"), leaf("b"), min_sub_group=1, **SEMI),
+    ),
+    "one that was not semi-preemptible": (a_pod_group(min_member=1), a_pod_group(min_member=2, **SEMI)),
+    "one that is it no longer": (a_pod_group(min_member=1, **SEMI), a_pod_group(min_member=2)),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "said"), BEFORE_AND_AFTER.values(), ids=BEFORE_AND_AFTER.keys())
+def test_what_nobody_may_take_of_a_semi_preemptible_group_does_not_grow(before, after, said):
+    verdict = pod_groups.check(after, updating=True, before=before)
+    assert not verdict.allowed
+    assert said in verdict.message
+
+
+@pytest.mark.parametrize(("before", "after"), FINE.values(), ids=FINE.keys())
+def test_other_changes_of_minimums_are_allowed(before, after):
+    assert pod_groups.check(after, updating=True, before=before).allowed

@@ -14,6 +14,7 @@ import yaml
 
 from kai.model import duration, names
 from kai.model.queue_labels import queue_named
+from kai.model.rules import priorities
 from kai_pod_grouper.grouping.cluster import Cluster
 from kai_pod_grouper.grouping.draft import GroupDraft
 from kai_pod_grouper.objects.documents import Document
@@ -21,7 +22,8 @@ from kai_pod_grouper.objects.pods import Pod
 from kai_pod_grouper.options import GroupingOptions
 
 TRAIN, BUILD, INFERENCE = "train", "build", "inference"
-PREEMPTIBILITIES = ("preemptible", "non-preemptible", "")
+#: What a label may say; empty leaves it to the priority.
+PREEMPTIBILITIES = (*priorities.PREEMPTIBILITIES, "")
 #: Texts that YAML reads as strings for certain: words but those that mean something to it, and uids.
 _PLAIN: Final = re.compile(
     r"(?!(?:yes|no|on|off|true|false|null)\Z)[a-z][a-z0-9./-]*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
@@ -147,7 +149,8 @@ def preemptibility(owners: Iterable[Document], pod: Pod, cluster: Cluster, notes
             if labels[key] in PREEMPTIBILITIES:
                 return labels[key]
             notes.append(
-                f'{of}: label "{key}" must be preemptible or non-preemptible; {labels[key]!r} is ignored'
+                f'{of}: label "{key}" must be preemptible, non-preemptible or semi-preemptible;'
+                f" {labels[key]!r} is ignored"
             )
     defaults = cluster.type_defaults()
     for owner in owners:

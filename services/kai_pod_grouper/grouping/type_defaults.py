@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kai.model import spelling
+from kai.model.rules.priorities import PREEMPTIBILITIES
 from kai_pod_grouper.objects.documents import Document
 
 
@@ -20,7 +21,6 @@ class TypeDefault(msgspec.Struct, rename="camel", frozen=True):
 
 
 _NOTHING = TypeDefault()
-_PREEMPTIBILITIES = ("preemptible", "non-preemptible")
 _KEYS = tuple(field.encode_name for field in msgspec.structs.fields(TypeDefault))
 
 
@@ -51,8 +51,8 @@ def parse(types: str) -> TypeDefaults:
         if problem := _problem(told, entry) or (f"{kind} is there twice" if kind in entries else ""):
             problems.append(f"types[{number}] is left out: {problem}")
             continue
-        if entry.preemptibility and entry.preemptibility.lower() not in _PREEMPTIBILITIES:
-            allowed = " or ".join(_PREEMPTIBILITIES)
+        if entry.preemptibility and entry.preemptibility.lower() not in PREEMPTIBILITIES:
+            allowed = " or ".join(PREEMPTIBILITIES)
             problems.append(
                 f"types[{number}].preemptibility is ignored: it is {entry.preemptibility!r}, not {allowed}"
             )

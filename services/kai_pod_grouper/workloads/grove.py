@@ -55,8 +55,8 @@ def _inherit(draft: GroupDraft, workload: Workload) -> None:
         wanted = labels[names.PREEMPTIBILITY_LABEL]
         if wanted not in PREEMPTIBILITIES:
             raise InvalidWorkload(
-                f'{top.of}: label "{names.PREEMPTIBILITY_LABEL}" must be preemptible or non-preemptible,'
-                f" but is {wanted!r}"
+                f'{top.of}: label "{names.PREEMPTIBILITY_LABEL}" must be preemptible, non-preemptible'
+                f" or semi-preemptible, but is {wanted!r}"
             )
         draft.preemptibility = wanted
     if names.PREEMPTION_DELAY in annotations:

@@ -4,18 +4,23 @@ import msgspec
 import pytest
 
 from kai.model.objects import PodGroupResources, PriorityClass
-from kai_podgroup_controller.accounting import Surroundings, difference, is_preemptible, resources_status
+from kai_podgroup_controller.accounting import (
+    Surroundings,
+    core_pods,
+    difference,
+    is_preemptible,
+    resources_status,
+)
 from kai_podgroup_controller.facts import watched_group, watched_pod
 
 GPU = "nvidia.com/gpu"
 FRACTION = {"received-resource-type": "Fraction"}
 
 
-def charged(build, *pods, preemptible=True, memory=None, claims=None):
+def charged(build, *pods, preemptible=True, core=None, memory=None, claims=None):
     surroundings = Surroundings((memory or {}).get, (claims or {}).get)
-    return resources_status(
-        [watched_pod(build.pod(**pod)) for pod in pods], surroundings, preemptible=preemptible
-    )
+    watched = [watched_pod(build.pod(**pod)) for pod in pods]
+    return resources_status(watched, surroundings, preemptible=preemptible, core=core)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +93,41 @@ def charged(build, *pods, preemptible=True, memory=None, claims=None):
 def test_requested_and_allocated(build, pods, requested, allocated):
     status = charged(build, *pods)
     assert (status.requested, status.allocated) == (requested, allocated)
+
+
+@pytest.mark.parametrize(
+    ("core", "expected"), [((), {}), (("a",), {"cpu": "1"}), (("a", "b", "gone"), {"cpu": "3"})]
+)
+def test_of_semi_preemptible_groups_what_their_core_holds_is_non_preemptible(build, core, expected):
+    pods = [
+        {"name": "a", "phase": "Running"},
+        {"name": "b", "phase": "Running", "requests": [{"cpu": "2"}]},
+        {"name": "c", "phase": "Running"},
+    ]
+    status = charged(build, *pods, preemptible=False, core=core)
+    assert status.allocated == {"cpu": "4"}
+    assert status.allocated_non_preemptible == expected
+
+
+@pytest.mark.parametrize(
+    ("preemptibility", "told", "stored", "expected"),
+    [
+        ("semi-preemptible", ("a",), ["b"], ("a",)),
+        ("semi-preemptible", (), ["b"], ()),
+        ("semi-preemptible", None, ["b"], ("b",)),
+        ("semi-preemptible", None, None, ()),
+        ("non-preemptible", ("a",), ["b"], None),
+        ("", None, None, None),
+    ],
+)
+def test_the_core_is_what_the_scheduler_says_and_what_it_said_while_there_is_none(
+    build, preemptibility, told, stored, expected
+):
+    status = {"schedulingState": {"corePods": stored}} if stored is not None else None
+    spec = {"preemptibility": preemptibility}
+    group = watched_group(build.group(spec=spec, status=status), node_pool_label_key="pool")
+    outcome = None if told is None else build.outcome(core_pods=told)
+    assert core_pods(group, outcome) == expected
 
 
 @pytest.mark.parametrize(("preemptible", "expected"), [(True, {}), (False, {"cpu": "1"})])

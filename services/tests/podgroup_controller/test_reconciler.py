@@ -458,6 +458,31 @@ async def test_a_priority_class_changes_what_is_preemptible(build):
     ]
 
 
+async def test_the_core_of_a_semi_preemptible_group_is_told_with_what_it_holds(build):
+    async with World(build) as world:
+        world.group(spec={"preemptibility": "semi-preemptible"})
+        world.pod("a", phase="Running")
+        world.pod("b", phase="Running")
+        world.session(build.outcome(Outcome.SETTLED, message="", core_pods=("a",)))
+        await asyncio.sleep(15)
+        world.session(build.outcome(Outcome.SETTLED, message="", core_pods=("a", "b")))
+        await asyncio.sleep(15)
+        status = {
+            "schedulingState": {"corePods": ["a", "b"]},
+            "resourcesStatus": {"allocatedNonPreemptible": {"cpu": "2"}},
+        }
+        world.group(spec={"preemptibility": "preemptible"}, status=status, version=2000)
+        await asyncio.sleep(15)
+    statuses = [patch["status"] for _, patch in world.api.written("podgroups/status")]
+    assert [each["schedulingState"] for each in statuses] == [
+        {"corePods": ["a"]},
+        {"corePods": ["a", "b"]},
+        None,
+    ]
+    sums = [each["resourcesStatus"]["allocatedNonPreemptible"] for each in statuses]
+    assert sums == [{"cpu": "1"}, {"cpu": "2"}, {"cpu": None}]
+
+
 async def test_pods_that_end_or_move_change_the_sums(build):
     async with World(build) as world:
         world.group()

@@ -6,9 +6,13 @@ from kai.runtime.webhook import AdmissionRequest
 from kai_podgroup_controller.webhook import review
 
 
-def a_request(spec, *, operation="CREATE"):
-    group = {"metadata": {"name": "g", "namespace": "team"}, "spec": spec}
-    return AdmissionRequest(uid="1", operation=operation, name="g", namespace="team", object=group)
+def a_request(spec, *, operation="CREATE", before=None):
+    meta = {"name": "g", "namespace": "team"}
+    old = None if before is None else {"metadata": meta, "spec": before}
+    return AdmissionRequest(
+        uid="1", operation=operation, name="g", namespace="team",
+        object={"metadata": meta, "spec": spec}, old_object=old,
+    )  # fmt: skip
 
 
 def test_a_sound_group_is_allowed():
@@ -32,3 +36,17 @@ def test_a_group_that_makes_no_sense_is_refused_with_the_reason(spec, said):
 
 def test_deleting_is_always_allowed():
     assert review(AdmissionRequest(uid="1", operation="DELETE")).allowed
+
+
+SEMI = {"preemptibility": "semi-preemptible"}
+
+
+def test_a_minimum_that_nobody_may_take_does_not_grow():
+    answer = review(a_request({**SEMI, "minMember": 3}, operation="UPDATE", before={**SEMI, "minMember": 2}))
+    assert not answer.allowed
+    assert "spec.minMember must not grow from 2 to 3" in answer.message
+
+
+def test_what_is_stored_and_cannot_be_read_keeps_nobody_from_mending_it():
+    before = {**SEMI, "minMember": "two"}
+    assert review(a_request({**SEMI, "minMember": 3}, operation="UPDATE", before=before)).allowed

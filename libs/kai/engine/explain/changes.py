@@ -166,9 +166,8 @@ class LowerMinimum:
 
     def made(self, state: ClusterState, job: Job) -> AbstractContextManager[None]:
         """The state with it."""
-        del state
         assert job.single is not None
-        return trials.with_minimum(job, job.single, minimum=self.minimum)
+        return trials.with_minimum(state, job, job.single, minimum=self.minimum)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShar
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
 from kai.snapshot.amounts import GPU_CENTI
+from kai.snapshot.core import Holdings
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
@@ -73,7 +74,7 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
         or job.error
         or job.aside is not None
         or job.invalid
-        or (job.active_allocated and not job.queue.exists)
+        or (job.active_allocated and (job.semi_preemptible or not job.queue.exists))
         or job.key in session.decisions.placed
         or job.key in session.decisions.pipelined
     )
@@ -90,6 +91,7 @@ def describe(
         return _set_aside(job, job.aside)
     annotations = _annotations(job) if annotations is None else annotations
     settled = not job.pending and not job.gated
+    core_pods = _core_pods(job)
     decided = session.decisions
     waits = not settled or job.key in decided.pipelined
     if not (waits or job.error or job.invalid or job.stale_since):
@@ -105,6 +107,7 @@ def describe(
             annotations=annotations,
             write_condition=not job.active_allocated,
             clear_conditions=not placed and not _in_flight(job),
+            core_pods=core_pods,
         )
     errors = session.errors.get(job.key)
     kind, message, explanations = _found(session, job, errors)
@@ -120,7 +123,14 @@ def describe(
         annotations=annotations,
         write_condition=not job.active_allocated,
         clear_conditions=settled and not _in_flight(job),
+        core_pods=core_pods,
     )
+
+
+def _core_pods(job: Job) -> tuple[str, ...]:
+    if not job.semi_preemptible:
+        return ()
+    return tuple(sorted(task.name for task in Holdings(job).core()))
 
 
 def _set_aside(job: Job, fault: Fault) -> PodGroupOutcome:
@@ -131,6 +141,7 @@ def _set_aside(job: Job, fault: Fault) -> PodGroupOutcome:
         message=fault.message,
         explanations=(Explanation(reason=fault.reason, message=fault.message),),
         write_condition=not job.active_allocated,
+        core_pods=_core_pods(job),
     )
 
 

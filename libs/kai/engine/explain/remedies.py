@@ -23,7 +23,7 @@ from kai.engine.explain.changes import (
 from kai.engine.explain.trial import Trials
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
-from kai.engine.queueing.requests import asked
+from kai.engine.queueing.requests import asked, asked_firmly
 from kai.model.decisions import ResourceVector
 from kai.model.objects import Taint
 from kai.snapshot.amounts import GPU_CENTI, Amounts
@@ -57,8 +57,9 @@ def _bounds(trials: Trials, session: Session, job: Job, tasks: Sequence[Task]) -
     path = job.queue.path
     limits = _too_low(path, lambda queue: (queue.limit, queue.allocated), amounts)
     quotas: dict[str, Bounds] = {}
-    if not job.preemptible:
-        quotas = _too_low(path, lambda queue: (queue.deserved, queue.non_preemptible), amounts)
+    firm = asked_firmly(job, tasks, gpu_memory_mib=session.state.max_gpu_memory_mib)
+    if firm is not None:
+        quotas = _too_low(path, lambda queue: (queue.deserved, queue.non_preemptible), firm)
     if (limits or quotas) and trials.helps(change := RaiseBounds(limits=limits, quotas=quotas)):
         yield change
     if quotas and trials.helps(change := RaiseBounds(limits=limits, preemptible=True)):

@@ -11,6 +11,7 @@ from kai.engine.explain.changes import AddNodes, Change
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
+from kai.engine.queueing.pools import may_lose
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.rows import Job, Queue
 from kai.snapshot.state import ClusterState
@@ -101,7 +102,7 @@ def _place(session: Session, statement: Statement, job: Job) -> bool:
 
 def _contested(session: Session, job: Job, rivals: Sequence[Job]) -> bool:
     """Whether somebody who still waits might evict the job: by priority, or since its queue has too much."""
-    if not job.preemptible or not rivals:
+    if not may_lose(job) or not rivals:
         return False
     if any(rival.queue is job.queue and rival.priority > job.priority for rival in rivals):
         return True

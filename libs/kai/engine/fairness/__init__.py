@@ -18,9 +18,9 @@ While deciding (``columns.allocated`` is read live, so charges and undone charge
     order.key(queue, job=(cpu, memory, gpu), victims=(0, 0, 0))    # smaller comes first
 
     rules = ReclaimRules(forest, columns, shares, multiplier=1.0)
-    rules.can_reclaim(queue, request, preemptible=True)
+    rules.can_reclaim(queue, request, firm=None)
     rules.may_be_victim(queue, request, victim_queue)
-    claim = rules.open(queue, request, preemptible=True)           # copies the queue state
+    claim = rules.open(queue, request, firm=None)           # copies the queue state
     mark = claim.mark()
     claim.add(victim_queue, cpu, memory, gpu)                      # False: this chunk may not be taken
     claim.accepts()                                                # the whole of what was added is fair

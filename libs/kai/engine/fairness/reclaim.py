@@ -28,15 +28,15 @@ class ReclaimRules:
     shares: QueueShares
     multiplier: float = 1.0
 
-    def can_reclaim(self, queue: int, request: ResourceVector, *, preemptible: bool) -> bool:
+    def can_reclaim(self, queue: int, request: ResourceVector, *, firm: ResourceVector | None) -> bool:
         """Whether a job may take from others at all.
 
-        Within fair share, and if not preemptible within deserved.
+        Within fair share, and what of it is ``firm``, as in :meth:`open`, within deserved.
         """
         if not fits(_plus(self.columns.allocated, queue, request), bound=self.shares.fair[queue]):
             return False
         held = self.columns.allocated_non_preemptible
-        return preemptible or fits(_plus(held, queue, request), bound=self.shares.deserved[queue])
+        return firm is None or fits(_plus(held, queue, firm), bound=self.shares.deserved[queue])
 
     def within_deserved(self, queue: int, request: ResourceVector) -> bool:
         """Whether a queue deserves what a job would add.
@@ -65,14 +65,14 @@ class ReclaimRules:
             below = below or held < deserved - TOLERANCE
         return not below
 
-    def open(self, queue: int, request: ResourceVector, *, preemptible: bool) -> Reclamation:
+    def open(self, queue: int, request: ResourceVector, *, firm: ResourceVector | None) -> Reclamation:
         """Begin to collect victims for a job, judged by the queue state of this moment.
 
         Costs a copy of what all queues hold. ``queue`` is the row of the job's queue, ``request`` what the
-        job adds, and ``preemptible`` is the job: if it is not, its queues must deserve it together with all
-        such jobs.
+        job adds, and ``firm`` what of that nobody can preempt: its queues must deserve it together with all
+        that is so. None: nothing of it.
         """
-        return Reclamation(self, queue, request, preemptible=preemptible)
+        return Reclamation(self, queue, request, firm=firm)
 
 
 def _plus(column: Floats, queue: int, request: ResourceVector) -> ResourceVector:
@@ -90,10 +90,10 @@ class Reclamation:
 
     __slots__ = (
         "_allocated",
+        "_firm",
         "_guaranteed",
         "_log",
         "_non_preemptible",
-        "_preemptible",
         "_queue",
         "_rejected",
         "_remaining",
@@ -103,12 +103,12 @@ class Reclamation:
     )
 
     def __init__(
-        self, rules: ReclaimRules, queue: int, request: ResourceVector, *, preemptible: bool
+        self, rules: ReclaimRules, queue: int, request: ResourceVector, *, firm: ResourceVector | None
     ) -> None:
         self._rules = rules
         self._queue = queue
         self._request = request
-        self._preemptible = preemptible
+        self._firm = firm
         self._allocated = rules.columns.allocated.copy()
         self._non_preemptible = rules.columns.allocated_non_preemptible.copy()
         self._remaining: dict[int, _Remaining] = {}
@@ -194,9 +194,9 @@ class Reclamation:
         amount = (cpu + request[0], memory + request[1], gpu + request[2])
         if not self._less_saturated(row, amount):
             return False
-        if self._preemptible:
+        if self._firm is None:
             return True
-        held = _plus(self._non_preemptible, row, request)
+        held = _plus(self._non_preemptible, row, self._firm)
         return fits(held, bound=self._rules.shares.deserved[row])
 
     def _less_saturated(self, row: int, amount: ResourceVector) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kai.model.ids import PodUid
+from kai.snapshot.core import Holdings
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
@@ -136,8 +137,12 @@ def tasks_to_evict(
 ) -> tuple[list[Task], bool]:
     """The next chunk that a victim gives up, and whether it has more.
 
-    One surplus pod, else one surplus subgroup, else everything. Tasks in ``without`` (uids) count as gone.
+    One surplus pod, else one surplus subgroup, else everything; of a semi-preemptible job never its core.
+    Tasks in ``without`` (uids) count as gone.
     """
+    if job.semi_preemptible:
+        chunk = _beyond_core(job, without)
+        return chunk, bool(chunk and _beyond_core(job, {*without, *(task.uid for task in chunk)}))
     single = job.single
     if single is not None:
         if len(single.tasks) == 1 and single.active_allocated and not without:
@@ -152,6 +157,30 @@ def tasks_to_evict(
     if not chosen:
         chosen = active
     return chosen, len(active) > len(chosen)
+
+
+def _beyond_core(job: Job, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:
+    """What is of no use where it is, else surplus as of any job; nothing once only the core is left."""
+    holdings = Holdings(job, gone=without)
+    if job.single is not None:
+        tasks = holdings.below(job.single)
+        return tasks[-1:] if len(tasks) > job.single.min_member else []
+    core = {task.uid for task in holdings.core()}
+    chunk = _idle_members(job.root, holdings) or _surplus(job.root, without)
+    return chunk if core.isdisjoint(task.uid for task in chunk) else []
+
+
+def _idle_members(group: SubGroupSet, holdings: Holdings) -> list[Task]:
+    """The pods of a member that is not needed and lacks some itself, in a set that has what it needs."""
+    if not holdings.satisfied(group):
+        return []
+    for member in holdings.other_members(group):
+        if not holdings.satisfied(member) and (tasks := holdings.below(member)):
+            return tasks
+    for member in holdings.core_members(group):
+        if isinstance(member, SubGroupSet) and (tasks := _idle_members(member, holdings)):
+            return tasks
+    return []
 
 
 def _active(pod_set: PodSet, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable
 from math import gcd
 from typing import TypeAlias
 
+from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import JobKey, KeyOfJob
 from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Queue, Task
@@ -21,7 +22,7 @@ _Place: TypeAlias = tuple[Job, int, _At]
 
 
 class Pool:
-    """Preemptible jobs of one queue that hold resources, best first."""
+    """Jobs of one queue of which others may take something, best first."""
 
     __slots__ = (
         "_chunks",
@@ -153,15 +154,22 @@ class Pool:
 def may_lose(job: Job) -> bool:
     """Whether a job can be a victim.
 
-    It is preemptible, holds something that is not being released, and is not set aside. Who may take from it
-    is not asked here.
+    It is preemptible, or has more than its minimum where that is kept, holds something that is not being
+    released, and is not set aside. Who may take from it is not asked here.
     """
-    return job.preemptible and job.active_allocated > 0 and job.aside is None
+    if job.preemptible:
+        return job.active_allocated > 0 and job.aside is None
+    return job.semi_preemptible and job.aside is None and bool(tasks_to_evict(job)[0])
 
 
 def possible_victims(jobs: Iterable[Job]) -> list[Job]:
     """Those of many jobs that can be victims: :func:`may_lose`, without a call for each."""
-    return [job for job in jobs if job.preemptible and job.active_allocated > 0 and job.aside is None]
+    return [
+        job
+        for job in jobs
+        if (job.preemptible and job.active_allocated > 0 and job.aside is None)
+        or (job.semi_preemptible and may_lose(job))
+    ]
 
 
 class Pools:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts
-from kai.snapshot.rows import Task
+from kai.snapshot.core import core_amounts
+from kai.snapshot.rows import Job, Task
 
 
 def asked(tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts:
@@ -23,7 +24,27 @@ def asked(tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts:
     return Amounts(cpu, memory, centi)
 
 
+def asked_firmly(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts | None:
+    """What of that nobody could take back, so that queues must deserve it; None for preemptible jobs.
+
+    Of a semi-preemptible job that is what its core would hold more with these tasks of it.
+    """
+    if job.preemptible:
+        return None
+    if not job.semi_preemptible:
+        return asked(tasks, gpu_memory_mib=gpu_memory_mib)
+    now, then = core_amounts(job), core_amounts(job, placed=tasks, gpu_memory_mib=gpu_memory_mib)
+    more = [max(new - old, 0) for new, old in zip(then, now, strict=True)]
+    return Amounts(*more) if any(more) else None
+
+
 def request_of(tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector:
     """What tasks ask of their queue, as :func:`asked`, but GPUs in devices."""
     cpu, memory, centi = asked(tasks, gpu_memory_mib=gpu_memory_mib)
     return (float(cpu), float(memory), centi / GPU_CENTI)
+
+
+def firm_request_of(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector | None:
+    """What tasks ask that nobody could take back, as :func:`asked_firmly`, but GPUs in devices."""
+    firm = asked_firmly(job, tasks, gpu_memory_mib=gpu_memory_mib)
+    return None if firm is None else (float(firm[0]), float(firm[1]), firm[2] / GPU_CENTI)

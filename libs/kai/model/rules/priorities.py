@@ -9,6 +9,10 @@ from kai.model.objects import PriorityClass
 
 PREEMPTIBLE: Final = "preemptible"
 NON_PREEMPTIBLE: Final = "non-preemptible"
+#: Others may take what a group holds beyond its minimum.
+SEMI_PREEMPTIBLE: Final = "semi-preemptible"
+#: All that a group, or a label of its workload, may say.
+PREEMPTIBILITIES: Final = (PREEMPTIBLE, NON_PREEMPTIBLE, SEMI_PREEMPTIBLE)
 #: Of groups whose class does not exist, where no class is the default.
 DEFAULT: Final = 50
 #: Preemptible below, not preemptible from here on, unless a group says what it is.
@@ -27,7 +31,12 @@ def default_priority(classes: Iterable[PriorityClass]) -> int:
 
 
 def is_preemptible(preemptibility: str, priority: int) -> bool:
-    """As ``spec.preemptibility`` says; where it says neither, by priority."""
-    if preemptibility in (PREEMPTIBLE, NON_PREEMPTIBLE):
+    """Whether all of it is, as ``spec.preemptibility`` says; where it says nothing known, by priority."""
+    if preemptibility in PREEMPTIBILITIES:
         return preemptibility == PREEMPTIBLE
     return priority < NON_PREEMPTIBLE_FROM
+
+
+def is_semi_preemptible(preemptibility: str) -> bool:
+    """Whether its minimum is nobody's to take, and the rest is; only ``spec.preemptibility`` can say so."""
+    return preemptibility == SEMI_PREEMPTIBLE

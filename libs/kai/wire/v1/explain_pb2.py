@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from kai.wire.v1 import session_pb2 as kai_dot_wire_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kai/wire/v1/explain.proto\x12\x0bkai.wire.v1\x1a\x19kai/wire/v1/session.proto\"9\n\x16\x45xplainPodGroupRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xd3\x02\n\x17\x45xplainPodGroupResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x66ound\x18\x02 \x01(\x08\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\x05\x12\x13\n\x0bpreemptible\x18\x05 \x01(\x08\x12\x12\n\nmin_member\x18\x06 \x01(\r\x12\x0c\n\x04pods\x18\x07 \x01(\r\x12\x14\n\x0cpods_pending\x18\x08 \x01(\r\x12\x16\n\x0epods_allocated\x18\t \x01(\r\x12-\n\x07outcome\x18\n \x01(\x0b\x32\x1c.kai.wire.v1.PodGroupOutcome\x12(\n\x06queues\x18\x0b \x01(\x0b\x32\x18.kai.wire.v1.QueueShares\x12\'\n\tpod_lines\x18\x0c \x03(\x0b\x32\x14.kai.wire.v1.PodLine\x12\x10\n\x08remedies\x18\r \x03(\t\"F\n\x07PodLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"4\n\x11\x45xplainPodRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x9f\x01\n\x12\x45xplainPodResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x66ound\x18\x02 \x01(\x08\x12\x11\n\tpod_group\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\'\n\x05nodes\x18\x07 \x03(\x0b\x32\x18.kai.wire.v1.NodeVerdict\"I\n\x0bNodeVerdict\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04\x66its\x18\x02 \x01(\x08\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t2\xbd\x01\n\x0e\x45xplainService\x12\\\n\x0f\x45xplainPodGroup\x12#.kai.wire.v1.ExplainPodGroupRequest\x1a$.kai.wire.v1.ExplainPodGroupResponse\x12M\n\nExplainPod\x12\x1e.kai.wire.v1.ExplainPodRequest\x1a\x1f.kai.wire.v1.ExplainPodResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kai/wire/v1/explain.proto\x12\x0bkai.wire.v1\x1a\x19kai/wire/v1/session.proto\"9\n\x16\x45xplainPodGroupRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xed\x02\n\x17\x45xplainPodGroupResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x66ound\x18\x02 \x01(\x08\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\x05\x12\x13\n\x0bpreemptible\x18\x05 \x01(\x08\x12\x12\n\nmin_member\x18\x06 \x01(\r\x12\x0c\n\x04pods\x18\x07 \x01(\r\x12\x14\n\x0cpods_pending\x18\x08 \x01(\r\x12\x16\n\x0epods_allocated\x18\t \x01(\r\x12-\n\x07outcome\x18\n \x01(\x0b\x32\x1c.kai.wire.v1.PodGroupOutcome\x12(\n\x06queues\x18\x0b \x01(\x0b\x32\x18.kai.wire.v1.QueueShares\x12\'\n\tpod_lines\x18\x0c \x03(\x0b\x32\x14.kai.wire.v1.PodLine\x12\x10\n\x08remedies\x18\r \x03(\t\x12\x18\n\x10semi_preemptible\x18\x0e \x01(\x08\"F\n\x07PodLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"4\n\x11\x45xplainPodRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x9f\x01\n\x12\x45xplainPodResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x66ound\x18\x02 \x01(\x08\x12\x11\n\tpod_group\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\'\n\x05nodes\x18\x07 \x03(\x0b\x32\x18.kai.wire.v1.NodeVerdict\"I\n\x0bNodeVerdict\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04\x66its\x18\x02 \x01(\x08\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t2\xbd\x01\n\x0e\x45xplainService\x12\\\n\x0f\x45xplainPodGroup\x12#.kai.wire.v1.ExplainPodGroupRequest\x1a$.kai.wire.v1.ExplainPodGroupResponse\x12M\n\nExplainPod\x12\x1e.kai.wire.v1.ExplainPodRequest\x1a\x1f.kai.wire.v1.ExplainPodResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,15 +35,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPLAINPODGROUPREQUEST']._serialized_start=69
   _globals['_EXPLAINPODGROUPREQUEST']._serialized_end=126
   _globals['_EXPLAINPODGROUPRESPONSE']._serialized_start=129
-  _globals['_EXPLAINPODGROUPRESPONSE']._serialized_end=468
-  _globals['_PODLINE']._serialized_start=470
-  _globals['_PODLINE']._serialized_end=540
-  _globals['_EXPLAINPODREQUEST']._serialized_start=542
-  _globals['_EXPLAINPODREQUEST']._serialized_end=594
-  _globals['_EXPLAINPODRESPONSE']._serialized_start=597
-  _globals['_EXPLAINPODRESPONSE']._serialized_end=756
-  _globals['_NODEVERDICT']._serialized_start=758
-  _globals['_NODEVERDICT']._serialized_end=831
-  _globals['_EXPLAINSERVICE']._serialized_start=834
-  _globals['_EXPLAINSERVICE']._serialized_end=1023
+  _globals['_EXPLAINPODGROUPRESPONSE']._serialized_end=494
+  _globals['_PODLINE']._serialized_start=496
+  _globals['_PODLINE']._serialized_end=566
+  _globals['_EXPLAINPODREQUEST']._serialized_start=568
+  _globals['_EXPLAINPODREQUEST']._serialized_end=620
+  _globals['_EXPLAINPODRESPONSE']._serialized_start=623
+  _globals['_EXPLAINPODRESPONSE']._serialized_end=782
+  _globals['_NODEVERDICT']._serialized_start=784
+  _globals['_NODEVERDICT']._serialized_end=857
+  _globals['_EXPLAINSERVICE']._serialized_start=860
+  _globals['_EXPLAINSERVICE']._serialized_end=1049
 # @@protoc_insertion_point(module_scope)

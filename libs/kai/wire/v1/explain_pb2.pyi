@@ -58,6 +58,7 @@ class ExplainPodGroupResponse(_message.Message):
     QUEUES_FIELD_NUMBER: _builtins.int
     POD_LINES_FIELD_NUMBER: _builtins.int
     REMEDIES_FIELD_NUMBER: _builtins.int
+    SEMI_PREEMPTIBLE_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     found: _builtins.bool
     queue: _builtins.str
@@ -67,6 +68,8 @@ class ExplainPodGroupResponse(_message.Message):
     pods: _builtins.int
     pods_pending: _builtins.int
     pods_allocated: _builtins.int
+    semi_preemptible: _builtins.bool
+    """Others may take what it has beyond its minimum; preemptible is false then."""
     @_builtins.property
     def outcome(self) -> _session_pb2.PodGroupOutcome: ...
     @_builtins.property
@@ -95,10 +98,11 @@ class ExplainPodGroupResponse(_message.Message):
         queues: _session_pb2.QueueShares | None = ...,
         pod_lines: _abc.Iterable[Global___PodLine] | None = ...,
         remedies: _abc.Iterable[_builtins.str] | None = ...,
+        semi_preemptible: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "queues", b"queues"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["found", b"found", "min_member", b"min_member", "outcome", b"outcome", "pod_lines", b"pod_lines", "pods", b"pods", "pods_allocated", b"pods_allocated", "pods_pending", b"pods_pending", "preemptible", b"preemptible", "priority", b"priority", "queue", b"queue", "queues", b"queues", "remedies", b"remedies", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["found", b"found", "min_member", b"min_member", "outcome", b"outcome", "pod_lines", b"pod_lines", "pods", b"pods", "pods_allocated", b"pods_allocated", "pods_pending", b"pods_pending", "preemptible", b"preemptible", "priority", b"priority", "queue", b"queue", "queues", b"queues", "remedies", b"remedies", "semi_preemptible", b"semi_preemptible", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

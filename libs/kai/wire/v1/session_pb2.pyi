@@ -336,6 +336,7 @@ class PodGroupOutcome(_message.Message):
     WRITE_CONDITION_FIELD_NUMBER: _builtins.int
     CLEAR_CONDITIONS_FIELD_NUMBER: _builtins.int
     STALENESS_FIELD_NUMBER: _builtins.int
+    CORE_PODS_FIELD_NUMBER: _builtins.int
     pod_group: _builtins.str
     outcome: Global___PodGroupOutcome.Outcome.ValueType
     message: _builtins.str
@@ -355,6 +356,10 @@ class PodGroupOutcome(_message.Message):
     def set_annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def remove_annotations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def core_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a semi-preemptible group the names of the pods that nobody may take, in order."""
+
     def __init__(
         self,
         *,
@@ -369,10 +374,11 @@ class PodGroupOutcome(_message.Message):
         write_condition: _builtins.bool = ...,
         clear_conditions: _builtins.bool = ...,
         staleness: _builtins.str = ...,
+        core_pods: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clear_conditions", b"clear_conditions", "explanations", b"explanations", "invalid_pods", b"invalid_pods", "message", b"message", "outcome", b"outcome", "pod_group", b"pod_group", "pod_messages", b"pod_messages", "remove_annotations", b"remove_annotations", "set_annotations", b"set_annotations", "staleness", b"staleness", "write_condition", b"write_condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clear_conditions", b"clear_conditions", "core_pods", b"core_pods", "explanations", b"explanations", "invalid_pods", b"invalid_pods", "message", b"message", "outcome", b"outcome", "pod_group", b"pod_group", "pod_messages", b"pod_messages", "remove_annotations", b"remove_annotations", "set_annotations", b"set_annotations", "staleness", b"staleness", "write_condition", b"write_condition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,9 @@ class Queues:
         return ReclaimRules(self.forest, self.columns, QueueShares.of(self.columns), multiplier)
 
     def reclaim(self, by, *victims, gpus=1.0, preemptible=True, multiplier=1.0):
-        claim = self.rules(multiplier).open(self.rows[by], (0.0, 0.0, gpus), preemptible=preemptible)
+        request = (0.0, 0.0, gpus)
+        firm = None if preemptible else request
+        claim = self.rules(multiplier).open(self.rows[by], request, firm=firm)
         for name, amount in victims or [("p2", 1.0)]:
             claim.add(self.rows[name], cpu=0.0, memory=0.0, gpu=amount)
         return claim.accepts()
@@ -111,7 +113,7 @@ def test_r16_cousins_and_siblings_in_one_scenario():
 
 def test_each_chunk_is_judged_by_what_its_queue_holds_before_it():
     queues = siblings(p2=(1, 1, 3), parent=(5, 5, 5))
-    claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), preemptible=True)
+    claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), firm=None)
     victim = queues.rows["p2"]
     assert claim.add(victim, cpu=0, memory=0, gpu=1)
     assert claim.add(victim, cpu=0, memory=0, gpu=1)
@@ -140,19 +142,20 @@ def test_the_victim_filter(reclaimer, victim, kept):
 )
 def test_reclaim_stays_within_the_fair_share(held, request_, can):
     rules = Queues(x=(1, 3, held)).rules()
-    assert rules.can_reclaim(0, (0.0, 0.0, request_), preemptible=True) is can
+    assert rules.can_reclaim(0, (0.0, 0.0, request_), firm=None) is can
 
 
 def test_what_is_not_preemptible_reclaims_only_what_it_deserves():
     queues = Queues(x=(2, 5, 2))
     queues.columns.allocated_non_preemptible[0, GPU] = 1
-    assert queues.rules().can_reclaim(0, (0.0, 0.0, 1.0), preemptible=False)
-    assert not queues.rules().can_reclaim(0, (0.0, 0.0, 2.0), preemptible=False)
+    assert queues.rules().can_reclaim(0, (0.0, 0.0, 1.0), firm=(0.0, 0.0, 1.0))
+    assert not queues.rules().can_reclaim(0, (0.0, 0.0, 2.0), firm=(0.0, 0.0, 2.0))
+    assert queues.rules().can_reclaim(0, (0.0, 0.0, 2.0), firm=(0.0, 0.0, 1.0))
 
 
 def test_a_search_keeps_the_state_it_began_with():
     queues = siblings()
-    claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), preemptible=True)
+    claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), firm=None)
     queues.columns.allocated[:] = 0
     claim.add(queues.rows["p2"], cpu=0, memory=0, gpu=1)
     assert claim.accepts()
@@ -188,7 +191,7 @@ def test_undo_is_exact_and_adding_again_judges_the_same(victims, data):
         return verdicts, claim.accepts(), claim.rejected, dict(claim._remaining)
 
     def fresh():
-        return queues.rules().open(2, (0.0, 0.0, 1.0), preemptible=True)
+        return queues.rules().open(2, (0.0, 0.0, 1.0), firm=None)
 
     claim = fresh()
     judged(claim, victims[:keep])

@@ -3,7 +3,7 @@
 import pytest
 
 from kai.model.objects import ObjectMeta, PriorityClass
-from kai.model.rules.priorities import default_priority, is_preemptible, priority
+from kai.model.rules.priorities import default_priority, is_preemptible, is_semi_preemptible, priority
 
 
 def a_class(name, value, *, default=False):
@@ -40,6 +40,7 @@ def test_of_several_default_classes_the_lowest_counts():
     [
         ("preemptible", 125, True),
         ("non-preemptible", 50, False),
+        ("semi-preemptible", 50, False),
         ("", 99, True),
         ("", 100, False),
         ("", -5, True),
@@ -51,3 +52,10 @@ def test_of_several_default_classes_the_lowest_counts():
 )
 def test_preemptibility_is_said_or_follows_from_priority(told, value, expected):
     assert is_preemptible(told, value) is expected
+
+
+@pytest.mark.parametrize(
+    "told", ["", "preemptible", "non-preemptible", "Semi-Preemptible", "semi-preemptible"]
+)
+def test_only_a_group_that_says_so_is_semi_preemptible(told):
+    assert is_semi_preemptible(told) is (told == "semi-preemptible")

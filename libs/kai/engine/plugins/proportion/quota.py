@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Quota
-from kai.engine.queueing.requests import asked
+from kai.engine.queueing.requests import asked, asked_firmly
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
-from kai.model.decisions import Reason, ResourceVector
-from kai.snapshot.amounts import GPU_CENTI, Amounts
+from kai.model.decisions import Reason
+from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Node, Queue, Task
 
@@ -34,23 +34,37 @@ class QueueQuotas(Quota):
 
     def refuse(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """By what the queues hold now; GPU memory is counted against the largest GPUs (optimistic)."""
-        amounts = asked(tasks, gpu_memory_mib=self._gpu_memory_mib)
-        return _over_limit(job, amounts) or _over_quota(job, amounts)
+        wanted = self._wanted(job, tasks)
+        return _over_limit(job, wanted) or _over_quota(job, wanted)
 
     def refuse_on(self, job: Job, task: Task, node: Node) -> Unschedulable | None:
         """By the size of the node's GPUs."""
-        amounts = task.cls.charge(node.gpu_memory_mib)
-        return _over_limit(job, amounts) or _over_quota(job, amounts)
+        wanted = _wanted(job, (task,), gpu_memory_mib=node.gpu_memory_mib)
+        return _over_limit(job, wanted) or _over_quota(job, wanted)
 
     def refuse_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """By what no preemption frees: quotas are for what cannot be preempted."""
-        return (
-            None if job.preemptible else _over_quota(job, asked(tasks, gpu_memory_mib=self._gpu_memory_mib))
-        )
+        return None if job.preemptible else _over_quota(job, self._wanted(job, tasks))
+
+    def _wanted(self, job: Job, tasks: Sequence[Task]) -> _Wanted:
+        return _wanted(job, tasks, gpu_memory_mib=self._gpu_memory_mib)
 
 
-def _over_limit(job: Job, amounts: Amounts) -> Unschedulable | None:
-    cpu, memory, centi = amounts
+class _Wanted(NamedTuple):
+    """What tasks ask for, and what of that nobody could take back; None where quotas say nothing of it."""
+
+    amounts: Amounts
+    firm: Amounts | None
+
+
+def _wanted(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> _Wanted:
+    return _Wanted(
+        asked(tasks, gpu_memory_mib=gpu_memory_mib), asked_firmly(job, tasks, gpu_memory_mib=gpu_memory_mib)
+    )
+
+
+def _over_limit(job: Job, wanted: _Wanted) -> Unschedulable | None:
+    cpu, memory, centi = wanted.amounts
     for queue in job.queue.path:
         held, limit = queue.allocated, queue.limit
         if (
@@ -58,14 +72,14 @@ def _over_limit(job: Job, amounts: Amounts) -> Unschedulable | None:
             or (memory and 0 <= limit[1] < held[1] + memory - _TOLERANCE)
             or (centi and 0 <= limit[2] < (held[2] + centi) / GPU_CENTI - _TOLERANCE)
         ):
-            return _violation(Reason.OVER_LIMIT, job, queue, amounts, held, limit, "limit")
+            return _violation(Reason.OVER_LIMIT, queue, wanted)
     return None
 
 
-def _over_quota(job: Job, amounts: Amounts) -> Unschedulable | None:
-    if job.preemptible:
+def _over_quota(job: Job, wanted: _Wanted) -> Unschedulable | None:
+    if wanted.firm is None:
         return None
-    cpu, memory, centi = amounts
+    cpu, memory, centi = wanted.firm
     for queue in job.queue.path:
         held, quota = queue.non_preemptible, queue.deserved
         if (
@@ -73,19 +87,15 @@ def _over_quota(job: Job, amounts: Amounts) -> Unschedulable | None:
             or (memory and 0 <= quota[1] < held[1] + memory - _TOLERANCE)
             or (centi and 0 <= quota[2] < (held[2] + centi) / GPU_CENTI - _TOLERANCE)
         ):
-            return _violation(Reason.NON_PREEMPTIBLE_OVER_QUOTA, job, queue, amounts, held, quota, "quota")
+            return _violation(Reason.NON_PREEMPTIBLE_OVER_QUOTA, queue, wanted)
     return None
 
 
-def _violation(
-    reason: Reason,
-    job: Job,
-    queue: Queue,
-    amounts: Amounts,
-    held: Sequence[int],
-    bound: ResourceVector,
-    word: str,
-) -> Unschedulable:
+def _violation(reason: Reason, queue: Queue, wanted: _Wanted) -> Unschedulable:
+    word, what, amounts, held, bound = "limit", "workload", wanted.amounts, queue.allocated, queue.limit
+    if reason is Reason.NON_PREEMPTIBLE_OVER_QUOTA:
+        word, what = "quota", "non-preemptible workload"
+        amounts, held, bound = wanted.firm or NOTHING, queue.non_preemptible, queue.deserved
     scale = (1, 1, GPU_CENTI)
     lines = [
         f"{_NAMES[i]} {word} is {amount_text(_COLUMNS[i], bound[i])}, "
@@ -94,16 +104,15 @@ def _violation(
         for i in range(3)
         if amounts[i] and 0 <= bound[i] < (held[i] + amounts[i]) / scale[i] - _TOLERANCE
     ]
-    what = "workload" if word == "limit" else "non-preemptible workload"
     message = f"queue {queue.display_name!r} has no room for the {what}: " + "; ".join(lines)
-    return Unschedulable(reason, message, details=_details(job, queue, amounts))
+    return Unschedulable(reason, message, details=_details(queue, wanted))
 
 
-def _details(job: Job, queue: Queue, amounts: Amounts) -> dict[str, Any]:
+def _details(queue: Queue, wanted: _Wanted) -> dict[str, Any]:
     def named(values: Sequence[float], scale: float = 1.0) -> dict[str, float]:
         return {"cpu": values[0], "memory": values[1], "gpu": values[2] / scale}
 
-    requested = named(amounts, GPU_CENTI)
+    requested = named(wanted.amounts, GPU_CENTI)
     return {
         "queueDetails": {
             "name": queue.name,
@@ -113,6 +122,6 @@ def _details(job: Job, queue: Queue, amounts: Amounts) -> dict[str, Any]:
             "queueAllocatedNonPreemptibleResources": named(queue.non_preemptible, GPU_CENTI),
             "queueResourceLimits": named(queue.limit),
             "podGroupRequestedResources": requested,
-            "podGroupRequestedNonPreemptibleResources": {} if job.preemptible else requested,
+            "podGroupRequestedNonPreemptibleResources": named(wanted.firm, GPU_CENTI) if wanted.firm else {},
         }
     }

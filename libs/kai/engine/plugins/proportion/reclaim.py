@@ -14,7 +14,7 @@ from kai.engine.framework.protocols import Entitlement, VictimPolicy
 from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.queueing.chunks import tasks_to_allocate
-from kai.engine.queueing.requests import request_of
+from kai.engine.queueing.requests import firm_request_of, request_of
 from kai.model.decisions import ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.rows import Job, Queue, Task
@@ -39,10 +39,13 @@ class FairReclaim(Entitlement, VictimPolicy):
 
     def may_reclaim(self, job: Job, tasks: Sequence[Task]) -> bool:
         """Within the fair share of its queue, and if it cannot be preempted within what that deserves."""
-        return self._rules.can_reclaim(job.queue.row, self._request(tasks), preemptible=job.preemptible)
+        return self._rules.can_reclaim(job.queue.row, self._request(tasks), firm=self._firm(job, tasks))
 
     def _request(self, tasks: Sequence[Task]) -> ResourceVector:
         return request_of(tasks, gpu_memory_mib=self._gpu_memory_mib)
+
+    def _firm(self, job: Job, tasks: Sequence[Task]) -> ResourceVector | None:
+        return firm_request_of(job, tasks, gpu_memory_mib=self._gpu_memory_mib)
 
     def rules(self, search: VictimSearch) -> VictimRules | None:
         """What may be taken is judged by what queues hold now, before anything is evicted."""
@@ -56,7 +59,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         return VictimRules(
             of_queue=loses,
             suffices=lambda centi: self._suffices(search, request, loses, centi),
-            allows=self._fair(search.job, request),
+            allows=self._fair(search.job, request, self._firm(search.job, search.tasks)),
         )
 
     def _suffices(
@@ -99,8 +102,10 @@ class FairReclaim(Entitlement, VictimPolicy):
         before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
         return min(everything, before_last + largest)
 
-    def _fair(self, job: Job, request: ResourceVector) -> Callable[[Sequence[Batch]], bool]:
-        ledger = self._rules.open(job.queue.row, request, preemptible=job.preemptible)
+    def _fair(
+        self, job: Job, request: ResourceVector, firm: ResourceVector | None
+    ) -> Callable[[Sequence[Batch]], bool]:
+        ledger = self._rules.open(job.queue.row, request, firm=firm)
         moving, memory, leveled = self._moving, self._gpu_memory_mib, self._forest.leveled
 
         def fair(victims: Sequence[Batch]) -> bool:
