@@ -19,6 +19,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "local": ("kai_cli.local", "app"),
     "top": ("kai_cli.top", "top"),
     "group": ("kai_cli.group", "group"),
+    "render": ("kai_cli.render", "render"),
     "conformance": ("kai_cli.conformance", "conformance"),
     "bench": ("kai_cli.bench", "bench"),
     "snapshot": ("kai_cli.snapshot", "snapshot"),

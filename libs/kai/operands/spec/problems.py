@@ -26,6 +26,7 @@ class InvalidSpec(ValueError):
     """An object cannot be used; ``problems`` has all that is wrong with it, the message too."""
 
     def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+        self.name = name
         self.problems = tuple(problems)
         super().__init__(f"{name}: {'; '.join(map(str, self.problems))}")
 

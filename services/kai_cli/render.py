@@ -1,0 +1,140 @@
+"""``kai render``: the objects of an installation, for those who want no operator."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+import yaml
+
+from kai.model import names
+from kai.operands import (
+    CONFIG_NAME,
+    OPTIONAL_KINDS,
+    ConfigSpec,
+    Facts,
+    InvalidSpec,
+    Shard,
+    missing_kinds,
+    operands_of_config,
+    operands_of_shard,
+    read_config,
+    read_shard,
+    rivals,
+)
+from kai.operands.certificates import WEBHOOKS
+from kai_cli import output
+from kai_cli.new_secrets import new_secrets
+
+Manifest = dict[str, Any]
+
+_STDIN: Final = Path("-")
+_VERSION: Final = names.CONFIG_API_VERSION
+_KINDS: Final = {kind.rpartition("/")[2]: kind for kind in OPTIONAL_KINDS}
+_DEFAULTS: Final = Facts()
+
+
+def render(
+    files: Annotated[
+        list[Path],
+        typer.Option("-f", "--filename", help="A Config and SchedulingShards, - for standard input."),
+    ],
+    served: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Kind that the cluster has, of {', '.join(_KINDS)}; may be repeated."),
+    ] = None,
+    cdi: Annotated[bool, typer.Option("--cdi", help="The device plugin uses CDI.")] = False,
+    openshift: Annotated[bool, typer.Option("--openshift", help="The cluster gives out user ids.")] = False,
+    api_server_port: Annotated[
+        list[int] | None, typer.Option(help="Port of the API server, which closes what else goes out.")
+    ] = None,
+    registry: Annotated[str, typer.Option(help="Where images are that the Config does not place.")] = (
+        _DEFAULTS.repository
+    ),
+    tag: Annotated[str, typer.Option(help="Tag of images that have none in the Config.")] = _DEFAULTS.tag,
+    ca_bundle: Annotated[
+        Path | None, typer.Option(help="Authority of the webhooks' certificates, a PEM file.")
+    ] = None,
+    with_certificates: Annotated[
+        bool,
+        typer.Option("--with-certificates", help="Make new certificates and passwords, print them too."),
+    ] = False,
+) -> None:
+    """Print the objects that the operator would make of a Config and SchedulingShards.
+
+    Objects of other kinds in the files are left out, so that what helm renders can be piped in.
+    """
+    try:
+        documents = [each for path in files for each in yaml.safe_load_all(_read(path)) if each]
+        config, shards = _read_all(documents)
+        trust = {WEBHOOKS: ca_bundle.read_text()} if ca_bundle else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise output.fail(f"cannot read the manifests: {error}") from error
+    except InvalidSpec as error:
+        raise output.fail("\n".join(f"{error.name}: {problem}" for problem in error.problems)) from error
+    secrets: list[Manifest] = []
+    if with_certificates:
+        secrets, made = new_secrets(config, now=datetime.now(UTC))
+        trust = {**made, **trust}
+    facts = Facts(
+        served=frozenset(_kind(name) for name in served or ()),
+        cdi=cdi,
+        openshift=openshift,
+        api_server_ports=tuple(api_server_port or ()),
+        trust=trust,
+        repository=registry,
+        tag=tag,
+    )
+    _warn(config, facts)
+    objects = operands_of_config(config, facts, shards)
+    for shard in shards:
+        objects += operands_of_shard(config, shard, facts)
+    typer.echo(yaml.safe_dump_all([*secrets, *objects], sort_keys=False, explicit_start=True), nl=False)
+
+
+def _read(path: Path) -> str:
+    return sys.stdin.read() if path == _STDIN else path.read_text(encoding="utf-8")
+
+
+def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
+    """The one Config, and the shards.
+
+    Raises:
+        InvalidSpec: one of them cannot be used.
+    """
+    ours = [
+        each for each in documents if isinstance(each, dict) and each.get("apiVersion") == "kai.scheduler/v1"
+    ]
+    configs = [each for each in ours if each.get("kind") == "Config"]
+    if len(configs) != 1:
+        raise output.fail(f"the files have {len(configs)} objects of kind Config; give one", status=2)
+    if (name := (configs[0].get("metadata") or {}).get("name")) != CONFIG_NAME:
+        raise output.fail(f"the Config is called {name}; only {CONFIG_NAME} counts", status=2)
+    config = read_config(configs[0])
+    shards = [read_shard(each, config) for each in ours if each.get("kind") == "SchedulingShard"]
+    for name, problem in rivals(shards).items():
+        raise InvalidSpec(f"SchedulingShard {name}", [problem])
+    return config, shards
+
+
+def _kind(name: str) -> str:
+    if name not in _KINDS:
+        raise output.fail(f"--served {name}: there are {', '.join(_KINDS)}", status=2)
+    return _KINDS[name]
+
+
+def _warn(config: ConfigSpec, facts: Facts) -> None:
+    """Say what is left out, on standard error."""
+    for kind in missing_kinds(config, facts):
+        typer.echo(
+            f"warning: the Config asks for {kind}; --served {kind.rpartition('/')[2]} renders it", err=True
+        )
+    if not (facts.trust.get(WEBHOOKS) or config.certificates.existing.enabled):
+        typer.echo(
+            "warning: webhooks have no caBundle; give --ca-bundle or --with-certificates, or have it put in",
+            err=True,
+        )
