@@ -7,14 +7,15 @@ the package is unpacked, not installed.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,7 @@ from kai.prometheus import PrometheusClient, Sample
 from kai_local.processes.ports import free_ports
 
 PACKAGE: Final = "prometheus"
-_PROGRAM: Final = "usr/bin/prometheus"
+PROGRAMS: Final = (PACKAGE, "promtool")
 _FETCH_SECONDS: Final = 180.0
 
 
@@ -34,23 +35,23 @@ class PrometheusMissing(Exception):
     """There is no program, and it cannot be fetched; the message says why."""
 
 
-# --- the program ----------------------------------------------------------------------------------
-def program() -> Path:
-    """The program: one on the PATH, or what an earlier call fetched, or fetched now.
+# --- the programs ---------------------------------------------------------------------------------
+def program(name: str = PACKAGE) -> Path:
+    """``prometheus`` or ``promtool``: on the PATH, or what an earlier call fetched, or fetched now.
 
     Raises:
         PrometheusMissing: it cannot be had here.
     """
-    if found := shutil.which(PACKAGE):
+    if found := shutil.which(name):
         return Path(found)
-    place = _cache() / "bin" / PACKAGE
-    place.parent.mkdir(parents=True, exist_ok=True)
+    folder = _cache() / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
     # Tests run in several processes; one of them fetches.
-    with (place.parent / "lock").open("w") as lock:
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.access(place, os.X_OK):
-            _fetch(place)
-    return place
+        if not all(os.access(folder / each, os.X_OK) for each in PROGRAMS):
+            _fetch(folder)
+    return folder / name
 
 
 def _cache() -> Path:
@@ -58,10 +59,10 @@ def _cache() -> Path:
     return Path(base) / "kai" / PACKAGE
 
 
-def _fetch(place: Path) -> None:
+def _fetch(target: Path) -> None:
     if missing := [each for each in ("apt-get", "dpkg-deb") if shutil.which(each) is None]:
         raise PrometheusMissing(f"there is no prometheus on the PATH, and no {missing[0]} to fetch Debian's")
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+    with tempfile.TemporaryDirectory(dir=target) as folder:
         here = Path(folder)
         # First by the lists of packages that the machine has, then by fresh ones of our own.
         own = _own_lists(here)
@@ -73,7 +74,8 @@ def _fetch(place: Path) -> None:
         (package,) = here.glob("*.deb")
         if failure := _run(["dpkg-deb", "-x", package.name, "unpacked"], here):
             raise PrometheusMissing(f"the package of prometheus cannot be unpacked: {failure}")
-        (here / "unpacked" / _PROGRAM).replace(place)
+        for each in PROGRAMS:
+            (here / "unpacked" / "usr" / "bin" / each).replace(target / each)
 
 
 def _own_lists(here: Path) -> list[str]:
@@ -96,16 +98,25 @@ def _run(command: Sequence[str], folder: Path) -> str:
 
 
 # --- a server -------------------------------------------------------------------------------------
-@dataclass(frozen=True)
 class Prometheus:
-    """One that scrapes."""
+    """One that scrapes what it is told to."""
 
-    url: str
+    def __init__(self, url: str, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self.url = url
+        self._targets = folder / "targets.json"
+        self._process = process
 
-    async def query(self, expression: str, *, at: float) -> list[Sample]:
-        """A vector, at a Unix time."""
+    def scrape(self, targets: Mapping[str, Sequence[str]]) -> None:
+        """From now on these: ``host:port`` of processes that serve ``/metrics``, by name of the job."""
+        listed = [{"targets": list(each), "labels": {"job": job}} for job, each in targets.items()]
+        unfinished = self._targets.with_suffix(".new")
+        unfinished.write_text(json.dumps(listed))
+        unfinished.replace(self._targets)
+
+    async def query(self, expression: str, *, at: float | None = None) -> list[Sample]:
+        """The vector that an expression comes to at a Unix time, or now."""
         async with PrometheusClient.connect(self.url) as client:
-            return await client.query(expression, at=at, seconds=deadlines.patience())
+            return await client.query(expression, at=at or time.time(), seconds=deadlines.patience())
 
     async def ready(self) -> bool:
         """Whether it answers queries."""
@@ -115,29 +126,42 @@ class Prometheus:
         except aiohttp.ClientError:
             return False
 
+    def kill(self) -> None:
+        """End it, and let nobody know."""
+        self._process.kill()
+        self._process.wait()
+
+
+def backfill(folder: Path, samples: str) -> None:
+    """Let a Prometheus that is to run in ``folder`` know samples of the past, in the format of OpenMetrics.
+
+    Raises:
+        PrometheusMissing: there is no program.
+    """
+    (folder / "past.txt").write_text(f"{samples}# EOF\n")
+    command = [str(program("promtool")), "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
+    subprocess.run(
+        [*command, str(folder / "past.txt"), str(folder / "data")], check=True, timeout=_FETCH_SECONDS
+    )
+
 
 @contextmanager
-def scraping(
-    targets: Mapping[str, Sequence[str]], *, folder: Path, every: str = "1s"
-) -> Iterator[Prometheus]:
+def running(folder: Path, *, every: str = "1s") -> Iterator[Prometheus]:
     """A Prometheus while the block runs; it may take a moment until it is :meth:`Prometheus.ready`.
 
     Args:
-        targets: ``host:port`` of processes that serve ``/metrics``, by name of the job.
         folder: for its configuration, data and log.
-        every: how often it looks.
+        every: how often it scrapes.
 
     Raises:
         PrometheusMissing: there is no program.
     """
     (port,) = free_ports(1)
-    config = {
-        "global": {"scrape_interval": every, "scrape_timeout": every},
-        "scrape_configs": [
-            {"job_name": job, "static_configs": [{"targets": list(listed)}]}
-            for job, listed in targets.items()
-        ],
+    job = {
+        "job_name": "targets",
+        "file_sd_configs": [{"files": [str(folder / "targets.json")], "refresh_interval": "1s"}],
     }
+    config = {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": [job]}
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
@@ -150,11 +174,11 @@ def scraping(
             stdout=log,
             stderr=log,
         )
+        found = Prometheus(f"http://127.0.0.1:{port}", folder, process)
         try:
-            yield Prometheus(f"http://127.0.0.1:{port}")
+            yield found
         finally:
-            process.kill()
-            process.wait()
+            found.kill()
 
 
 def main() -> int:

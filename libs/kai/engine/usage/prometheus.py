@@ -143,7 +143,7 @@ def questions(params: PrometheusParams, window: Window) -> tuple[Question, Quest
 
 
 def _sum(expression: str, window: Window, *, resolution: float) -> str:
-    """The decayed sum of an expression over the window."""
+    """The decayed sum of an expression over the window, with the sample at its very beginning."""
     if window.half_life is not None:
         age = f"{window.until:.3f} - time()"
         expression = f"({expression}) * 0.5^(({age}) / {window.half_life:.10g})"
