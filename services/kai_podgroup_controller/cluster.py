@@ -45,6 +45,8 @@ class Cluster:
         self._gpu_memory_mib: dict[str, int] = {}
         self._claims: dict[str, tuple[str, int]] = {}
         self._claimants: dict[str, set[str]] = {}
+        #: Groups by node and pod, of pods with parts of GPUs: a node must not be held against all pods.
+        self._sharers: dict[str, dict[str, str]] = {}
         self._min_runtime_queues: set[str] = set()
         self._node_pool_label_key = node_pool_label_key
         self._concern = concern
@@ -111,9 +113,8 @@ class Cluster:
             del self._gpu_memory_mib[name]
         else:
             self._gpu_memory_mib[name] = memory
-        for pod in list(self.pods.values()):
-            if pod.node == name and pod.share is not None and pod.group:
-                self._concern(pod.group)
+        for group in self._sharers.get(name, {}).values():
+            self._concern(group)
 
     def claim_sink(self, change: Change[ResourceClaim]) -> None:
         """Take in a change of a resource claim."""
@@ -203,6 +204,8 @@ class Cluster:
             return
         self._members.setdefault(pod.group, {})[pod.key] = pod
         self._emptied.pop(pod.group, None)
+        if pod.node and pod.share is not None:
+            self._sharers.setdefault(pod.node, {})[pod.key] = pod.group
         for claim in pod.claims:
             self._claimants.setdefault(claim, set()).add(pod.group)
         self._concern(pod.group)
@@ -216,9 +219,16 @@ class Cluster:
             del self._members[pod.group]
             if pod.group in self.groups:
                 self._emptied[pod.group] = pod.uid
+        self._leave_node(pod)
         for claim in pod.claims:
             self._release(claim, pod.group)
         self._concern(pod.group)
+
+    def _leave_node(self, pod: WatchedPod) -> None:
+        there = self._sharers.get(pod.node, {})
+        there.pop(pod.key, None)
+        if not there:
+            self._sharers.pop(pod.node, None)
 
     def _release(self, claim: str, group: str) -> None:
         if any(claim in pod.claims for pod in self.members(group)):

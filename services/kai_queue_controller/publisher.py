@@ -1,7 +1,9 @@
 """Writes the status of queues, few times for many changes.
 
 Changes are gathered for ``interval`` seconds and then written level by level, the deepest first: one
-patch for each queue whose status differs, however many pod groups changed and however deep the tree is.
+patch for each queue whose status differs, however many pod groups changed and however deep the tree is. What
+comes back from the API server of our own writes changes nothing, and queues that nothing happened to are not
+looked at.
 """
 
 from __future__ import annotations
@@ -19,16 +21,10 @@ from kai.kube.resources import QUEUES
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
 from kai.model.objects import Queue
 from kai.wire.sessions import SessionUpdate
+from kai_queue_controller.accounts import Accounts
 from kai_queue_controller.faults import QueueFaults
 from kai_queue_controller.queues import QueueBook
-from kai_queue_controller.tree import (
-    PodGroupRecord,
-    QueueTotals,
-    Workloads,
-    by_depth,
-    status_patch,
-    totals,
-)
+from kai_queue_controller.tree import PodGroupRecord, QueueTotals, by_depth, status_patch
 
 #: What we are called in metrics.
 CONTROLLER = "queues"
@@ -51,7 +47,7 @@ class Publisher:
         interval: float,
         controller: ControllerSeries | None = None,
     ) -> None:
-        self.workloads = Workloads()
+        self._accounts = Accounts(queues.by_name)
         self._faults = QueueFaults()
         self._queues = queues
         self._client = client
@@ -66,9 +62,9 @@ class Publisher:
         if isinstance(change, Upserted):
             group = change.obj
             resources = group.status.resources_status if group.status else None
-            changed = self.workloads.put(group.key, group.spec.queue, resources)
+            changed = self._accounts.put(group.key, group.spec.queue, resources)
         elif isinstance(change, Removed):
-            changed = self.workloads.drop(change.obj_key)
+            changed = self._accounts.drop(change.obj_key)
         else:
             return
         if changed:
@@ -77,15 +73,26 @@ class Publisher:
     def take_faults(self, shard: str, update: SessionUpdate) -> None:
         """Take in which queues a scheduler goes on without."""
         if self._faults.take(shard, update):
+            self._accounts.look_at(self._queues.by_name)
             self._changed.set()
 
-    def totals(self) -> dict[str, QueueTotals]:
+    def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
+        if old is None or new is None or old.spec.parent_queue != new.spec.parent_queue:
+            self._accounts.replant()
+        elif old.status != new.status:
+            self._accounts.look_at([new.metadata.name])
+        else:
+            return
+        self._changed.set()
+
+    def totals(self) -> Mapping[str, QueueTotals]:
         """All queues with what they hold now."""
-        return totals(self._queues.by_name, self.workloads)
+        return self._accounts.totals()
 
     async def run(self) -> None:
         """Write what differs, until cancelled."""
-        with self._queues.listening(self._changed.set):
+        self._accounts.replant()
+        with self._queues.listening(self._queue_changed):
             while True:
                 await self._changed.wait()
                 await asyncio.sleep(self._interval)
@@ -99,12 +106,13 @@ class Publisher:
             return await self.publish()
         except Exception:  # noqa: BLE001 (a defect over one queue must not end the statuses of all)
             _log.exception("statuses of queues not written")
+            self._accounts.look_at(self._queues.by_name)
             await asyncio.sleep(PAUSE_AFTER_DEFECT_SECONDS)
             return False
 
     async def publish(self) -> bool:
         """Write all that differs now; whether every write succeeded. One that fails stops no other."""
-        found = self.totals()
+        found = self._accounts.take_unsettled()
         results: list[bool] = []
         for level in by_depth(found.items()):
             results += await self._publish_level(level, found)
@@ -133,6 +141,7 @@ class Publisher:
             except errors.KubeError as error:
                 self._controller.ended(WorkResult.ERROR)
                 _log.warning("queue status not written", queue=name, error=str(error))
+                self._accounts.look_at([name])
                 return False
         self._controller.ended(WorkResult.SUCCESS)
         if name in self._queues.by_name:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.model.objects import Queue
+
+#: Called with a queue as it was known (None before the first) and as it is now (None after the last).
+Listener: TypeAlias = Callable[[Queue | None, Queue | None], None]
 
 
 class QueueBook:
@@ -14,16 +18,23 @@ class QueueBook:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Queue] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Listener] = []
 
     def __call__(self, change: Change[Queue]) -> None:
         """Take in a change."""
         if isinstance(change, Upserted):
-            self.take(change.obj)
+            name = change.obj.metadata.name
         elif isinstance(change, Removed):
-            self.by_name.pop(change.obj_key, None)
+            name = change.obj_key
+        else:
+            return
+        old = self.by_name.get(name)
+        if isinstance(change, Upserted):
+            self.take(change.obj)
+        else:
+            self.by_name.pop(name, None)
         for listener in self._listeners:
-            listener()
+            listener(old, self.by_name.get(name))
 
     def take(self, queue: Queue) -> None:
         """Take in a queue, unless it is older than what is known.
@@ -35,7 +46,7 @@ class QueueBook:
             self.by_name[queue.metadata.name] = queue
 
     @contextmanager
-    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+    def listening(self, listener: Listener) -> Iterator[None]:
         """Call ``listener`` after each change, while in here."""
         self._listeners.append(listener)
         try:

@@ -6,7 +6,7 @@ exact, so that nothing drifts. Queues of any depth are summed up in one pass fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -83,10 +83,18 @@ def _amounts(listed: ResourceList | None) -> Amounts:
     return {resource: parsed(amount) for resource, amount in (listed or {}).items()}
 
 
-class Workloads:
-    """What the pod groups of each queue add up to, the queues below it left out."""
+def _unheard(queue: str, sums: Sums, sign: int) -> None:
+    """Nobody is told."""
 
-    def __init__(self) -> None:
+
+class Workloads:
+    """What the pod groups of each queue add up to, the queues below it left out.
+
+    ``charged`` is told of each change: the queue, the amounts, and 1 or -1.
+    """
+
+    def __init__(self, charged: Callable[[str, Sums, int], None] = _unheard) -> None:
+        self._charged = charged
         self._groups: dict[str, tuple[str, Sums]] = {}
         self._queues: dict[str, Sums] = {}
 
@@ -98,6 +106,7 @@ class Workloads:
         self.drop(key)
         self._groups[key] = new
         self._queues.setdefault(queue, Sums()).add(new[1])
+        self._charged(*new, 1)
         return True
 
     def drop(self, key: str) -> bool:
@@ -111,6 +120,7 @@ class Workloads:
         local.add(sums, sign=-1)
         if not any(local):
             del self._queues[queue]
+        self._charged(queue, sums, -1)
         return True
 
     def of(self, queue: str) -> Sums:

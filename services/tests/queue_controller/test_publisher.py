@@ -8,10 +8,12 @@ import pytest
 from kai.kube import errors
 from kai.kube.reflector import Removed, Upserted
 from kai.model.faults import Fault
+from kai.model.objects import Queue
 from kai.wire.sessions import SessionUpdate
-from kai_queue_controller import publisher
+from kai_queue_controller import accounts, publisher
 from kai_queue_controller.publisher import Publisher
 from kai_queue_controller.queues import QueueBook
+from kai_queue_controller.tree import status_patch
 
 pytestmark = pytest.mark.looptime
 
@@ -187,7 +189,7 @@ async def test_a_defect_over_the_queues_ends_neither_the_controller_nor_later_st
     def broken(*args):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(publisher, "totals", broken)
+    monkeypatch.setattr(accounts, "totals", broken)
     async with World(build, "root", "team") as world:
         world.group("g", queue="team", resources=ONE)
         await asyncio.sleep(5)
@@ -195,3 +197,23 @@ async def test_a_defect_over_the_queues_ends_neither_the_controller_nor_later_st
         await asyncio.sleep(60)
         assert not world.task.done()
     assert world.api.objects["root"]["status"]["requested"] == {"cpu": "1"}
+
+
+async def test_what_comes_back_of_our_own_writes_has_nothing_looked_at(build, monkeypatch):
+    looked = []
+
+    def noted(*args):
+        looked.append(args)
+        return status_patch(*args)
+
+    monkeypatch.setattr(publisher, "status_patch", noted)
+    async with World(build, "root", "team", "project") as world:
+        await asyncio.sleep(5)
+        world.group("g", queue="team", resources=ONE)
+        await asyncio.sleep(5)
+        for name, json in world.api.objects.items():
+            assert world.queues.by_name[name].metadata.resource_version == json["metadata"]["resourceVersion"]
+            looked.clear()
+            world.queues(Upserted(msgspec.convert(json, Queue), True))
+        await asyncio.sleep(20)
+    assert looked == []
