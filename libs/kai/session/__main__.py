@@ -9,10 +9,11 @@ from pathlib import Path
 
 from kai.session.errors import SessionCacheError
 from kai.session.gate import Gate, ensure_password, serve
+from kai.session.server import FSYNC
 
 
-def main() -> None:
-    """Serve until told to stop; what fails is told in one line, with status 1."""
+def arguments() -> argparse.ArgumentParser:
+    """What one may say on the command line."""
     parser = argparse.ArgumentParser(prog="python -m kai.session", description=__doc__)
     parser.add_argument("--listen", default=":6379", metavar="HOST:PORT", help="empty host: all interfaces")
     parser.add_argument("--password-file", type=Path, required=True, help="holds the password")
@@ -21,8 +22,17 @@ def main() -> None:
     parser.add_argument("--tls-key", type=Path, help="its key")
     parser.add_argument("--max-memory", default="256mb", help="what is more is refused")
     parser.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="keep what is told there over restarts; else nowhere"
+        "--data", type=Path, metavar="DIR", help="keep what is told there over restarts; else nowhere"
     )
+    parser.add_argument(
+        "--fsync", choices=FSYNC, default="everysec", help="with --data: when what is told gets to the disk"
+    )
+    return parser
+
+
+def main() -> None:
+    """Serve until told to stop; what fails is told in one line, with status 1."""
+    parser = arguments()
     options = parser.parse_args()
     host, _, port = options.listen.rpartition(":")
     if not port.isdecimal():
@@ -36,7 +46,8 @@ def main() -> None:
         certificate=options.tls_cert and options.tls_cert.absolute(),
         key=options.tls_key and options.tls_key.absolute(),
         max_memory=options.max_memory,
-        data_dir=options.data_dir and options.data_dir.absolute(),
+        data=options.data and options.data.absolute(),
+        fsync=options.fsync,
     )
     try:
         if options.make_password:

@@ -43,7 +43,9 @@ class Gate:
     key: Path | None = None
     max_memory: str = "256mb"
     #: A folder where what is told is kept over restarts; None: nowhere.
-    data_dir: Path | None = None
+    data: Path | None = None
+    #: When that gets to the disk.
+    fsync: str = "everysec"
 
 
 def ensure_password(path: Path) -> None:
@@ -62,7 +64,7 @@ async def serve(gate: Gate) -> None:
         RedisServerMissing: there is no redis-server.
     """
     password, context = _read_password(gate.password_file), _context(gate)
-    _check(gate.data_dir)
+    _check(gate.data)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -74,9 +76,9 @@ async def serve(gate: Gate) -> None:
                 raise CannotServe(f"redis-server has ended with status {process.returncode}")
 
 
-def _check(data_dir: Path | None) -> None:
-    if data_dir is not None and not (data_dir.is_dir() and os.access(data_dir, os.W_OK | os.X_OK)):
-        raise CannotServe(f"--data-dir {data_dir} is no folder that we may write to: make it one")
+def _check(data: Path | None) -> None:
+    if data is not None and not (data.is_dir() and os.access(data, os.W_OK | os.X_OK)):
+        raise CannotServe(f"--data {data} is no folder that we may write to: make it one")
 
 
 def _read_password(path: Path) -> str:
@@ -106,7 +108,7 @@ def _context(gate: Gate) -> ssl.SSLContext | None:
 @asynccontextmanager
 async def _redis(password: str, gate: Gate) -> AsyncIterator[asyncio.subprocess.Process]:
     """A redis-server whose socket is in the current folder, while the block runs."""
-    program, *arguments = _command(gate.data_dir)
+    program, *arguments = _command(gate)
     process = await asyncio.create_subprocess_exec(
         program,
         "-",
@@ -131,11 +133,11 @@ async def _redis(password: str, gate: Gate) -> AsyncIterator[asyncio.subprocess.
             await process.wait()
 
 
-def _command(data_dir: Path | None) -> list[str]:
-    if data_dir is None:
+def _command(gate: Gate) -> list[str]:
+    if gate.data is None:
         return command(directory=Path(), unix_socket=Path(_SOCKET))
     # Redis goes to the folder of its data, so a socket elsewhere needs its whole name.
-    return command(directory=data_dir, unix_socket=Path(_SOCKET).absolute(), keep=True)
+    return command(directory=gate.data, unix_socket=Path(_SOCKET).absolute(), keep=True, fsync=gate.fsync)
 
 
 async def _configure(process: asyncio.subprocess.Process, password: str) -> None:

@@ -16,6 +16,8 @@ from typing import Final
 from kai.session.errors import CacheUnavailable, RedisServerMissing
 
 START_SECONDS: Final = 10.0
+#: When what is appended gets to the disk: with every write, once a second, or when the system likes.
+FSYNC: Final = ("always", "everysec", "no")
 
 
 def find_redis_server() -> Path:
@@ -43,15 +45,16 @@ def command(
     port: int = 0,
     unix_socket: Path | None = None,
     keep: bool = False,
+    fsync: str = "everysec",
 ) -> list[str]:
     """The command line of a Redis; port 0 means no TCP at all.
 
     It listens on loopback only and refuses writes beyond 256 MB rather than grow. With ``keep`` it appends
-    what it is told to a file in ``directory``, once a second to the disk, and knows it when it is started
-    again there; else it keeps nothing.
+    what it is told to a file in ``directory``, and knows it when it is started again there; else it keeps
+    nothing. ``fsync`` is one of :data:`FSYNC`.
     """
     arguments = [str(find_redis_server()), "--bind", host, "--port", str(port), "--dir", str(directory)]
-    arguments += ["--save", "", "--appendonly", "yes" if keep else "no", "--appendfsync", "everysec"]
+    arguments += ["--save", "", "--appendonly", "yes" if keep else "no", "--appendfsync", fsync]
     arguments += ["--daemonize", "no"]
     arguments += ["--maxmemory", "256mb", "--maxmemory-policy", "noeviction"]
     if unix_socket is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kai.engine.config import ConfigError, SchedulerConfig, UsageClient, UsageDatabase
-from kai.engine.config.usage_database import connected, managed_prometheus
+from kai.engine.config.usage_database import NoPrometheus, connected, managed_prometheus
 
 MANAGED = managed_prometheus("kai-scheduler")
 ASKING = {"clientType": "prometheus"}
@@ -128,7 +128,9 @@ def test_what_is_kept_in_redis_or_named_by_a_variable_is_handed_on_as_it_is() ->
 
 
 def test_without_any_prometheus_the_remedies_are_told() -> None:
-    with pytest.raises(ConfigError, match=r"prometheus\.enabled or prometheus\.externalPrometheusUrl.*redis"):
+    with pytest.raises(
+        NoPrometheus, match=r"prometheus\.enabled or prometheus\.externalPrometheusUrl.*redis"
+    ):
         connected(ASKING)
 
 

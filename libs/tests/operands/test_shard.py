@@ -108,7 +108,7 @@ def test_depths_budgets_and_usage_reach_the_scheduler():
     read = SchedulerConfig.of(found.file)
     assert read.queue_depth == {"reclaim": 10}
     assert (read.budgets.job, read.budgets.of_action("reclaim")) == (60.0, 120.0)
-    assert read.usage_db["usageParams"] == {"windowSize": "2w", "halfLifePeriod": "2d"}
+    assert read.usage_db.written["usageParams"] == {"windowSize": "2w", "halfLifePeriod": "2d"}
 
 
 @pytest.mark.parametrize(

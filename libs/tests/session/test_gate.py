@@ -231,7 +231,7 @@ async def test_its_redis_does_not_outlive_it_though_it_is_killed(folder):
 
 async def test_what_it_was_told_to_keep_survives_it_though_it_is_killed(folder):
     (folder / "data").mkdir()
-    keep = ("--data-dir", str(folder / "data"))
+    keep = ("--data", str(folder / "data"))
     async with serving(folder, *tls(folder), *keep) as redis:
         async with redis.cache() as cache:
             await cache.publish(Publication(version=7, epoch=1, opened_at=0.0, snapshot=b"kept"))
@@ -245,7 +245,7 @@ async def test_what_it_was_told_to_keep_survives_it_though_it_is_killed(folder):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--data-dir", "/nowhere"), "--data-dir /nowhere is no folder that we may write to"),
+        (("--data", "/nowhere"), "--data /nowhere is no folder that we may write to"),
         (("--password-file", "/nowhere/password"), "--password-file /nowhere/password cannot be read"),
         (("--password-file", os.devnull), "is empty: put a password into it"),
         (("--tls-cert", "/nowhere/crt", "--tls-key", "/nowhere/key"), "--tls-cert /nowhere/crt"),

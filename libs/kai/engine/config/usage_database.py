@@ -34,6 +34,17 @@ _SCHEMES: Final = {
 }
 
 
+class NoPrometheus(ConfigError):
+    """One is to be asked, and nobody says where it is."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{_WHERE}.clientType is prometheus, and there is none to ask: name one in "
+            f"{_WHERE}.connectionString, or set prometheus.enabled or prometheus.externalPrometheusUrl of "
+            "the Config; usage is kept without one where clientType is redis"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageDatabase:
     """What was configured. At most one of ``connection`` and ``connection_variable`` is not empty."""
@@ -98,17 +109,14 @@ def connected(document: Mapping[str, Any], *, managed: str = "", external: str =
         external: that of one elsewhere; empty if none is named. It counts where ``managed`` is empty.
 
     Raises:
-        ConfigError: it cannot be used, or there is no Prometheus to ask.
+        NoPrometheus: there is none to ask.
+        ConfigError: it cannot be used.
     """
     database = UsageDatabase.read(document)
     if database.client is not UsageClient.PROMETHEUS or database.connection or database.connection_variable:
         return dict(document)
     if not (found := managed or external):
-        raise ConfigError(
-            f"{_WHERE}.clientType is prometheus, and there is none to ask: name one in "
-            f"{_WHERE}.connectionString, or set prometheus.enabled or prometheus.externalPrometheusUrl of "
-            "the Config; usage is kept without one where clientType is redis"
-        )
+        raise NoPrometheus
     url = url_of(UsageClient.PROMETHEUS, found, where="prometheus.externalPrometheusUrl")
     return {**document, "connectionString": url}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kai.engine.config import ConfigError, usage_database
 from kai.operands.spec.fields import Fields, part, value
 from kai.operands.spec.kinds import TEXT, TEXTS, one_of, text, time
 from kai.operands.spec.problems import Place
@@ -56,21 +57,24 @@ class UsageSpec(Fields):
 
 def connection(usage: UsageSpec | None, config: ConfigSpec, at: Place) -> UsageSpec | None:
     """The same with the address of its Prometheus: ours, or that of the Config, unless it names one."""
-    if usage is None or usage.client_type != "prometheus":
-        return usage
-    if usage.connection_string or usage.connection_string_env_var:
-        return usage
+    if usage is None:
+        return None
     prometheus = config.prometheus
-    if prometheus.ours:
-        address = f"http://usage-prometheus.{config.namespace}.svc.cluster.local:9090"
-    else:
-        address = prometheus.external_prometheus_url
-    if not address:
+    try:
+        found = usage_database.connected(
+            usage.manifest(),
+            managed=usage_database.managed_prometheus(config.namespace) if prometheus.ours else "",
+            external=prometheus.external_prometheus_url,
+        )
+    except usage_database.NoPrometheus:
         at.below("connectionString").complain(
             "is missing, and the Config has no Prometheus; "
             "give one, or set spec.prometheus.enabled of the Config"
         )
-    return replace(usage, connection_string=address)
+        return usage
+    except ConfigError:  # told where the whole file of the scheduler is checked
+        return usage
+    return replace(usage, connection_string=found.get("connectionString", ""))
 
 
 def _said(fields: Fields, *, but: str = "") -> dict[str, Any]:
