@@ -17,7 +17,7 @@ from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import free_centi, never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
 from kai.engine.search.signatures import Representatives, Why
-from kai.engine.search.solver import Result, Search, Solution, Validator
+from kai.engine.search.solver import Result, Search, Solution, Validator, enabled_generators
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.times import rfc3339
@@ -82,6 +82,7 @@ class _Action:
         #: The search before this one was solved by its first victim alone. Where jobs are alike the next will
         #: be too, so that is tried before anything is proven about it.
         self._first_sufficed = False
+        self._generators = enabled_generators(session.config)
 
     def serve(self, job: Job) -> Iterable[Queue]:
         """Search for one job, and commit what was found; returns the queues that lost pods."""
@@ -210,6 +211,7 @@ class _Action:
             source=source,
             validator=validator,
             deadline=deadline,
+            generators=self._generators,
         )
 
     def _found(self, result: Result, deadline: Deadline) -> None:

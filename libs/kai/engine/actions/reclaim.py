@@ -30,7 +30,7 @@ class _Reclaim:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._representatives: dict[str, Representatives] = {}
-        #: What each queue is entitled to, in words: GPUs, CPU, memory.
+        #: Each queue in words, and what it is entitled to: GPUs, CPU, memory.
         self._entitled: dict[int, tuple[str, ...]] = {}
 
     def representatives(self, job: Job) -> Representatives:
@@ -45,7 +45,10 @@ class _Reclaim:
         if not entitlements:
             return False
         tasks = tasks_to_allocate(job, simulation=True)
-        return all(each.may_reclaim(job, tasks) for each in entitlements)
+        for each in entitlements:  # noqa: SIM110 (asked for each job; a generator costs as much as what it asks)
+            if not each.may_reclaim(job, tasks):
+                return False
+        return True
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
         del job, tasks
@@ -86,14 +89,16 @@ class _Reclaim:
         known = self._entitled.get(queue.row)
         if known is None:
             fair = self.session.shares.fair[queue.row]
-            known = self._entitled[queue.row] = tuple(
-                f"of fair share {amount_text(column, fair[i])} "
-                f"(quota {amount_text(column, queue.deserved[i])})"
-                for i, column in ((2, GPU), (0, CPU), (1, MEMORY))
+            known = self._entitled[queue.row] = (
+                f"queue {queue.display_name!r} (priority {queue.priority})",
+                *(
+                    f"of fair share {amount_text(column, fair[i])} "
+                    f"(quota {amount_text(column, queue.deserved[i])})"
+                    for i, column in ((2, GPU), (0, CPU), (1, MEMORY))
+                ),
             )
-        gpus, cpu, memory = known
+        name, gpus, cpu, memory = known
         return (
-            f"queue {queue.display_name!r} (priority {queue.priority}): "
-            f"{amount_text(GPU, held[2] / GPU_CENTI)} {gpus}, "
+            f"{name}: {amount_text(GPU, held[2] / GPU_CENTI)} {gpus}, "
             f"{amount_text(CPU, held[0])} {cpu}, {amount_text(MEMORY, held[1])} {memory}"
         )

@@ -110,7 +110,8 @@ class Reclamation:
         self._request = request
         self._firm = firm
         self._allocated = rules.columns.allocated.copy()
-        self._non_preemptible = rules.columns.allocated_non_preemptible.copy()
+        #: Asked only about jobs that nobody may preempt.
+        self._non_preemptible = None if firm is None else rules.columns.allocated_non_preemptible.copy()
         self._remaining: dict[int, _Remaining] = {}
         self._taken_under: dict[int, list[int]] = {}
         self._guaranteed: dict[int, bool] = {}
@@ -186,7 +187,10 @@ class Reclamation:
         """Whether every chunk may be taken, and the job's queues stay less saturated than their victims."""
         if self._rejected:
             return False
-        return all(self._stays_fair(row) for row in self._rules.forest.path[self._queue])
+        for row in self._rules.forest.path[self._queue]:  # noqa: SIM110 (asked for each job; a generator costs as much as what it asks)
+            if not self._stays_fair(row):
+                return False
+        return True
 
     def _stays_fair(self, row: int) -> bool:
         cpu, memory, gpu = self.held(row)
@@ -194,7 +198,7 @@ class Reclamation:
         amount = (cpu + request[0], memory + request[1], gpu + request[2])
         if not self._less_saturated(row, amount):
             return False
-        if self._firm is None:
+        if self._non_preemptible is None or self._firm is None:
             return True
         held = _plus(self._non_preemptible, row, self._firm)
         return fits(held, bound=self._rules.shares.deserved[row])
@@ -220,12 +224,12 @@ class Reclamation:
 
     def surplus(self, row: int) -> ResourceVector:
         """What a queue of the job's line would hold with it, above what it deserves; zero where nothing."""
-        held, deserved = self.held(row), self._rules.shares.deserved[row]
-        cpu, memory, gpu = (
-            max(amount + more - most - TOLERANCE, 0.0) if most >= 0 else 0.0
-            for amount, more, most in zip(held, self._request, deserved, strict=True)
+        held, more, deserved = self.held(row), self._request, self._rules.shares.deserved[row]
+        return (
+            _above(held[0] + more[0], most=deserved[0]),
+            _above(held[1] + more[1], most=deserved[1]),
+            _above(held[2] + more[2], most=deserved[2]),
         )
-        return (cpu, memory, gpu)
 
     def held(self, row: int) -> ResourceVector:
         """What a queue holds without the chunks taken.
@@ -245,6 +249,10 @@ class Reclamation:
             amount = _plus(self._allocated, row, self._request)
             known = self._guaranteed[row] = fits(amount, bound=self._rules.shares.deserved[row])
         return known
+
+
+def _above(amount: float, *, most: float) -> float:
+    return max(amount - most - TOLERANCE, 0.0) if most >= 0 else 0.0
 
 
 def _saturation(amount: float, fair: float) -> float:

@@ -97,13 +97,19 @@ class _Attempt:
         if not tasks:
             return True
         if pod_set.constraint is None:
-            return all(self._task(task, nodes, extra) for task in tasks)
+            return self._all(tasks, nodes, extra)
         for subset, score in self._subsets(pod_set, tasks, nodes, extra):
             checkpoint = self.statement.checkpoint()
-            if all(self._task(task, subset, score) for task in tasks):
+            if self._all(tasks, subset, score):
                 return True
             self.statement.rollback(checkpoint)
         return False
+
+    def _all(self, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None) -> bool:
+        for task in tasks:  # noqa: SIM110 (asked for each chunk; a generator costs as much as what it asks)
+            if not self._task(task, nodes, extra):
+                return False
+        return True
 
     def _subsets(
         self, member: PodSet | SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
@@ -222,7 +228,7 @@ class _Attempt:
         session, job, pod_set = self.session, self.job, task.pod_set
         assert pod_set is not None
         session.pod_error(job, task, message=error.text)
-        gang = any(each.min_member > 1 for each in job.pod_sets.values()) or len(job.pod_sets) > 1
+        gang = len(job.pod_sets) > 1 or pod_set.min_member > 1
         if not gang or pod_set.active_used >= pod_set.min_member > 0:
             message = f"pod {task.key}: {error.message}"
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -80,7 +79,10 @@ class Decisions:
             self._commit_bind(statement.log[0])
             self._mend(statement)
             return
-        gangs = Counter(task.job.key for task in statement.evicted() if task.job is not None)
+        gangs: dict[PodGroupKey, int] = {}
+        for task in statement.evicted():
+            if task.job is not None:
+                gangs[task.job.key] = gangs.get(task.job.key, 0) + 1
         for operation in statement.operations():
             task = operation.task
             job = task.job

@@ -291,22 +291,23 @@ class Session:
             most: the most jobs; those that would be victims first. None has no bound.
         """
         pools: list[tuple[Queue, Pool]] = []
+        gangs = False
         for queue in self.state.queue_order:
             if queue.yields and queue.jobs and of_queue(queue):
                 pool = self.pools.of(queue)
                 if pool.jobs:
                     pools.append((queue, pool))
+                    gangs = gangs or pool.gangs
         found = [(queue, pool.jobs) for queue, pool in pools]
         if most is not None:
             found = _first_victims(pools, most)
 
         accepts = of_job
-        if any(queue is job.queue for queue, _ in found):
+        if job.queue in [queue for queue, _ in found]:
 
             def accepts(victim: Job) -> bool:
                 return victim is not job and (of_job is None or of_job(victim))
 
-        gangs = any(pool.gangs for _, pool in pools)
         return VictimSource(
             found, queue_order=self.queue_order, key=self.victim_key, accepts=accepts, gangs=gangs
         )

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from kai.engine.config import SchedulerConfig
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
@@ -52,6 +53,11 @@ class Solution:
     victims: tuple[Batch, ...]
 
 
+def enabled_generators(config: SchedulerConfig) -> tuple[str, ...]:
+    """The plugins that propose scenarios, in the order of the configuration: keys of ``GENERATORS``."""
+    return tuple(plugin.name for plugin in config.plugins if plugin.name in GENERATORS)
+
+
 class Search:
     """The search for one job in one action."""
 
@@ -64,6 +70,7 @@ class Search:
         source: VictimSource,
         validator: Validator,
         deadline: Deadline,
+        generators: Sequence[str],
     ) -> None:
         """Nothing is tried yet; the chunk is that of a simulation, as the job is now.
 
@@ -74,6 +81,7 @@ class Search:
             source: potential victims, in order.
             validator: judges victims while they are evicted and the job has its place.
             deadline: asked between two scenarios.
+            generators: plugins that propose scenarios, in turn; see :func:`enabled_generators`.
         """
         self.session = session
         self.action = action
@@ -81,6 +89,7 @@ class Search:
         self.source = source
         self.validator = validator
         self.deadline = deadline
+        self.generators = generators
         self.tasks = tasks_to_allocate(job, simulation=True)
         self._failed: set[tuple[int, frozenset[int]]] = set()
         self._feasible: Mask | None = None
@@ -89,7 +98,7 @@ class Search:
         """Search with each generator in turn."""
         if not self.tasks:
             return Result.EXHAUSTED, None
-        generators = self._generators()
+        generators = self.generators
         if not generators:
             return Result.NO_GENERATOR, None
         if self.deadline.passed:
@@ -109,9 +118,6 @@ class Search:
                 return Result.DEADLINE, None
         return Result.EXHAUSTED, None
 
-    def _generators(self) -> list[str]:
-        return [plugin.name for plugin in self.session.config.plugins if plugin.name in GENERATORS]
-
     def _with_all(self, name: str) -> Solution | None:
         """All pods at once, by one chunk of each victim: they were chosen for that."""
         chunks: dict[PodGroupKey, Batch] = {}
@@ -126,7 +132,7 @@ class Search:
 
         No bound is asked: they are necessary conditions, and this either succeeds or says nothing.
         """
-        generators = self._generators()
+        generators = self.generators
         if not generators or GENERATORS[generators[0]][1] is not node_local_greedy or self.deadline.passed:
             return None
         first = self.source.get(0)
@@ -266,11 +272,15 @@ class Search:
 
     def _room_for(self, victims: Sequence[Batch]) -> bool:
         """Whether any class of the victims fits anywhere; if not, none of them needs to be tried."""
-        classes = {task.cls.id: task.cls for batch in victims for task in batch.tasks}
+        seen: set[int] = set()
         for batch in victims:
-            if batch.job.pending:
-                classes.update((task.cls.id, task.cls) for task in self._pending(batch.job))
-        return any(self.session.view(cls).best() >= 0 for cls in classes.values())
+            tasks = [*batch.tasks, *self._pending(batch.job)] if batch.job.pending else batch.tasks
+            for task in tasks:
+                if task.cls.id not in seen:
+                    seen.add(task.cls.id)
+                    if self.session.view(task.cls).best() >= 0:
+                        return True
+        return False
 
     @staticmethod
     def _pending(job: Job) -> list[Task]:

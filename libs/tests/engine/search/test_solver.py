@@ -8,7 +8,7 @@ from kai.engine import Engine
 from kai.engine.config import SearchBudgets
 from kai.engine.framework.session import Session
 from kai.engine.search.budget import ActionBudget
-from kai.engine.search.solver import Result, Search
+from kai.engine.search.solver import Result, Search, enabled_generators
 from libs.tests.engine.builders import NOW, a_job, a_state, config, job_of, nodes, task_of
 
 UNLIMITED = SearchBudgets(action={"default": 0.0}, job=0.0, generator={"default": 0.0})
@@ -47,7 +47,15 @@ def a_search(*world, by=LOCAL, judge=lambda victims: True, budgets=UNLIMITED, cl
     taker = job_of(state, "taker")
     source = session.victim_source(taker, lambda queue: True)
     deadline = ActionBudget(budgets, "preempt", clock=clock or Clock()).job()
-    return Watched(session, action="preempt", job=taker, source=source, validator=judge, deadline=deadline)
+    return Watched(
+        session,
+        action="preempt",
+        job=taker,
+        source=source,
+        validator=judge,
+        deadline=deadline,
+        generators=enabled_generators(session.config),
+    )
 
 
 def full(count, *, gpus=1):

@@ -111,7 +111,9 @@ class FairReclaim(Entitlement, VictimPolicy):
         def fair(victims: Sequence[Batch]) -> bool:
             mark = ledger.mark()
             lost = _Lost(memory, lambda row: leveled(job.queue.row, row)[1])
-            for batches in by_job(victims).values():
+            # In most searches a single victim is judged, and it is the only one of its job.
+            groups = by_job(victims).values() if len(victims) > 1 else (victims,)
+            for batches in groups:
                 tasks = batches[0].tasks if len(batches) == 1 else [t for each in batches for t in each.tasks]
                 if moving:
                     tasks = [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]
@@ -132,8 +134,11 @@ class FairReclaim(Entitlement, VictimPolicy):
         deserved = self._shares.deserved
         for row in rows:
             mine, theirs = self._forest.leveled(job.queue.row, row)
-            surplus, left = ledger.surplus(mine), ledger.held(theirs)
-            if not any(surplus) or not _less(left, deserved[theirs]):
+            surplus = ledger.surplus(mine)
+            if not any(surplus):
+                continue
+            left = ledger.held(theirs)
+            if not _less(left, deserved[theirs]):
                 continue
             for asked, jobs in self._waiting(theirs).items():
                 contested = any(wanted and over for wanted, over in zip(asked, surplus, strict=True))
