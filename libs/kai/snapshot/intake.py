@@ -11,7 +11,7 @@ from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod
 from kai.model.rules import device_claims
 from kai.snapshot import bounds, nodes, pods
-from kai.snapshot.accounts import Accounts, facts_of
+from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.granted import Granted
@@ -223,8 +223,9 @@ class Intake:
         cluster = self._cluster
         pod = facts_of(task).pod
         if pod is not None:
-            for key in self._claim_keys(pod):
-                cluster.claim_users.get(key, {}).pop(task.uid, None)
+            for key in set(self._claim_keys(pod)):
+                if task.uid in cluster.claim_users.get(key, ()):
+                    discard(cluster.claim_users, key, task.uid)
         cluster.affine.pop(task.uid, None)
 
     # --- nodes ---------------------------------------------------------------------------------

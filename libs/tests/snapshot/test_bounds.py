@@ -336,3 +336,16 @@ def test_a_class_keeps_of_a_pod_only_what_it_depends_on():
     assert len(msgspec.json.encode(cls.pod)) < 1000
     assert cls.items[0][0] == CPU
     assert GPU not in dict(cls.items)
+
+
+def test_who_used_a_claim_is_forgotten_with_the_pod():
+    state = a_state()
+    for number in range(3):
+        state.apply(Kind.POD, claiming(f"claiming-{number}", "shared" if number else "own"))
+    state.remove(Kind.POD, "default/claiming-0")
+    state.remove(Kind.POD, "default/claiming-1")
+    assert {claim: [*users] for claim, users in state.claim_users.items()} == {
+        "default/shared": ["default-claiming-2"]
+    }
+    state.remove(Kind.POD, "default/claiming-2")
+    assert not state.claim_users
