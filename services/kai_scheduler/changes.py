@@ -152,6 +152,10 @@ class ChangeQueue:
         self._batch.results.append(result)
         self._rush(urgency)
 
+    def nudge(self) -> None:
+        """Have a cycle within the period though the state is as it was: what it goes by has changed."""
+        self._rush(Urgency.SOON)
+
     async def wait(self, *, timer: float = math.inf, not_before: float = 0.0) -> None:
         """Until a cycle is due: changes gathered, or ``timer`` has come; not earlier than ``not_before``."""
         while True:

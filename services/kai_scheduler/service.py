@@ -102,7 +102,7 @@ class SchedulerService:
         await self._start_debug_server(host.client, core, troubles, stack)
         cache = await self._open_cache(stack)
         publisher = self._start_publisher(host, cache)
-        usage = await self._start_usage(host, cache, metrics, troubles, stack)
+        usage = await self._start_usage(host, cache, metrics, troubles, changes, stack)
         standby = await self._start_watching(host, core, changes)
         elector = host.elector(settings.lease_name, endpoint=f"{self._advertised_host()}:{port}")
 
@@ -176,6 +176,7 @@ class SchedulerService:
         cache: SessionCache | None,
         metrics: SchedulerMetrics,
         troubles: Troubles,
+        changes: ChangeQueue,
         stack: AsyncExitStack,
     ) -> UsageReader | None:
         database = self._config.usage_db
@@ -197,6 +198,7 @@ class SchedulerService:
             latency=metrics.usage_latency,
             failures=metrics.usage_failures,
             troubles=troubles,
+            changed=changes.nudge,
         )
         host.health.note("usage", reader.note)
         host.start(reader.run(), name="usage")

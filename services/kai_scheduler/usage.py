@@ -35,8 +35,10 @@ class UsageReader:
         latency: Histogram,
         failures: Counter,
         troubles: Troubles,
+        changed: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """``changed`` is called whenever the shares have."""
         #: By queue: part of the cluster's CPU, memory and GPUs that it used.
         self.shares: dict[str, ResourceVector] = {}
         self._source = source
@@ -44,6 +46,7 @@ class UsageReader:
         self._latency = latency
         self._failures = failures
         self._troubles = troubles
+        self._changed = changed
         self._clock = clock
         self._backoff = Backoff(initial=FIRST_RETRY_SECONDS, maximum=params.fetch_interval)
         self._read_at: float | None = None
@@ -99,7 +102,8 @@ class UsageReader:
         now, started = self._clock(), time.perf_counter()
         found = await self._source.read(now=now)
         self._latency.observe((time.perf_counter() - started) * 1000)
-        self.shares, self._read_at = found.by_queue, now
+        self._read_at = now
+        self._take(found.by_queue)
         if found.notes and found.notes != self._notes:
             _log.warning("part of the usage data does not count", parts=found.notes[:_NOTES_SHOWN])
         self._notes = found.notes
@@ -125,4 +129,9 @@ class UsageReader:
             _log.warning("usage is out of date", reason=stale)
         self._stale = stale
         if self._read_at is not None and outlived(self._params, fetched_at=self._read_at, now=now):
-            self.shares = {}
+            self._take({})
+
+    def _take(self, shares: dict[str, ResourceVector]) -> None:
+        if shares != self.shares:
+            self.shares = shares
+            self._changed()

@@ -240,3 +240,11 @@ def test_only_a_change_that_wants_a_prompt_look_is_a_hurry_and_only_until_it_is_
     assert changes.prompt
     changes.take()
     assert not changes.prompt
+
+
+async def test_what_decisions_go_by_is_a_reason_for_a_cycle_within_the_period(changes, clock):
+    changes.nudge()
+    assert not changes.prompt
+    clock.now += PERIOD
+    await changes.wait()
+    assert changes.take().objects == {}

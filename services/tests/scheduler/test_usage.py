@@ -48,9 +48,13 @@ class Told:
 
     def __init__(self):
         self.registry = CollectorRegistry()
+        self.changes = 0
         self.latency = Histogram("latency", "x", registry=self.registry)
         self.failures = Counter("failures", "x", registry=self.registry)
         self.troubles = Troubles(Counter("cut_off", "x", ("what",), registry=self.registry))
+
+    def changed(self):
+        self.changes += 1
 
     def count(self, name):
         return self.registry.get_sample_value(name)
@@ -68,6 +72,7 @@ def a_reader(source, *, told=None, clock=None, **usage_params):
         latency=told.latency,
         failures=told.failures,
         troubles=told.troubles,
+        changed=told.changed,
         clock=clock or Clock(),
     )
 
@@ -95,6 +100,15 @@ async def test_what_was_read_is_used_and_counted():
     assert reader.note() is None
     assert told.count("latency_count") >= 1
     assert told.count("failures_total") == 0
+
+
+async def test_only_what_is_new_is_a_reason_for_a_cycle():
+    told, source = Told(), Source(TEAM)
+    async with Running(a_reader(source, told=told)):
+        await eventually(lambda: source.reads > 3)
+        assert told.changes == 1
+        source.answers = [{"team": (0.0, 0.0, 0.6)}]
+        await eventually(lambda: told.changes, lambda changes: changes == 2)
 
 
 async def test_a_failure_is_tried_again_and_told_until_it_is_over():
