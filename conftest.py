@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import logging
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ _NPM = Path(__file__).resolve().parent / "helm" / "tests"
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.timeout is None:
         config.option.timeout = deadlines.patience(_HANGING)
+    # Children that tests start always become another program. What gRPC does in them before that, for those
+    # who go on, is in vain, and a complaint of it came first in a log that a test read.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     # pytest-asyncio asks for the current loop before its first test; asyncio would make one that nobody
     # closes, and its ResourceWarning would fail whichever test is running when it is collected.
     asyncio.set_event_loop(None)
