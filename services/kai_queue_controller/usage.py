@@ -6,8 +6,10 @@ Without Redis nothing is kept and nothing else is different; when it comes back 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
@@ -23,6 +25,8 @@ from kai.session.usage import Amounts, UsageRecord
 
 _log = structlog.get_logger(__name__)
 _NOTHING: Amounts = (0.0, 0.0, 0.0)
+#: How often what is too old is removed.
+TRIM_SECONDS: Final = 3600.0
 
 
 class Capacity:
@@ -81,6 +85,7 @@ class UsageSampler:
         self._clock = clock or asyncio.get_running_loop().time
         self._now = now
         self._available = True
+        self._trimmed_at = -math.inf
 
     async def run(self) -> None:
         """Sample until cancelled."""
@@ -105,6 +110,7 @@ class UsageSampler:
                 capacity=self._capacity(),
                 keep_seconds=self._retention,
             )
+            await self._trim()
         except CacheUnavailable as error:
             self._failures.inc()
             if self._available:
@@ -114,6 +120,12 @@ class UsageSampler:
             if not self._available:
                 _log.info("usage is recorded again")
             self._available = True
+
+    async def _trim(self) -> None:
+        now = self._now()
+        if now - self._trimmed_at >= TRIM_SECONDS:
+            await self._record.trim(before=now - self._retention)
+            self._trimmed_at = now
 
 
 def failure_counter(registry: CollectorRegistry) -> Counter:

@@ -236,6 +236,22 @@ async def test_usage_that_nobody_of_us_can_have_written_is_removed_and_the_rest_
     assert await cache.connection.hlen(key) == 1
 
 
+async def test_usage_that_is_too_old_is_removed_though_nobody_reads_it(cache):
+    record = UsageRecord(cache)
+
+    async def use(queue, at):
+        await record.add(at=at, seconds=10, queues={queue: (1, 1, 1)}, capacity=(2, 2, 2), keep_seconds=1e6)
+
+    await use("busy", NOW - 900)
+    await use("busy", NOW)
+    await use("gone", NOW - 900)
+    await record.trim(before=NOW - 300)
+    assert await cache.connection.hlen(cache.keys.usage("busy")) == 3
+    assert await cache.connection.hlen(cache.keys.capacity) == 3
+    assert await cache.connection.smembers(cache.keys.usage_queues) == {b"busy"}
+    assert await cache.connection.exists(cache.keys.usage("gone")) == 0
+
+
 async def test_usage_survives_a_restart_of_a_redis_that_keeps_it(tmp_path):
     use = {"queues": {"team": (1000.0, 0.0, 2.0)}, "capacity": (4000.0, 1e9, 8.0)}
     socket = tmp_path / "redis.sock"

@@ -51,6 +51,22 @@ async def test_samples_become_amounts_times_seconds():
     assert list(history.queues) == ["team"]
 
 
+async def test_what_is_older_than_it_is_to_be_kept_goes_once_an_hour():
+    shares = [a_share("team", (1.0, 1.0, 1.0))]
+    async with redis_server() as url, SessionCache.connect(url, shard="default") as cache:
+        record = UsageRecord(cache)
+        sampler = a_sampler(cache, shares)
+        old = {"queues": {"team": (1.0, 1.0, 1.0)}, "capacity": (1.0, 1.0, 1.0), "keep_seconds": 1e6}
+        for _ in range(2):
+            await record.add(at=NOW - 7200, seconds=1.0, **old)
+            await sampler.sample(30.0)
+        history = await record.read(since=0)
+        assert len(history.queues["team"]) == 2
+        sampler = a_sampler(cache, shares)
+        await sampler.sample(30.0)
+        assert len((await record.read(since=0)).queues["team"]) == 1
+
+
 async def test_without_redis_samples_are_lost_and_counted():
     registry = CollectorRegistry()
     failures = failure_counter(registry)
