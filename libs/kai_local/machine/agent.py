@@ -161,8 +161,8 @@ class Machine:
                 if child.state is State.CRASHED:
                     hosted.ready = False
                     self._tell_end(hosted)
-                elif child.state is State.READY:
-                    hosted.ready = True
+                elif child.state in (State.READY, State.STOPPED):
+                    hosted.ready = child.state is State.READY
                 self._work.add(key)
 
     def _tell_end(self, hosted: Hosted) -> None:
@@ -200,6 +200,10 @@ class Machine:
                 await self._refuse(pod, str(problem))
                 return _RETRY_SECONDS
         hosted.pod = pod
+        if (over := status.over(pod, hosted.child, hosted.before, now=time.time())) is not None:
+            await self._end(key, hosted)
+            await self._write_status(pod, over)
+            return None
         await self._tell(hosted)
         return None
 
@@ -249,6 +253,7 @@ class Machine:
             debug_address=one.debug_address,
             health=one.ready.url if one.ready and one.ready.url.startswith("http") else "",
             stop_after=one.stop_after,
+            is_final=lambda ended: status.is_final(pod, status.exit_code(ended)),
         )
         child = self._supervisor.start(program)
         hosted = self._hosted[key] = Hosted(pod, one, child, status.Before.of(pod))

@@ -73,6 +73,28 @@ def of_process(pod: Manifest, child: Child, before: Before, *, address: str, rea
     }
 
 
+def is_final(pod: Manifest, code: int) -> bool:
+    """Whether a process that ended so is not to be started again."""
+    policy = pod["spec"].get("restartPolicy", "Always")
+    return policy == "Never" or (policy == "OnFailure" and code == 0)
+
+
+def over(pod: Manifest, child: Child, before: Before, *, now: float) -> Json | None:
+    """Its process has done what it was for, or failed for good; None if it runs, or will again."""
+    run = child.run
+    if child.state is not State.STOPPED or run is None or not run.ended_at:
+        return None
+    code = exit_code(run.exit_status)
+    if not is_final(pod, code):
+        return None
+    counted = Before(before.restarts + child.restarts, before.last)
+    return {
+        "phase": "Failed" if code else "Succeeded",
+        "conditions": _conditions(pod, ready=False, now=now),
+        "containerStatuses": [_container(pod, _terminated(run), counted, ready=False)],
+    }
+
+
 def exit_code(status: int | None) -> int:
     """As a shell tells it: 128 and the signal where one has ended the process."""
     status = status or 0

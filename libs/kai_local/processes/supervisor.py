@@ -48,6 +48,8 @@ class Program:
     #: URL at which a service tells whether it is ready, and what people should know.
     health: str = ""
     stop_after: float = 10.0
+    #: Whether it is not started again after it has ended with a status.
+    is_final: Callable[[int], bool] = lambda status: False
 
 
 class State(enum.StrEnum):
@@ -192,7 +194,7 @@ class Supervisor:
         while not child.stopping.is_set():
             began = time.monotonic()
             await self._run_once(child)
-            if child.stopping.is_set():
+            if child.stopping.is_set() or child.program.is_final(child.exit_status or 0):
                 break
             child.restarts += 1
             if time.monotonic() - began > _HEALTHY_AFTER:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deadlines import eventually
-from kai_local.machine.status import Before, exit_code, of_process, waiting
+from kai_local.machine.status import Before, exit_code, of_process, over, waiting
 from kai_local.processes.supervisor import Child, Program, Run, State, Supervisor
 
 NOW = 1_700_000_000.0
@@ -113,3 +113,29 @@ async def test_each_run_knows_its_part_of_the_log_also_under_another_name(tmp_pa
         assert child.run.log == (end, None)
         await supervisor.forget("a")
         assert supervisor.children == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "phase"),
+    [
+        ("Never", 0, "Succeeded"),
+        ("Never", 1, "Failed"),
+        ("OnFailure", 0, "Succeeded"),
+        ("OnFailure", 1, None),
+        ("Always", 0, None),
+    ],
+)
+def test_the_pod_of_a_job_ends_with_its_process(policy: str, code: int, phase: str | None) -> None:
+    pod = {**POD, "spec": {**POD["spec"], "restartPolicy": policy}}
+    found = over(pod, a_child(State.STOPPED, run=ended(code)), Before(), now=NOW)
+    assert (found and found["phase"]) == phase
+    if found is not None:
+        assert found["containerStatuses"][0]["state"]["terminated"]["exitCode"] == code
+
+
+async def test_what_has_done_its_work_is_not_started_again(tmp_path: Path) -> None:
+    async with Supervisor(tmp_path) as supervisor:
+        program = Program("once", (sys.executable, "-c", "pass"), is_final=lambda status: status == 0)
+        child = supervisor.start(program)
+        await eventually(lambda: child.state is State.STOPPED)
+        assert (child.restarts, child.exit_status) == (0, 0)

@@ -1,0 +1,1 @@
+"""What helm has run before and after it changes an installation."""

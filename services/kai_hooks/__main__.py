@@ -1,0 +1,73 @@
+"""``python -m kai_hooks HOOK``: one step of an installation, an upgrade or a removal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from kai.kube.client import KubeClient
+from kai.kube.errors import KubeError
+from kai_hooks.definitions import InvalidDefinition, apply_definitions
+from kai_hooks.handover import keep
+from kai_hooks.removal import remove_leftovers
+from kai_hooks.topologies import copy_topologies
+
+#: How long to wait for an API server at the start.
+_WAIT_SECONDS: Final = 60.0
+
+Say = Callable[[str], None]
+
+
+async def _upgrade(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
+    """Bring the custom resources up to date, and keep what an operator is to take over."""
+    await apply_definitions(client, options.folder, say)
+    await keep(client, namespace=options.namespace, release=options.release, say=say)
+
+
+async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> None:
+    """Copy the topologies of Kueue that there are none of ours of the same name of."""
+    await copy_topologies(client, say)
+
+
+async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
+    """Delete what an operator has left behind."""
+    await remove_leftovers(client, namespace=options.namespace, say=say)
+
+
+HOOKS: Final[dict[str, Callable[[KubeClient, argparse.Namespace, Say], Awaitable[None]]]] = {
+    "upgrade": _upgrade,
+    "topologies": _topologies,
+    "removal": _removal,
+}
+
+
+def main() -> None:
+    """Run a hook; what fails is told in one line, with status 1, and may be tried again."""
+    parser = argparse.ArgumentParser(prog="python -m kai_hooks", description=__doc__)
+    parser.add_argument("hook", choices=HOOKS)
+    parser.add_argument("--namespace", required=True, help="namespace of the installation")
+    parser.add_argument("--release", default="", help="name of the release (upgrade)")
+    parser.add_argument("--folder", type=Path, default=Path("/crds"), help="with definitions (upgrade)")
+    parser.add_argument("--kubeconfig", default=None, help="else the environment's, else our pod's")
+    options = parser.parse_args()
+    try:
+        asyncio.run(_run(options))
+    except (KubeError, InvalidDefinition, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+async def _run(options: argparse.Namespace) -> None:
+    from os import environ
+
+    kubeconfig = options.kubeconfig or environ.get("KAI_KUBECONFIG")
+    connection = KubeClient.connect(kubeconfig, user_agent="kai-hooks", wait=_WAIT_SECONDS)
+    async with connection as client:
+        await HOOKS[options.hook](client, options, lambda line: print(line, flush=True))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

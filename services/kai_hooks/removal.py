@@ -1,0 +1,64 @@
+"""What stays behind when an installation is removed: objects of shards, which are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from kai.kube.client import KubeClient
+from kai.kube.errors import NotFound
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    PDBS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+
+_OURS: Final = "app.kubernetes.io/managed-by=kai-operator"
+_OPERATOR: Final = "app=kai-operator"
+_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+#: In the order in which they go: what runs first.
+KINDS: Final = (DEPLOYMENTS, DAEMON_SETS, PDBS, SERVICES, _SLICES, _POLICIES, CONFIG_MAPS, SERVICE_ACCOUNTS)
+#: How long an operator that is being deleted is waited for: it would make anew what is deleted.
+_PATIENCE_SECONDS: Final = 60.0
+_LOOK_EVERY: Final = 0.5
+
+
+async def remove_leftovers(
+    client: KubeClient,
+    *,
+    namespace: str,
+    say: Callable[[str], None],
+    patience: float = _PATIENCE_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Delete all that the operator made in the namespace, once that is gone, or ``patience`` is over.
+
+    Raises:
+        KubeError: the API server refuses, or cannot be reached.
+    """
+    await _until_operator_is_gone(client, namespace, clock() + patience, clock)
+    for resource in KINDS:
+        for each in await client.list(resource, namespace=namespace, label_selector=_OURS):
+            name = each["metadata"]["name"]
+            try:
+                await client.delete(resource, name, namespace=namespace, propagation="Background")
+            except NotFound:
+                continue
+            say(f"{resource.kind.lower()} {name} is deleted")
+
+
+async def _until_operator_is_gone(
+    client: KubeClient, namespace: str, until: float, clock: Callable[[], float]
+) -> None:
+    while await client.list(PODS, namespace=namespace, label_selector=_OPERATOR):
+        if clock() >= until:
+            return
+        await asyncio.sleep(_LOOK_EVERY)

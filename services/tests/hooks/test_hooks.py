@@ -1,0 +1,214 @@
+"""What helm has run around an installation, against an API server that keeps objects."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deadlines import eventually
+from kai.kube.client import KubeClient
+from kai.kube.errors import Forbidden
+from kai.kube.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS, TOPOLOGIES, Resource
+from kai_hooks.definitions import InvalidDefinition, apply_definitions
+from kai_hooks.handover import KEEP, handed_over, keep
+from kai_hooks.removal import remove_leftovers
+from kai_hooks.topologies import MIGRATED, copy_topologies
+from kai_local.apiserver.serving.faults import Rule
+from kai_local.apiserver.serving.server import ApiServer
+
+pytestmark = pytest.mark.integration
+
+DEFINITIONS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+KUEUE = Resource("kueue.x-k8s.io", "v1beta1", "topologies", "Topology", False)
+SPACE = "kai-scheduler"
+
+
+@pytest.fixture
+async def server():
+    async with ApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server, tmp_path):
+    path = str(server.write_kubeconfig(tmp_path / "kubeconfig"))
+    async with KubeClient.connect(path, user_agent="test") as client:
+        await client.create(NAMESPACES, {"metadata": {"name": SPACE}})
+        yield client
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+def a_definition(*, group="kai.scheduler", plural="topologies", kind="Topology", version="v1alpha1"):
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def a_deployment(name, **metadata):
+    labels = {"app": name}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": name, "image": name}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": pod}
+    return {"metadata": {"name": name, "namespace": SPACE, **metadata}, "spec": spec}
+
+
+async def install(client, definition):
+    await client.create(CRDS, definition)
+    version = definition["spec"]["versions"][0]["name"]
+    api_version = f"{definition['spec']['group']}/{version}"
+    await eventually(lambda: client.discover(api_version, definition["spec"]["names"]["kind"], max_age=0))
+
+
+# --- definitions -------------------------------------------------------------------------------
+async def test_definitions_of_an_earlier_release_are_brought_up_to_date(client, said):
+    await client.create(CRDS, a_definition())
+    await apply_definitions(client, DEFINITIONS, said.append)
+    found = {each["metadata"]["name"]: each for each in await client.list(CRDS)}
+    expected = {path.stem: yaml.safe_load(path.read_text()) for path in DEFINITIONS.glob("*.yaml")}
+    assert found.keys() == expected.keys()
+    topologies = found["topologies.kai.scheduler"]["spec"]["versions"]
+    assert topologies[0]["schema"] == expected["topologies.kai.scheduler"]["spec"]["versions"][0]["schema"]
+    assert len(said) == len(expected)
+
+
+async def test_definitions_that_are_in_force_are_not_written_again(client, said):
+    await apply_definitions(client, DEFINITIONS, said.append)
+    before = versions(await client.list(CRDS))
+    await apply_definitions(client, DEFINITIONS, said.append)
+    assert versions(await client.list(CRDS)) == before
+
+
+def versions(objects):
+    return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in objects}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "has no definitions: mount those of the chart there"),
+        ("a: [", "cannot be read"),
+        ("kind: ConfigMap\n", "is no CustomResourceDefinition"),
+    ],
+)
+async def test_a_folder_that_holds_something_else_is_refused_before_anything_is_applied(
+    client, said, tmp_path, content, told
+):
+    folder = tmp_path / "crds"
+    folder.mkdir()
+    if content is not None:
+        (folder / "a.yaml").write_text(yaml.safe_dump(a_definition()))
+        (folder / "b.yaml").write_text(content)
+    with pytest.raises(InvalidDefinition, match=told):
+        await apply_definitions(client, folder, said.append)
+    assert await client.list(CRDS) == []
+
+
+# --- handover ----------------------------------------------------------------------------------
+async def test_what_the_release_made_is_kept_and_what_others_made_is_not_touched(client, said):
+    ours, theirs = ({"meta.helm.sh/release-name": name} for name in ("kai", "other"))
+    await client.create(DEPLOYMENTS, a_deployment("binder", annotations=ours), namespace=SPACE)
+    await client.create(DEPLOYMENTS, a_deployment("admission", annotations=theirs), namespace=SPACE)
+    await client.create(DEPLOYMENTS, a_deployment("pod-grouper"), namespace=SPACE)
+    await client.create(DEPLOYMENTS, a_deployment("kai-operator", annotations=ours), namespace=SPACE)
+    secret = {"metadata": {"name": "kai-redis", "namespace": SPACE, "annotations": ours}}
+    await client.create(SECRETS, secret, namespace=SPACE)
+    await keep(client, namespace=SPACE, release="kai", say=said.append)
+    kept = {
+        each["metadata"]["name"]
+        for kind in (DEPLOYMENTS, SECRETS)
+        for each in await client.list(kind, namespace=SPACE)
+        if KEEP.items() <= (each["metadata"].get("annotations") or {}).items()
+    }
+    assert kept == {"binder", "kai-redis"}
+    assert said == ["deployment binder is kept for the operator", "secret kai-redis is kept for the operator"]
+    said.clear()
+    await keep(client, namespace=SPACE, release="kai", say=said.append)
+    assert said == []
+
+
+def test_each_object_is_named_once():
+    listed = list(handed_over())
+    assert len(listed) == len(set(listed))
+
+
+# --- removal -----------------------------------------------------------------------------------
+async def test_what_the_operator_made_goes_and_what_others_made_stays(client, said):
+    made = {"labels": {"app.kubernetes.io/managed-by": "kai-operator"}}
+    await client.create(DEPLOYMENTS, a_deployment("kai-scheduler-default", **made), namespace=SPACE)
+    await client.create(DEPLOYMENTS, a_deployment("somebody"), namespace=SPACE)
+    for name, more in (("kai-scheduler-default", made), ("somebody", {})):
+        config_map = {"metadata": {"name": name, "namespace": SPACE, **more}}
+        await client.create(CONFIG_MAPS, config_map, namespace=SPACE)
+    await remove_leftovers(client, namespace=SPACE, say=said.append)
+    for kind in (DEPLOYMENTS, CONFIG_MAPS):
+        left = [each["metadata"]["name"] for each in await client.list(kind, namespace=SPACE)]
+        assert left == ["somebody"]
+
+
+async def test_an_operator_that_still_runs_is_waited_for_and_not_for_ever(client, said):
+    pod = {
+        "metadata": {"name": "kai-operator-1", "namespace": SPACE, "labels": {"app": "kai-operator"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    await client.create(PODS, pod, namespace=SPACE)
+    times = iter([0.0, 10.0, 61.0])
+    await remove_leftovers(client, namespace=SPACE, say=said.append, clock=lambda: next(times))
+    with pytest.raises(StopIteration):
+        next(times)
+
+
+# --- topologies --------------------------------------------------------------------------------
+async def test_topologies_of_kueue_are_copied_where_there_is_none_of_the_name(client, said):
+    await install(client, a_definition(group="kueue.x-k8s.io", version="v1beta1"))
+    await install(client, yaml.safe_load((DEFINITIONS / "topologies.kai.scheduler.yaml").read_text()))
+    for name in ("racks", "blocks"):
+        levels = [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+        await client.create(KUEUE, {"metadata": {"name": name}, "spec": {"levels": levels}})
+    mine = {"metadata": {"name": "blocks"}, "spec": {"levels": [{"nodeLabel": "example.com/block"}]}}
+    await client.create(TOPOLOGIES, mine)
+    await copy_topologies(client, said.append)
+    found = {each["metadata"]["name"]: each for each in await client.list(TOPOLOGIES)}
+    assert [level["nodeLabel"] for level in found["racks"]["spec"]["levels"]] == [
+        "example.com/rack",
+        "kubernetes.io/hostname",
+    ]
+    assert found["racks"]["metadata"]["annotations"] == {MIGRATED: "kueue.x-k8s.io/racks"}
+    assert found["blocks"]["spec"]["levels"] == [{"nodeLabel": "example.com/block"}]
+
+
+async def test_without_kueue_nothing_is_copied(client, said):
+    await copy_topologies(client, said.append)
+    assert said == []
+
+
+# --- the command -------------------------------------------------------------------------------
+async def test_a_hook_that_is_refused_ends_with_an_error_that_may_be_tried_again(server, client, said):
+    server.faults.rules.append(Rule(user_agent="test", verb="patch", status=403))
+    with pytest.raises(Forbidden):
+        await apply_definitions(client, DEFINITIONS, said.append)
+    server.faults.rules.clear()
+    await apply_definitions(client, DEFINITIONS, said.append)
+
+
+def test_an_api_server_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("kai_hooks.__main__._WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(
+        sys, "argv", ["hooks", "removal", "--namespace", "x", "--kubeconfig", str(tmp_path / "none")]
+    )
+    from kai_hooks.__main__ import main
+
+    with pytest.raises(SystemExit, match="error: "):
+        main()
