@@ -16,6 +16,7 @@ import typer
 from kai.model import quantity
 from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
 from kai_cli.views.amounts import count
+from kai_local.apiserver.kinds.runtime_config import InvalidRuntimeConfig, served_versions
 from kai_local.box import health
 from kai_local.box.ending import take_down
 from kai_local.box.kubeconfig import KubeconfigError
@@ -44,6 +45,15 @@ def _quantity(text: str) -> str:
         quantity.parse(text)
     except quantity.InvalidQuantity as error:
         raise typer.BadParameter(str(error)) from error
+    return text
+
+
+def _versions(text: str) -> str:
+    """Refuse versions that there are not while nothing has been started."""
+    try:
+        served_versions(text)
+    except InvalidRuntimeConfig as error:
+        raise typer.BadParameter(str(error), param_hint="--runtime-config") from error
     return text
 
 
@@ -81,6 +91,13 @@ def up(
     chart: Annotated[
         bool, typer.Option("--chart", help="Have helm install the chart, its roles in force.")
     ] = False,
+    runtime_config: Annotated[
+        str,
+        typer.Option(
+            metavar="GROUP/VERSION=BOOL,...",
+            help="Versions that the API server has, as kube-apiserver's flag; ours: of resource.k8s.io.",
+        ),
+    ] = "",
     flags: Annotated[
         list[str] | None,
         typer.Option("--flag", metavar="SERVICE:FLAG=VALUE", help="A flag for a service; repeatable."),
@@ -102,6 +119,7 @@ def up(
         services=_services(autoscaling=autoscaling) if services else (),
         real=real,
         chart=chart,
+        runtime_config=runtime_config if real else _versions(runtime_config),
         flags=_flags(flags or []),
     )
     _files(name)

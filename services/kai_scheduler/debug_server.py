@@ -15,6 +15,7 @@ from kai.engine.config import SchedulerConfig
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
+from kai.kube.forms import served
 from kai.kube.resources import Resource
 from kai.replay import archive, bind_requests
 from kai.replay import config as replay_config
@@ -130,15 +131,21 @@ class DebugServer:
         )
 
     async def _list(self, res: Resource) -> list[dict[str, Any]]:
+        """Objects in the form of the newest version, whichever is served."""
         try:
-            return await self._client.list(res, field_selector=_SELECTED.get(res, ""))
+            form = await served(self._client, res)
+            if form is None:
+                return []
+            found = await self._client.list(form.resource, field_selector=_SELECTED.get(res, ""))
         except KubeError as error:
             _log.info("kind is left out of the snapshot", resource=res.plural, reason=str(error))
             return []
+        return found if form.read is None else [form.read(obj) for obj in found]
 
     async def _discover(self) -> dict[str, Any]:
         """The server's version, and which kinds it has in the groups that we read."""
-        versions = sorted({res.api_version for res in RAW_OBJECTS.values()})
+        found = {res: await served(self._client, res) for res in RAW_OBJECTS.values()}
+        versions = sorted({(form.resource if form else res).api_version for res, form in found.items()})
         paths = {name: f"/apis/{name}" if "/" in name else f"/api/{name}" for name in versions}
         kinds = [await self._raw(path) for path in paths.values()]
         return {

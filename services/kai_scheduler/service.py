@@ -15,6 +15,9 @@ import structlog
 
 from kai.engine import Engine
 from kai.kube.client import KubeClient
+from kai.kube.reflector import Reflector
+from kai.kube.resources import RESOURCE_CLAIMS
+from kai.model import dra_forms
 from kai.model.faults import Fault
 from kai.replay import params as replay_params
 from kai.runtime import Host, freeze_garbage
@@ -141,6 +144,8 @@ class SchedulerService:
             return f"not read yet: {', '.join(late)}" if late else None
 
         host.health.add("watches", missing)
+        claims = next(each for each, _ in pairs if each.resource is RESOURCE_CLAIMS)
+        host.health.note("devices", lambda: _lacking(claims))
         for reflector, sink in pairs:
             host.start(reflector.run(sink), name=f"watch {reflector.resource.plural}")
         standby = host.start(_stand_by(core, changes), name="standby")
@@ -149,6 +154,8 @@ class SchedulerService:
         await core.fold(changes.take())
         freeze_garbage()
         _log.info("cluster read")
+        if lacking := _lacking(claims):
+            _log.warning("devices of resource claims", note=lacking)
         return standby
 
     async def _open_cache(self, stack: AsyncExitStack) -> SessionCache | None:
@@ -257,6 +264,11 @@ class _GrpcServices:
             yield
         finally:
             self._sessions.log = self._explain.log = self._decisions.term = None
+
+
+def _lacking(claims: Reflector[Any]) -> str | None:
+    """What the API server lacks of resource claims; nothing where it has none at all."""
+    return dra_forms.lacking(claims.form.resource.version) or None if claims.form is not None else None
 
 
 def _faults_line(faults: Sequence[Fault]) -> str | None:

@@ -21,6 +21,7 @@ import structlog
 from kai.kube import errors
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, decoder, selector_params
+from kai.kube.forms import Form, forms
 from kai.kube.resources import Resource
 from kai.kube.unreadable import Identity, identity, simplified
 
@@ -109,7 +110,9 @@ _STATUS = msgspec.json.Decoder(errors.Status)
 class Reflector(Generic[T]):
     """Follows one kind. ``type`` is a struct with ``key`` and ``metadata``, or ``dict``.
 
-    With ``metadata_only`` objects come without anything but their metadata.
+    A kind with several versions is followed in the newest that is served, and told in the form of the newest
+    that there is (:mod:`kai.kube.forms`). With ``metadata_only`` objects come without anything but their
+    metadata.
     An ``optional`` kind that the server does not serve, or not to us, counts as empty, and is looked
     for again every minute.
     """
@@ -130,10 +133,13 @@ class Reflector(Generic[T]):
         self.resource = res
         self.synced = asyncio.Event()
         self.relists = 0
+        #: In which version the kind is followed; None while the server has none of them.
+        self.form: Form | None = None
+        self._forms = forms(res)
         self._client = client
-        self._decode = decoder(cast(Any, type)).decode
         self._identify = _identify_json if type is dict else _identify_struct
         self._type = type
+        self._take_form(0)
         self._namespace = namespace
         self._params = selector_params(label_selector, field_selector)
         self._optional = optional
@@ -164,8 +170,36 @@ class Reflector(Generic[T]):
                 self._resource_version = ""
             except errors.Unauthorized:
                 raise
+            except errors.NotFound as error:
+                if not self._try_older():
+                    await self._pause(error)
             except errors.KubeError as error:
                 await self._pause(error)
+
+    def _take_form(self, number: int) -> None:
+        self._number, form = number, self._forms[number]
+        self._served_as = form.resource
+        plain = decoder(cast(Any, self._type)).decode
+        read = form.read
+        if read is None:
+            self._decode = plain
+            return
+        as_json = decoder(dict).decode
+
+        def converted(raw: Any) -> Any:
+            obj = read(as_json(raw))
+            return obj if self._type is dict else msgspec.convert(obj, cast(Any, self._type))
+
+        self._decode = converted
+
+    def _try_older(self) -> bool:
+        """Go on with the next older version; after the oldest the newest comes again, but not at once."""
+        if len(self._forms) == 1:
+            return False
+        more = self._number + 1 < len(self._forms)
+        self._take_form(self._number + 1 if more else 0)
+        self._resource_version, self.form = "", None
+        return more
 
     async def _follow(self) -> None:
         """Read everything if we must, then watch until the watch ends."""
@@ -203,7 +237,7 @@ class Reflector(Generic[T]):
         self._listing = set()
         version = ""
         async for page in self._client.pages(
-            self.resource,
+            self._served_as,
             namespace=self._namespace,
             params=self._params,
             type=msgspec.Raw,
@@ -228,6 +262,11 @@ class Reflector(Generic[T]):
             self._forget(key, None)
         self._listing = None
         self._absent = not version
+        self.form = self._forms[self._number] if version else None
+        if self.form is not None and self.form.read is not None:
+            _log.info(
+                "served in an older version", resource=self._served_as.plural, version=self._served_as.version
+            )
         self._resource_version = version
         self._backoff.reset()
         self._client.metrics.objects.labels(self.resource.plural).set(len(self._known))
@@ -259,7 +298,7 @@ class Reflector(Generic[T]):
         events = self._client.metrics.watch_events.labels(self.resource.plural)
         told = 0
         async with self._client.stream(
-            self.resource,
+            self._served_as,
             namespace=self._namespace,
             params=query,
             silence=SILENCE_SECONDS,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kai.model import dra, quantity
+from kai.model import dra, dra_forms, quantity
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import Json, Node, Pod, PodGroup, PriorityClass, Queue, Topology
 from kai.replay import storage
@@ -90,17 +90,17 @@ def _drop_empty_constraint(group: Json) -> None:
 
 
 def _unfold_devices(slice_: Json) -> None:
-    """In ``resource.k8s.io/v1beta1`` the properties of a device are one level deeper."""
-    for device in _objects(_object(slice_.get("spec")).get("devices")):
-        device.update(_object(device.pop("basic", None)))
+    """Devices as ``resource.k8s.io/v1`` has them, of whatever version the file is."""
+    spec = _object(slice_.get("spec"))
+    if devices := _objects(spec.get("devices")):
+        spec["devices"] = [dra_forms.spread_device(device) for device in devices]
 
 
 def _wrap_requests(claim: Json) -> None:
-    """In ``resource.k8s.io/v1beta1`` those of an exact request are one level higher."""
+    """Requests as ``resource.k8s.io/v1`` has them, of whatever version the file is."""
     devices = _object(_object(claim.get("spec")).get("devices"))
-    for request in _objects(devices.get("requests")):
-        if "deviceClassName" in request:
-            request["exactly"] = {key: request.pop(key) for key in sorted(set(request) - {"name"})}
+    if requests := _objects(devices.get("requests")):
+        devices["requests"] = [dra_forms.wrapped_request(request) for request in requests]
 
 
 def _object(value: Any) -> Json:

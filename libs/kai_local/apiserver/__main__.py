@@ -49,6 +49,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         metavar="HOST:PORT",
         help="proxy through which Services and kubelets are reached; none: by their endpoints",
     )
+    parser.add_argument(
+        "--runtime-config",
+        default="",
+        metavar="GROUP/VERSION=BOOL,...",
+        help="versions to serve, of groups that have several: resource.k8s.io",
+    )
     parser.add_argument("--watch-window", type=int, default=1024, help="past changes kept for each resource")
     return parser.parse_args(argv)
 
@@ -68,6 +74,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         context=arguments.context,
         folder=arguments.dir,
         egress=arguments.egress,
+        runtime_config=arguments.runtime_config,
     )
     async with server:
         gc.freeze()

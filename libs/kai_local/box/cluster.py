@@ -150,12 +150,25 @@ class Cluster:
 
             if self._by_chart:
                 self._egress = str(socket_path(self._files.directory, "egress.sock"))
-            plane: Plane = RealPlane(self._files.api_server, port, shape, egress=self._egress)
+            plane: Plane = RealPlane(
+                self._files.api_server,
+                port,
+                shape,
+                egress=self._egress,
+                runtime_config=options.runtime_config,
+            )
         else:
             if self._by_chart:
                 self._egress = f"{LOOPBACK}:{free_ports(1, taken={port})[0]}"
             folder = self._files.api_server
-            plane = EmbeddedPlane(folder, port, shape, rbac=options.chart, egress=self._egress)
+            plane = EmbeddedPlane(
+                folder,
+                port,
+                shape,
+                rbac=options.chart,
+                egress=self._egress,
+                runtime_config=options.runtime_config,
+            )
         self._infrastructure = (*plane.programs, "redis")
         self._record.server = plane.url
         return plane

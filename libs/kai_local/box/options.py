@@ -33,6 +33,8 @@ class ClusterOptions:
     real: bool = False
     #: Have helm install the chart, its roles in force, also where the API server is our own.
     chart: bool = False
+    #: Which versions the API server has where there are several, as kube-apiserver's flag says it.
+    runtime_config: str = ""
 
 
 def suite_options(

@@ -12,6 +12,7 @@ from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kai.kube.events import EventRecorder, ObjectReference
+from kai.kube.forms import Form, forms, served
 from kai.kube.resources import Resource
 from kai_local.controllers.actions import Action, Create, Delete, Patch
 from kai_local.controllers.expectations import Expectations
@@ -49,7 +50,11 @@ class Actor:
                 case Patch(resource, namespace, name, patch, subresource):
                     try:
                         await self._client.patch(
-                            resource, name, patch, namespace=namespace, subresource=subresource
+                            (await self._form(resource)).resource,
+                            name,
+                            patch,
+                            namespace=namespace,
+                            subresource=subresource,
                         )
                     except NotFound:
                         return
@@ -58,7 +63,9 @@ class Actor:
         if resource in _AWAITED:
             self._expectations.expect_created(owner)
         try:
-            await self._client.create(resource, body, namespace=namespace)
+            form = await self._form(resource)
+            wanted = body if form.write is None else form.write(body)
+            await self._client.create(form.resource, wanted, namespace=namespace)
         except AlreadyExists:
             self._expectations.created(owner)
         except ApiError as error:
@@ -66,6 +73,12 @@ class Actor:
             _log.warning("not created", kind=resource.kind, namespace=namespace, error=str(error))
             self._tell(namespace, body, f"Error creating: {error}")
             raise
+
+    async def _form(self, resource: Resource) -> Form:
+        """The version that is served; of kinds with a single one nobody is asked."""
+        if len(forms(resource)) == 1:
+            return Form(resource)
+        return await served(self._client, resource) or Form(resource)
 
     def _tell(self, namespace: str, body: dict[str, Any], why: str) -> None:
         """Tell whose object it would be."""
@@ -80,7 +93,8 @@ class Actor:
     ) -> None:
         self._expectations.expect_deleted(uid)
         try:
-            await self._client.delete(resource, name, namespace=namespace, uid=uid, propagation=propagation)
+            found = (await self._form(resource)).resource
+            await self._client.delete(found, name, namespace=namespace, uid=uid, propagation=propagation)
         except (NotFound, Conflict):  # gone already
             return
         except ApiError:

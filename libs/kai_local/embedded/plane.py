@@ -21,18 +21,27 @@ class EmbeddedPlane:
 
     ``shape``: flags of the nodes. ``rbac``: whether stored roles say who may do what, or everybody may.
     ``egress``: the ``host:port`` at which this machine's agent leads to the chart's pods, if it runs them.
+    ``runtime_config``: which versions are served where there are several.
     """
 
     programs: Sequence[str] = (_MACHINERY, _API_SERVER)
 
     def __init__(
-        self, folder: Path, port: int, shape: Sequence[str], *, rbac: bool = False, egress: str = ""
+        self,
+        folder: Path,
+        port: int,
+        shape: Sequence[str],
+        *,
+        rbac: bool = False,
+        egress: str = "",
+        runtime_config: str = "",
     ) -> None:
         self.url = f"https://{LOOPBACK}:{port}"
         self._folder = folder
         self._listen = f"{LOOPBACK}:{port}"
         self._shape = (*shape, "--chart") if egress else tuple(shape)
         self._egress = egress
+        self._runtime_config = runtime_config
         self._authorization = "rbac" if rbac else "always-allow"
 
     async def start(self, supervisor: Supervisor) -> None:
@@ -43,6 +52,7 @@ class EmbeddedPlane:
             f"--dir={self._folder}",
             f"--authorization={self._authorization}",
             *([f"--egress={self._egress}"] if self._egress else ()),
+            *([f"--runtime-config={self._runtime_config}"] if self._runtime_config else ()),
         )
         supervisor.start(
             Program(

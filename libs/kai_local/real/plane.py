@@ -18,8 +18,11 @@ class RealPlane:
 
     programs: Sequence[str] = ("devices", "kwok", "controllers", "apiserver", "etcd")
 
-    def __init__(self, folder: Path, port: int, shape: Sequence[str], *, egress: str = "") -> None:
-        """``egress``: the socket at which this machine's agent leads to the chart's pods.
+    def __init__(
+        self, folder: Path, port: int, shape: Sequence[str], *, egress: str = "", runtime_config: str = ""
+    ) -> None:
+        """``egress``: the socket at which this machine's agent leads to the chart's pods. ``runtime_config``:
+        the API server's flag.
 
         Raises :class:`BinariesMissing`.
         """
@@ -33,6 +36,7 @@ class RealPlane:
             controllers_port=controllers,
             kwok_port=kwok,
             egress=egress,
+            runtime_config=runtime_config,
         )
         self._shape = (*shape, "--chart") if egress else tuple(shape)
         self.url = self._plane.url

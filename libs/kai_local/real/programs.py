@@ -46,6 +46,8 @@ class ControlPlane:
     kwok_port: int
     #: Socket of the proxy through which the API server reaches Services and kubelets; empty for none.
     egress: str = ""
+    #: Which versions the API server has, beside those that are on by default.
+    runtime_config: str = ""
 
     @property
     def url(self) -> str:
@@ -98,6 +100,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={self.folder / credentials.TOKEN_KEY}",
             "--service-account-issuer=https://kubernetes.default.svc",
             *([f"--egress-selector-config-file={self.folder / _EGRESS}"] if self.egress else ()),
+            *([f"--runtime-config={self.runtime_config}"] if self.runtime_config else ()),
         )
         ready = probes.http(f"{self.url}/readyz", self.folder / credentials.AUTHORITY)
         return Program("apiserver", command, ready=ready, address=self.url)

@@ -3,14 +3,16 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from deadlines import eventually, within
 from kai.kube import errors, reflector
 from kai.kube.reflector import Reflector, Removed, Synced, Unreadable, Upserted
-from kai.kube.resources import PODS
+from kai.kube.resources import PODS, RESOURCE_CLAIMS
 from kai.kube.store import Store
+from kai.model.dra import ResourceClaim
 from kai.model.objects import Pod
 
 PATH = "/api/v1/pods"
@@ -49,15 +51,18 @@ def expired():
 class Following:
     """A reflector at work, with what it told as short words."""
 
-    def __init__(self, client, *, as_type=Pod, **options):
-        self.reflector = Reflector(client, PODS, as_type, **options)
+    def __init__(self, client, *, res=PODS, as_type=Pod, **options):
+        self.reflector = Reflector(client, res, as_type, **options)
         self.told = []
+        #: Objects as they were told, by name.
+        self.seen = {}
         self.changed = asyncio.Condition()
 
     def sink(self, change):
         match change:
             case Upserted(obj, old_known):
                 name = obj["metadata"]["name"] if isinstance(obj, dict) else obj.metadata.name
+                self.seen[name] = obj
                 self.told.append(f"{'~' if old_known else '+'}{name}")
             case Removed(obj_key, _, last_known):
                 self.told.append(f"-{obj_key}{'' if last_known else '?'}")
@@ -234,6 +239,67 @@ async def test_looking_again_for_a_kind_that_is_not_served_is_no_relist(client, 
     there = answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(5, end=True), hold=True)
     server.script("GET", PATH, answers.refusal(404), answers.refusal(404), there)
     async with Following(client, optional=True) as following:
+        await following.until("synced", "synced", "+a", "synced")
+    assert following.reflector.relists == 0
+
+
+def claims(version):
+    return f"/apis/resource.k8s.io/{version}/resourceclaims"
+
+
+def a_claim(name, *, version):
+    requests = [{"name": "r", "deviceClassName": "gpu.example.com", "count": 2}]
+    return a_pod(name, version=version) | {"spec": {"devices": {"requests": requests}}}
+
+
+@pytest.mark.parametrize("as_type", [dict, ResourceClaim])
+@pytest.mark.parametrize("watch_list", [True, False])
+async def test_a_kind_is_followed_in_the_newest_version_that_is_served(
+    client, server, answers, as_type, watch_list
+):
+    """And told in the form of the newest that there is; items of lists do not say of which they are."""
+    for version in ("v1", "v1beta2"):
+        server.script("GET", claims(version), answers.refusal(404))
+    there = a_claim("a", version=1)
+    if watch_list:
+        server.script(
+            "GET", claims("v1beta1"), answers.stream(event("ADDED", there), bookmark(5, end=True), hold=True)
+        )
+    else:
+        page = {"items": [there], "metadata": {"resourceVersion": "5"}}
+        server.script("GET", claims("v1beta1"), answers.json(page), answers.stream(hold=True))
+    options = {"res": RESOURCE_CLAIMS, "as_type": as_type, "optional": True, "watch_list": watch_list}
+    async with Following(client, **options) as following:
+        await following.until("+a", "synced")
+    assert following.reflector.form.resource.version == "v1beta1"
+    found = msgspec.convert(msgspec.to_builtins(following.seen["a"]), ResourceClaim)
+    assert found.spec.devices.requests[0].exactly.count == 2
+
+
+async def test_a_version_that_is_served_no_longer_is_left_for_another(client, server, answers):
+    """What exists in both is told again as what is known, and nothing as gone."""
+    server.script(
+        "GET",
+        claims("v1"),
+        answers.stream(event("ADDED", a_claim("a", version=1)), bookmark(5, end=True)),
+        answers.refusal(404),
+    )
+    there = answers.stream(event("ADDED", a_claim("a", version=6)), bookmark(7, end=True), hold=True)
+    server.script("GET", claims("v1beta2"), there)
+    async with Following(client, res=RESOURCE_CLAIMS, as_type=dict, optional=True) as following:
+        await following.until("+a", "synced", "~a", "synced")
+
+
+async def test_a_kind_of_which_no_version_is_served_is_looked_for_in_all_of_them_again(
+    client, server, answers, monkeypatch
+):
+    monkeypatch.setattr(reflector, "ABSENT_PERIOD_SECONDS", 0.01)
+    gone = (answers.refusal(404), answers.refusal(404))
+    there = answers.stream(event("ADDED", a_claim("a", version=1)), bookmark(5, end=True), hold=True)
+    server.script("GET", claims("v1"), *gone, there)
+    for version in ("v1beta2", "v1beta1"):
+        server.script("GET", claims(version), *gone)
+    async with Following(client, res=RESOURCE_CLAIMS, as_type=dict, optional=True) as following:
         await following.until("synced", "synced", "+a", "synced")
     assert following.reflector.relists == 0
 

@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
-from kai.kube.resources import PODS, Resource
+from kai.kube.forms import Form, served
+from kai.kube.resources import PODS, RESOURCE_CLAIMS, Resource
 from kai.model.objects import Pod
 from kai.model.rules.device_claims import claim_entries
 from kai_binder.errors import BindFailed
 from kai_binder.work import Work
 
-GROUP: Final = "resource.k8s.io"
-VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: What the API admits for one claim.
@@ -65,11 +64,14 @@ class DynamicResources:
         if work.decision.extended_claim is not None:
             await self._remove_extended(res, work.pod)
 
+    async def _form(self) -> Form:
+        found = await served(self._client, RESOURCE_CLAIMS)
+        if found is None:
+            raise BindFailed("the API server serves no resource claims")
+        return found
+
     async def _resource(self) -> Resource:
-        for version in VERSIONS:
-            if (found := await self._client.discover(f"{GROUP}/{version}", "ResourceClaim")) is not None:
-                return found
-        raise BindFailed("the API server serves no resource claims")
+        return (await self._form()).resource
 
     # --- claims of the pod ---------------------------------------------------------------------
     async def _allocate(self, res: Resource, pod: Pod, name: str, allocation: Json | None) -> None:
@@ -101,9 +103,10 @@ class DynamicResources:
     async def _allocate_extended(self, res: Resource, pod: Pod, extended: Json) -> None:
         claim = await self._find_extended(res, pod)
         if claim is None:
-            claim = await self._client.create(
-                res, _extended_manifest(pod, extended), namespace=pod.metadata.namespace
-            )
+            write = (await self._form()).write
+            manifest = _extended_manifest(pod, extended)
+            body = manifest if write is None else write(manifest)
+            claim = await self._client.create(res, body, namespace=pod.metadata.namespace)
         name = claim["metadata"]["name"]
         await self._allocate(res, pod, name, extended.get("allocation"))
         status = {"resourceClaimName": name, "requestMappings": extended.get("containerMappings") or []}
@@ -201,6 +204,8 @@ def _extended_manifest(pod: Pod, extended: Json) -> Json:
         "blockOwnerDeletion": True,
     }
     return {
+        "apiVersion": RESOURCE_CLAIMS.api_version,
+        "kind": RESOURCE_CLAIMS.kind,
         "metadata": {
             "generateName": f"{meta.name}-extended-resources-",
             "namespace": meta.namespace,

@@ -1,9 +1,12 @@
 """The built-in resources: one line each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 
+from kai.model import dra_forms
 from kai_local.apiserver.kinds import events
 from kai_local.apiserver.kinds.catalogue import ALL_VERBS, Catalogue, Resource, Version
+from kai_local.apiserver.kinds.runtime_config import CHOICES, served_versions
 from kai_local.apiserver.schemas import schema
 
 _POD_PARTS = "status,ephemeralcontainers,binding,eviction,log,exec,attach,portforward"
@@ -154,9 +157,14 @@ def groups() -> list[str]:
     return ["", *_GROUPS]
 
 
-def install(catalogue: Catalogue) -> None:
-    """Add every built-in resource."""
-    for resource in _built_in():
+def install(catalogue: Catalogue, runtime_config: str = "") -> None:
+    """Add every built-in resource, in the versions that a flag ``--runtime-config`` asks for.
+
+    Raises:
+        InvalidRuntimeConfig: it asks for something else.
+    """
+    served = served_versions(runtime_config)
+    for resource in _built_in(served):
         catalogue.add(resource)
 
 
@@ -165,13 +173,25 @@ def _verbs(plural: str) -> tuple[str, ...]:
     return tuple(verb for verb in ALL_VERBS if (plural, verb) != ("namespaces", "deletecollection"))
 
 
-def _built_in() -> Iterator[Resource]:
+def _versions(group: str, kind: str, served: Mapping[str, tuple[str, ...]]) -> dict[str, Version]:
+    """All versions of a kind; stored is the first."""
+    names = CHOICES.get(group) or (_VERSIONS.get(group, "v1"),)
+    versions = {name: Version(name, schema.builtin(group, name, kind)) for name in names}
+    for name, version in versions.items() if group in CHOICES else ():
+        version.served = name in served[group]
+        if name != names[0]:
+            version.to_storage = partial(dra_forms.newest, kind=kind, version=name)
+            version.from_storage = partial(dra_forms.older, kind=kind, version=name)
+    return versions
+
+
+def _built_in(served: Mapping[str, tuple[str, ...]]) -> Iterator[Resource]:
     for group, table in {"": _CORE, **_GROUPS}.items():
         for line in table.strip().splitlines():
             plural, kind, short, scope, subresources = line.split()
             only_create = subresources == "create-only"
-            name = _VERSIONS.get(group, "v1")
-            version = Version(name, schema.builtin(group, name, kind))
+            versions = _versions(group, kind, served)
+            name, version = next(iter(versions.items()))
             if group == events.GROUP:
                 version.from_storage, version.to_storage = events.from_core, events.to_core
             elif kind == "Event":
@@ -181,7 +201,7 @@ def _built_in() -> Iterator[Resource]:
                 plural=plural,
                 kind=kind,
                 namespaced=scope == "n",
-                versions={name: version},
+                versions=versions,
                 storage_version=name,
                 stored_as=("", "events") if plural == "events" else None,
                 singular=kind.lower(),

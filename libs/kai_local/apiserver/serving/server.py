@@ -67,8 +67,9 @@ class ApiServer:
     ``async with ApiServer() as server:`` serves on a free port of loopback until the block ends;
     ``server.url`` and ``server.kubeconfig()`` say how to reach it. With a ``folder`` it keeps there what it
     holds, and a server that is started on it again, whatever became of the first, goes on. ``egress`` is the
-    ``host:port`` of a proxy that leads to Services and kubelets. Raises OSError when the address cannot be
-    bound, ValueError and JournalError when the folder holds something damaged.
+    ``host:port`` of a proxy that leads to Services and kubelets, ``runtime_config`` which versions are served
+    where there are several. Raises OSError when the address cannot be bound, ValueError and JournalError when
+    the folder holds something damaged.
     """
 
     def __init__(
@@ -83,13 +84,14 @@ class ApiServer:
         context: str = "kai-local",
         folder: Path | None = None,
         egress: str = "",
+        runtime_config: str = "",
     ) -> None:
         self._host, self._port = host, port
         self._context = context
         self.clock = clock or Clock()
         self.store = Store(window, first_version(self.clock.now()))
         self.catalogue = Catalogue()
-        builtins.install(self.catalogue)
+        builtins.install(self.catalogue, runtime_config)
         self.hubs = Hubs(self.store)
         credentials = Credentials.of(folder / "credentials.json") if folder else Credentials.new()
         self._journal = Journal(folder / "journal", self.store) if folder else None
