@@ -13,6 +13,8 @@ from kai.operands.spec.shards import Shard
 Manifest = dict[str, Any]
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+PART_OF: Final = "app.kubernetes.io/part-of"
+PRODUCT: Final = "kai-scheduler"
 OPERATOR: Final = "kai-operator"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 
@@ -43,7 +45,7 @@ class Installation:
 
 def labels(app: str, **more: str) -> dict[str, str]:
     """Labels of every object."""
-    return {"app": app, "app.kubernetes.io/part-of": "kai-scheduler", MANAGED_BY: OPERATOR, **more}
+    return {"app": app, PART_OF: PRODUCT, MANAGED_BY: OPERATOR, **more}
 
 
 def an_object(

@@ -7,13 +7,18 @@ from typing import Final
 from kai.model import quantity
 from kai.operands.component import account, service
 from kai.operands.facts import PROMETHEUS, SERVICE_MONITOR
-from kai.operands.manifests import Installation, Manifest, an_object
+from kai.operands.manifests import PART_OF, PRODUCT, Installation, Manifest, an_object
 from kai.operands.spec.additions import PrometheusSpec
 
 SERVICE: Final = "usage-prometheus"
 PORT: Final = 9090
 _VERSION: Final = "monitoring.coreos.com/v1"
+_QUEUES: Final = "queue-controller"
 _KUBE_STATE_METRICS: Final = "kube-state-metrics"
+#: The ServiceMonitor of all our processes but the queue-controller.
+PROCESSES: Final = "kai-processes"
+#: What the label ``job`` is taken from, where it is not ``app``.
+_JOB_LABELS: Final = {_KUBE_STATE_METRICS: "app.kubernetes.io/name"}
 
 
 def operands(installation: Installation) -> list[Manifest]:
@@ -75,11 +80,18 @@ def _most(size: str) -> str:
 
 
 def _monitors(installation: Installation) -> list[Manifest]:
-    ours = {"matchLabels": {"app": "queue-controller"}}
+    queues = {"matchLabels": {"app": _QUEUES}}
+    # Whoever is scraped twice is counted twice.
+    others = {
+        "matchLabels": {PART_OF: PRODUCT},
+        "matchExpressions": [{"key": "app", "operator": "NotIn", "values": [_QUEUES]}],
+    }
     metrics = installation.config.queue_controller.controller_service.metrics.name
     states = {"matchLabels": {"app.kubernetes.io/name": _KUBE_STATE_METRICS}}
+    here = [installation.namespace]
     return [
-        _monitor(installation, "queue-controller", ours, [installation.namespace], metrics),
+        _monitor(installation, _QUEUES, queues, here, metrics),
+        _monitor(installation, PROCESSES, others, here, "http-metrics"),
         _monitor(installation, _KUBE_STATE_METRICS, states, ["monitoring", "default"], "http"),
     ]
 
@@ -100,6 +112,7 @@ def _monitor(
         name,
         namespace=installation.namespace,
         spec={
+            "jobLabel": _JOB_LABELS.get(name, "app"),
             "selector": selector,
             "namespaceSelector": {"matchNames": namespaces},
             "endpoints": [endpoint],
