@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import yaml
@@ -106,9 +106,16 @@ class Prometheus:
         self._targets = folder / "targets.json"
         self._process = process
 
-    def scrape(self, targets: Mapping[str, Sequence[str]]) -> None:
-        """From now on these: ``host:port`` of processes that serve ``/metrics``, by name of the job."""
-        listed = [{"targets": list(each), "labels": {"job": job}} for job, each in targets.items()]
+    def scrape(self, targets: Mapping[str, Sequence[str]], **labels: str) -> None:
+        """From now on these: ``host:port`` of processes that serve ``/metrics``, by name of the job.
+
+        All that is scraped gets the labels, and ``pod``: the name of the job with a number.
+        """
+        listed = [
+            {"targets": [address], "labels": {**labels, "job": job, "pod": f"{job}-{number}"}}
+            for job, each in targets.items()
+            for number, address in enumerate(each)
+        ]
         unfinished = self._targets.with_suffix(".new")
         unfinished.write_text(json.dumps(listed))
         unfinished.replace(self._targets)
@@ -117,6 +124,12 @@ class Prometheus:
         """The vector that an expression comes to at a Unix time, or now."""
         async with PrometheusClient.connect(self.url) as client:
             return await client.query(expression, at=at or time.time(), seconds=deadlines.patience())
+
+    async def rules(self) -> list[dict[str, Any]]:
+        """All rules, with how their last evaluation went."""
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/api/v1/rules") as answer:
+            groups = (await answer.json())["data"]["groups"]
+        return [rule for group in groups for rule in group["rules"]]
 
     async def ready(self) -> bool:
         """Whether it answers queries."""
@@ -146,12 +159,15 @@ def backfill(folder: Path, samples: str) -> None:
 
 
 @contextmanager
-def running(folder: Path, *, every: str = "1s") -> Iterator[Prometheus]:
+def running(
+    folder: Path, *, every: str = "1s", rules: Mapping[str, Any] | None = None
+) -> Iterator[Prometheus]:
     """A Prometheus while the block runs; it may take a moment until it is :meth:`Prometheus.ready`.
 
     Args:
         folder: for its configuration, data and log.
-        every: how often it scrapes.
+        every: how often it scrapes, and evaluates rules.
+        rules: of alerts and recordings, as their file has them.
 
     Raises:
         PrometheusMissing: there is no program.
@@ -161,7 +177,12 @@ def running(folder: Path, *, every: str = "1s") -> Iterator[Prometheus]:
         "job_name": "targets",
         "file_sd_configs": [{"files": [str(folder / "targets.json")], "refresh_interval": "1s"}],
     }
-    config = {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": [job]}
+    config = {
+        "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
+        "rule_files": [str(folder / "rules.yml")],
+        "scrape_configs": [job],
+    }
+    (folder / "rules.yml").write_text(yaml.safe_dump(dict(rules or {"groups": []})))
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(

@@ -67,6 +67,8 @@ class SchedulerMetrics:
             "Pods evicted by pod group",
             ("podgroup", "namespace", "uid", "nodepool", "action"),
         )
+        #: The same for as long as we run; series by pod group go with the group.
+        self.evictions = counter("evictions_total", "Pods evicted, by action", ("action",))
         #: Series of the evicted by pod group (``namespace/name``).
         self._evicted: dict[str, set[tuple[str, ...]]] = {}
         self.fair_share = [
@@ -227,6 +229,7 @@ class SchedulerMetrics:
         namespace, _, name = group.partition("/")
         labels = (name, namespace, uid, node_pool, action)
         self.evicted.labels(*labels).inc()
+        self.evictions.labels(action).inc()
         self._evicted.setdefault(group, set()).add(labels)
 
     def forget(self, groups: Iterable[str]) -> None:

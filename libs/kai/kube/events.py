@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
@@ -37,6 +37,9 @@ FORGET_SECONDS = 360.0
 COURTESY, LONGEST_REST = 4.0, 1.0
 #: Objects of which repetitions are recognised; the oldest are forgotten first.
 REMEMBERED = 8192
+
+#: What becomes of events.
+_RESULTS: Final = ("written", "aggregated", "dropped", "gone", "failed")
 
 _log = structlog.get_logger(__name__)
 
@@ -112,6 +115,8 @@ class EventRecorder:
             ("result",),
             registry=registry or CollectorRegistry(),
         )
+        for result in _RESULTS:  # a rate of what begins with its first case does not know that one
+            self._counter.labels(result)
         self.dropped = 0
 
     def emit(

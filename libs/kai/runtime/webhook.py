@@ -27,6 +27,8 @@ Json = dict[str, Any]
 #: etcd takes 1.5 MiB; a review may carry an object twice.
 MAX_BODY_BYTES = 8 * 2**20
 CERTIFICATE_POLL_SECONDS = 5.0
+#: How reviews end.
+_RESULTS: Final = ("allowed", "denied", "error", "malformed")
 #: Seconds: most answers take less than the first.
 _LATENCY_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -151,6 +153,9 @@ class WebhookServer:
             buckets=_LATENCY_BUCKETS,
             registry=metrics,
         )
+        for path in handlers:
+            for result in _RESULTS:  # a rate of what begins with its first case does not know that one
+                self._reviews.labels(path, result)
         if health is not None:
             health.add("webhook", lambda: self.started.is_set() or "waiting for its certificate")
 

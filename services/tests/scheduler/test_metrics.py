@@ -127,3 +127,5 @@ def test_evictions_are_counted_by_pod_group_as_long_as_there_is_the_group() -> N
     assert told() == {("gone", "reclaim"): 2, ("gone", "preempt"): 1, ("stays", "reclaim"): 1}
     metrics.forget(["ns/gone", "ns/never-evicted"])
     assert told() == {("stays", "reclaim"): 1}
+    assert registry.get_sample_value("kai_evictions_total", {"action": "reclaim"}) == 3
+    assert registry.get_sample_value("kai_evictions_total", {"action": "preempt"}) == 1

@@ -1,0 +1,140 @@
+"""What processes tell is what the page, the dashboards and the alerts know, asked of a real Prometheus."""
+
+import json
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from deadlines import eventually
+from e2e import monitoring, prometheus
+from e2e.manifests import a_group, a_job, a_pod, as_yaml, on, sized
+from e2e.monitoring import NOTHING, Query
+from kai.kube.errors import ApiError
+from kai_local.kubelet.nodes import NodeShape
+from kai_local.services.suite import SERVICES
+
+#: Labels that Prometheus gives whatever it scrapes.
+SCRAPED = {"namespace": "kai-scheduler"}
+
+
+def processes(cluster) -> dict[str, list[str]]:
+    """``host:port`` of our processes, by what they are."""
+    if not cluster.name:
+        pytest.skip("needs processes on this machine")
+    found: dict[str, list[str]] = {}
+    for one in cluster.status()["processes"]:
+        kind = one["name"].rstrip("-0123456789")
+        if kind in SERVICES:
+            found.setdefault(kind, []).append(urlsplit(one["address"]).netloc)
+    return found
+
+
+async def exposition(address) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{address}/metrics") as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        return await answer.text()
+
+
+@pytest.fixture
+async def life(cluster, queue, namespace, node):
+    """A little of everything: binds, a shared GPU, a preemption, a reclaim, work that waits, a refusal."""
+    poor, rich = await queue(gpus=1), await queue(gpus=0)
+    place = on(await node(NodeShape(gpus=2)))
+
+    def pod(name, payer, **more):
+        return a_pod(name, namespace, payer, spec=place, **more)
+
+    await cluster.apply(as_yaml(a_job("part", namespace, rich, pods=1, **sized(0.5), spec=place)))
+    await cluster.running(namespace, "part", count=1)
+    await cluster.apply(as_yaml(a_job("lent", namespace, rich, pods=1, gpus=1, spec=place)))
+    await cluster.running(namespace, "lent", count=1)
+    train, build = ({"priorityClassName": name} for name in ("train", "build"))
+    await cluster.apply(as_yaml(pod("due", poor, gpus=1, labels=train)))
+    await cluster.running(namespace, "due", count=1)
+    await cluster.apply(as_yaml(pod("urgent", poor, gpus=1, labels=build)))
+    await cluster.running(namespace, "urgent", count=1)
+    await cluster.apply(as_yaml(a_job("wide", namespace, poor, pods=2, gang=2, gpus=64)))
+    await cluster.apply(as_yaml(a_group("nobody", namespace, "there-is-no-such-queue", minMember=1)))
+    with pytest.raises(ApiError):
+        await cluster.apply(as_yaml(pod("wrong", poor, annotations={"gpu-fraction": "7"})))
+
+
+async def test_every_series_is_in_the_table_of_the_page(cluster, life):
+    page, differences, seen = monitoring.documented(), [], {}
+    for process, addresses in processes(cluster).items():
+        for name, (kind, labels) in monitoring.told(await exposition(addresses[0])).items():
+            seen.setdefault(name, set()).add(process)
+            row = page.get(name)
+            if row is None or row.kind != kind or (labels is not None and set(labels) != set(row.labels)):
+                differences.append(f"{process} tells {name}, {kind} {labels}; the page has {row}")
+    everybody = set(processes(cluster))
+    for name, row in page.items():
+        tellers = everybody if row.tellers == ("all",) else set(row.tellers) & everybody
+        if seen.get(name, set()) != tellers:
+            differences.append(f"{name} is told by {seen.get(name)}; the page has {row.tellers}")
+    assert not differences, "\n".join(differences)
+
+
+async def test_dashboards_and_alerts_name_series_that_there_are(cluster):
+    known = monitoring.documented()
+    queries = [*monitoring.dashboard_queries(), *monitoring.alert_queries()]
+    assert len({query.place.partition(":")[0] for query in queries if ":" in query.place}) == 5
+    for query in queries:
+        assert query.families or "up{" in query.expression, query
+        assert query.families <= set(known), query
+
+
+async def test_every_query_of_the_dashboards_and_every_alert_is_answered(
+    cluster, life, prometheus_program, tmp_path
+):
+    del prometheus_program  # it is there
+    unanswered = {query.expression: query for query in monitoring.dashboard_queries()}
+    with prometheus.running(tmp_path, rules=monitoring.alerts()) as server:
+        server.scrape(processes(cluster), **SCRAPED)
+        await eventually(server.ready, what="prometheus answers")
+
+        async def look() -> list[Query]:
+            for expression in list(unanswered):
+                if await server.query(expression):
+                    del unanswered[expression]
+            return list(unanswered.values())
+
+        await eventually(look, lambda left: not left, what="all panels have data")
+        # What is shown as 0 where there is no trouble has to be understood as well.
+        for query in monitoring.dashboard_queries():
+            await server.query(query.expression.replace(NOTHING, ""))
+
+        rules = await eventually(
+            server.rules,
+            lambda found: all(rule["health"] != "unknown" for rule in found),
+            what="all rules are evaluated",
+        )
+        assert [rule for rule in rules if rule["health"] != "ok"] == []
+        assert len(rules) == len(list(monitoring.alert_queries()))
+
+
+def test_the_page_names_each_dashboard_and_each_alert():
+    page = monitoring.PAGE.read_text()
+    for name in [*monitoring.dashboards(), *(query.place for query in monitoring.alert_queries())]:
+        assert f"`{name}`" in page
+
+
+def test_each_dashboard_is_whole_and_its_panels_do_not_overlap():
+    for name, dashboard in monitoring.dashboards().items():
+        assert dashboard["uid"] == f"kai-{name}"
+        ids = [panel["id"] for panel in dashboard["panels"]]
+        assert len(ids) == len(set(ids))
+        cells = [
+            (x, y)
+            for panel in dashboard["panels"]
+            for place in [panel["gridPos"]]
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        ]
+        assert len(cells) == len(set(cells)), name
+        assert max(x for x, _ in cells) < 24
+        assert "${datasource}" in json.dumps(dashboard)
+        for panel in dashboard["panels"]:
+            assert panel["title"]
+            assert panel["type"] == "row" or panel["targets"]
