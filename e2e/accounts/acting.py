@@ -13,7 +13,7 @@ import yaml
 
 from e2e.harness import Cluster
 from kai.kube.client import KubeClient, PatchKind
-from kai.kube.errors import Forbidden
+from kai.kube.errors import AlreadyExists, Forbidden
 from kai.kube.resources import SERVICE_ACCOUNTS, Resource
 from kai.model import names
 
@@ -24,6 +24,8 @@ OURS = {
         ("admission", "binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"),
         names.NAMESPACE,
     ),
+    "node-scale-adjuster": names.NAMESPACE,
+    "numa-placement-exporter": names.NAMESPACE,
     names.RESERVATION_SERVICE_ACCOUNT: names.RESERVATION_NAMESPACE,
 }
 
@@ -72,8 +74,13 @@ class Request:
 async def acting_as(
     cluster: Cluster, folder: Path, account: str, *, namespace: str = "", pod: Json | None = None
 ) -> AsyncIterator[KubeClient]:
-    """A client with a token of this account; ``pod`` is the one that the token is mounted into."""
+    """A client with a token of this account; ``pod`` is the one that the token is mounted into.
+
+    An account is made where its process does not run: its rights are there all the same.
+    """
     namespace = namespace or OURS[account]
+    with contextlib.suppress(AlreadyExists):
+        await cluster.client.create(SERVICE_ACCOUNTS, {"metadata": {"name": account}}, namespace=namespace)
     spec: Json = {"expirationSeconds": 600}
     if pod is not None:
         meta = pod["metadata"]

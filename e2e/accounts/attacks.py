@@ -229,7 +229,13 @@ def conditions(w, own):
 def leases(w, own):
     """Taking over what others lead by, and making it first."""
     at = {"namespace": names.NAMESPACE}
-    known = {"kai-scheduler", "kai-podgroup-controller", "kai-queue-controller", "54dff599.kai.scheduler"}
+    known = {
+        "kai-scheduler",
+        "kai-podgroup-controller",
+        "kai-queue-controller",
+        "kai-node-scale-adjuster",
+        "54dff599.kai.scheduler",
+    }
     for name in sorted(known - {own}):
         body = a_lease(name)
         yield w.patch(LEASES, name, body, **at), "cannot patch resource"
@@ -239,10 +245,40 @@ def leases(w, own):
     yield w.create(LEASES, a_lease("x"), namespace="kube-system"), "cannot create resource"
 
 
+def as_adjuster(w):
+    yield w.scaling(metadata={"labels": {"app": "other"}}), "only pods with the label app="
+    yield w.scaling(container={"image": "evil"}), "may only have the images"
+    yield w.scaling(container={"args": ["sh"]}), "runs what its image is for"
+    yield w.scaling(container={"securityContext": {"privileged": True}}), "may not be privileged"
+    yield w.scaling(container={"env": [{"name": "a", "value": "b"}]}), "reads nothing"
+    yield w.scaling(spec={"hostNetwork": True}), "network, processes or memory of its host"
+    yield w.scaling(spec={"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}), "reads nothing"
+    yield w.scaling(spec={"nodeName": "node-0"}), "waits for the default scheduler"
+    yield w.scaling(namespace=w.namespace), "cannot create resource"
+    yield w.image("own"), "cannot patch resource"
+    yield w.status(PODS, "own", {"phase": "Failed"}), "cannot patch resource"
+    yield w.delete(PODS, "own"), "cannot delete resource"
+    yield w.delete(PODS, w.reservation, namespace=RESERVATION), "cannot delete resource"
+    yield w.event("kubelet"), "only what its own process saw"
+    yield from leases(w, "kai-node-scale-adjuster")
+
+
+def as_exporter(w):
+    yield w.marked(PODS, "own", annotations={names.NUMA_OBSERVED: "[]"}), "of the pods of its own node"
+    yield w.marked(PODS, "own", annotations={names.NUMA_PREDICTED: "[]"}), "annotations:|only the binder may"
+    yield w.marked(PODS, "own", labels={"app": "other"}), "may not change labels: app"
+    yield w.image("own"), "may not change fields: spec"
+    yield w.delete(PODS, "own"), "cannot delete resource"
+    yield Request(verb="list", resource=CONFIG_MAPS), "cannot list resource"
+    yield from leases(w, None)
+
+
 #: By account.
 ATTACKS = {
     "admission": as_admission,
     "binder": as_binder,
+    "node-scale-adjuster": as_adjuster,
+    "numa-placement-exporter": as_exporter,
     "pod-grouper": as_pod_grouper,
     "podgroup-controller": as_podgroup_controller,
     "queue-controller": as_queue_controller,

@@ -24,7 +24,7 @@ def embedded(request):
     name, kubeconfig = f"accounts-{uuid.uuid4().hex[:8]}", folder / "kubeconfig"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{helm.parent}{os.pathsep}{os.environ['PATH']}")
-        with local_cluster(name, kubeconfig, "--chart"):
+        with local_cluster(name, kubeconfig, "--chart", "--autoscaling"):
             yield name, kubeconfig
 
 

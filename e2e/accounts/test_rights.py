@@ -46,7 +46,13 @@ async def test_the_api_server_lists_for_each_account_what_the_table_says(cluster
         anybody = await rules_in(client, namespace)
     for account in OURS:
         async with acting_as(cluster, tmp_path, account) as client:
-            for where in (names.NAMESPACE, RESERVATION, namespace, "kube-system"):
+            for where in (
+                names.NAMESPACE,
+                RESERVATION,
+                names.SCALE_ADJUST_NAMESPACE,
+                namespace,
+                "kube-system",
+            ):
                 found = await rules_in(client, where) - anybody
                 assert found == table(account, where), f"{account} in {where}"
 
@@ -61,7 +67,7 @@ async def test_every_resource_that_is_served_is_refused_but_what_the_table_says(
         for account in OURS
         for group, resource in served
         for verb in VERBS
-        for where in (namespace, names.NAMESPACE, RESERVATION)
+        for where in (namespace, names.NAMESPACE, RESERVATION, names.SCALE_ADJUST_NAMESPACE)
         if verb in ("list", "patch") or where == namespace
     ]
     questions += [

@@ -74,6 +74,22 @@ class World:
         }
         return self.create(PODS, body, namespace=namespace)
 
+    def scaling(self, *, container=None, spec=None, metadata=None, namespace=names.SCALE_ADJUST_NAMESPACE):
+        """A scaling pod as the node-scale-adjuster makes it, but for what is said."""
+        args = ["python", "-m", "kai_scaling_pod"]
+        body = {
+            "metadata": {"name": "evil", "labels": {"app": names.SCALING_POD_APP}, **(metadata or {})},
+            "spec": {
+                "serviceAccountName": names.SCALE_ADJUST_NAMESPACE,
+                "automountServiceAccountToken": False,
+                "containers": [
+                    {"name": "main", "image": self.reservation_image, "args": args, **(container or {})}
+                ],
+                **(spec or {}),
+            },
+        }
+        return self.create(PODS, body, namespace=namespace)
+
 
 def foreign(namespace):
     pod = a_pod("foreign", namespace, "none")

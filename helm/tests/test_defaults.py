@@ -22,7 +22,7 @@ from kai_local.installation import bootstrap
 from kai_local.installation.chart import chart_values
 from kai_local.services.run import RunOptions
 from kai_local.services.run import suite_options as of_run
-from kai_local.services.suite import SERVICES, plan
+from kai_local.services.suite import SERVICES, USUAL, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Settings that say where something is, which is another place for each way.
@@ -115,7 +115,7 @@ def by_compose() -> dict[str, dict[str, object]]:
 
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     found = {}
-    for name in SERVICES:
+    for name in USUAL:
         _, _, module, *arguments = (filled(word) for word in services[name]["command"])
         environment = {key: filled(value) for key, value in services[name]["environment"].items()}
         found[module] = settings(module, arguments, environment)
@@ -163,7 +163,7 @@ def cells(line) -> list[str]:
 
 
 def test_every_way_starts_every_service_alike_but_for_what_the_documentation_names(started):
-    modules = {service.module for service in SERVICES.values()}
+    modules = {SERVICES[name].module for name in USUAL}
     assert all(found.keys() == modules for found in started.values())
     differing = set()
     for module, name in ((module, name) for module, found in started["chart"].items() for name in found):
@@ -191,13 +191,14 @@ def test_other_installations_leave_the_charts_queues_and_priority_classes(helm):
     [
         {},
         {"global": {"resourceReservation": {"namespace": "gpus"}}},
+        {"nodescaleadjuster": {"scalingPodNamespace": "scaling"}},
         {
             "scheduler": {
                 "args": {"resource-reservation-namespace": "own", "scale-adjust-namespace": "scaling"}
             }
         },
     ],
-    ids=["defaults", "values", "flags of the scheduler"],
+    ids=["defaults", "values", "scaling elsewhere", "flags of the scheduler"],
 )
 def test_admission_gives_priorities_of_the_system_to_the_namespaces_to_which_the_scheduler_does(helm, values):
     """Or reservation pods elsewhere could not be made."""
@@ -207,5 +208,7 @@ def test_admission_gives_priorities_of_the_system_to_the_namespaces_to_which_the
         [started[each][key] for key in keys] for each in ("kai_admission", "kai_scheduler")
     )
     assert admission == scheduler
+    if "args" not in values.get("scheduler", {}):
+        assert started["kai_binder"]["scale_adjust_namespace"] == scheduler[-1]
     facts = AdmissionSettings(**dict(zip(keys, admission, strict=True))).known_names
     assert set(facts.system_namespaces) == {"kube-system", *scheduler}

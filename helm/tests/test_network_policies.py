@@ -87,7 +87,8 @@ def test_every_pod_has_a_policy_and_no_policy_is_for_nobody(helm, name):
     apps = {app for app, _, _ in listeners(objects)}
     reservation = VALUES[name].get("global", {}).get("resourceReservation", {})
     holders = reservation.get("appLabel", names.RESERVATION_APP)
-    assert objects.of("NetworkPolicy").keys() == apps | {holders}
+    scaling = {names.SCALING_POD_APP} if "node-scale-adjuster" in apps else set()
+    assert objects.of("NetworkPolicy").keys() == apps | {holders} | scaling
     assert all("Ingress" in policy_of(objects, app)["policyTypes"] for app in apps)
 
 
@@ -103,6 +104,13 @@ def test_nobody_reaches_the_pods_that_hold_shared_gpus(helm):
         ("UDP", 5353),
         ("TCP", 5353),
     }
+
+
+def test_nobody_reaches_the_pods_that_ask_for_gpus_in_place_of_others_nor_they_anybody(helm):
+    policy = rendered(helm, VALUES["autoscaling"]).one("NetworkPolicy", names.SCALING_POD_APP)
+    assert policy["metadata"]["namespace"] == "scale"
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert (policy["spec"]["ingress"], policy["spec"]["egress"]) == ([], [])
 
 
 def test_metrics_may_be_kept_for_a_namespace(helm):

@@ -18,13 +18,19 @@ from kai.model.objects import Pod
 from kai_binder.plugins import dynamicresources, volumebinding
 from kai_binder.settings import BinderSettings
 from kai_local.apiserver.schemas import cel
+from kai_node_scale_adjuster.objects import waiting_pod
+from kai_node_scale_adjuster.scaling_pods import ScalingTemplate
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 #: Who may repair is asked of the API server's roles; nobody here.
 REPAIR = re.compile(r"authorizer\..*?\.allowed\(\)")
 KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 #: Accounts that write, so that something is to be held.
-WRITERS = {"binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"}
+WRITERS = {
+    *("binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"),
+    "numa-placement-exporter",
+}
+AUTOSCALING = {"clusterAutoscaling": True}
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +153,7 @@ def test_reservation_pods_have_our_image_or_one_that_is_named(render):
         ("kai-binder-volume-claims", (volumebinding.SELECTED_NODE,)),
         ("kai-binder-resource-claims", (dynamicresources.EXTENDED_RESOURCE_CLAIM,)),
         ("kai-resource-reservation", (names.RESERVED_GPU,)),
+        ("kai-numa-placement-exporter", (names.NUMA_OBSERVED,)),
     ],
 )
 def test_policies_name_what_the_code_writes(objects, policy, named):
@@ -317,3 +324,96 @@ def test_the_reservation_pod_that_the_binder_makes_is_let_through_with_all_that_
     assert said(pod) == []
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     assert "may not be privileged" in said(pod)[0]
+
+
+# --- pods that stand for others ----------------------------------------------------------------
+@pytest.fixture(scope="module")
+def scaled(render):
+    return policies(render(**{"global": AUTOSCALING}))
+
+
+def a_scaling_pod(*, container=None, labels=None, **spec):
+    """As the adjuster makes it, but for what is said."""
+    waiting = waiting_pod(msgspec.convert(a_pod(uid="u", annotations={names.GPU_FRACTION: "0.5"}), Pod))
+    found = ScalingTemplate(image="registry/local/kai-scheduler:0.1.0").manifest(waiting, "team-p")
+    found["metadata"]["labels"] |= labels or {}
+    found["spec"] |= spec
+    found["spec"]["containers"][0] |= container or {}
+    return found
+
+
+def test_an_account_for_scaling_is_held_where_it_is_there(objects, scaled):
+    assert not [name for name in policies(objects) if "scale" in name]
+    accounts = "system:serviceaccount:kai-scheduler:node-scale-adjuster"
+    held = {name for name, policy in scaled.items() if accounts in text(policy)}
+    assert held == {
+        "kai-accounts-events",
+        "kai-accounts-leases",
+        "kai-node-scale-adjuster-pods",
+        "kai-node-scale-adjuster-status",
+    }
+
+
+def test_the_scaling_pod_that_the_adjuster_makes_is_let_through(scaled):
+    policy = scaled["kai-node-scale-adjuster-pods"]["spec"]
+    assert refusals(policy, "node-scale-adjuster", new=a_scaling_pod()) == []
+    mark = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
+    policy = scaled["kai-node-scale-adjuster-status"]["spec"]
+    before, after = a_pod(status={"phase": "Pending"}), a_pod(status=mark)
+    assert refusals(policy, "node-scale-adjuster", new=after, old=before) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"labels": {"app": "other"}}, "only pods with the label"),
+        ({"container": {"image": "evil"}}, "may only have the images"),
+        ({"container": {"args": ["sh"]}}, "runs what its image is for"),
+        ({"container": {"command": ["sh"]}}, "runs what its image is for"),
+        ({"container": {"env": [{"name": "a", "value": "b"}]}}, "reads nothing"),
+        ({"container": {"securityContext": {"privileged": True}}}, "may not be privileged"),
+        ({"hostNetwork": True}, "network, processes or memory"),
+        ({"nodeName": "n1"}, "waits for the default scheduler"),
+        ({"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}, "reads nothing"),
+        ({"initContainers": [{"name": "x"}]}, "has one container"),
+    ],
+)
+def test_a_scaling_pod_that_is_more_than_that_is_refused_in_words(scaled, changes, said):
+    policy = scaled["kai-node-scale-adjuster-pods"]["spec"]
+    [message] = refusals(policy, "node-scale-adjuster", new=a_scaling_pod(**changes))
+    assert said in message
+
+
+# --- who tells where pods are ------------------------------------------------------------------
+SEEN = {names.NUMA_OBSERVED: "[]"}
+
+
+@pytest.mark.parametrize(
+    ("node", "annotations", "said"),
+    [
+        ("n1", SEEN, []),
+        ("n2", SEEN, ["of its own node"]),
+        ("", SEEN, ["of its own node"]),
+        ("n1", {names.NUMA_PREDICTED: "[]"}, ["may not change annotations"]),
+    ],
+)
+def test_an_exporter_tells_one_thing_of_the_pods_of_its_own_node(objects, node, annotations, said):
+    policy = policies(objects)["kai-numa-placement-exporter"]["spec"]
+    spec = {"nodeName": "n1"}
+    extra = {"authentication.kubernetes.io/node-name": [node]} if node else {}
+    user = {"username": "system:serviceaccount:kai-scheduler:numa-placement-exporter", "extra": extra}
+    found = refusals(
+        policy,
+        "numa-placement-exporter",
+        new=a_pod(spec=spec, annotations=annotations),
+        old=a_pod(spec=spec),
+        userInfo=user,
+    )
+    assert len(found) == len(said)
+    assert all(words in message for words, message in zip(said, found, strict=True))
+
+
+def test_where_there_never_is_an_exporter_it_may_do_nothing(render):
+    objects = render(numaPlacementExporter={"enabled": False})
+    assert "kai-numa-placement-exporter" not in policies(objects)
+    assert "kai-numa-placement-exporter" not in objects.of("ClusterRole")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import kai_node_scale_adjuster.service
 import kai_pod_grouper.service
 import kai_podgroup_controller.service
 import kai_queue_controller.service
@@ -23,6 +24,8 @@ SERVICES = Path(__file__).resolve().parents[2] / "services"
 ACCOUNTS = {
     "kai_admission": "admission",
     "kai_binder": "binder",
+    "kai_node_scale_adjuster": "node-scale-adjuster",
+    "kai_numa_placement_exporter": "numa-placement-exporter",
     "kai_pod_grouper": "pod-grouper",
     "kai_podgroup_controller": "podgroup-controller",
     "kai_queue_controller": "queue-controller",
@@ -39,11 +42,14 @@ FOUND_OUT = {
     "kai_pod_grouper/live/cluster.py": {KARTAS},
     "kai_pod_grouper/live/owner_cache.py": set(),  # the kinds of kai_pod_grouper.offline.rights, tested below
 }
+#: Where it is switched on, there is one account more.
+AUTOSCALING = {"global": {"clusterAutoscaling": True}}
 VALUES = {
+    **AUTOSCALING,
     "podgrouper": {
         "defaultPrioritiesConfigMapName": "priorities",
         "defaultPrioritiesConfigMapNamespace": "kai-scheduler",
-    }
+    },
 }
 
 SWITCHES = {
@@ -205,6 +211,8 @@ def test_the_analysis_sees_what_services_do():
     assert Request("patch", "scheduling.run.ai", "queues/status") in requested("kai_queue_controller")
     assert Request("create", "scheduling.run.ai", "podgroups") in requested("kai_pod_grouper")
     assert Request("patch", "", "pods") in requested("kai_resource_reservation")
+    assert Request("patch", "", "pods/status") in requested("kai_node_scale_adjuster")
+    assert Request("list", "", "pods") in requested("kai_numa_placement_exporter")
     assert Request("watch", "", "nodes") in requested("kai_admission")
     assert {request.verb for request in requested("kai_admission")} <= READS
 
@@ -263,10 +271,12 @@ def test_a_disabled_component_has_no_role(helm):
         ("pod-grouper", {}, kai_pod_grouper.service.LEASE),
         ("podgroup-controller", {}, kai_podgroup_controller.service.LEASE),
         ("queue-controller", {}, kai_queue_controller.service.LEASE),
+        ("node-scale-adjuster", {}, kai_node_scale_adjuster.service.LEASE),
     ],
 )
 def test_each_process_can_take_its_own_lease_and_no_other(helm, account, args, lease):
-    objects = helm.render(values={**WITHOUT_CERTIFICATES, "scheduler": {"args": args}})
+    values = {**WITHOUT_CERTIFICATES, **AUTOSCALING, "scheduler": {"args": args}}
+    objects = helm.render(values=values)
     rules = [rule for rule in rules_of(objects, account) if "leases" in rule["resources"]]
     assert [rule.get("resourceNames") for rule in rules if "update" in rule["verbs"]] == [[lease]]
     assert all({*rule["verbs"]} <= READS | {"create", "update"} for rule in rules)

@@ -23,12 +23,15 @@ DEPLOYMENTS = {
     "admission": "kai_admission",
     "binder": "kai_binder",
     "kai-scheduler-default": "kai_scheduler",
+    "node-scale-adjuster": "kai_node_scale_adjuster",
     "pod-grouper": "kai_pod_grouper",
     "podgroup-controller": "kai_podgroup_controller",
     "queue-controller": "kai_queue_controller",
 }
 
 
+#: Those that run unless a value says otherwise.
+USUAL = DEPLOYMENTS.keys() - {"node-scale-adjuster"}
 VALUES = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
 
 
@@ -250,7 +253,7 @@ def test_leaders_are_elected_where_there_are_several(rendered):
     assert "--leader-elect" in objects.flags("pod-grouper")
     assert "--leader-elect" not in objects.flags("queue-controller")
     assert objects.one("Deployment", "binder")["spec"]["replicas"] == 3
-    assert objects.of("PodDisruptionBudget").keys() == DEPLOYMENTS.keys() - {"queue-controller"}
+    assert objects.of("PodDisruptionBudget").keys() == USUAL - {"queue-controller"}
     assert not rendered("defaults").of("PodDisruptionBudget")
     assert "binder" not in rendered("no disruption budgets").of("PodDisruptionBudget")
 
@@ -530,7 +533,7 @@ def test_the_reservation_namespace_is_kept_and_can_be_left_to_others(rendered):
         ({"redis": {"externalCa": "/etc/ca.crt"}}, "redis.externalCa"),
         ({"global": {"imagePullSecrets": ["pull"]}}, "global.imagePullSecrets.0"),
         ({"certificates": {"existing": {"enabled": True}}}, "certificates.existing.caBundle is needed"),
-        ({"global": {"clusterAutoscaling": True}}, "global.clusterAutoscaling"),
+        ({"global": {"clusterAutoscaling": "yes"}}, "global.clusterAutoscaling"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_by_name(helm, values, said):
@@ -558,4 +561,4 @@ def test_all_who_read_or_write_the_shard_of_an_object_are_told_its_label(helm):
         for name, _, container in containers(objects)
         if "--nodepool-label-key=example.com/pool" in container.get("args", ())
     }
-    assert told == DEPLOYMENTS.keys()
+    assert told == USUAL

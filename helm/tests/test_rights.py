@@ -15,7 +15,8 @@ READS = {"get", "list", "watch"}
 
 @pytest.fixture(scope="module")
 def held(helm):
-    return rights.of_manifests(helm.render(values=WITHOUT_CERTIFICATES))
+    values = {**WITHOUT_CERTIFICATES, "global": {"clusterAutoscaling": True}}
+    return rights.of_manifests(helm.render(values=values))
 
 
 def test_the_page_lists_what_each_account_may_do_row_by_row(held):
@@ -29,7 +30,8 @@ def test_the_table_is_read_as_it_is_written(held):
 
 
 def test_nothing_is_given_out_in_namespaces_that_are_not_ours(held):
-    assert {where for _, where in held} == {EVERYWHERE, names.NAMESPACE, names.RESERVATION_NAMESPACE}
+    ours = {names.NAMESPACE, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE}
+    assert {where for _, where in held} == ours | {EVERYWHERE}
 
 
 def test_no_account_can_come_by_more_than_it_has(held):
@@ -55,6 +57,9 @@ def test_no_account_can_come_by_more_than_it_has(held):
                 assert right.verb in READS
 
 
-def test_pods_are_made_in_the_reservation_namespace_only_and_by_the_binder_only(held):
+def test_pods_are_made_in_two_namespaces_only_and_by_one_account_in_each(held):
     makers = {key for key, found in held.items() if Right("create", "", "pods") in found}
-    assert makers == {("binder", names.RESERVATION_NAMESPACE)}
+    assert makers == {
+        ("binder", names.RESERVATION_NAMESPACE),
+        ("node-scale-adjuster", names.SCALE_ADJUST_NAMESPACE),
+    }

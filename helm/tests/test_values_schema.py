@@ -24,6 +24,7 @@ COMPONENTS = {
     "queuecontroller": "kai_queue_controller",
     "scheduler": "kai_scheduler",
     "binder": "kai_binder",
+    "nodescaleadjuster": "kai_node_scale_adjuster",
 }
 
 

@@ -69,3 +69,13 @@ subjects:
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
+
+{{/* Where the pods are that stand for those who wait for parts of GPUs. */}}
+{{- define "kai.scalingNamespace" -}}
+{{- .Values.nodescaleadjuster.scalingPodNamespace -}}
+{{- end -}}
+
+{{/* "true" unless there never is one: where nobody says so, a shard may have the plugin numa at any time. */}}
+{{- define "kai.numaExporterMayRun" -}}
+{{- if ne (toString (.Values.numaPlacementExporter | default dict).enabled) "false" -}}true{{- end -}}
+{{- end -}}

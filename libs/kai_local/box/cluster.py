@@ -203,6 +203,7 @@ class Cluster:
             self._files.directory / "pods",
             binders=self._options.binders,
             flags=self._options.flags,
+            autoscaling="node-scale-adjuster" in self._options.services,
         )
         machine = self._machine(planned.ours)
         self._supervisor.start(machine)

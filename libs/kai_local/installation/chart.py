@@ -48,26 +48,36 @@ class Installation:
         return sys.executable, "-m", "kai_local.installation.chart", encoded
 
 
-def chart_values(*, binders: int, flags: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def chart_values(
+    *, binders: int, flags: Mapping[str, Mapping[str, str]], autoscaling: bool = False
+) -> dict[str, Any]:
     """The values that a cluster in a box installs the chart with: parts of GPUs may be asked for.
 
     ``flags`` are more flags by service.
     """
-    values: dict[str, dict[str, Any]] = {"global": {"gpuSharing": True}, "binder": {"replicas": binders}}
+    values: dict[str, dict[str, Any]] = {
+        "global": {"gpuSharing": True, "clusterAutoscaling": autoscaling},
+        "binder": {"replicas": binders},
+    }
     for service, added in flags.items():
         values.setdefault(service.replace("-", ""), {})["args"] = dict(added)
     return values
 
 
 def installation(
-    kubeconfig: Path, folder: Path, *, binders: int, flags: Mapping[str, Mapping[str, str]]
+    kubeconfig: Path,
+    folder: Path,
+    *,
+    binders: int,
+    flags: Mapping[str, Mapping[str, str]],
+    autoscaling: bool = False,
 ) -> Installation:
     """The chart as a cluster in a box needs it."""
     return Installation(
         helm=binaries.find(("helm",))["helm"],
         kubeconfig=kubeconfig,
         folder=folder,
-        values=chart_values(binders=binders, flags=flags),
+        values=chart_values(binders=binders, flags=flags, autoscaling=autoscaling),
         ours=[f"--{flag}={value}" for added in flags.values() for flag, value in added.items()],
     )
 

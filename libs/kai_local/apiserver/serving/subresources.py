@@ -267,8 +267,9 @@ class Subresources:
         if pod.obj["spec"].get("serviceAccountName") != target.name:
             why = f"cannot bind token for serviceaccount {target.name!r} to pod running with serviceaccount "
             raise bad_request(f"{why}{pod.obj['spec'].get('serviceAccountName')!r}")
-        prefix = "authentication.kubernetes.io/pod"
-        return replace(user, extra={f"{prefix}-name": (pod.name,), f"{prefix}-uid": (pod.uid,)})
+        bound = {"pod-name": pod.name, "pod-uid": pod.uid, "node-name": pod.obj["spec"].get("nodeName")}
+        extra = {f"authentication.kubernetes.io/{key}": (value,) for key, value in bound.items() if value}
+        return replace(user, extra=extra)
 
     async def _finalize(self, body: Any, target: Target, options: WriteOptions) -> web.Response:
         finalizers = dig(body, "spec", "finalizers") or []
