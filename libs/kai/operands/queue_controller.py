@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from kai.engine.config import UsageClient, UsageDatabase
+from kai.engine.usage import longest_window
+from kai.model import duration
 from kai.operands.certificates import QUEUE_SECRET, grpc_secret
 from kai.operands.component import (
     GRPC_CERTIFICATES,
@@ -16,6 +21,9 @@ from kai.operands.manifests import Installation, Manifest, yes
 from kai.operands.webhooks import queue_webhooks
 
 NAME = "queue-controller"
+#: What it keeps unless told otherwise.
+_USUAL_RETENTION_SECONDS: Final = 8 * 86400.0
+_SPARE_SECONDS: Final = 86400.0
 _HEALTH = 8081
 
 
@@ -66,4 +74,17 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         f"--nodepool-label-key={config.everywhere.node_pool_label_key}",
         f"--refuse-queue-deletion={yes(spec.webhooks.refuse_deletion)}",
         *(f"--{flag}={said}" for flag, said in labels.items() if said),
+        *_retention(installation),
     )
+
+
+def _retention(installation: Installation) -> tuple[str, ...]:
+    """Use is recorded for as long as the longest window of a shard looks back, and is usual otherwise."""
+    databases = [
+        UsageDatabase.read(shard.file["usageDBConfig"])
+        for shard in installation.shards
+        if "usageDBConfig" in shard.file
+    ]
+    windows = [longest_window(each.params) for each in databases if each.client is UsageClient.REDIS]
+    needed = max(windows, default=0.0) + _SPARE_SECONDS
+    return (f"--usage-retention={duration.render(needed)}",) if needed > _USUAL_RETENTION_SECONDS else ()

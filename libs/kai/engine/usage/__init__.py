@@ -13,12 +13,13 @@ the queries that mean the same.
 """
 
 from kai.engine.usage.params import InvalidUsageParams, UsageParams, WindowType
-from kai.engine.usage.window import outlived, staleness, used_shares, window_start
+from kai.engine.usage.window import longest_window, outlived, staleness, used_shares, window_start
 
 __all__ = [
     "InvalidUsageParams",
     "UsageParams",
     "WindowType",
+    "longest_window",
     "outlived",
     "staleness",
     "used_shares",

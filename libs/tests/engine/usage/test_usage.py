@@ -9,6 +9,7 @@ from kai.engine.usage import (
     InvalidUsageParams,
     UsageParams,
     WindowType,
+    longest_window,
     outlived,
     staleness,
     used_shares,
@@ -83,6 +84,21 @@ def test_a_tumbling_window_starts_anew_every_window():
 def test_a_cron_window_starts_when_the_expression_was_last_due():
     params = UsageParams.parse({"windowType": "cron", "cronString": "0 0 * * 1"})
     assert window_start(params, now=NOW) == utc(2029, 12, 31, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("params", "days"),
+    [
+        ({"windowSize": "2w"}, 14),
+        ({"windowType": "tumbling", "windowSize": "30d", "tumblingWindowStartTime": "2030-01-01"}, 30),
+        ({"windowType": "cron", "cronString": "@daily"}, 1),
+        ({"windowType": "cron", "cronString": "0 9 * * 1,4"}, 4),
+        ({"windowType": "cron", "cronString": "@monthly"}, 31),
+        ({"windowType": "cron", "cronString": "@yearly"}, 366),
+    ],
+)
+def test_a_window_lasts_no_longer_than_that(params, days):
+    assert longest_window(UsageParams.parse(params)) == days * 24 * HOUR
 
 
 def test_parameters_are_read_with_their_defaults():
