@@ -8,7 +8,7 @@ from aiohttp import web
 
 from deadlines import eventually
 from e2e import prometheus
-from e2e.harness import local_cluster
+from e2e.harness import ROOT, local_cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
 from e2e.metrics import total
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
@@ -84,6 +84,14 @@ async def capacity(cluster):
     host, port = runner.addresses[0][:2]
     yield f"{host}:{port}"
     await runner.cleanup()
+
+
+async def test_the_manifests_of_the_page_are_taken(cluster):
+    made = await cluster.apply((ROOT / "docs/examples/time-based-fairness.yaml").read_text())
+    assert made[0]["spec"]["usageDBConfig"]["usageParams"]["windowSize"] == "2w"
+    for queue in reversed(made[1:]):
+        await cluster.delete(queue["apiVersion"], queue["kind"], queue["metadata"]["name"])
+    await cluster.delete(made[0]["apiVersion"], made[0]["kind"], made[0]["metadata"]["name"])
 
 
 async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
