@@ -1,0 +1,124 @@
+"""Manifests that stand on a page are applied as they are, and become what the page says."""
+
+import re
+
+import pytest
+import yaml
+
+from e2e.harness import ROOT
+from e2e.manifests import as_yaml
+from kai.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES
+from kai.model import names
+from kai.model.objects import PodGroup, Queue
+from kai_local.kubelet.nodes import NodeShape
+
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+#: What of a page's manifests is in no namespace, and so has a name that no test has.
+_CLUSTER_WIDE = ("Queue", "Topology")
+
+
+class Page:
+    """The manifests of a page, applied in order in a namespace of the test's own."""
+
+    def __init__(self, cluster, namespace):
+        self.cluster = cluster
+        self.namespace = namespace
+        self.made = []
+
+    async def apply(self, name, *, of=lambda body: True):
+        text = (ROOT / "docs" / name).read_text()
+        bodies = [body for block in BLOCK.findall(text) for body in yaml.safe_load_all(block)]
+        for body in bodies:
+            if not of(body):
+                continue
+            if body["kind"] in _CLUSTER_WIDE:
+                self.made.append((body["apiVersion"], body["kind"], body["metadata"]["name"]))
+            else:
+                body["metadata"]["namespace"] = self.namespace
+            await self.cluster.apply(as_yaml(body))
+
+    async def running(self, prefix, count=1):
+        return await self.cluster.running(self.namespace, prefix, count=count)
+
+    async def group_of(self, pod) -> PodGroup:
+        name = pod.annotations[names.POD_GROUP_ANNOTATION]
+        return await self.cluster.client.get(POD_GROUPS, name, namespace=self.namespace, type=PodGroup)
+
+    async def clear(self):
+        for api_version, kind, name in reversed(self.made):
+            await self.cluster.delete(api_version, kind, name)
+
+
+@pytest.fixture
+async def page(cluster, namespace):
+    found = Page(cluster, namespace)
+    yield found
+    await found.clear()
+
+
+async def test_queues(page):
+    await page.apply("queues.md")
+    pods = await page.running("page-training", 2)
+    assert (await page.group_of(pods[0])).spec.queue == "page-vision"
+
+    async def charged():
+        queue = await page.cluster.client.get(QUEUES, "page-research", type=Queue)
+        return (queue.status.allocated or {}).get(names.NVIDIA_GPU) if queue.status else None
+
+    await page.cluster.eventually(charged, lambda gpus: gpus == "2", what="the department is charged")
+
+
+async def test_job_order(page):
+    await page.apply("job-order.md")
+    [urgent] = await page.running("page-urgent")
+    assert (await page.group_of(urgent)).spec.priority_class_name == "build-preemptible"
+    patient = await page.running("page-patient", 2)
+    spec = (await page.group_of(patient[0])).spec
+    assert (spec.preemption_delay, spec.staleness_grace_period, spec.min_member) == ("5m0s", "10m0s", 2)
+
+
+async def test_batch(page):
+    await page.apply("batch.md")
+    sweep, gang = await page.running("page-sweep", 3), await page.running("page-gang", 4)
+    assert (await page.group_of(sweep[0])).spec.min_member == 1
+    assert (await page.group_of(gang[0])).spec.min_member == 4
+    for pod in await page.running("page-pair", 2):
+        assert (await page.group_of(pod)).metadata.name == "page-pair"
+
+
+async def test_gpu_sharing(page):
+    await page.apply("gpu-sharing.md")
+    pods = {pod.metadata.name: pod for pod in await page.running("page-", 4)}
+    maps = await page.cluster.client.list(CONFIG_MAPS, namespace=page.namespace)
+    told = {each["metadata"]["name"]: each.get("data") or {} for each in maps}
+
+    def seen(name, container=0):
+        prefix = pods[name].annotations[names.SHARED_GPU_CONFIGMAP]
+        return told[f"{prefix}-{container}"]
+
+    assert seen("page-half")[names.GPU_PORTION] == "0.50"
+    assert seen("page-mps")[names.GPU_PORTION] == "0.25"
+    two = seen("page-two-halves", container=1)
+    assert (two[names.GPU_PORTION], len(two[names.NVIDIA_VISIBLE_DEVICES].split(","))) == ("0.50", 2)
+
+
+async def test_mig(page, node):
+    await node(NodeShape(gpus=0, mig={"1g.10gb": 1}))
+    await page.apply("mig.md")
+    [pod] = await page.running("page-slice")
+    assert pod.annotations[names.RECEIVED_RESOURCE_TYPE] == "MigInstance"
+
+
+async def test_topology(page, node):
+    places = {}
+    for zone in ("a", "b"):
+        for rack in ("1", "2"):
+            labels = {"page.example.com/zone": zone, "page.example.com/rack": rack}
+            places[await node(NodeShape(gpus=4, labels=labels))] = (zone, rack)
+    await page.apply("topology.md", of=lambda body: body["metadata"]["name"] in ("page-site", "page-close"))
+    assert len({places[pod.spec.node_name] for pod in await page.running("page-close", 4)}) == 1
+    await page.apply("topology.md", of=lambda body: body["metadata"]["name"].startswith("page-segments"))
+    found = {pod.metadata.name: places[pod.spec.node_name] for pod in await page.running("page-segments", 4)}
+    assert found["page-segments-0-0"] == found["page-segments-0-1"]
+    assert found["page-segments-1-0"] == found["page-segments-1-1"]
+    assert len({zone for zone, _ in found.values()}) == 1
