@@ -52,6 +52,8 @@ class Component:
     config_map: str = ""
     checksum: str = ""
     redis: bool = False
+    #: Variables of its own.
+    environment: tuple[Manifest, ...] = ()
     #: Which of our components it is, where several have one.
     kind: str = ""
     client: ClientSpec | None = None
@@ -149,7 +151,11 @@ def _container(component: Component, installation: Installation, mounted: list[t
         "imagePullPolicy": component.service.image.pull_policy,
         "command": ["python", "-m", component.module],
         "args": _flags(component, installation),
-        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, *redis],
+        "env": [
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            *redis,
+            *component.environment,
+        ],
         "ports": [
             {"name": name, "containerPort": number, "protocol": "TCP"}
             for name, number in component.ports.items()

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from kai.engine.config import UsageDatabase
 from kai.operands import node_scale_adjuster, numa_placement_exporter, redis, scheduler
 from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec
@@ -31,6 +32,8 @@ class Networked:
     served: tuple[tuple[int, tuple[Manifest, ...]], ...] = ()
     asks_schedulers: bool = False
     asks_redis: bool = False
+    #: Ports of others, wherever they are.
+    asks: tuple[int, ...] = ()
     asks_api_server: bool = True
 
 
@@ -57,8 +60,17 @@ def of_shard(installation: Installation, shard: Shard) -> list[Manifest]:
         served=((ports.grpc_port, callers),),
         metrics=ports.target_port,
         asks_redis=True,
+        asks=_of_usage(shard),
     )
     return [policy(networked, installation)]
+
+
+def _of_usage(shard: Shard) -> tuple[int, ...]:
+    """Where past use is read from, if the shard says it; what a variable says is not known here."""
+    if "usageDBConfig" not in shard.file:
+        return ()
+    port = UsageDatabase.read(shard.file["usageDBConfig"]).port
+    return (port,) if port else ()
 
 
 def _components(installation: Installation) -> Iterable[Networked]:
@@ -190,6 +202,8 @@ def _egress(networked: Networked, installation: Installation) -> list[Manifest]:
         rules.append({**to_schedulers, "to": [{"podSelector": {"matchLabels": dict(_SCHEDULERS)}}]})
     if networked.asks_redis:
         rules += _to_redis(config)
+    if networked.asks:
+        rules.append(_rule(networked.asks))
     return rules
 
 

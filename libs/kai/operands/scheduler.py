@@ -68,7 +68,16 @@ def _component(installation: Installation, shard: Shard, *, checksum: str) -> Co
         config_map=name,
         checksum=checksum,
         redis=True,
+        environment=_environment(shard, secret=f"{name}-usage"),
     )
+
+
+def _environment(shard: Shard, *, secret: str) -> tuple[Manifest, ...]:
+    """The variable that says where past use is read from; an administrator puts it into a secret."""
+    usage = shard.spec.usage_db_config
+    if usage is None or not (variable := usage.connection_string_env_var):
+        return ()
+    return ({"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": variable}}},)
 
 
 def _flags(installation: Installation, shard: Shard) -> tuple[str, ...]:

@@ -103,6 +103,21 @@ def test_what_is_said_of_another_window_or_client_is_told(usage_params: dict[str
     assert told in note
 
 
+@pytest.mark.parametrize(
+    ("document", "port"),
+    [
+        ({}, None),
+        ({"connectionString": "unix:///run/redis.sock"}, None),
+        ({"connectionString": "rediss://redis/0"}, 6379),
+        ({**ASKING, "connectionString": "http://p:9090"}, 9090),
+        ({**ASKING, "connectionString": "https://user:secret@p"}, 443),
+        ({**ASKING, "connectionStringEnvVar": "URL"}, None),
+    ],
+)
+def test_the_port_to_be_reached_is_known_where_a_url_is(document: dict[str, Any], port: int | None) -> None:
+    assert UsageDatabase.read(document).port == port
+
+
 # --- where the connection comes from ------------------------------------------------------------
 @pytest.mark.parametrize(
     ("document", "managed", "external", "expected"),

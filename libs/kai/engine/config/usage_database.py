@@ -32,6 +32,8 @@ _SCHEMES: Final = {
     UsageClient.REDIS: ("redis", "rediss", "unix"),
     UsageClient.PROMETHEUS: ("http", "https"),
 }
+#: Of URLs that name none.
+_PORTS: Final = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
 
 
 class NoPrometheus(ConfigError):
@@ -87,6 +89,12 @@ class UsageDatabase:
             notes=tuple(_without_effect(client, params, document.get("usageParams") or {})),
             written=document,
         )
+
+    @property
+    def port(self) -> int | None:
+        """The port of the connection; None where none is told, or where it is a file."""
+        parts = urlsplit(self.connection)
+        return parts.port or _PORTS.get(parts.scheme)
 
     @property
     def document(self) -> dict[str, Any]:
