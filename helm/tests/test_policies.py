@@ -326,6 +326,17 @@ def test_the_reservation_pod_that_the_binder_makes_is_let_through_with_all_that_
     assert "may not be privileged" in said(pod)[0]
 
 
+def test_a_reservation_pod_may_sleep_where_devices_are_only_played(objects):
+    policy = policies(objects)["kai-binder-reservations"]["spec"]
+    settings = BinderSettings.parse(["--fake-gpu-nodes=true"])
+    pod = settings.template.manifest(node="n", group="g", tolerations=None, annotations=CLAIM)
+    namespace = names.RESERVATION_NAMESPACE
+    assert refusals(policy, "binder", new=pod, namespace=namespace) == []
+    pod["spec"]["containers"][0]["args"] = ["sh", "-c", "evil"]
+    [message] = refusals(policy, "binder", new=pod, namespace=namespace)
+    assert "runs what its image is for" in message
+
+
 # --- pods that stand for others ----------------------------------------------------------------
 @pytest.fixture(scope="module")
 def scaled(render):

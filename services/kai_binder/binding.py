@@ -46,6 +46,7 @@ class PodBinder:
         events: EventRecorder,
         node_pool_label: str,
         sync_soon: Callable[[str], None],
+        tell_bound: bool = False,
     ) -> None:
         self._client = client
         self._pods = pods
@@ -54,6 +55,7 @@ class PodBinder:
         self._events = events
         self._node_pool_label = node_pool_label
         self._sync_soon = sync_soon
+        self._tells_bound = tell_bound
         self._locks: dict[tuple[str, str], _Lock] = {}
 
     # --- preparing -----------------------------------------------------------------------------
@@ -238,10 +240,17 @@ class PodBinder:
                     }
                 }
                 await self._client.patch(PODS, decision.pod.name, patch, namespace=decision.pod.namespace)
-            if any(c.type == names.POD_BOUND and c.status == "False" for c in pod.status.conditions or ()):
-                await self._set_condition(decision, "True", "Bound", "")
+            if self._tells_bound or _failed_before(pod):
+                await self._tell_of_success(decision)
         except errors.KubeError as error:
             _log.info("pod bound, but not marked", pod=_key(decision), reason=str(error))
+
+    async def _tell_of_success(self, decision: BindDecision) -> None:
+        """The condition, and where it is wanted the event, in the words of the original."""
+        text = f"Pod bound successfully to node {decision.node}"
+        if self._tells_bound:
+            self._events.emit(_reference(decision.pod), "Normal", "Bound", text, action="Binding")
+        await self._set_condition(decision, "True", "Bound", text)
 
     async def tell_failed(self, decision: BindDecision, reason: str) -> None:
         """A failure as an event and a condition of the pod."""
@@ -302,6 +311,11 @@ def _grant(decision: BindDecision, devices: int) -> Grant:
     if decision.gpu_memory_mib:
         return Grant(devices, memory_mib=decision.gpu_memory_mib)
     return Grant(devices, portion_centi=round(decision.gpu_portion * 100))
+
+
+def _failed_before(pod: WatchedPod) -> bool:
+    """Whether it says that a bind of it failed."""
+    return any(c.type == names.POD_BOUND and c.status == "False" for c in pod.status.conditions or ())
 
 
 def _group_keys(pod: Pod) -> list[str]:

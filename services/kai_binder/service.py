@@ -98,6 +98,7 @@ class BinderService:
             events=host.recorder(settings.scheduler_name),
             node_pool_label=settings.nodepool_label_key,
             sync_soon=sync.soon,
+            tell_bound=settings.tell_bound,
         )
         links: dict[str, Link] = {}
         host.health.add("scheduler", lambda: _unconnected(links))

@@ -65,6 +65,10 @@ class BinderSettings(TlsSettings):
         description="Leases of the schedulers to work for beside those of SchedulingShards, comma-separated; "
         "default: that of what belongs to no node pool",
     )
+    tell_bound: bool = Field(
+        False,
+        description="tell of each bound pod by an event Bound and the condition PodBound, two requests a pod",
+    )
     plugins: str = Field("", description="JSON: plugin -> enabled, priority, arguments")
 
     @property

@@ -48,6 +48,9 @@ def render(
         typer.Option(help=f"Kind that the cluster has, of {', '.join(_KINDS)}; may be repeated."),
     ] = None,
     cdi: Annotated[bool, typer.Option("--cdi", help="The device plugin uses CDI.")] = False,
+    fake_gpus: Annotated[
+        bool, typer.Option("--fake-gpus", help="Nodes only play their devices (label run.ai/fake.gpu=true).")
+    ] = False,
     openshift: Annotated[bool, typer.Option("--openshift", help="The cluster gives out user ids.")] = False,
     api_server_port: Annotated[
         list[int] | None, typer.Option(help="Port of the API server, which closes what else goes out.")
@@ -83,6 +86,7 @@ def render(
     facts = Facts(
         served=frozenset(_kind(name) for name in served or ()),
         cdi=cdi,
+        fake_gpus=fake_gpus,
         openshift=openshift,
         api_server_ports=tuple(api_server_port or ()),
         trust=trust,

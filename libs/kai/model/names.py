@@ -85,6 +85,8 @@ GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
+FAKE_GPU_LABEL: Final = "run.ai/fake.gpu"
+"""``true`` on nodes whose devices are only played: no container there can ask a driver which it was given."""
 MIG_WORKER_LABEL: Final = "node-role.kubernetes.io/mig-enabled"
 
 # --- resources ---------------------------------------------------------------------------------

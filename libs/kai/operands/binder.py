@@ -65,6 +65,7 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         *_as_json("resource-reservation-container-security-context", _container_security(installation)),
         *_as_json("plugins", plugins(config, cdi=installation.facts.cdi)),
         *_concurrency(spec),
+        *(["--fake-gpu-nodes=true"] if installation.facts.fake_gpus else []),
     )
 
 

@@ -21,6 +21,8 @@ class Facts:
     served: frozenset[str] = frozenset()
     #: Whether NVIDIA's ClusterPolicy says that the device plugin uses CDI.
     cdi: bool = False
+    #: Whether a node has the label ``run.ai/fake.gpu=true``: its devices are only played.
+    fake_gpus: bool = False
     #: Whether the cluster gives out user ids by itself.
     openshift: bool = False
     #: Ports of the API server, for the network policies; none leaves what goes out open.

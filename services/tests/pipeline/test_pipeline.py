@@ -55,6 +55,26 @@ async def test_ordinary_pods_cost_one_bind_and_one_event_each_and_the_scheduler_
     ]
 
 
+async def test_who_wants_it_is_told_of_each_bound_pod(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder(tell_bound=True):
+        await cluster.pod("p")
+        assert await cluster.bound("p") == ["n1"]
+
+        async def condition():
+            conditions = (await cluster.get("p"))["status"].get("conditions", [])
+            return [(c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == "PodBound"]
+
+        (found,) = await cluster.until(condition)
+
+        async def told():
+            return await cluster.events("Bound")
+
+        (event,) = await cluster.until(told)
+    assert found == ("True", "Bound", "Pod bound successfully to node n1")
+    assert (event["type"], event["note"]) == ("Normal", "Pod bound successfully to node n1")
+
+
 async def test_an_idle_system_sends_nothing_but_watches_and_leases(cluster):
     await cluster.node("n1")
     async with cluster.scheduler() as scheduler, cluster.binder():

@@ -97,6 +97,7 @@ FLAGS: Final[dict[str, tuple[str, ...]]] = {
         "scheduler-leases",
         "scheduler-name",
         "skip-controller-name-validation",
+        "tell-bound",
         "tls-ca",
         "tls-cert",
         "tls-key",
