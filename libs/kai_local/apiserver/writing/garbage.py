@@ -42,6 +42,8 @@ class GarbageCollector:
         self._definitions_going: set[str] = set()
         self._wake = asyncio.Event()
         self.failures = 0
+        for key, collection in registry.store.collections().items():  # of what else is part of the server
+            self._attach(key, collection)
         registry.store.on_new_collection.append(self._attach)
 
     def _attach(self, key: StorageKey, collection: Collection) -> None:

@@ -38,6 +38,14 @@ async def test_dependents_go_after_their_owner_all_the_way_down(api):
     assert not await exists(api, "child")
 
 
+async def test_webhooks_go_after_their_owner_though_the_server_reads_them_itself(api):
+    owner = await an_owner(api)
+    kind = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    await api.post(kind, owned_by(owner))
+    await api.delete(f"{CONFIG_MAPS}/owner")
+    await api.gone(f"{kind}/child")
+
+
 async def test_one_living_owner_is_enough(api):
     first, second = await an_owner(api, "first"), await an_owner(api, "second")
     await api.post(CONFIG_MAPS, owned_by(first, second))

@@ -1,0 +1,1 @@
+"""The operator: makes of Config and SchedulingShards what runs."""

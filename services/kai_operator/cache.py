@@ -1,0 +1,70 @@
+"""The objects of an installation as they were last told, whoever told them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kai.kube.reflector import Change, Removed, Upserted
+from kai.kube.resources import Resource
+from kai_operator.kinds import Manifest, Ref, ref_of
+from kai_operator.ownership import controller_of
+
+
+class Cache:
+    """Objects by what they are. Sinks for reflectors come from :meth:`sink`; it tells ``changed`` of each."""
+
+    def __init__(self, changed: Callable[[Manifest], None]) -> None:
+        self._objects: dict[Ref, Manifest] = {}
+        self._changed = changed
+
+    def get(self, ref: Ref) -> Manifest | None:
+        """The object as last told; None if it is not known."""
+        return self._objects.get(ref)
+
+    def owned_by(self, uid: str) -> Iterator[Manifest]:
+        """All objects that this owner controls."""
+        for manifest in list(self._objects.values()):
+            controller = controller_of(manifest)
+            if controller is not None and controller.get("uid") == uid:
+                yield manifest
+
+    def take(self, manifest: Manifest) -> None:
+        """Take in an object, unless it is older than what is known: what we wrote comes in here first."""
+        ref = ref_of(manifest)
+        known = self._objects.get(ref)
+        if known is None or _uid(known) != _uid(manifest) or _version(known) <= _version(manifest):
+            self._objects[ref] = manifest
+
+    def forget(self, manifest: Manifest) -> None:
+        """It is gone, unless there is another one of its name now."""
+        ref = ref_of(manifest)
+        if (known := self._objects.get(ref)) is not None and _uid(known) == _uid(manifest):
+            del self._objects[ref]
+
+    def sink(self, resource: Resource) -> Callable[[Change[Any]], None]:
+        """A sink for a reflector of this kind."""
+
+        def take(change: Change[Any]) -> None:
+            if isinstance(change, Upserted):
+                # A list says its kind once, and its items do not.
+                manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **change.obj}
+                self.take(manifest)
+                self._changed(manifest)
+            elif isinstance(change, Removed):
+                namespace, _, name = change.obj_key.rpartition("/")
+                known = self._objects.get(Ref(resource.kind, namespace, name))
+                if known is not None and _uid(known) == change.uid:
+                    self.forget(known)
+                    self._changed(known)
+
+        return take
+
+
+def _uid(manifest: Manifest) -> str:
+    return str(manifest["metadata"].get("uid", ""))
+
+
+def _version(manifest: Manifest) -> int:
+    text = str(manifest["metadata"].get("resourceVersion", ""))
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,129 @@
+"""What Config and shards say of themselves: conditions, as KAI's users and ``kubectl wait`` know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from kai_operator.kinds import Manifest, Ref, ref_of
+
+#: The API takes 32,768 characters; nobody reads so many.
+_LONGEST: Final = 4096
+_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How things stand with a Config or a shard, at the end of a pass.
+
+    ``problems`` are of its specification, which then is not in force; ``troubles`` kept single objects from
+    being as they should; ``missing`` is what it needs and the cluster lacks (None: it can need nothing).
+    """
+
+    problems: Sequence[str] = ()
+    troubles: Mapping[Ref, str] = field(default_factory=dict)
+    unavailable: Sequence[str] = ()
+    missing: Sequence[str] | None = None
+    prometheus: str | None = None
+    watches_prometheus: bool = False
+
+
+def unavailable(objects: Iterable[Manifest]) -> list[str]:
+    """In words, which of these do not have all their pods ready."""
+    found = []
+    for manifest in objects:
+        status = manifest.get("status") or {}
+        observed = int(status.get("observedGeneration", 0))
+        current = observed >= int(manifest["metadata"].get("generation", 0))
+        if manifest["kind"] == "Deployment":
+            wanted = int((manifest.get("spec") or {}).get("replicas", 1))
+            updated, ready = int(status.get("updatedReplicas", 0)), int(status.get("readyReplicas", 0))
+            if not (current and updated == wanted and (_is_available(status) or wanted == 0)):
+                found.append(f"{ref_of(manifest)}: {min(updated, ready)} of {wanted} pods")
+        elif manifest["kind"] == "DaemonSet":
+            wanted, able = (int(status.get(key, 0)) for key in ("desiredNumberScheduled", "numberAvailable"))
+            if not (current and able == wanted):
+                found.append(f"{ref_of(manifest)}: {able} of {wanted} pods")
+    return found
+
+
+def _is_available(status: Mapping[str, Any]) -> bool:
+    told = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    return told.get("Available") == "True"
+
+
+def begun(known: Sequence[Manifest], *, generation: int, now: datetime) -> list[Manifest] | None:
+    """Conditions when work on a generation begins; None if they say so already."""
+    current = _by_type(known).get("Reconciling")
+    if current is not None and current.get("observedGeneration") == generation:
+        return None
+    return _merged(known, [_condition("Reconciling", True, "reconciling", "", generation, now)])
+
+
+def ended(known: Sequence[Manifest], standing: Standing, *, generation: int, now: datetime) -> list[Manifest]:
+    """Conditions when a pass is over; equal to ``known`` if nothing changed."""
+    return _merged(known, list(_conditions(standing, generation, now)))
+
+
+def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[Manifest]:
+    invalid, troubles = _listed(standing.problems), _listed([*standing.troubles.values()])
+    away = _listed(standing.unavailable)
+    unanswered = standing.watches_prometheus and standing.prometheus
+
+    def told(kind: str, value: bool, reason: str, message: str = "") -> Manifest:
+        return _condition(kind, value, reason, message, generation, now)
+
+    yield told("Reconciling", False, "invalid_spec" if invalid else "reconciled", invalid)
+    yield told("Deployed", not troubles, "not_deployed" if troubles else "deployed", troubles)
+    if away:
+        yield told("Available", False, "not_available", away)
+    elif standing.watches_prometheus:
+        reason = "prometheus_connection_failed" if unanswered else "prometheus_connected"
+        yield told("Available", not unanswered, reason, unanswered or "")
+    else:
+        yield told("Available", True, "available")
+    if standing.missing is not None:
+        missing = _listed(standing.missing)
+        reason = "dependencies_missing" if missing else "dependencies_fulfilled"
+        yield told("DependenciesFulfilled", not missing, reason, missing)
+    if invalid:
+        kept = f"{invalid}; what ran before goes on"
+        yield told("Ready", False, "invalid_spec", kept)
+    else:
+        wrong = "; ".join(text for text in (troubles, away, unanswered or "") if text)
+        yield told("Ready", not wrong, "not_ready" if wrong else "ready", wrong)
+
+
+def _condition(kind: str, value: bool, reason: str, message: str, generation: int, now: datetime) -> Manifest:
+    return {
+        "type": kind,
+        "status": "True" if value else "False",
+        "reason": reason,
+        "message": message[:_LONGEST],
+        "observedGeneration": generation,
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def _merged(known: Sequence[Manifest], told: Sequence[Manifest]) -> list[Manifest]:
+    """All conditions, each with the time at which its status last changed; those of others stay."""
+    found = _by_type(known)
+    for condition in told:
+        before = found.get(condition["type"])
+        if before is not None and before.get("status") == condition["status"]:
+            condition = {**condition, "lastTransitionTime": before["lastTransitionTime"]}
+        found[condition["type"]] = condition
+    return list(found.values())
+
+
+def _by_type(conditions: Sequence[Manifest]) -> dict[str, Manifest]:
+    return {condition["type"]: condition for condition in conditions}
+
+
+def _listed(texts: Sequence[str]) -> str:
+    shown = list(texts[:_SHOWN])
+    if len(texts) > _SHOWN:
+        shown.append(f"and {len(texts) - _SHOWN} more")
+    return "; ".join(shown)

@@ -1,0 +1,90 @@
+"""Where the leader of a shard's scheduler is, as endpoints of its Service.
+
+With several replicas a Service with a selector would lead to any of them, of which only one has sessions,
+metrics and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from kai.kube.lease import Lease
+from kai.model.objects import ApiObject, ApiStruct
+from kai_operator.kinds import ENDPOINT_SLICES, Manifest
+
+_SERVICE_NAME: Final = "kubernetes.io/service-name"
+
+
+class PodStatus(ApiStruct):
+    """Where a pod is."""
+
+    pod_ip: str = msgspec.field(default="", name="podIP")
+
+
+class SchedulerPod(ApiObject):
+    """A pod of a scheduler."""
+
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+def leader_of(lease: Lease | None) -> str:
+    """The pod that holds a Lease: what its identity begins with, up to the first ``_``; empty for nobody."""
+    holder = lease.spec.holder_identity if lease is not None else None
+    return (holder or "").partition("_")[0]
+
+
+def leader_slices(
+    objects: Sequence[Manifest], lease: Lease | None, pods: Mapping[str, SchedulerPod]
+) -> list[Manifest]:
+    """For each Service without a selector among a shard's objects where the leader is."""
+    ports = {
+        port["name"]: port["containerPort"]
+        for manifest in objects
+        if manifest["kind"] == "Deployment"
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+        for port in container.get("ports") or ()
+    }
+    return [
+        _leader_slice(manifest, ports, pods.get(leader_of(lease)))
+        for manifest in objects
+        if manifest["kind"] == "Service" and not manifest["spec"].get("selector")
+    ]
+
+
+def _leader_slice(service: Manifest, ports: Mapping[str, int], pod: SchedulerPod | None) -> Manifest:
+    """Nobody is in it while the leader cannot be reached."""
+    meta = service["metadata"]
+    labels = {**(meta.get("labels") or {}), _SERVICE_NAME: meta["name"]}
+    here = pod is not None and pod.status.pod_ip and not pod.metadata.deletion_timestamp
+    return {
+        "apiVersion": ENDPOINT_SLICES.api_version,
+        "kind": ENDPOINT_SLICES.kind,
+        "metadata": {"name": f"{meta['name']}-leader", "namespace": meta["namespace"], "labels": labels},
+        "addressType": "IPv6" if here and pod is not None and ":" in pod.status.pod_ip else "IPv4",
+        "endpoints": [_endpoint(pod)] if here and pod is not None else [],
+        "ports": [
+            {"name": port["name"], "port": _number(port, ports), "protocol": "TCP"}
+            for port in service["spec"]["ports"]
+        ],
+    }
+
+
+def _number(port: Manifest, ports: Mapping[str, int]) -> int:
+    target: int | str = port.get("targetPort") or port["port"]
+    return ports[target] if isinstance(target, str) else target
+
+
+def _endpoint(pod: SchedulerPod) -> Manifest:
+    return {
+        "addresses": [pod.status.pod_ip],
+        "conditions": {"ready": True},
+        "targetRef": {
+            "kind": "Pod",
+            "name": pod.metadata.name,
+            "namespace": pod.metadata.namespace,
+            "uid": pod.metadata.uid,
+        },
+    }

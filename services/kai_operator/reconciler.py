@@ -1,0 +1,244 @@
+"""One pass over an installation: from what Config and shards say to objects, and back to conditions.
+
+A pass does everything, and is asked for again whenever something changes. What is as it should be costs no
+request. Whatever one object or one shard does to a pass is that object's matter: all others are served, and
+it is told in the conditions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, Final
+
+import structlog
+
+from kai.kube.backoff import Backoff
+from kai.kube.client import KubeClient
+from kai.kube.errors import KubeError
+from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS, Resource
+from kai_operator import conditions
+from kai_operator.conditions import Standing
+from kai_operator.conversion import stop_conversion
+from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
+from kai_operator.leaders import leader_slices
+from kai_operator.ownership import owner_reference
+from kai_operator.product import ConfigSpec, Found, Product
+from kai_operator.prometheus import PrometheusMonitor
+from kai_operator.specs import Reading, Specs
+from kai_operator.status import Status
+from kai_operator.vault import Contents, Vault
+from kai_operator.watching import World
+from kai_operator.writer import TROUBLE, NotOurs, Writer
+
+CONFIG_NAME: Final = "kai-config"
+#: Requests under way at the same time.
+_AT_ONCE: Final = 8
+#: Objects of others are not watched; they may go, or be given to us.
+_LOOK_AGAIN_SECONDS: Final = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Share:
+    """The part of an installation that one owner has: a Config or a shard."""
+
+    resource: Resource
+    manifest: Manifest
+    problems: Sequence[str] = ()
+    #: None: what it is to have is not known, so nothing of it is touched.
+    wanted: list[Manifest] | None = None
+    live: list[Manifest] = field(default_factory=list)
+    troubles: dict[Ref, str] = field(default_factory=dict)
+    transient: bool = False
+
+    @property
+    def uid(self) -> str:
+        """Of the owner."""
+        return str(self.manifest["metadata"]["uid"])
+
+    @property
+    def owner(self) -> dict[str, Any]:
+        """What its objects refer to."""
+        return owner_reference(self.resource, self.manifest["metadata"]["name"], self.uid)
+
+
+class Reconciler:
+    """Passes of one term. Their clock is that of certificates."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        world: World,
+        product: Product,
+        *,
+        writer: Writer,
+        vault: Vault,
+        status: Status,
+        prometheus: PrometheusMonitor,
+        resync: float,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._product = product
+        self._specs = Specs(product)
+        self._writer = writer
+        self._vault = vault
+        self._status = status
+        self._prometheus = prometheus
+        self._resync = resync
+        self._clock = clock
+        self._backoff = Backoff(initial=1.0, maximum=30.0)
+
+    async def reconcile(self, key: str) -> float | None:
+        """One pass; seconds until the next at the latest, None if nothing is to be done before a change."""
+        config = self._world.configs.get(CONFIG_NAME)
+        if self._world.surroundings.converts_queues:
+            await stop_conversion(self._client)
+        if config is None or config["metadata"].get("deletionTimestamp"):
+            self._prometheus.follow(None)
+            return None
+        now = self._clock()
+        shares = [await self._begin(share, now) for share in self._shares(config)]
+        reading = self._specs.read(shares[0].manifest, [share.manifest for share in shares[1:]])
+        for share in shares:
+            share.problems = reading.problems.get(share.uid, ())
+        if reading.config is None:
+            self._prometheus.follow(None)
+            await self._end(shares, None, now)
+            return None
+        found, due = await self._decide(shares, reading, now)
+        await self._settle(shares)
+        self._vault.forget(shares[0].live)
+        await self._remove(shares)
+        missing = self._product.missing(reading.config, found)
+        await self._end(shares, missing, now)
+        return self._next_look(shares, due - now)
+
+    # --- what is there, and what is to be --------------------------------------------------------
+    def _shares(self, config: Manifest) -> list[_Share]:
+        """Config's first, then those of all shards by name."""
+        shards = [
+            _Share(SCHEDULING_SHARDS, shard)
+            for _, shard in sorted(self._world.shards.items())
+            if not shard["metadata"].get("deletionTimestamp")
+        ]
+        return [_Share(CONFIGS, config), *shards]
+
+    async def _begin(self, share: _Share, now: datetime) -> _Share:
+        share.manifest = await self._status.begin(share.resource, share.manifest, now=now)
+        return share
+
+    async def _decide(self, shares: list[_Share], reading: Reading, now: datetime) -> tuple[Found, datetime]:
+        """Fill in what each owner is to have; what the cluster is like, and when to look at it again."""
+        config, product = reading.config, self._product
+        specs = [reading.shards[share.uid] for share in shares[1:] if share.uid in reading.shards]
+        needs = product.needs(config)
+        self._prometheus.follow(needs.prometheus)
+        contents = await self._vault.contents(needs, shares[0].owner, now=now)
+        shares[0].troubles |= contents.troubles
+        found = self._found(contents)
+        for share in shares:
+            try:
+                share.wanted = self._wanted(share, config, specs, reading, found)
+            except Exception as error:  # noqa: BLE001 (one shard must not stop the others)
+                _log.exception("cannot tell what is to be", owner=share.manifest["metadata"]["name"])
+                about = Ref(share.resource.kind, "", share.manifest["metadata"]["name"])
+                share.troubles[about] = f"{about}: {type(error).__name__}: {error}; see the operator's log"
+        if shares[0].wanted is not None:
+            shares[0].wanted += contents.secrets
+        return found, contents.due
+
+    def _wanted(
+        self, share: _Share, config: ConfigSpec, specs: list[Any], reading: Reading, found: Found
+    ) -> list[Manifest] | None:
+        if share.resource is CONFIGS:
+            return self._product.of_config(config, specs, found)
+        spec = reading.shards.get(share.uid)
+        if spec is None:
+            return None
+        objects = self._product.of_shard(config, spec, found)
+        lease = self._world.leases.get(self._product.lease_of(config, spec))
+        return [*objects, *leader_slices(objects, lease, self._world.pods)]
+
+    def _found(self, contents: Contents) -> Found:
+        around = self._world.surroundings
+        return Found(
+            served=around.served,
+            openshift=around.openshift,
+            cluster_policies=list(around.cluster_policies.values()),
+            api_server_ports=around.api_server_ports,
+            trust=contents.trust,
+            checksums=contents.checksums,
+        )
+
+    # --- bringing it about -----------------------------------------------------------------------
+    async def _settle(self, shares: list[_Share]) -> None:
+        """Rank by rank, so that accounts are there before their pods; what fails keeps nothing else back."""
+        work = [(share, manifest) for share in shares for manifest in share.wanted or ()]
+        work.sort(key=lambda one: kind_of(one[1]).rank)
+        at_once = asyncio.Semaphore(_AT_ONCE)
+        for _, batch in groupby(work, key=lambda one: kind_of(one[1]).rank):
+            async with asyncio.TaskGroup() as group:
+                for share, manifest in batch:
+                    group.create_task(self._settle_one(share, manifest, at_once))
+
+    async def _settle_one(self, share: _Share, manifest: Manifest, at_once: asyncio.Semaphore) -> None:
+        ref = ref_of(manifest)
+        async with at_once:
+            try:
+                share.live.append(await self._writer.settle(manifest, share.owner))
+            except TROUBLE as error:
+                share.troubles[ref] = str(error) if isinstance(error, NotOurs) else f"{ref}: {error}"
+                share.transient |= not isinstance(error, NotOurs)
+                _log.warning("object is not as it should be", object=str(ref), reason=str(error))
+            except Exception as error:  # noqa: BLE001 (one object must not stop the others)
+                share.troubles[ref] = f"{ref}: {type(error).__name__}: {error}; see the operator's log"
+                share.transient = True
+                _log.exception("object is not as it should be", object=str(ref))
+
+    async def _remove(self, shares: list[_Share]) -> None:
+        """Delete what owners have and are not to have any more."""
+        for share in shares:
+            if share.wanted is None:
+                continue
+            kept = {ref_of(manifest) for manifest in share.wanted} | share.troubles.keys()
+            for live in self._world.cache.owned_by(share.uid):
+                if ref_of(live) not in kept:
+                    await self._remove_one(share, live)
+
+    async def _remove_one(self, share: _Share, live: Manifest) -> None:
+        try:
+            await self._writer.remove(live)
+        except KubeError as error:
+            ref = ref_of(live)
+            share.troubles[ref] = f"{ref} is to go: {error}"
+            share.transient = True
+            _log.warning("object not deleted", object=str(ref), reason=str(error))
+
+    # --- telling it ------------------------------------------------------------------------------
+    async def _end(self, shares: list[_Share], missing: Sequence[str] | None, now: datetime) -> None:
+        for share in shares:
+            of_config = share.resource is CONFIGS
+            standing = Standing(
+                problems=share.problems,
+                troubles=dict(sorted(share.troubles.items())),
+                unavailable=sorted(conditions.unavailable(share.live)),
+                missing=(missing or ()) if of_config else None,
+                watches_prometheus=of_config and self._prometheus.follows,
+                prometheus=self._prometheus.problem,
+            )
+            await self._status.end(share.resource, share.manifest, standing, now=now)
+
+    def _next_look(self, shares: list[_Share], due: timedelta) -> float:
+        later = min(max(due.total_seconds(), 1.0), self._resync)
+        if any(share.transient for share in shares):
+            return min(later, self._backoff.next())
+        self._backoff.reset()
+        foreign = any(share.troubles for share in shares)
+        return min(later, _LOOK_AGAIN_SECONDS) if foreign else later

@@ -1,0 +1,172 @@
+"""Certificates of an installation as they should be now: made, renewed before they end, and never missed.
+
+A renewal has two steps. First the next pair is put beside the current one, and its authority is trusted
+beside the others; all read it in their own time. When the settling time has passed the next pair becomes the
+current one. Only when that has settled, too, is the old authority forgotten. So at each moment everybody
+trusts whatever anybody shows. Keys of authorities are forgotten as soon as they have signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+
+from kai.runtime import certificates
+from kai.runtime.certificates import KeyPair, Usage
+
+ISSUED: Final = "kai.scheduler/issued"
+#: When the next pair was put beside the current one, and when a pair last took another's place: Unix time.
+NEXT_SINCE: Final = "kai.scheduler/next-since"
+REPLACED: Final = "kai.scheduler/replaced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a Secret holds: what to trust, the pair in use, and the one after it. Times are Unix seconds."""
+
+    trusted: bytes
+    pair: KeyPair
+    issued: int
+    following: KeyPair | None = None
+    following_since: int = 0
+    replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How long certificates are good, how long before their end they are renewed, how long their authorities
+    last, and how long a changed Secret may need to reach everybody.
+    """
+
+    lifetime: timedelta
+    renew_before: timedelta
+    authority_lifetime: timedelta
+    settling: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What is to be in the Secrets now, what to trust, and when to look again."""
+
+    held: Mapping[str, Held]
+    trusted: bytes
+    due: datetime
+
+
+@dataclass(slots=True)
+class _Authority:
+    """Made when the first certificate needs one; its key is gone with this object."""
+
+    name: str
+    now: datetime
+    terms: Terms
+    _pair: KeyPair | None = field(default=None)
+
+    def issue(self, host: str) -> tuple[KeyPair, bytes]:
+        """A pair for this name, and who signed it."""
+        if self._pair is None:
+            lasting = max(self.terms.authority_lifetime, self.terms.lifetime)
+            self._pair = certificates.new_authority(self.name, now=self.now, lifetime=lasting)
+        usages = Usage.SERVER, Usage.CLIENT
+        pair = certificates.issue(
+            self._pair, [host], now=self.now, lifetime=self.terms.lifetime, usages=usages
+        )
+        return pair, self._pair.certificate
+
+
+def turn(
+    purpose: str, hosts: Mapping[str, str], found: Mapping[str, Held | None], *, terms: Terms, now: datetime
+) -> Turn:
+    """What is to be in the Secrets of one purpose now. ``hosts``: Secret -> the name in its certificate.
+
+    Calling it again with what it gave changes nothing before it is ``due``.
+    """
+    authority = _Authority(f"kai-scheduler {purpose}", now, terms)
+    known = b"".join(held.trusted for held in found.values() if held is not None)
+    held, signers = {}, [known]
+    for name, host in hosts.items():
+        held[name], signer = _advanced(found.get(name), host, known, authority, terms, now)
+        signers.append(signer)
+    trusted = _needed(b"".join(signers), held, terms, now)
+    return Turn(
+        held={name: replace(one, trusted=trusted) for name, one in held.items()},
+        trusted=trusted,
+        due=min((_due(one, terms, now) for one in held.values()), default=now + terms.lifetime),
+    )
+
+
+def _advanced(
+    found: Held | None, host: str, trusted: bytes, authority: _Authority, terms: Terms, now: datetime
+) -> tuple[Held, bytes]:
+    """One Secret's next state, and who signed what is new in it."""
+    seconds = int(now.timestamp())
+    if found is None or not _is_usable(found.pair, host, trusted, now):
+        pair, signer = authority.issue(host)
+        return Held(trusted=trusted, pair=pair, issued=seconds), signer
+    if found.following is not None:
+        if now < _time(found.following_since) + terms.settling:
+            return found, b""
+        if _is_usable(found.following, host, trusted, now):
+            following = found.following
+            return Held(trusted=trusted, pair=following, issued=found.following_since, replaced=seconds), b""
+    if now >= _renewal(found, terms):
+        pair, signer = authority.issue(host)
+        return replace(found, following=pair, following_since=seconds), signer
+    return found, b""
+
+
+def _is_usable(pair: KeyPair, host: str, trusted: bytes, now: datetime) -> bool:
+    """Whether a pair can be shown to whoever trusts these authorities."""
+    try:
+        return (
+            certificates.fits(pair)
+            and certificates.covers(pair.certificate, [host])
+            and now < x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
+            and certificates.signed_by_one_of(pair.certificate, trusted)
+        )
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+
+
+def _renewal(held: Held, terms: Terms) -> datetime:
+    """Certificates of other terms, such as those of an earlier release, are renewed by ours."""
+    return certificates.validity(held.pair.certificate)[1] - terms.renew_before
+
+
+def _due(held: Held, terms: Terms, now: datetime) -> datetime:
+    """When this Secret has to be looked at again."""
+    due = _renewal(held, terms)
+    if held.following is not None:
+        due = _time(held.following_since) + terms.settling
+    settled = _settled(held, terms)
+    return min(due, settled) if settled > now else due
+
+
+def _settled(held: Held, terms: Terms) -> datetime:
+    """When everybody has the pair in use."""
+    return _time(max(held.issued, held.replaced)) + terms.settling
+
+
+def _needed(known: bytes, held: Mapping[str, Held], terms: Terms, now: datetime) -> bytes:
+    """Of these authorities those that somebody may still be shown a certificate of, newest first."""
+    settling = any(_settled(one, terms) > now for one in held.values())
+    shown = [pair.certificate for one in held.values() for pair in (one.pair, one.following) if pair]
+    kept: list[bytes] = [
+        authority
+        for authority in certificates.split(certificates.bundle([known], now=now))
+        if settling or any(certificates.signed_by_one_of(each, authority) for each in shown)
+    ]
+    kept.sort(key=_age, reverse=True)
+    return b"".join(kept)
+
+
+def _age(authority: bytes) -> tuple[datetime, datetime, bytes]:
+    return *certificates.validity(authority), authority
+
+
+def _time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,25 @@
+"""What the operator can be told."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kai.runtime import Duration, ServiceSettings
+
+
+class OperatorSettings(ServiceSettings):
+    """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
+
+    image_pull_secret: str = Field(
+        "", description="Secret that all pods of the installation pull images with, beside those of Config"
+    )
+    image_repository: str = Field(
+        "registry/local/kai-scheduler", description="where images are that Config does not place"
+    )
+    image_tag: str = Field("latest", description="tag of images that Config does not name")
+    settle_time: Duration = Field(
+        300.0, gt=0, description="how long a changed Secret may need to reach every process that mounts it"
+    )
+    resync_period: Duration = Field(
+        600.0, gt=0, description="time after which everything is compared again, though nothing changed"
+    )

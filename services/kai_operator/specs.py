@@ -1,0 +1,100 @@
+"""Specifications that are in force: the newest that can be used of each object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kai_operator.kinds import Manifest
+from kai_operator.product import ConfigSpec, Product, ShardSpec, Unusable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What is in force, and what is wrong with what is not. ``config`` is None while there never was one.
+
+    Problems are by the uid of the object.
+    """
+
+    config: ConfigSpec | None
+    shards: Mapping[str, ShardSpec] = field(default_factory=dict)
+    problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class Specs:
+    """Remembers of each object the last specification that could be used, for as long as it exists.
+
+    A new process knows none of before: where what stands there cannot be used it leaves alone what runs.
+    """
+
+    def __init__(self, product: Product) -> None:
+        self._product = product
+        self._good: dict[str, Manifest] = {}
+
+    def read(self, config: Manifest, shards: Iterable[Manifest]) -> Reading:
+        """Read all of them; shards are read anew with each Config, since it may change what they mean."""
+        problems: dict[str, Sequence[str]] = {}
+        shards = list(shards)
+        self._forget({_uid(config), *map(_uid, shards)})
+        spec = self._read_config(config, problems)
+        if spec is None:
+            for shard in shards:
+                problems[_uid(shard)] = (
+                    "Config kai-config cannot be used, and was not before; mend it first",
+                )
+            return Reading(config=None, problems=problems)
+        known: dict[str, ShardSpec] = {}
+        for shard in sorted(shards, key=_age):
+            found = self._read_shard(shard, spec, problems)
+            if found is not None:
+                known[_uid(shard)] = found
+        names = {shard["metadata"]["name"]: _uid(shard) for shard in shards}
+        for name, problem in self._product.rivals(list(known.values())).items():
+            del known[names[name]]
+            problems[names[name]] = (*problems.get(names[name], ()), problem)
+        return Reading(config=spec, shards=known, problems=problems)
+
+    def _read_config(self, manifest: Manifest, problems: dict[str, Sequence[str]]) -> ConfigSpec | None:
+        uid = _uid(manifest)
+        try:
+            spec = self._product.read_config(manifest)
+        except Unusable as error:
+            problems[uid] = error.problems
+            before = self._good.get(uid)
+            return None if before is None else self._product.read_config(before)
+        self._good[uid] = manifest
+        return spec
+
+    def _read_shard(
+        self, manifest: Manifest, config: ConfigSpec, problems: dict[str, Sequence[str]]
+    ) -> ShardSpec | None:
+        uid = _uid(manifest)
+        try:
+            spec = self._product.read_shard(manifest, config)
+        except Unusable as error:
+            problems[uid] = error.problems
+            return self._before(uid, config)
+        self._good[uid] = manifest
+        return spec
+
+    def _before(self, uid: str, config: ConfigSpec) -> ShardSpec | None:
+        before = self._good.get(uid)
+        if before is None:
+            return None
+        try:
+            return self._product.read_shard(before, config)
+        except Unusable:  # with the Config of that time it could be
+            return None
+
+    def _forget(self, living: set[str]) -> None:
+        self._good = {uid: manifest for uid, manifest in self._good.items() if uid in living}
+
+
+def _age(manifest: Manifest) -> tuple[str, str]:
+    """Who was there first keeps what two of them want."""
+    meta = manifest["metadata"]
+    return meta.get("creationTimestamp") or "", meta["name"]
+
+
+def _uid(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["uid"])

@@ -1,0 +1,114 @@
+"""The Secrets of an installation: which ones there have to be, with which content now."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kai.kube.resources import SECRETS
+from kai_operator import rotation
+from kai_operator.cache import Cache
+from kai_operator.kinds import Manifest, Ref
+from kai_operator.ownership import Standing, standing, whose
+from kai_operator.product import Needs
+from kai_operator.rotation import Held, Terms
+from kai_operator.secret_data import certificate_secret, decoded, held_in, password_secret
+from kai_operator.writer import Writer
+
+
+@dataclass(slots=True)
+class Contents:
+    """What the Secrets are to hold, what to trust by purpose, and when to look again."""
+
+    due: datetime
+    secrets: list[Manifest] = field(default_factory=list)
+    trust: dict[str, str] = field(default_factory=dict)
+    troubles: dict[Ref, str] = field(default_factory=dict)
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """By name of the Secret what changes with its content, for Secrets that are read once."""
+        return {
+            secret["metadata"]["name"]: hashlib.sha256(decoded(secret)["password"]).hexdigest()
+            for secret in self.secrets
+            if "password" in secret["data"]
+        }
+
+
+class Vault:
+    """Decides on Secrets for one process. What could not be written yet it offers again."""
+
+    def __init__(self, cache: Cache, writer: Writer, *, settling: timedelta) -> None:
+        self._cache = cache
+        self._writer = writer
+        self._settling = settling
+        self._made: dict[str, Manifest] = {}
+
+    async def contents(self, needs: Needs, owner: dict[str, Any], *, now: datetime) -> Contents:
+        """The Secrets as they should be now. Those of somebody else are left out, and told.
+
+        Raises:
+            KubeError: those that are there cannot be read.
+        """
+        terms = Terms(
+            lifetime=needs.lifetime,
+            renew_before=needs.renew_before,
+            authority_lifetime=needs.authority_lifetime,
+            settling=self._settling,
+        )
+        contents, missing = Contents(due=now + needs.lifetime), set[str]()
+        for purpose, hosts in needs.certificates.items():
+            found = await self._look(list(hosts), needs.namespace, owner, contents)
+            missing |= {name for name, live in found.items() if live is None}
+            held = {name: held_in(secret or self._made.get(name)) for name, secret in found.items()}
+            ours = {name: host for name, host in hosts.items() if name in found}
+            self._take(rotation.turn(purpose, ours, held, terms=terms, now=now), purpose, needs, contents)
+        known = await self._look(list(needs.passwords), needs.namespace, owner, contents)
+        missing |= {name for name, live in known.items() if live is None}
+        contents.secrets += [
+            password_secret(name, needs.namespace, secret or self._made.get(name), url=needs.passwords[name])
+            for name, secret in known.items()
+        ]
+        self._made = {
+            name: secret for secret in contents.secrets if (name := secret["metadata"]["name"]) in missing
+        }
+        return contents
+
+    def forget(self, written: Iterable[Manifest]) -> None:
+        """These are in the cluster. Should they go, somebody wants others."""
+        for manifest in written:
+            if manifest["kind"] == SECRETS.kind:
+                self._made.pop(manifest["metadata"]["name"], None)
+
+    def _take(self, turn: rotation.Turn, purpose: str, needs: Needs, contents: Contents) -> None:
+        contents.due = min(contents.due, turn.due)
+        contents.trust[purpose] = turn.trusted.decode()
+        held: Mapping[str, Held] = turn.held
+        contents.secrets += [certificate_secret(name, needs.namespace, each) for name, each in held.items()]
+
+    async def _look(
+        self, names: list[str], namespace: str, owner: dict[str, Any], contents: Contents
+    ) -> dict[str, Manifest | None]:
+        """The Secrets that are there, None where there is none; those of somebody else are missing."""
+        found: dict[str, Manifest | None] = {}
+        for name in names:
+            ref = Ref(SECRETS.kind, namespace, name)
+            live = self._cache.get(ref) or await self._writer.look(_named(ref))
+            if live is not None and standing(live, owner) is Standing.FOREIGN:
+                contents.troubles[ref] = (
+                    f"{ref} belongs to {whose(live)}, and is left alone; remove or rename it"
+                )
+                continue
+            found[name] = live
+        return found
+
+
+def _named(ref: Ref) -> Manifest:
+    return {
+        "apiVersion": SECRETS.api_version,
+        "kind": ref.kind,
+        "metadata": {"name": ref.name, "namespace": ref.namespace},
+    }

@@ -1,0 +1,166 @@
+"""Follows everything that an installation consists of and depends on, for one term."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kai.kube.client import KubeClient
+from kai.kube.lease import Lease
+from kai.kube.reflector import Change, Reflector, Removed, Synced, Upserted
+from kai.kube.resources import CONFIGS, CRDS, LEASES, PODS, SCHEDULING_SHARDS
+from kai_operator.cache import Cache
+from kai_operator.facts import Definition, EndpointSlice, Surroundings
+from kai_operator.kinds import (
+    CLUSTER_POLICIES,
+    ENDPOINT_SLICES,
+    KINDS,
+    SELECTOR,
+    Kind,
+    Manifest,
+    definition_name,
+)
+from kai_operator.leaders import SchedulerPod
+
+_API_SERVER: Final = "kubernetes.io/service-name=kubernetes"
+_SCHEDULERS: Final = "app.kubernetes.io/part-of=kai-scheduler"
+
+
+@dataclass(slots=True)
+class World:
+    """What the watches have told. ``changed`` is called whenever a pass could come to another result."""
+
+    changed: Callable[[], None]
+    configs: dict[str, Manifest] = field(default_factory=dict)
+    shards: dict[str, Manifest] = field(default_factory=dict)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    pods: dict[str, SchedulerPod] = field(default_factory=dict)
+    cache: Cache = field(init=False)
+    surroundings: Surroundings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cache = Cache(lambda _: self.changed())
+        self.surroundings = Surroundings(self.changed)
+
+    def take(self, manifest: Manifest) -> None:
+        """Take in a Config or a shard that we wrote, unless it is gone by now."""
+        meta = manifest["metadata"]
+        into = self.configs if manifest["kind"] == CONFIGS.kind else self.shards
+        known = into.get(meta["name"])
+        if known is not None and known["metadata"]["uid"] == meta["uid"]:
+            into[meta["name"]] = manifest
+
+    def keep(self, into: dict[str, Any]) -> Callable[[Change[Any]], None]:
+        """A sink that keeps objects by name."""
+
+        def take(change: Change[Any]) -> None:
+            if isinstance(change, Upserted):
+                obj = change.obj
+                into[obj["metadata"]["name"] if isinstance(obj, dict) else obj.metadata.name] = obj
+            elif isinstance(change, Removed):
+                into.pop(change.obj_key.rpartition("/")[2], None)
+            if not isinstance(change, Synced):
+                self.changed()
+
+        return take
+
+
+class Watching:
+    """The watches. Optional kinds are followed from when their definition is there until it goes."""
+
+    def __init__(self, client: KubeClient, world: World, *, namespace: str) -> None:
+        self._client = client
+        self._world = world
+        self._namespace = namespace
+        self._always = list(self._plan())
+        self._optional: dict[str, asyncio.Task[None]] = {}
+        self._definitions_changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector, sink in self._always:
+                tasks.create_task(reflector.run(sink), name=f"watch {reflector.resource.plural}")
+            await self._follow_optional(tasks)
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything that always is there has been told."""
+        return all(reflector.synced.is_set() for reflector, _ in self._always)
+
+    async def until_synced(self) -> None:
+        """Wait until everything that always is there has been told."""
+        for reflector, _ in self._always:
+            await reflector.synced.wait()
+
+    def _plan(self) -> list[tuple[Reflector[Any], Callable[[Any], None]]]:
+        client, world, home = self._client, self._world, self._namespace
+        surroundings = world.surroundings
+        plan: list[tuple[Reflector[Any], Callable[[Any], None]]] = [
+            (Reflector(client, CONFIGS, dict), world.keep(world.configs)),
+            (Reflector(client, SCHEDULING_SHARDS, dict), world.keep(world.shards)),
+            (Reflector(client, CRDS, Definition), self._take_definition),
+            (Reflector(client, LEASES, Lease, namespace=home), self._take_lease),
+            (
+                Reflector(client, PODS, SchedulerPod, namespace=home, label_selector=_SCHEDULERS),
+                world.keep(world.pods),
+            ),
+            (
+                Reflector(
+                    client,
+                    ENDPOINT_SLICES,
+                    EndpointSlice,
+                    namespace="default",
+                    label_selector=_API_SERVER,
+                    optional=True,
+                ),
+                surroundings.take_slice,
+            ),
+        ]
+        plan += [self._of_kind(kind) for kind in KINDS if not kind.optional]
+        return plan
+
+    def _of_kind(self, kind: Kind) -> tuple[Reflector[Any], Callable[[Any], None]]:
+        place = "" if kind.everywhere or not kind.resource.namespaced else self._namespace
+        reflector = Reflector(self._client, kind.resource, dict, namespace=place, label_selector=SELECTOR)
+        return reflector, self._world.cache.sink(kind.resource)
+
+    def _take_lease(self, change: Change[Lease]) -> None:
+        """Renewals come every two seconds; only who holds a Lease matters."""
+        leases = self._world.leases
+        if isinstance(change, Upserted):
+            lease = change.obj
+            before = leases.get(lease.metadata.name)
+            leases[lease.metadata.name] = lease
+            if before is None or before.spec.holder_identity != lease.spec.holder_identity:
+                self._world.changed()
+        elif isinstance(change, Removed):
+            leases.pop(change.obj_key.rpartition("/")[2], None)
+            self._world.changed()
+
+    def _take_definition(self, change: Change[Definition]) -> None:
+        self._world.surroundings.take_definition(change)
+        self._definitions_changed.set()
+
+    async def _follow_optional(self, tasks: asyncio.TaskGroup) -> None:
+        optional = [kind for kind in KINDS if kind.optional]
+        policies = self._world.surroundings.take_cluster_policy
+        while True:
+            for kind in optional:
+                self._follow(tasks, *self._of_kind(kind))
+            self._follow(tasks, Reflector(self._client, CLUSTER_POLICIES, dict), policies)
+            await self._definitions_changed.wait()
+            self._definitions_changed.clear()
+
+    def _follow(
+        self, tasks: asyncio.TaskGroup, reflector: Reflector[Any], sink: Callable[[Any], None]
+    ) -> None:
+        name = definition_name(reflector.resource)
+        served, running = self._world.surroundings.serves(name), self._optional.get(name)
+        if served and running is None:
+            watch = tasks.create_task(reflector.run(sink), name=f"watch {reflector.resource.plural}")
+            self._optional[name] = watch
+        elif not served and running is not None:
+            self._optional.pop(name).cancel()

@@ -1,0 +1,136 @@
+"""Brings single objects in line with what is wanted, and writes nothing where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from kai.kube.client import KubeClient
+from kai.kube.errors import AlreadyExists, KubeError, NotFound
+from kai_operator import bodies
+from kai_operator.cache import Cache
+from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
+from kai_operator.ownership import Standing, standing, whose
+
+_log = structlog.get_logger(__name__)
+
+
+class NotOurs(Exception):
+    """An object of that name belongs to somebody else; it is left alone."""
+
+
+class Vanishing(Exception):
+    """An object is on its way out; it can be made again when it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """How an object looked after it was written as ``wanted`` (a digest)."""
+
+    wanted: bytes
+    form: Manifest
+
+
+class Writer:
+    """Writes for one process. It remembers what the API server made of each object.
+
+    The first time it asks by a dry run, so that a new process writes nothing that is as it should be.
+    """
+
+    def __init__(self, client: KubeClient, cache: Cache) -> None:
+        self._client = client
+        self._cache = cache
+        self._accepted: dict[Ref, _Accepted] = {}
+
+    async def settle(self, manifest: Manifest, owner: dict[str, Any]) -> Manifest:
+        """Have this object in the cluster, controlled by ``owner``; how it looks then.
+
+        Raises:
+            NotOurs: there is one, and it belongs to somebody else.
+            Vanishing: there is one, and it is being deleted.
+            KubeError: the API server refuses it, or cannot be reached.
+        """
+        wanted = bodies.prepared(manifest, owner)
+        live = self._cache.get(ref_of(wanted))
+        if live is None:
+            try:
+                return await self._create(wanted)
+            except AlreadyExists:
+                live = await self.look(wanted)
+                if live is None:
+                    raise
+        if live["metadata"].get("deletionTimestamp"):
+            raise Vanishing(f"{ref_of(wanted)} is being deleted")
+        if standing(live, owner) is Standing.FOREIGN:
+            raise NotOurs(
+                f"{ref_of(wanted)} belongs to {whose(live)}, and is left alone: remove it, or give it "
+                "the label app.kubernetes.io/part-of=kai-scheduler to have it replaced"
+            )
+        return await self._adjust(wanted, live)
+
+    async def look(self, manifest: Manifest) -> Manifest | None:
+        """The object as it is now, not as the watch told; None if there is none."""
+        ref, resource = ref_of(manifest), kind_of(manifest).resource
+        try:
+            return await self._client.get(resource, ref.name, namespace=ref.namespace)
+        except NotFound:
+            return None
+
+    async def remove(self, live: Manifest) -> None:
+        """Delete this object, and no other of its name."""
+        ref, resource = ref_of(live), kind_of(live).resource
+        self._accepted.pop(ref, None)
+        if live["metadata"].get("deletionTimestamp"):
+            return
+        _log.info("deleting", object=str(ref))
+        try:
+            await self._client.delete(
+                resource,
+                ref.name,
+                namespace=ref.namespace,
+                uid=live["metadata"]["uid"],
+                propagation="Background",
+            )
+        except NotFound:
+            self._cache.forget(live)
+
+    async def _create(self, wanted: Manifest) -> Manifest:
+        ref, resource = ref_of(wanted), kind_of(wanted).resource
+        made = await self._client.create(resource, wanted, namespace=ref.namespace)
+        _log.info("created", object=str(ref))
+        return self._remember(wanted, made)
+
+    async def _adjust(self, wanted: Manifest, live: Manifest) -> Manifest:
+        ref, said = ref_of(wanted), bodies.digest(wanted)
+        looks = bodies.form(live, wanted)
+        known = self._accepted.get(ref)
+        if known is not None and known.wanted == said and known.form == looks:
+            return live
+        body = bodies.body(wanted, live)
+        if known is None or known.wanted != said:
+            answer = await self._update(body, dry_run=True)
+            if bodies.form(answer, wanted) == looks:
+                self._accepted[ref] = _Accepted(said, looks)
+                return live
+        written = await self._update(body)
+        if written["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
+            _log.info("updated", object=str(ref))
+        return self._remember(wanted, written)
+
+    async def _update(self, body: Manifest, *, dry_run: bool = False) -> Manifest:
+        ref, resource = ref_of(body), kind_of(body).resource
+        answer: Manifest = await self._client.update(
+            resource, ref.name, body, namespace=ref.namespace, dry_run=dry_run
+        )
+        return answer
+
+    def _remember(self, wanted: Manifest, written: Manifest) -> Manifest:
+        self._accepted[ref_of(wanted)] = _Accepted(bodies.digest(wanted), bodies.form(written, wanted))
+        self._cache.take(written)
+        return written
+
+
+#: What may happen to one object without harm to the others.
+TROUBLE = (NotOurs, Vanishing, KubeError)

@@ -1,0 +1,138 @@
+"""What Config and shards say of themselves."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kai_operator.conditions import Standing, begun, ended, unavailable
+from kai_operator.kinds import Ref
+
+NOW, LATER = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 2, tzinfo=UTC)
+WELL = Standing(missing=())
+
+
+def told(standing, known=(), *, generation=1, now=NOW):
+    return {one["type"]: one for one in ended(list(known), standing, generation=generation, now=now)}
+
+
+def words(standing):
+    return {kind: (one["status"], one["reason"]) for kind, one in told(standing).items()}
+
+
+FINE = {
+    "Reconciling": ("False", "reconciled"),
+    "Deployed": ("True", "deployed"),
+    "Available": ("True", "available"),
+    "DependenciesFulfilled": ("True", "dependencies_fulfilled"),
+    "Ready": ("True", "ready"),
+}
+
+
+@pytest.mark.parametrize(
+    ("standing", "differs"),
+    [
+        (WELL, {}),
+        (
+            Standing(missing=(), unavailable=["Deployment kai/binder: 0 of 1 pods"]),
+            {"Available": ("False", "not_available"), "Ready": ("False", "not_ready")},
+        ),
+        (
+            Standing(missing=(), troubles={Ref("Service", "kai", "x"): "refused"}),
+            {"Deployed": ("False", "not_deployed"), "Ready": ("False", "not_ready")},
+        ),
+        (
+            Standing(missing=(), problems=["spec.x is not known"]),
+            {"Reconciling": ("False", "invalid_spec"), "Ready": ("False", "invalid_spec")},
+        ),
+        (
+            Standing(missing=["no Prometheus here"]),
+            {"DependenciesFulfilled": ("False", "dependencies_missing")},
+        ),
+        (
+            Standing(missing=(), watches_prometheus=True),
+            {"Available": ("True", "prometheus_connected")},
+        ),
+        (
+            Standing(missing=(), watches_prometheus=True, prometheus="does not answer"),
+            {"Available": ("False", "prometheus_connection_failed"), "Ready": ("False", "not_ready")},
+        ),
+    ],
+    ids=["well", "pods away", "refused", "misspelt", "lacks", "prometheus", "prometheus away"],
+)
+def test_conditions_by_what_was_found(standing, differs):
+    assert words(standing) == {**FINE, **differs}
+
+
+def test_a_shard_depends_on_nothing():
+    assert "DependenciesFulfilled" not in words(Standing())
+
+
+def test_messages_name_what_is_wrong():
+    found = told(
+        Standing(problems=["spec.binder.replicas is -1"], unavailable=["Deployment kai/binder: 0 of 1"])
+    )
+    assert found["Ready"]["message"] == "spec.binder.replicas is -1; what ran before goes on"
+    assert found["Available"]["message"] == "Deployment kai/binder: 0 of 1"
+    many = told(Standing(unavailable=[f"d{n}" for n in range(30)]))["Available"]["message"]
+    assert many.endswith("d9; and 20 more")
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes():
+    first = list(told(WELL).values())
+    again = told(WELL, first, generation=2, now=LATER)
+    assert {one["lastTransitionTime"] for one in again.values()} == {"2030-01-01T00:00:00Z"}
+    assert {one["observedGeneration"] for one in again.values()} == {2}
+    lost = told(Standing(missing=(), unavailable=["x"]), first, now=LATER)
+    assert lost["Available"]["lastTransitionTime"] == "2030-01-02T00:00:00Z"
+    assert lost["Deployed"]["lastTransitionTime"] == "2030-01-01T00:00:00Z"
+
+
+def test_nothing_is_new_where_nothing_changed():
+    first = list(told(WELL).values())
+    assert ended(first, WELL, generation=1, now=LATER) == first
+
+
+def test_work_begins_once_for_each_generation():
+    first = begun([], generation=1, now=NOW)
+    assert [(one["type"], one["status"]) for one in first] == [("Reconciling", "True")]
+    assert begun(first, generation=1, now=LATER) is None
+    assert begun(list(told(WELL).values()), generation=1, now=LATER) is None
+    assert begun(first, generation=2, now=LATER)[0]["observedGeneration"] == 2
+
+
+def test_conditions_of_others_stay():
+    theirs = {"type": "Audited", "status": "True"}
+    assert told(WELL, [theirs])["Audited"] == theirs
+
+
+AVAILABLE = [{"type": "Available", "status": "True"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({"updatedReplicas": 2, "readyReplicas": 2, "conditions": AVAILABLE, "observedGeneration": 3}, []),
+        ({}, ["Deployment kai-scheduler/binder: 0 of 2 pods"]),
+        # The old pods are there still.
+        (
+            {"updatedReplicas": 1, "readyReplicas": 2, "conditions": AVAILABLE, "observedGeneration": 3},
+            ["Deployment kai-scheduler/binder: 1 of 2 pods"],
+        ),
+        # It has not been looked at since it was written.
+        (
+            {"updatedReplicas": 2, "readyReplicas": 2, "conditions": AVAILABLE, "observedGeneration": 2},
+            ["Deployment kai-scheduler/binder: 2 of 2 pods"],
+        ),
+    ],
+)
+def test_a_deployment_is_available_when_all_its_new_pods_are(build, status, said):
+    live = build.live(build.deployment(replicas=2), status=status)
+    live["metadata"]["generation"] = 3
+    assert unavailable([live]) == said
+
+
+@pytest.mark.parametrize(("able", "said"), [(2, []), (1, ["DaemonSet kai-scheduler/numa: 1 of 2 pods"])])
+def test_a_daemon_set_is_available_when_all_nodes_have_it(build, able, said):
+    live = build.manifest("DaemonSet", "numa", api_version="apps/v1")
+    live["status"] = {"desiredNumberScheduled": 2, "numberAvailable": able}
+    assert unavailable([live]) == said

@@ -1,0 +1,78 @@
+"""Endpoints of the leader of a shard."""
+
+import msgspec
+import pytest
+
+from kai.kube.lease import Lease
+from kai_operator.leaders import SchedulerPod, leader_of, leader_slices
+
+
+def a_lease(holder):
+    return msgspec.convert({"metadata": {"name": "kai-scheduler"}, "spec": {"holderIdentity": holder}}, Lease)
+
+
+def a_pod(name="s-1", ip="10.1.1.1", **metadata):
+    body = {
+        "metadata": {"name": name, "namespace": "kai-scheduler", "uid": "u", **metadata},
+        "status": {"podIP": ip},
+    }
+    return {name: msgspec.convert(body, SchedulerPod)}
+
+
+@pytest.mark.parametrize(
+    ("lease", "expected"),
+    [
+        (a_lease("s-1_abc"), "s-1"),
+        (a_lease("s-1"), "s-1"),
+        (a_lease(""), ""),
+        (a_lease(None), ""),
+        (None, ""),
+    ],
+)
+def test_the_holder_is_the_pod_that_the_identity_begins_with(lease, expected):
+    assert leader_of(lease) == expected
+
+
+def slices(build, lease, pods):
+    deployment = build.deployment()
+    deployment["spec"]["template"]["spec"]["containers"][0]["ports"] = [
+        {"name": "metrics", "containerPort": 8080}
+    ]
+    service = build.service("kai-scheduler-default", selector=False)
+    service["spec"]["ports"] = [{"name": "http-metrics", "port": 80, "targetPort": "metrics"}]
+    return leader_slices([deployment, service], lease, pods)
+
+
+def test_the_service_leads_to_the_leader(build):
+    [found] = slices(build, a_lease("s-1_abc"), a_pod())
+    assert found["metadata"]["name"] == "kai-scheduler-default-leader"
+    assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "kai-scheduler-default"
+    assert found["addressType"] == "IPv4"
+    assert found["ports"] == [{"name": "http-metrics", "port": 8080, "protocol": "TCP"}]
+    assert found["endpoints"][0]["addresses"] == ["10.1.1.1"]
+    assert found["endpoints"][0]["targetRef"]["name"] == "s-1"
+
+
+def test_an_address_may_be_of_the_newer_kind(build):
+    [found] = slices(build, a_lease("s-1_abc"), a_pod(ip="fd00::1"))
+    assert found["addressType"] == "IPv6"
+
+
+@pytest.mark.parametrize(
+    ("lease", "pods"),
+    [
+        (a_lease(""), a_pod()),
+        (None, a_pod()),
+        (a_lease("s-2_abc"), a_pod()),
+        (a_lease("s-1_abc"), a_pod(ip="")),
+        (a_lease("s-1_abc"), a_pod(deletionTimestamp="2030-01-01T00:00:00Z")),
+    ],
+    ids=["no holder", "no lease", "no such pod", "no address", "on its way out"],
+)
+def test_nobody_is_there_while_there_is_no_leader_that_can_be_reached(build, lease, pods):
+    [found] = slices(build, lease, pods)
+    assert found["endpoints"] == []
+
+
+def test_a_service_with_a_selector_needs_no_help(build):
+    assert leader_slices([build.service()], a_lease("s-1_x"), a_pod()) == []

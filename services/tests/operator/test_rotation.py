@@ -1,0 +1,157 @@
+"""Certificates are renewed, and at each moment everybody trusts whatever anybody shows."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kai.runtime import certificates
+from kai.runtime.certificates import KeyPair
+from kai_operator.rotation import Held, Terms, turn
+from kai_operator.secret_data import certificate_secret, held_in
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
+HOSTS = {"server-tls": "scheduler.kai.svc", "client-tls": "binder.kai.svc"}
+TERMS = Terms(lifetime=DAY, renew_before=8 * HOUR, authority_lifetime=10 * DAY, settling=5 * MINUTE)
+
+
+def taken(found, now, hosts=HOSTS, terms=TERMS):
+    return turn("grpc", hosts, found, terms=terms, now=now)
+
+
+def shown(held):
+    return [pair for pair in (held.pair, held.following) if pair is not None]
+
+
+@pytest.fixture(scope="module")
+def first():
+    return taken(dict.fromkeys(HOSTS), NOW)
+
+
+def test_what_is_missing_is_made(first):
+    assert first.held.keys() == HOSTS.keys()
+    for name, host in HOSTS.items():
+        held = first.held[name]
+        assert certificates.covers(held.pair.certificate, [host])
+        assert certificates.fits(held.pair)
+        assert certificates.signed_by_one_of(held.pair.certificate, first.trusted)
+        assert held.trusted == first.trusted
+        assert held.following is None
+    assert len(certificates.split(first.trusted)) == 1
+
+
+def test_nothing_changes_before_it_is_due(first):
+    assert taken(first.held, NOW + 15 * HOUR).held == first.held
+    assert first.due <= NOW + 16 * HOUR
+
+
+def test_a_renewal_is_trusted_before_it_is_shown_and_the_old_one_until_nobody_shows_it(first):
+    at = NOW + 17 * HOUR
+    second = taken(first.held, at)
+    assert second.held["server-tls"].pair == first.held["server-tls"].pair
+    assert second.held["server-tls"].following is not None
+    assert len(certificates.split(second.trusted)) == 2
+    assert taken(second.held, at + 4 * MINUTE).held == second.held
+    assert second.due == at + 5 * MINUTE
+
+    third = taken(second.held, second.due)
+    assert third.held["server-tls"].pair == second.held["server-tls"].following
+    assert third.held["server-tls"].following is None
+    assert third.trusted == second.trusted
+
+    fourth = taken(third.held, third.due)
+    assert fourth.held["server-tls"].pair == third.held["server-tls"].pair
+    [left] = certificates.split(fourth.trusted)
+    assert certificates.signed_by_one_of(fourth.held["client-tls"].pair.certificate, left)
+    assert not certificates.signed_by_one_of(first.held["client-tls"].pair.certificate, left)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda held: replace(held, pair=KeyPair(b"nonsense", held.pair.key)),
+        lambda held: replace(held, pair=KeyPair(held.pair.certificate, b"nonsense")),
+        lambda held: replace(held, trusted=b""),
+        lambda held: replace(held, pair=taken({"x": None}, NOW, {"x": "x.svc"}).held["x"].pair),
+        lambda held: None,
+    ],
+    ids=["certificate", "key", "authority", "another name", "gone"],
+)
+def test_what_cannot_be_used_is_made_anew_at_once(first, spoil):
+    hosts = {"server-tls": HOSTS["server-tls"]}
+    spoilt = spoil(first.held["server-tls"])
+    found = taken({"server-tls": spoilt}, NOW + HOUR, hosts)
+    pair = found.held["server-tls"].pair
+    assert pair != first.held["server-tls"].pair
+    assert certificates.signed_by_one_of(pair.certificate, found.trusted)
+
+
+def test_one_that_ended_while_nobody_looked_is_made_anew_at_once(first):
+    late = taken(first.held, NOW + 3 * DAY)
+    for held in late.held.values():
+        assert certificates.validity(held.pair.certificate)[1] > NOW + 3 * DAY
+
+
+def test_one_more_is_trusted_beside_the_others(first):
+    hosts = {**HOSTS, "more-tls": "queue-controller.kai.svc"}
+    found = taken({**first.held, "more-tls": None}, NOW + HOUR, hosts)
+    assert found.held["server-tls"].pair == first.held["server-tls"].pair
+    assert len(certificates.split(found.trusted)) == 2
+    assert {held.trusted for held in found.held.values()} == {found.trusted}
+
+
+def test_certificates_of_an_earlier_release_stay_until_they_are_due():
+    """Ten years, of an authority whose key is gone; with names and keys as the chart made them."""
+    authority = certificates.new_authority("chart", now=NOW, lifetime=3650 * DAY)
+    held = {
+        name: Held(
+            trusted=authority.certificate,
+            pair=certificates.issue(authority, [host], now=NOW, lifetime=3650 * DAY),
+            issued=int(NOW.timestamp()),
+        )
+        for name, host in HOSTS.items()
+    }
+    assert taken(held, NOW + 1000 * DAY).held == held
+    renewed = taken(held, NOW + 3650 * DAY - 7 * HOUR)
+    assert all(one.following for one in renewed.held.values())
+
+
+def test_a_secret_holds_what_was_put_into_it(first):
+    second = taken(first.held, NOW + 17 * HOUR)
+    third = taken(second.held, second.due)
+    for held in (*first.held.values(), *second.held.values(), *third.held.values()):
+        assert held_in(certificate_secret("x", "kai-scheduler", held)) == held
+
+
+@pytest.mark.parametrize("data", [None, {}, {"tls.crt": "eA=="}, {"tls.crt": "%", "tls.key": "%"}])
+def test_a_secret_of_which_nothing_can_be_used_holds_nothing(data):
+    assert held_in({"metadata": {"name": "x"}, "data": data}) is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=3, max_size=25),
+    lags=st.lists(st.integers(0, 5), min_size=4, max_size=4),
+)
+def test_whoever_is_late_within_the_settling_time_trusts_whatever_anybody_shows(steps, lags):
+    """Minutes pass, the operator may be away for some; each process reads its files up to 5 minutes late."""
+    terms = replace(TERMS, lifetime=90 * MINUTE, renew_before=45 * MINUTE, authority_lifetime=2 * HOUR)
+    now, history, found = NOW, [], dict.fromkeys(HOSTS)
+    for minutes, away in steps:
+        if not away or found["server-tls"] is None:
+            found = dict(taken(found, now, terms=terms).held)
+        history.append((now, found))
+        for shower, truster in ((0, 1), (2, 3)):
+            pair = seen(history, now, lags[shower])["server-tls"].pair
+            trusted = seen(history, now, lags[truster])["client-tls"].trusted
+            assert certificates.signed_by_one_of(pair.certificate, trusted)
+        now += timedelta(minutes=min(minutes, 20))
+
+
+def seen(history, now, lag):
+    """What a process has read that is so many minutes late."""
+    known = [found for at, found in history if at <= now - lag * MINUTE]
+    return known[-1] if known else history[0][1]

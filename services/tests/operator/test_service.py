@@ -1,0 +1,495 @@
+"""The service against an API server that keeps objects."""
+
+import asyncio
+import base64
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from deadlines import eventually
+from kai.kube import errors
+from kai.kube.client import KubeClient
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    CONFIGS,
+    CRDS,
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    SCHEDULING_SHARDS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    VALIDATING_WEBHOOKS,
+)
+from kai.runtime import Host
+from kai_local.apiserver.serving.server import ApiServer
+from kai_operator.service import OperatorService
+from kai_operator.settings import OperatorSettings
+
+pytestmark = pytest.mark.integration
+
+CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+NAMESPACE = "kai-scheduler"
+AGENT = "operator-under-test"
+
+
+@pytest.fixture
+async def api():
+    async with ApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def admin(api, tmp_path):
+    async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as client:
+        for name in ("configs.kai.scheduler", "schedulingshards.kai.scheduler", "queues.scheduling.run.ai"):
+            definition = yaml.safe_load((CHART_CRDS / f"{name}.yaml").read_text())
+            for version in definition["spec"]["versions"]:  # the product is made up
+                version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": True,
+                }
+            await client.create(CRDS, definition)
+        await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        yield client
+
+
+@pytest.fixture
+def operator(tmp_path, build):
+    """Starts the service; within the block it runs."""
+
+    @asynccontextmanager
+    async def run(product=None, *arguments):
+        settings = OperatorSettings.parse(list(arguments))
+        service = OperatorService(settings, product or build.product())
+        host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
+        async with (
+            KubeClient.connect(
+                str(tmp_path / "config"), user_agent=AGENT, registry=host.metrics
+            ) as host.client,
+            asyncio.TaskGroup() as host.tasks,
+        ):
+            work = host.tasks.create_task(service.run(host))
+            await eventually(
+                host.health.ask, lambda checks: not checks.get("synced", "no check yet"), what="synced"
+            )
+            try:
+                yield host
+            finally:
+                host.stopping.set()
+                await asyncio.wait([work])
+                host.stop_background()
+
+    return run
+
+
+async def configure(client, **spec):
+    body = {"metadata": {"name": "kai-config"}, "spec": spec}
+    return await client.create(CONFIGS, body)
+
+
+async def change(client, **spec):
+    return await client.patch(CONFIGS, "kai-config", {"spec": spec})
+
+
+async def a_shard(client, name, value=""):
+    spec = {"partitionLabelValue": value}
+    return await client.create(SCHEDULING_SHARDS, {"metadata": {"name": name}, "spec": spec})
+
+
+async def found(client, resource, name, *, namespace=NAMESPACE):
+    try:
+        return await client.get(resource, name, namespace=namespace)
+    except errors.NotFound:
+        return None
+
+
+async def there(client, resource, name, accept=bool, *, namespace=NAMESPACE):
+    return await eventually(
+        lambda: found(client, resource, name, namespace=namespace), accept, what=f"{resource.kind} {name}"
+    )
+
+
+async def condition(client, kind, *, of=CONFIGS, name="kai-config"):
+    manifest = await client.get(of, name)
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    told = next((one for one in conditions if one["type"] == kind), {})
+    current = told.get("observedGeneration") == manifest["metadata"]["generation"]
+    return (told.get("status"), told.get("reason"), told.get("message")) if current else None
+
+
+async def until(client, kind, status, *, of=CONFIGS, name="kai-config"):
+    return await eventually(
+        lambda: condition(client, kind, of=of, name=name),
+        lambda told: told is not None and told[0] == status,
+        what=f"{kind} of {name} is {status}",
+    )
+
+
+def requests(api):
+    return {
+        (entry["verb"], entry["resource"]): entry["count"]
+        for entry in api.counts.report()
+        if entry["userAgent"] == AGENT and entry["verb"] not in ("watch", "list")
+    }
+
+
+async def run_pods(client, name):
+    """Say of a Deployment what its controller would say when all pods are ready."""
+    deployment = await client.get(DEPLOYMENTS, name, namespace=NAMESPACE)
+    replicas = deployment["spec"]["replicas"]
+    status = {
+        "observedGeneration": deployment["metadata"]["generation"],
+        "replicas": replicas,
+        "updatedReplicas": replicas,
+        "readyReplicas": replicas,
+        "availableReplicas": replicas,
+        "conditions": [{"type": "Available", "status": "True"}],
+    }
+    await client.patch(DEPLOYMENTS, name, {"status": status}, namespace=NAMESPACE, subresource="status")
+
+
+# --- from specifications to objects ------------------------------------------------------------
+async def test_what_config_says_is_made_and_belongs_to_it(admin, operator):
+    config = await configure(admin, deployment={"replicas": 2}, maps={"settings": {"a": "1"}})
+    async with operator():
+        deployment = await there(admin, DEPLOYMENTS, "binder")
+        assert deployment["spec"]["replicas"] == 2
+        assert await there(admin, CONFIG_MAPS, "settings")
+        assert await there(admin, SERVICE_ACCOUNTS, "binder")
+        [owner] = deployment["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == (
+            "Config",
+            config["metadata"]["uid"],
+            True,
+        )
+        assert deployment["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "kai-operator"
+
+
+async def test_it_is_ready_when_all_pods_are(admin, operator):
+    await configure(admin, deployment={})
+    async with operator():
+        _, reason, message = await until(admin, "Ready", "False")
+        assert (reason, message) == ("not_ready", "Deployment kai-scheduler/binder: 0 of 1 pods")
+        assert (await condition(admin, "Reconciling"))[:2] == ("False", "reconciled")
+        assert (await condition(admin, "Deployed"))[:2] == ("True", "deployed")
+        await run_pods(admin, "binder")
+        assert (await until(admin, "Ready", "True"))[1] == "ready"
+        assert (await condition(admin, "Available"))[:2] == ("True", "available")
+
+
+async def test_a_change_of_config_changes_what_there_is(admin, operator):
+    await configure(admin, deployment={"args": ["--a"]}, maps={"one": {}, "two": {}})
+    async with operator():
+        await there(admin, CONFIG_MAPS, "two")
+        await change(admin, deployment={"args": ["--b"]}, maps={"two": None, "three": {}})
+        await there(admin, CONFIG_MAPS, "three")
+        await there(admin, CONFIG_MAPS, "two", lambda gone: gone is None)
+        assert await found(admin, CONFIG_MAPS, "one")
+        await there(
+            admin,
+            DEPLOYMENTS,
+            "binder",
+            lambda now: now["spec"]["template"]["spec"]["containers"][0]["args"] == ["--b"],
+        )
+        await change(admin, deployment=None)
+        await there(admin, DEPLOYMENTS, "binder", lambda gone: gone is None)
+
+
+async def test_only_the_config_of_the_right_name_counts(admin, operator):
+    await admin.create(CONFIGS, {"metadata": {"name": "another"}, "spec": {"maps": {"x": {}}}})
+    async with operator():
+        await configure(admin, maps={"y": {}})
+        await there(admin, CONFIG_MAPS, "y")
+        assert await found(admin, CONFIG_MAPS, "x") is None
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"spec": {"replicas": 5}},
+        {"spec": {"template": {"spec": {"nodeSelector": {"by": "hand"}}}}},
+        {"metadata": {"labels": {"app.kubernetes.io/part-of": "mine"}}},
+        {"metadata": {"labels": {"app.kubernetes.io/managed-by": "me"}}},
+        {"metadata": {"ownerReferences": None}},
+    ],
+    ids=["changed", "added", "label", "label of the watch", "owner"],
+)
+async def test_what_is_edited_by_hand_is_put_right(admin, operator, edit):
+    await configure(admin, deployment={})
+    async with operator():
+        await until(admin, "Deployed", "True")
+        before = await admin.get(DEPLOYMENTS, "binder", namespace=NAMESPACE)
+        await admin.patch(DEPLOYMENTS, "binder", edit, namespace=NAMESPACE)
+        after = await there(
+            admin,
+            DEPLOYMENTS,
+            "binder",
+            lambda now: now["spec"] == before["spec"] and ours(now) == ours(before),
+        )
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def ours(manifest):
+    return manifest["metadata"].get("ownerReferences"), manifest["metadata"]["labels"]
+
+
+async def test_what_is_deleted_by_hand_comes_back(admin, operator):
+    await configure(admin, deployment={})
+    async with operator():
+        await until(admin, "Deployed", "True")
+        before = await admin.get(DEPLOYMENTS, "binder", namespace=NAMESPACE)
+        await admin.delete(DEPLOYMENTS, "binder", namespace=NAMESPACE)
+        await there(
+            admin,
+            DEPLOYMENTS,
+            "binder",
+            lambda now: now is not None and now["metadata"]["uid"] != before["metadata"]["uid"],
+        )
+
+
+async def test_nothing_is_asked_for_where_nothing_changes(api, admin, operator):
+    await configure(admin, deployment={}, maps={"settings": {"a": "1"}})
+    await a_shard(admin, "default")
+    async with operator():
+        await there(admin, DEPLOYMENTS, "kai-scheduler-default")
+        await run_pods(admin, "binder")
+        await run_pods(admin, "kai-scheduler-default")
+        await until(admin, "Ready", "True")
+        await until(admin, "Ready", "True", of=SCHEDULING_SHARDS, name="default")
+        await asyncio.sleep(1.0)
+        api.counts.reset()
+        # Somebody else's annotation starts a pass, which finds nothing to do.
+        await admin.patch(
+            CONFIG_MAPS, "settings", {"metadata": {"annotations": {"theirs": "x"}}}, namespace=NAMESPACE
+        )
+        await asyncio.sleep(1.0)
+        assert requests(api) == {}
+
+
+async def test_a_new_process_writes_nothing_where_all_is_as_it_should_be(api, admin, operator):
+    await configure(admin, deployment={}, maps={"settings": {"a": "1"}})
+    async with operator():
+        await until(admin, "Deployed", "True")
+    before = [
+        await admin.get(r, n, namespace=NAMESPACE)
+        for r, n in ((DEPLOYMENTS, "binder"), (CONFIG_MAPS, "settings"))
+    ]
+    api.counts.reset()
+    async with operator():
+        await asyncio.sleep(1.5)
+    after = [
+        await admin.get(r, n, namespace=NAMESPACE)
+        for r, n in ((DEPLOYMENTS, "binder"), (CONFIG_MAPS, "settings"))
+    ]
+    assert [one["metadata"]["resourceVersion"] for one in before] == [
+        one["metadata"]["resourceVersion"] for one in after
+    ]
+    # Questions, once: what would the server make of these?
+    assert set(requests(api)) == {
+        ("update", "deployments"),
+        ("update", "configmaps"),
+        ("update", "serviceaccounts"),
+    }
+
+
+async def test_what_was_edited_while_nobody_looked_is_put_right(admin, operator):
+    await configure(admin, deployment={})
+    async with operator():
+        await until(admin, "Deployed", "True")
+    edit = {"spec": {"template": {"spec": {"nodeSelector": {"by": "hand"}}}}}
+    await admin.patch(DEPLOYMENTS, "binder", edit, namespace=NAMESPACE)
+    async with operator():
+        await there(
+            admin, DEPLOYMENTS, "binder", lambda now: "nodeSelector" not in now["spec"]["template"]["spec"]
+        )
+
+
+# --- what belongs to others --------------------------------------------------------------------
+async def test_objects_of_an_earlier_release_are_taken_over_as_they_are(admin, operator, build):
+    left = build.config_map("settings", a="0")
+    left["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "Helm"
+    left["metadata"]["annotations"] = {"meta.helm.sh/release-name": "kai-scheduler"}
+    before = await admin.create(CONFIG_MAPS, left, namespace=NAMESPACE)
+    await configure(admin, maps={"settings": {"a": "1"}})
+    async with operator():
+        now = await there(admin, CONFIG_MAPS, "settings", lambda now: now["data"] == {"a": "1"})
+        assert now["metadata"]["uid"] == before["metadata"]["uid"]
+        assert now["metadata"]["ownerReferences"][0]["kind"] == "Config"
+        assert now["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "kai-operator"
+        assert "meta.helm.sh/release-name" not in (now["metadata"].get("annotations") or {})
+
+
+async def test_objects_of_others_are_left_alone_and_that_is_told(admin, operator):
+    theirs = {"metadata": {"name": "settings"}, "data": {"a": "theirs"}}
+    await admin.create(CONFIG_MAPS, theirs, namespace=NAMESPACE)
+    await configure(admin, maps={"settings": {"a": "1"}, "others": {}})
+    async with operator():
+        told = await until(admin, "Deployed", "False")
+        assert "ConfigMap kai-scheduler/settings belongs to somebody else" in told[2]
+        assert await found(admin, CONFIG_MAPS, "others")
+        assert (await admin.get(CONFIG_MAPS, "settings", namespace=NAMESPACE))["data"] == {"a": "theirs"}
+        notes = await eventually(lambda: admin.list(EVENTS, namespace="default"))
+        assert notes[0]["reason"] == "NotDeployed"
+        assert notes[0]["regarding"]["name"] == "kai-config"
+
+
+async def test_what_the_server_refuses_keeps_nothing_else_back_and_is_tried_again(admin, operator, build):
+    refused = build.config_map("Not_A_Name")
+    product = build.product(more=[refused])
+    await configure(admin, maps={"settings": {}}, deployment={})
+    async with operator(product):
+        told = await until(admin, "Deployed", "False")
+        assert "Not_A_Name" in told[2]
+        assert await found(admin, CONFIG_MAPS, "settings")
+        assert await found(admin, DEPLOYMENTS, "binder")
+        product.more.clear()
+        await until(admin, "Deployed", "True")
+
+
+# --- specifications that cannot be used --------------------------------------------------------
+async def test_a_slip_in_config_is_told_by_field_and_changes_nothing(api, admin, operator):
+    await configure(admin, maps={"settings": {"a": "1"}})
+    async with operator():
+        await until(admin, "Ready", "True")
+        await change(admin, maps={"settings": {"a": "2"}}, deploymnet={})
+        told = await until(admin, "Ready", "False")
+        assert told[1:] == ("invalid_spec", "spec.deploymnet is not known; what ran before goes on")
+        assert (await condition(admin, "Reconciling"))[:2] == ("False", "invalid_spec")
+        assert (await admin.get(CONFIG_MAPS, "settings", namespace=NAMESPACE))["data"] == {"a": "1"}
+        [note] = await eventually(lambda: admin.list(EVENTS, namespace="default"))
+        assert (note["type"], note["reason"]) == ("Warning", "InvalidSpec")
+        assert note["note"] == "spec.deploymnet is not known; what ran before goes on"
+        # What runs is still kept as it was.
+        await admin.delete(CONFIG_MAPS, "settings", namespace=NAMESPACE)
+        await there(admin, CONFIG_MAPS, "settings", lambda now: now and now["data"] == {"a": "1"})
+        await change(admin, deploymnet=None)
+        await there(admin, CONFIG_MAPS, "settings", lambda now: now["data"] == {"a": "2"})
+        await until(admin, "Ready", "True")
+
+
+async def test_a_new_process_with_a_config_that_cannot_be_used_touches_nothing(admin, operator):
+    await configure(admin, maps={"settings": {"a": "1"}})
+    await a_shard(admin, "default")
+    async with operator():
+        await there(admin, CONFIG_MAPS, "kai-scheduler-default")
+    await change(admin, maps=None, x={})
+    async with operator():
+        assert (await until(admin, "Ready", "False"))[1] == "invalid_spec"
+        await until(admin, "Ready", "False", of=SCHEDULING_SHARDS, name="default")
+        assert await found(admin, CONFIG_MAPS, "settings")
+        assert await found(admin, CONFIG_MAPS, "kai-scheduler-default")
+
+
+# --- shards ------------------------------------------------------------------------------------
+async def test_each_shard_has_its_own_and_takes_it_along(admin, operator):
+    await configure(admin, maps={"settings": {}})
+    await a_shard(admin, "default")
+    async with operator():
+        await there(admin, DEPLOYMENTS, "kai-scheduler-default")
+        shard = await a_shard(admin, "reds", "red")
+        deployment = await there(admin, DEPLOYMENTS, "kai-scheduler-reds")
+        [owner] = deployment["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("SchedulingShard", shard["metadata"]["uid"])
+        await admin.patch(SCHEDULING_SHARDS, "reds", {"spec": {"partitionLabelValue": "pink"}})
+        await there(admin, CONFIG_MAPS, "kai-scheduler-reds", lambda now: now["data"] == {"pool": "pink"})
+        await admin.delete(SCHEDULING_SHARDS, "reds")
+        await there(admin, DEPLOYMENTS, "kai-scheduler-reds", lambda gone: gone is None)
+        await there(admin, CONFIG_MAPS, "kai-scheduler-reds", lambda gone: gone is None)
+        assert await found(admin, DEPLOYMENTS, "kai-scheduler-default")
+
+
+async def test_what_one_shard_does_to_us_is_its_own_matter(admin, operator, build):
+    await configure(admin, maps={"settings": {}})
+    async with operator(build.product(explode_for="bad")):
+        await a_shard(admin, "bad", "bad")
+        await a_shard(admin, "good", "good")
+        await there(admin, DEPLOYMENTS, "kai-scheduler-good")
+        told = await until(admin, "Deployed", "False", of=SCHEDULING_SHARDS, name="bad")
+        assert "RuntimeError: a defect" in told[2]
+        assert (await condition(admin, "Deployed"))[0] == "True"
+
+
+# --- Secrets -----------------------------------------------------------------------------------
+CERTIFICATES = {"webhooks": {"admission-tls": "admission.kai-scheduler.svc"}}
+
+
+async def test_certificates_are_made_and_webhooks_trust_them(admin, operator):
+    await configure(admin, certificates=CERTIFICATES)
+    async with operator():
+        secret = await there(admin, SECRETS, "admission-tls")
+        assert secret["type"] == "kubernetes.io/tls"
+        webhook = await there(admin, VALIDATING_WEBHOOKS, "validating", namespace="")
+        assert webhook["webhooks"][0]["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
+        # Taking one away has another made, and nobody goes on to trust what is gone for good.
+        await admin.delete(SECRETS, "admission-tls", namespace=NAMESPACE)
+        again = await there(
+            admin, SECRETS, "admission-tls", lambda now: now and now["data"] != secret["data"]
+        )
+        await there(
+            admin,
+            VALIDATING_WEBHOOKS,
+            "validating",
+            lambda now: now["webhooks"][0]["clientConfig"]["caBundle"] == again["data"]["ca.crt"],
+            namespace="",
+        )
+
+
+async def test_a_password_is_made_once(admin, operator):
+    await configure(admin, passwords={"kai-redis": "rediss://kai-redis:6379/0"})
+    async with operator():
+        secret = await there(admin, SECRETS, "kai-redis")
+        assert base64.b64decode(secret["data"]["url"]) == b"rediss://kai-redis:6379/0"
+        await change(admin, passwords={"kai-redis": "redis://kai-redis:6379/0"})
+        changed = await there(
+            admin, SECRETS, "kai-redis", lambda now: now["data"]["url"] != secret["data"]["url"]
+        )
+        assert changed["data"]["password"] == secret["data"]["password"]
+
+
+async def test_a_secret_of_somebody_else_is_not_touched(admin, operator):
+    theirs = {"metadata": {"name": "admission-tls"}, "data": {"x": "eA=="}}
+    await admin.create(SECRETS, theirs, namespace=NAMESPACE)
+    await configure(admin, certificates=CERTIFICATES, maps={"settings": {}})
+    async with operator():
+        told = await until(admin, "Deployed", "False")
+        assert "Secret kai-scheduler/admission-tls belongs to somebody else" in told[2]
+        assert await found(admin, CONFIG_MAPS, "settings")
+        assert (await admin.get(SECRETS, "admission-tls", namespace=NAMESPACE))["data"] == {"x": "eA=="}
+
+
+async def test_a_certificate_is_renewed_while_the_process_runs(admin, operator, build):
+    await configure(admin, certificates=CERTIFICATES)
+    product = build.product(lifetime=timedelta(seconds=6))
+    async with operator(product, "--settle-time=500ms"):
+        first = await there(admin, SECRETS, "admission-tls")
+        await there(
+            admin, SECRETS, "admission-tls", lambda now: now["data"]["tls.crt"] != first["data"]["tls.crt"]
+        )
+
+
+# --- leaving -----------------------------------------------------------------------------------
+async def test_everything_goes_with_config(admin, operator):
+    await configure(admin, deployment={}, certificates=CERTIFICATES)
+    async with operator():
+        await there(admin, VALIDATING_WEBHOOKS, "validating", namespace="")
+        await admin.delete(CONFIGS, "kai-config")
+        await there(admin, DEPLOYMENTS, "binder", lambda gone: gone is None)
+        await there(admin, SECRETS, "admission-tls", lambda gone: gone is None)
+        await there(admin, VALIDATING_WEBHOOKS, "validating", lambda gone: gone is None, namespace="")
+        # And comes back with another one, though what there was is on its way out.
+        await configure(admin, deployment={})
+        await there(admin, DEPLOYMENTS, "binder")
+
+
+async def test_of_several_only_one_works(admin, operator):
+    await configure(admin, maps={"settings": {}})
+    async with operator(None, "--leader-elect"):
+        await there(admin, CONFIG_MAPS, "settings")
+        lease = await there(admin, LEASES, "kai-operator")
+        assert lease["spec"]["holderIdentity"]

@@ -1,0 +1,60 @@
+"""Which specification is in force."""
+
+from kai_operator.specs import Specs
+
+
+def a(kind, name, uid=None, **spec):
+    return {"kind": kind, "metadata": {"name": name, "uid": uid or f"uid-{name}"}, "spec": spec}
+
+
+def read(specs, config, *shards):
+    return specs.read(config, list(shards))
+
+
+def test_what_cannot_be_used_is_told_and_what_was_before_stays_in_force(build):
+    specs = Specs(build.product())
+    assert read(specs, a("Config", "kai-config", maps={"x": {}})).config == {"maps": {"x": {}}}
+    reading = read(specs, a("Config", "kai-config", maps={"y": {}}, binderr={}))
+    assert reading.config == {"maps": {"x": {}}}
+    assert reading.problems == {"uid-kai-config": ("spec.binderr is not known",)}
+
+
+def test_one_shard_that_cannot_be_used_stops_no_other(build):
+    reading = read(Specs(build.product()), a("Config", "kai-config"), a("S", "good"), a("S", "bad", argz={}))
+    assert reading.shards.keys() == {"uid-good"}
+    assert reading.problems == {"uid-bad": ("spec.argz is not known",)}
+
+
+def test_a_shard_goes_on_as_it_was(build):
+    specs = Specs(build.product())
+    read(specs, a("Config", "kai-config"), a("S", "blue", partitionLabelValue="blue"))
+    reading = read(specs, a("Config", "kai-config"), a("S", "blue", partitionLabelValue="red", x=1))
+    assert reading.shards["uid-blue"]["partitionLabelValue"] == "blue"
+    assert "uid-blue" in reading.problems
+
+
+def test_without_any_config_that_can_be_used_nothing_is_known_of_shards(build):
+    reading = read(Specs(build.product()), a("Config", "kai-config", x=1), a("S", "blue"))
+    assert reading.config is None
+    assert not reading.shards
+    assert reading.problems["uid-blue"] == (
+        "Config kai-config cannot be used, and was not before; mend it first",
+    )
+
+
+def test_a_config_that_was_deleted_and_made_again_has_no_past(build):
+    specs = Specs(build.product())
+    read(specs, a("Config", "kai-config", uid="1", maps={}))
+    assert read(specs, a("Config", "kai-config", uid="2", x=1)).config is None
+
+
+def test_of_two_shards_that_want_the_same_the_older_one_has_it(build):
+    def aged(name, time):
+        shard = a("S", name, partitionLabelValue="blue")
+        shard["metadata"]["creationTimestamp"] = time
+        return shard
+
+    older, newer = aged("b", "2030-01-01T00:00:00Z"), aged("a", "2030-01-02T00:00:00Z")
+    reading = read(Specs(build.product()), a("Config", "kai-config"), newer, older)
+    assert reading.shards.keys() == {"uid-b"}
+    assert reading.problems == {"uid-a": ("wants what b has",)}
