@@ -19,6 +19,7 @@ from kai.runtime import SettingsError
 from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
 from kai.session.usage import BUCKET_SECONDS, UsageRecord
+from kai.session.usage_view import UsageView
 
 _NOTHING: Final = Shares(by_queue={}, notes=())
 
@@ -42,13 +43,14 @@ class RecordedUsage:
     """The buckets that the queue-controller keeps in Redis."""
 
     def __init__(self, record: UsageRecord, params: UsageParams) -> None:
-        self._record = record
+        self._view = UsageView(record)
         self._params = params
 
     async def read(self, *, now: float) -> Shares:
         """See :class:`UsageSource`."""
+        since = window_start(self._params, now=now) - BUCKET_SECONDS
         try:
-            history = await self._record.read(since=window_start(self._params, now=now) - BUCKET_SECONDS)
+            history = await self._view.read(since=since, now=now)
         except CacheUnavailable as error:
             raise UsageUnavailable(str(error)) from error
         found = used_shares(

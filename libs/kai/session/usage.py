@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kai.session.cache import SessionCache
 
@@ -18,24 +21,43 @@ RESOURCES: Final = ("cpu", "memory", "gpu")
 BUCKET_SECONDS: Final = 300
 _FIELD: Final = re.compile(rb"([0-9]{1,15})/(cpu|memory|gpu)")
 
+Floats: TypeAlias = NDArray[np.float64]
 #: CPU millicores, memory bytes, GPU devices; here times seconds.
 Amounts = tuple[float, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """Amounts times seconds from ``start`` (Unix seconds) for :data:`BUCKET_SECONDS`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """Buckets, oldest first: :data:`BUCKET_SECONDS` each, from ``start`` (Unix seconds) on."""
 
-    start: int
-    amounts: Amounts
+    start: Floats  # [buckets]
+    amounts: Floats  # [buckets, 3] amounts times seconds
+
+    @classmethod
+    def of(cls, sums: Mapping[int, Sequence[float]]) -> Series:
+        """Amounts by start, in whatever order."""
+        starts = sorted(sums)
+        amounts = np.array([sums[start] for start in starts], dtype=np.float64)
+        return cls(np.array(starts, dtype=np.float64), amounts.reshape(-1, len(RESOURCES)))
+
+    def between(self, first: float, end: float) -> Series:
+        """The buckets that begin at ``first`` or later, and before ``end``."""
+        chosen = (self.start >= first) & (self.start < end)
+        return Series(self.start[chosen], self.amounts[chosen])
+
+    def followed_by(self, later: Series) -> Series:
+        """These, and those of a later time."""
+        return Series(
+            np.concatenate([self.start, later.start]), np.concatenate([self.amounts, later.amounts])
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class UsageHistory:
-    """Buckets by queue, and those of the cluster's capacity, each oldest first."""
+    """Use by queue, and the cluster's capacity."""
 
-    queues: dict[str, tuple[Bucket, ...]]
-    capacity: tuple[Bucket, ...]
+    queues: dict[str, Series]
+    capacity: Series
 
 
 class UsageRecord:
@@ -97,29 +119,63 @@ class UsageRecord:
     async def read(self, *, since: float) -> UsageHistory:
         """Buckets that began at ``since`` (Unix seconds) or later.
 
-        Older ones are removed on the way, and so is what cannot be read.
+        What cannot be read is removed on the way.
         """
+        queues = await self.queues()
+        return UsageHistory(
+            queues={queue: await self.all_of(self.key_of(queue), since=since) for queue in queues},
+            capacity=await self.all_of(self.capacity_key, since=since),
+        )
+
+    async def queues(self) -> list[str]:
+        """Those of which something is recorded."""
         async with self._cache.translated("usage"):
             members = await self._redis.smembers(self._keys.usage_queues)
-            queues = sorted(name.decode(errors="replace") for name in members)
-            return UsageHistory(
-                queues={queue: await self._buckets(self._keys.usage(queue), since) for queue in queues},
-                capacity=await self._buckets(self._keys.capacity, since),
-            )
+        return sorted(name.decode(errors="replace") for name in members)
 
-    async def _buckets(self, key: str, since: float) -> tuple[Bucket, ...]:
-        sums: dict[int, list[float]] = {}
-        old: list[bytes] = []
-        for field, value in (await self._redis.hgetall(key)).items():
-            found = _entry(field, value)
-            if found is None or found[0] < since:
-                old.append(field)
-            else:
-                start, resource, amount = found
-                sums.setdefault(start, [0.0, 0.0, 0.0])[resource] = amount
-        if old:
-            await self._redis.hdel(key, *old)
-        return tuple(Bucket(start, (s[0], s[1], s[2])) for start, s in sorted(sums.items()))
+    def key_of(self, queue: str) -> str:
+        """Where the use of a queue is."""
+        return self._keys.usage(queue)
+
+    @property
+    def capacity_key(self) -> str:
+        """Where the capacity is."""
+        return self._keys.capacity
+
+    async def all_of(self, key: str, *, since: float) -> Series:
+        """The buckets of a key that began at ``since`` or later; what cannot be read is removed."""
+        async with self._cache.translated("usage"):
+            fields = await self._redis.hgetall(key)
+            found = [(field, _entry(field, value)) for field, value in fields.items()]
+            if odd := [field for field, entry in found if entry is None]:
+                await self._redis.hdel(key, *odd)
+        return _series(entry for _, entry in found if entry is not None and entry[0] >= since)
+
+    async def some_of(self, keys: Sequence[str], starts: Sequence[int]) -> list[Series]:
+        """The buckets of each key that began at these times, in order."""
+        fields = [f"{start}/{resource}" for start in starts for resource in RESOURCES]
+        if not (keys and fields):
+            return [_series(()) for _ in keys]
+        async with self._cache.translated("usage"):
+            pipe = self._redis.pipeline(transaction=False)
+            for key in keys:
+                pipe.hmget(key, fields)
+            rows = await pipe.execute()
+        return [
+            _series(
+                entry
+                for field, value in zip(fields, row, strict=True)
+                if value is not None and (entry := _entry(field.encode(), value)) is not None
+            )
+            for row in rows
+        ]
+
+
+def _series(entries: Iterable[tuple[int, int, float]]) -> Series:
+    sums: dict[int, list[float]] = {}
+    for start, resource, amount in entries:
+        sums.setdefault(start, [0.0, 0.0, 0.0])[resource] = amount
+    return Series.of(sums)
 
 
 def _entry(field: bytes, value: bytes) -> tuple[int, int, float] | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kai.engine.usage import UsageParams, used_shares
-from kai.session.usage import Bucket
+from kai.session.usage import Series
 from kai.simulate import summary
 from kai.simulate.reading import InvalidInput
 from kai.simulate.scenario import Scenario
@@ -112,7 +112,7 @@ def test_use_is_summed_as_the_scheduler_sums_it(gpus, window, half_life):
     now = NOW + len(gpus)
 
     def buckets(amounts):
-        return [Bucket(NOW + at, (0.0, 0.0, float(amount))) for at, amount in enumerate(amounts)]
+        return Series.of({NOW + at: (0.0, 0.0, float(amount)) for at, amount in enumerate(amounts)})
 
     expected = used_shares(
         {"q": buckets(gpus)},

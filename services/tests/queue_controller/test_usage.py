@@ -45,9 +45,9 @@ async def test_samples_become_amounts_times_seconds():
         await sampler.sample(30.0)
         await sampler.sample(10.0)
         history = await UsageRecord(cache).read(since=0)
-    (bucket,) = history.queues["team"]
-    assert bucket.amounts == (60_000.0, 40 * 2.0**30, 20.0)
-    assert history.capacity[0].amounts == (320_000.0, 40 * 2.0**34, 160.0)
+    (amounts,) = history.queues["team"].amounts.tolist()
+    assert amounts == [60_000.0, 40 * 2.0**30, 20.0]
+    assert history.capacity.amounts.tolist() == [[320_000.0, 40 * 2.0**34, 160.0]]
     assert list(history.queues) == ["team"]
 
 
@@ -61,10 +61,10 @@ async def test_what_is_older_than_it_is_to_be_kept_goes_once_an_hour():
             await record.add(at=NOW - 7200, seconds=1.0, **old)
             await sampler.sample(30.0)
         history = await record.read(since=0)
-        assert len(history.queues["team"]) == 2
+        assert len(history.queues["team"].start) == 2
         sampler = a_sampler(cache, shares)
         await sampler.sample(30.0)
-        assert len((await record.read(since=0)).queues["team"]) == 1
+        assert len((await record.read(since=0)).queues["team"].start) == 1
 
 
 async def test_without_redis_samples_are_lost_and_counted():

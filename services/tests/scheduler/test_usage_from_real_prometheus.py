@@ -9,7 +9,7 @@ from e2e import prometheus
 from kai.engine.config import UsageDatabase
 from kai.engine.usage import used_shares
 from kai.prometheus import PrometheusClient
-from kai.session.usage import Bucket
+from kai.session.usage import Series
 from kai_scheduler.usage_sources import PrometheusUsage, UsageUnavailable
 
 pytestmark = pytest.mark.integration
@@ -92,9 +92,9 @@ def params(**usage_params):
 
 def buckets(held):
     """The same past in buckets of a minute."""
-    return [
-        Bucket(at - STEP, (0.0, 0.0, float(held[hour] * STEP))) for hour in range(4) for at in minutes(hour)
-    ]
+    return Series.of(
+        {at - STEP: (0.0, 0.0, float(held[hour] * STEP)) for hour in range(4) for at in minutes(hour)}
+    )
 
 
 @pytest.mark.parametrize("usage_params", PARAMS.values(), ids=PARAMS)

@@ -7,9 +7,9 @@ Pure functions of recorded samples, wherever they come from::
     used_shares(queues, capacity, params=params, now=now, bucket_seconds=300)  # by queue, parts in 0..1
     staleness(params, fetched_at=fetched_at, now=now)                  # a warning, or None
 
-``queues`` and ``capacity`` hold buckets: anything with ``start`` (Unix seconds) and ``amounts`` (a triple of
-amount times seconds). All three window types work so. For a Prometheus :mod:`kai.engine.usage.prometheus` has
-the queries that mean the same.
+``queues`` and ``capacity`` hold buckets: arrays ``start`` (Unix seconds) and ``amounts`` (times seconds, in
+three columns). All three window types work so. For a Prometheus :mod:`kai.engine.usage.prometheus` has the
+queries that mean the same.
 """
 
 from kai.engine.usage.params import InvalidUsageParams, UsageParams, WindowType

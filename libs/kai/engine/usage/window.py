@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 import numpy as np
@@ -17,16 +17,16 @@ _AROUND_2030: Final = 1_900_000_000.0
 _WINDOWS_LOOKED_AT: Final = 32
 
 
-class Bucket(Protocol):
-    """What was used in a stretch of time: CPU, memory and GPUs, each times seconds."""
+class Series(Protocol):
+    """What was used in stretches of time of equal length: CPU, memory and GPUs, each times seconds."""
 
     @property
-    def start(self) -> float:
-        """When the stretch begins, in Unix seconds."""
+    def start(self) -> NDArray[np.float64]:
+        """When each stretch begins, in Unix seconds; shape ``[stretches]``."""
 
     @property
-    def amounts(self) -> ResourceVector:
-        """Amounts times seconds."""
+    def amounts(self) -> NDArray[np.float64]:
+        """Amounts times seconds; shape ``[stretches, 3]``."""
 
 
 def window_start(params: UsageParams, *, now: float) -> float:
@@ -60,8 +60,8 @@ def longest_window(params: UsageParams) -> float:
 
 
 def used_shares(
-    queues: Mapping[str, Sequence[Bucket]],
-    capacity: Sequence[Bucket],
+    queues: Mapping[str, Series],
+    capacity: Series,
     *,
     params: UsageParams,
     now: float,
@@ -84,13 +84,10 @@ def used_shares(
 
 
 def _weighted(
-    buckets: Sequence[Bucket], params: UsageParams, since: float, now: float, bucket_seconds: float
+    series: Series, params: UsageParams, since: float, now: float, bucket_seconds: float
 ) -> NDArray[np.float64]:
     """The sum of the buckets, each by its part within the window and by its age."""
-    if not buckets:
-        return np.zeros(3)
-    start = np.array([bucket.start for bucket in buckets], dtype=np.float64)
-    amounts = np.array([bucket.amounts for bucket in buckets], dtype=np.float64)
+    start = series.start
     end = np.minimum(start + bucket_seconds, now)
     length = end - start
     within = np.clip(end - np.maximum(start, since), 0.0, None)
@@ -98,7 +95,7 @@ def _weighted(
     if params.half_life is not None:
         middle = end - within / 2
         weight *= 0.5 ** ((now - middle) / params.half_life)
-    total: NDArray[np.float64] = weight @ amounts
+    total: NDArray[np.float64] = weight @ series.amounts
     return total
 
 

@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,15 +22,23 @@ NOW = datetime(2030, 1, 2, 12, 30, tzinfo=UTC).timestamp()  # a Wednesday
 
 
 @dataclass(frozen=True)
-class Bucket:
-    start: float
-    amounts: tuple[float, float, float]
+class Series:
+    start: np.ndarray
+    amounts: np.ndarray
+
+
+def gpus_from(*buckets):
+    """Starts and GPUs times seconds."""
+    return Series(
+        np.array([float(start) for start, _ in buckets]),
+        np.array([(0.0, 0.0, amount) for _, amount in buckets]).reshape(-1, 3),
+    )
 
 
 def hours(*gpus, end=NOW):
     """Buckets of an hour each with that many GPUs, the last one ending at ``end``."""
     first = end - len(gpus) * HOUR
-    return [Bucket(first + at * HOUR, (0.0, 0.0, amount * HOUR)) for at, amount in enumerate(gpus)]
+    return gpus_from(*((first + at * HOUR, amount * HOUR) for at, amount in enumerate(gpus)))
 
 
 def gpu_share(used, capacity, now=NOW, **params):
@@ -50,8 +59,8 @@ def test_a_bucket_across_the_start_of_the_window_counts_by_its_part():
 
 
 def test_the_bucket_that_has_just_begun_counts_in_full():
-    begun = [Bucket(NOW - HOUR / 2, (0.0, 0.0, 4 * HOUR / 2))]
-    capacity = [Bucket(NOW - HOUR / 2, (0.0, 0.0, 8 * HOUR / 2))]
+    begun = gpus_from((NOW - HOUR / 2, 4 * HOUR / 2))
+    capacity = gpus_from((NOW - HOUR / 2, 8 * HOUR / 2))
     assert gpu_share(begun, capacity, window_size=HOUR) == pytest.approx(0.5)
 
 
@@ -63,7 +72,7 @@ def test_old_use_counts_half_after_the_half_life():
 
 
 def test_a_resource_that_the_cluster_does_not_have_is_unused():
-    assert used_shares({"q": hours(1)}, [], params=UsageParams(), now=NOW, bucket_seconds=HOUR) == {
+    assert used_shares({"q": hours(1)}, gpus_from(), params=UsageParams(), now=NOW, bucket_seconds=HOUR) == {
         "q": (0.0, 0.0, 0.0)
     }
 

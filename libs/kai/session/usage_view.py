@@ -1,0 +1,55 @@
+"""Recorded usage, read bit by bit: a week of many queues is long, and of it only the end is new."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from kai.session.usage import BUCKET_SECONDS, Series, UsageHistory, UsageRecord, bucket_start
+
+#: A bucket that was over for so long when it was read does not change any more, whatever clocks say.
+SETTLED_SECONDS: Final = 2 * BUCKET_SECONDS
+
+
+class UsageView:
+    """What is recorded of one shard. What Redis loses stays known for as long as anybody asks for it."""
+
+    def __init__(self, record: UsageRecord) -> None:
+        self._record = record
+        self._known: UsageHistory | None = None
+        #: Before this nothing changes any more, of what is known.
+        self._settled = 0
+
+    async def read(self, *, since: float, now: float) -> UsageHistory:
+        """Buckets that began at ``since`` or later; times are Unix seconds, and both never fall.
+
+        Raises:
+            CacheUnavailable: Redis is away; what is known stays as it was.
+        """
+        if self._known is None:
+            known = await self._record.read(since=since)
+        else:
+            known = await self._continued(self._known, since=since, now=now)
+        self._known, self._settled = known, bucket_start(now - SETTLED_SECONDS)
+        return known
+
+    async def _continued(self, known: UsageHistory, *, since: float, now: float) -> UsageHistory:
+        """The same with what is new, and without what is too old."""
+        record, recorded = self._record, set(await self._record.queues())
+        # Clocks of others may be ahead of ours.
+        starts = range(self._settled, bucket_start(now + SETTLED_SECONDS) + 1, BUCKET_SECONDS)
+        keys = [record.capacity_key, *map(record.key_of, known.queues)]
+        new_capacity, *new = await record.some_of(keys, starts)
+        queues = {
+            queue: self._joined(series, later, since)
+            for (queue, series), later in zip(known.queues.items(), new, strict=True)
+        }
+        for queue in sorted(recorded - queues.keys()):
+            queues[queue] = await record.all_of(record.key_of(queue), since=since)
+        return UsageHistory(
+            queues={queue: each for queue, each in queues.items() if len(each.start) or queue in recorded},
+            capacity=self._joined(known.capacity, new_capacity, since),
+        )
+
+    def _joined(self, known: Series, later: Series, since: float) -> Series:
+        return known.between(since, self._settled).followed_by(later.between(since, math.inf))
