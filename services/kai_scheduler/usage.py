@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
@@ -19,6 +19,9 @@ from kai_scheduler.usage_sources import UsageSource, UsageUnavailable
 
 #: A read that failed is tried again after this, and after twice as long each time, up to the interval.
 FIRST_RETRY_SECONDS: Final = 1.0
+#: A queue's use that changed by less than this part of the cluster is no reason for a cycle.
+WORTH_A_CYCLE: Final = 0.001
+_UNUSED: Final = (0.0, 0.0, 0.0)
 _NOTES_SHOWN: Final = 3
 
 _log = structlog.get_logger(__name__)
@@ -38,9 +41,11 @@ class UsageReader:
         changed: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``changed`` is called whenever the shares have."""
+        """``changed`` is called whenever the shares have, by as much as matters."""
         #: By queue: part of the cluster's CPU, memory and GPUs that it used.
         self.shares: dict[str, ResourceVector] = {}
+        #: Those that were the reason for a cycle last.
+        self._told: dict[str, ResourceVector] = {}
         self._source = source
         self._params = params
         self._latency = latency
@@ -132,6 +137,15 @@ class UsageReader:
             self._take({})
 
     def _take(self, shares: dict[str, ResourceVector]) -> None:
-        if shares != self.shares:
-            self.shares = shares
+        self.shares = shares
+        if _differ(shares, self._told):
+            self._told = shares
             self._changed()
+
+
+def _differ(one: Mapping[str, ResourceVector], other: Mapping[str, ResourceVector]) -> bool:
+    return any(
+        abs(ours - theirs) >= WORTH_A_CYCLE
+        for queue in one.keys() | other.keys()
+        for ours, theirs in zip(one.get(queue, _UNUSED), other.get(queue, _UNUSED), strict=True)
+    )

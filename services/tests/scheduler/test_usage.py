@@ -102,13 +102,17 @@ async def test_what_was_read_is_used_and_counted():
     assert told.count("failures_total") == 0
 
 
-async def test_only_what_is_new_is_a_reason_for_a_cycle():
+async def test_only_what_has_changed_as_much_as_matters_is_a_reason_for_a_cycle():
     told, source = Told(), Source(TEAM)
     async with Running(a_reader(source, told=told)):
         await eventually(lambda: source.reads > 3)
         assert told.changes == 1
-        source.answers = [{"team": (0.0, 0.0, 0.6)}]
-        await eventually(lambda: told.changes, lambda changes: changes == 2)
+        for changes, gpus in ((1, 0.5004), (1, 0.5008), (2, 0.5012), (3, 0.6)):
+            source.answers, reads = [{"team": (0.0, 0.0, gpus)}], source.reads
+            await eventually(lambda: source.reads, lambda now, before=reads: now > before + 1)
+            assert told.changes == changes
+        source.answers = [{}]
+        await eventually(lambda: told.changes, lambda changes: changes == 4)
 
 
 async def test_a_failure_is_tried_again_and_told_until_it_is_over():
