@@ -15,7 +15,9 @@ from kai.model.faults import Fault
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
 
+#: For who comes back: so many sessions, and none that is older; others are told everything.
 KEPT: Final = 512
+KEPT_SECONDS: Final = 60.0
 _PARTS: Final = ("shares", "outcomes", "forgotten", "evictions", "nominations", "faults")
 
 _EMPTY: Final = SessionUpdate(version=0, epoch=0, opened_at=0.0)
@@ -82,6 +84,8 @@ class SessionLog:
             self._announce()
             raise
         self._ring.append(message)
+        while self._ring[0].opened_at < opened_at - KEPT_SECONDS:
+            self._ring.popleft()
         self._announce()
         return message
 

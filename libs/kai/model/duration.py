@@ -8,6 +8,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from kai.model.remembered import forgettable
+
 _SECONDS: Final = {
     "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0,
 }  # fmt: skip
@@ -27,6 +29,7 @@ class InvalidDuration(ValueError):
         super().__init__(f"{shown!r} is not a duration; write numbers with {units}, for example {example}")
 
 
+@forgettable
 @lru_cache(maxsize=4096)
 def parse(text: str, *, days: bool = True) -> float:
     """The length in seconds; negative with a leading minus sign, and ``0`` needs no unit.

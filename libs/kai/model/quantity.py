@@ -8,6 +8,8 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Final
 
+from kai.model.remembered import forgettable
+
 _SUFFIXES: Final = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
     "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12),
@@ -31,6 +33,7 @@ class InvalidQuantity(ValueError):
         super().__init__(f"{shown!r} is not a Kubernetes quantity; write for example 500m, 2 or 4Gi")
 
 
+@forgettable
 @lru_cache(maxsize=65536)
 def parse(text: str) -> Decimal:
     """The exact value of a quantity in base units.

@@ -1,27 +1,37 @@
 """Memory that was freed goes back to the system when a process is at rest.
 
-The C library keeps freed blocks for what is asked for next, and by itself gives back only what lies
-above all that is in use: one small block on top of a burst of large objects holds all of it. So a
-process stays as large as it ever was, though little of it is used.
+Three keep it. The C library keeps freed blocks for what is asked for next, and by itself gives back only what
+lies above all that is in use. Python keeps objects that refer to each other until it looks for them, which it
+does the less often the larger a process has become. And it gives back small objects by the megabyte, when
+nothing of a megabyte is in use: a single text that is remembered to save work holds all of it. So a process
+stays as large as it ever was, though little of it is used.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import structlog
+
+from kai.model import remembered
 
 PERIOD_SECONDS: Final = 30.0
 #: Of a core: who has more to do soon needs again what he has freed.
 REST: Final = 0.5
+#: Of the time: looking for garbage takes longer the more there is that is none.
+COLLECTING: Final = 0.001
 
 _PAGE_MIB: Final = 4096 / 2**20
 _STATM: Final = Path("/proc/self/statm")
+#: Looks of the collector at its module after which msgspec forgets the keys that it has read.
+_LOOKS: Final = 10
 
 _log = structlog.get_logger(__name__)
 
@@ -39,25 +49,58 @@ def trimmer() -> Callable[[], None] | None:
     return trim
 
 
+class Collector:
+    """Forgets what only saves work, and collects all garbage. ``clock`` is monotonic."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._not_before = 0.0
+
+    def collect(self) -> None:
+        """Do so, or nothing where it would take more than its part of the time."""
+        began = self._clock()
+        if began < self._not_before:
+            return
+        remembered.forget()
+        forget_keys()
+        gc.collect()
+        ended = self._clock()
+        self._not_before = ended + (ended - began) / COLLECTING
+
+
+def forget_keys() -> None:
+    """Let msgspec forget the keys of the JSON objects that it read last.
+
+    It does so by itself with each tenth collection of all garbage; but none looks at its module any more
+    where all that was alive was taken out of garbage collection
+    (:func:`~kai.runtime.service.freeze_garbage`).
+    """
+    for _ in range(_LOOKS):
+        gc.get_referents(msgspec._core)
+
+
 async def trim_at_rest(
-    trim: Callable[[], None] | None, *, cpu_seconds: Callable[[], float] = time.process_time
+    trim: Callable[[], None] | None,
+    *,
+    collect: Callable[[], None] | None = None,
+    cpu_seconds: Callable[[], float] = time.process_time,
 ) -> None:
-    """Look twice a minute, and trim if the process had little to do since; does so until cancelled."""
-    if trim is None:
-        return
+    """Look twice a minute, collect and trim if the process had little to do since; until cancelled."""
+    steps = [collect or Collector().collect, *([trim] if trim is not None else [])]
     now = asyncio.get_running_loop().time
     looked, used = now(), cpu_seconds()
     while True:
         await asyncio.sleep(PERIOD_SECONDS)
         busy = (cpu_seconds() - used) / (now() - looked)
         if busy < REST:
-            _trim(trim)
+            _give_back(steps)
         looked, used = now(), cpu_seconds()
 
 
-def _trim(trim: Callable[[], None]) -> None:
+def _give_back(steps: list[Callable[[], None]]) -> None:
     before, began = resident_mib(), time.perf_counter()
-    trim()
+    for step in steps:
+        step()
     _log.debug(
         "free memory given back",
         mib_before=before,

@@ -1,15 +1,13 @@
 """What is remembered to save work, of pods that are gone: forgotten when the cluster has shrunk by far.
 
-Each such memory is bounded and costs little. But what was remembered at different times lies between the
-pods of those times, and small as it is keeps the memory around it from going back to the system.
+:mod:`kai.model.remembered` says why.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kai.model import cel, quantity
-from kai.snapshot import times
+from kai.model import cel, remembered
 from kai.snapshot.cluster import Cluster
 
 #: A cluster that never had more pods has not shrunk by far.
@@ -36,5 +34,4 @@ def forget_spare(cluster: Cluster) -> None:
     cluster.kept.forget()
     cluster.classes.keep({task.cls for task in cluster.tasks.values()})
     cel.COMPILED.forget()
-    quantity.parse.cache_clear()
-    times.forget()
+    remembered.forget()

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from kai.model import duration
+from kai.model.remembered import forgettable
 
 #: Longer texts are no times, and none to remember.
 _LONGEST: Final = 40
@@ -18,6 +19,7 @@ def seconds(text: str | None) -> float:
     return _seconds(text) if text and len(text) <= _LONGEST else 0.0
 
 
+@forgettable
 @lru_cache(maxsize=65536)
 def _seconds(text: str) -> float:
     try:
@@ -31,11 +33,7 @@ def remembered() -> int:
     return _seconds.cache_info().currsize
 
 
-def forget() -> None:
-    """Remember no texts any more."""
-    _seconds.cache_clear()
-
-
+@forgettable
 @lru_cache(maxsize=4096)
 def rfc3339(now: float) -> str:
     """A time as Kubernetes writes it, in whole seconds; none is before 1970 or after the year 9999."""

@@ -17,7 +17,7 @@ from kai.model.decisions import (
 )
 from kai.model.faults import Fault
 from kai.wire.session_codec import decode_update
-from kai_scheduler.sessions import KEPT, SessionLog
+from kai_scheduler.sessions import KEPT, KEPT_SECONDS, SessionLog
 
 ZERO = (0.0, 0.0, 0.0)
 
@@ -139,6 +139,17 @@ async def test_a_watcher_that_was_away_too_long_starts_anew():
     (message,) = await read(log, 1, after=3, epoch=5)
     assert message.full
     assert len(message.outcomes) == 1
+
+
+@pytest.mark.parametrize(("seconds", "full"), [(KEPT_SECONDS, False), (KEPT_SECONDS + 1, True)])
+async def test_what_is_old_is_kept_for_nobody(seconds, full):
+    log = a_log()
+    for opened_at in (1.0, 1.0, 1.0, 1.0 + seconds):
+        log.record(a_cycle(an_outcome(message=str(log.version))), opened_at=opened_at)
+    messages = await read(log, 1 if full else 3, after=1, epoch=5)
+    assert [(message.full, message.version) for message in messages] == (
+        [(True, 4)] if full else [(False, 2), (False, 3), (False, 4)]
+    )
 
 
 async def test_groups_that_are_gone_are_forgotten():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from kai.model.remembered import forgettable
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 
 _BINARY: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
@@ -12,6 +13,7 @@ _DECIMAL: Final = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _COUNTED: Final = {CPU: "core", GPU: "GPU", PODS: "pod"}
 
 
+@forgettable
 @lru_cache(maxsize=1024)
 def amount_text(column: int, amount: float, *, name: str = "", unit: int = 1) -> str:
     """``3 cores``, ``1 GPU``, ``16 GiB``.
