@@ -1,5 +1,7 @@
 """Every deliberate difference from the original that the engine makes, as docs/differences.md lists them."""
 
+from collections import Counter
+
 import pytest
 
 from kai.engine import Engine, EngineParams, SchedulerConfig
@@ -371,6 +373,25 @@ def test_nothing_is_reclaimed_that_would_be_taken_back_at_once(somebody_waits: b
     result = Engine().run(a_state([*nodes, *running, *waiting], queues), NOW)
     evicted = [(each.pod.name, each.evictor) for each in result.evictions]
     assert evicted == ([] if somebody_waits else [("whole-0", "default/more")])
+
+
+@pytest.mark.parametrize("little_gpus", [0, 1])
+def test_nothing_is_reclaimed_that_comes_back_since_its_queue_deserves_it(little_gpus: int) -> None:
+    """Its queue holds too much by the large job only, and the taker needs the CPU of both."""
+    queues = [
+        a_queue("owner", parent="top", gpu=2, weight=0),
+        a_queue("taker", parent="top", gpu=0, weight=1),
+    ]
+    node = (Kind.NODE, a_node("n", gpus=8, cpu="1250m"))
+    running = [
+        *a_job("large", queue="owner", gpus=4, on="n", cpu="250m", created=1),
+        *a_job("little", queue="owner", gpus=little_gpus, on=["n"] * 4, cpu="250m", created=2),
+    ]
+    waiting = a_job("more", queue="taker", pods=3, gpus=2, cpu="250m", created=3)
+    state = a_state([node, *running, *waiting], queues)
+    evicted = Counter(each.pod.pod_group for each in Engine().run(state, NOW).evictions)
+    # With GPUs the little job is more than the queue deserves as well, so it would not be back.
+    assert evicted == ({"default/little": 4, "default/large": 1} if little_gpus else {})
 
 
 def test_every_pod_that_is_reclaimed_is_told_for_whom() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -56,14 +57,26 @@ class ReclaimRules:
         allocated: list[float] = self.columns.allocated[theirs].tolist()
         if not fits(_plus(self.columns.allocated, mine, request), bound=self.shares.deserved[mine]):
             return not fits((allocated[0], allocated[1], allocated[2]), bound=self.shares.allocatable[theirs])
-        below = False
-        for wanted, held, deserved in zip(request, allocated, self.shares.deserved[theirs], strict=True):
-            if wanted <= 0 or deserved < 0:
-                continue
-            if held > deserved + TOLERANCE:
-                return True
-            below = below or held < deserved - TOLERANCE
-        return not below
+        return _useful(request, allocated, deserved=self.shares.deserved[theirs])
+
+    def would_return(
+        self, asked: ResourceVector, *, left: ResourceVector, queue: int, gained: ResourceVector, taker: int
+    ) -> bool:
+        """Whether what was taken from a queue would be taken back at once.
+
+        Args:
+            asked: what was taken.
+            left: what the queue (a row) holds without it.
+            queue: where its line parts from that of the taker, which is ``taker`` there.
+            gained: what that would hold.
+        """
+        then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
+        deserved = self.shares.deserved
+        return (
+            fits(then, bound=deserved[queue])
+            and not fits(gained, bound=deserved[taker])
+            and _useful(asked, gained, deserved=deserved[taker])
+        )
 
     def open(self, queue: int, request: ResourceVector, *, firm: ResourceVector | None) -> Reclamation:
         """Begin to collect victims for a job, judged by the queue state of this moment.
@@ -73,6 +86,18 @@ class ReclaimRules:
         that is so. None: nothing of it.
         """
         return Reclamation(self, queue, request, firm=firm)
+
+
+def _useful(request: ResourceVector, held: Sequence[float], *, deserved: ResourceVector) -> bool:
+    """Whether of what a job wants a queue holds more than it deserves, or nothing less."""
+    below = False
+    for wanted, has, most in zip(request, held, deserved, strict=True):
+        if wanted <= 0 or most < 0:
+            continue
+        if has > most + TOLERANCE:
+            return True
+        below = below or has < most - TOLERANCE
+    return not below
 
 
 def _plus(column: Floats, queue: int, request: ResourceVector) -> ResourceVector:

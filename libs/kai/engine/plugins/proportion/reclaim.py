@@ -113,13 +113,19 @@ class FairReclaim(Entitlement, VictimPolicy):
             lost = _Lost(memory, lambda row: leveled(job.queue.row, row)[1])
             # In most searches a single victim is judged, and it is the only one of its job.
             groups = by_job(victims).values() if len(victims) > 1 else (victims,)
+            losses: list[tuple[int, Sequence[Task]]] = []
             for batches in groups:
                 tasks = batches[0].tasks if len(batches) == 1 else [t for each in batches for t in each.tasks]
                 if moving:
                     tasks = [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]
                 if tasks:
                     lost.add(batches[0].job.queue.row, tasks)
-            accepted = lost.judged(ledger) and not self._taken_back(job, ledger, lost.rows)
+                    losses.append((batches[0].job.queue.row, tasks))
+            accepted = (
+                lost.judged(ledger)
+                and not self._taken_back(job, ledger, lost.rows)
+                and not (len(losses) > 1 and self._returns(job, ledger, request, losses))
+            )
             ledger.undo(mark)
             return accepted
 
@@ -145,6 +151,28 @@ class FairReclaim(Entitlement, VictimPolicy):
                 then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
                 if contested and fits(then, bound=deserved[theirs]) and any(other.pending for other in jobs):
                     return True
+        return False
+
+    def _returns(
+        self,
+        job: Job,
+        ledger: Reclamation,
+        request: ResourceVector,
+        losses: Iterable[tuple[int, Sequence[Task]]],
+    ) -> bool:
+        """Whether one of several victims would at once take its place back, as its queue deserves.
+
+        It may be taken since its queue holds too much, but that is what others of them hold.
+        """
+        for row, tasks in losses:
+            mine, theirs = self._forest.leveled(job.queue.row, row)
+            held = ledger.held(mine)
+            gained = (held[0] + request[0], held[1] + request[1], held[2] + request[2])
+            asked = self._request(tasks)
+            if self._rules.would_return(
+                asked, left=ledger.held(theirs), queue=theirs, gained=gained, taker=mine
+            ):
+                return True
         return False
 
     def _waiting(self, row: int) -> dict[ResourceVector, list[Job]]:
