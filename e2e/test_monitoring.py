@@ -1,27 +1,38 @@
 """What processes tell is what the page, the dashboards and the alerts know, asked of a real Prometheus."""
 
 import json
+import uuid
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
 from e2e import monitoring, prometheus
+from e2e.harness import local_cluster
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, on, sized
 from e2e.monitoring import NOTHING, Query
 from kai.kube.errors import ApiError
+from kai.observe import exposition
 from kai_local.kubelet.nodes import NodeShape
 from kai_local.services.suite import SERVICES
+from kai_numa_placement_exporter.exporter import ExporterMetrics
 
 #: Labels that Prometheus gives whatever it scrapes.
 SCRAPED = {"namespace": "kai-scheduler"}
 
 
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """Instead of the suite's cluster, one with every process that there is."""
+    folder, name = tmp_path_factory.mktemp("monitoring"), f"monitoring-{uuid.uuid4().hex[:8]}"
+    with local_cluster(name, folder / "kubeconfig", "--nodes=2", "--binders=2", "--autoscaling"):
+        yield name, folder / "kubeconfig"
+
+
 def processes(cluster) -> dict[str, list[str]]:
     """``host:port`` of our processes, by what they are."""
-    if not cluster.name:
-        pytest.skip("needs processes on this machine")
     found: dict[str, list[str]] = {}
     for one in cluster.status()["processes"]:
         kind = one["name"].rstrip("-0123456789")
@@ -30,14 +41,14 @@ def processes(cluster) -> dict[str, list[str]]:
     return found
 
 
-async def exposition(address) -> str:
+async def scraped(address) -> str:
     async with aiohttp.ClientSession() as session, session.get(f"http://{address}/metrics") as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         return await answer.text()
 
 
 @pytest.fixture
-async def life(cluster, queue, namespace, node):
+async def life(cluster, queue, node, namespace):
     """A little of everything: binds, a shared GPU, a preemption, a reclaim, work that waits, a refusal."""
     poor, rich = await queue(gpus=1), await queue(gpus=0)
     place = on(await node(NodeShape(gpus=2)))
@@ -63,7 +74,7 @@ async def life(cluster, queue, namespace, node):
 async def test_every_series_is_in_the_table_of_the_page(cluster, life):
     page, differences, seen = monitoring.documented(), [], {}
     for process, addresses in processes(cluster).items():
-        for name, (kind, labels) in monitoring.told(await exposition(addresses[0])).items():
+        for name, (kind, labels) in monitoring.told(await scraped(addresses[0])).items():
             seen.setdefault(name, set()).add(process)
             row = page.get(name)
             if row is None or row.kind != kind or (labels is not None and set(labels) != set(row.labels)):
@@ -74,6 +85,15 @@ async def test_every_series_is_in_the_table_of_the_page(cluster, life):
         if seen.get(name, set()) != tellers:
             differences.append(f"{name} is told by {seen.get(name)}; the page has {row.tellers}")
     assert not differences, "\n".join(differences)
+
+
+def test_series_of_the_exporter_on_nodes_are_in_the_table():
+    registry = CollectorRegistry()
+    ExporterMetrics(registry)
+    page = {name: row for name, row in monitoring.documented().items() if name.startswith("kai_numa")}
+    told = monitoring.told(exposition.encode(registry).decode())
+    assert {name: kind for name, (kind, _) in told.items()} == {name: row.kind for name, row in page.items()}
+    assert {row.tellers for row in page.values()} == {("numa-placement-exporter",)}
 
 
 async def test_dashboards_and_alerts_name_series_that_there_are(cluster):

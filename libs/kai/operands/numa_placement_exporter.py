@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kai.operands import placement, security
-from kai.operands.component import account, probes
+from kai.operands.component import account, probes, service
 from kai.operands.manifests import Installation, Manifest, an_object, labels, without_empty, yes
 from kai.operands.spec.additions import NumaPlacementExporterSpec
 
@@ -21,7 +21,9 @@ def operands(installation: Installation) -> list[Manifest]:
     """Its objects; none where it is switched off, or nobody said so and no shard looks at NUMA zones."""
     if not runs(installation):
         return []
-    return [account(NAME, installation), _daemon_set(installation)]
+    metrics = service(NAME, installation, {"http-metrics": (_METRICS, "http-metrics")})
+    metrics["spec"]["clusterIP"] = "None"  # nobody wants just any of them
+    return [account(NAME, installation), _daemon_set(installation), metrics]
 
 
 def runs(installation: Installation) -> bool:

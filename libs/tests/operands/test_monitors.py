@@ -12,7 +12,8 @@ FACTS = Facts(served=frozenset(OPTIONAL_KINDS))
 
 def installed(**spec):
     """All objects of an installation with one shard."""
-    config = read_config({"spec": {"nodeScaleAdjuster": {"service": {"enabled": True}}, **spec}})
+    on = {"service": {"enabled": True}}
+    config = read_config({"spec": {"nodeScaleAdjuster": on, "numaPlacementExporter": on, **spec}})
     shard: Shard = read_shard({"metadata": {"name": "default"}, "spec": {}}, config)
     return [*operands_of_config(config, FACTS, [shard]), *operands_of_shard(config, shard, FACTS)]
 
@@ -53,9 +54,9 @@ def scraped(objects):
 )
 def test_every_process_is_scraped_once(queues):
     objects = installed(prometheus=EXTERNAL, queueController=queues)
-    deployments = of(objects, "Deployment").keys() - {"kai-redis"}
+    programs = {*of(objects, "Deployment"), *of(objects, "DaemonSet")} - {"kai-redis"}
     assert scraped(objects) == {
-        name: ["queue-controller" if name == "queue-controller" else "kai-processes"] for name in deployments
+        name: ["queue-controller" if name == "queue-controller" else "kai-processes"] for name in programs
     }
     monitors = of(objects, "ServiceMonitor")
     assert {monitors[name]["spec"]["jobLabel"] for name in ("queue-controller", "kai-processes")} == {"app"}

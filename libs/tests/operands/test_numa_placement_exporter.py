@@ -39,7 +39,7 @@ def container_of(objects):
 def test_it_runs_where_that_is_said_or_else_where_a_shard_looks_at_zones(enabled, numa, there):
     said = {} if enabled is None else {"service": {"enabled": enabled}}
     kinds = {kind for kind, name in objects_of(said, numa=numa) if name == NAME}
-    assert kinds == ({"DaemonSet", "NetworkPolicy", "ServiceAccount"} if there else set())
+    assert kinds == ({"DaemonSet", "NetworkPolicy", "Service", "ServiceAccount"} if there else set())
 
 
 def test_its_process_takes_what_it_is_told(monkeypatch):
