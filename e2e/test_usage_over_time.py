@@ -1,6 +1,7 @@
-"""Fairness over time by a real Prometheus: it scrapes the queue-controller, and the scheduler asks it."""
+"""Fairness over time, on a cluster: past use is recorded, and shares follow it."""
 
 import uuid
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -18,23 +19,28 @@ from kai.model import names
 GPUS = 4
 
 
-def configuration(url):
+def configuration(**usage):
     """That of the scheduler: the past counts strongly, and is read every second."""
     plugins = [{"name": each, "arguments": dict(written_defaults(each))} for each in DEFAULT_PLUGINS]
     for plugin in plugins:
         if plugin["name"] == "proportion":
             plugin["arguments"]["kValue"] = "4"
-    usage = {
-        "clientType": "prometheus",
-        "connectionString": url,
-        "usageParams": {
-            "windowSize": "1h",
-            "fetchInterval": "1s",
-            "waitTimeout": "1s",
-            "extraParams": {"queryResolution": "1s"},
-        },
-    }
     return {"tiers": [{"plugins": plugins}], "usageDBConfig": usage}
+
+
+@contextmanager
+def remembering(folder, **usage):
+    """Instead of the suite's cluster, a small one whose scheduler knows what was used."""
+    name = f"usage-{uuid.uuid4().hex[:8]}"
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(configuration(**usage)))
+    flags = (
+        f"--flag=scheduler:scheduler-conf={folder / 'scheduler.yaml'}",
+        "--flag=queue-controller:usage-interval=1s",
+        "--nodes=1",
+        f"--gpus-per-node={GPUS}",
+    )
+    with local_cluster(name, folder / "kubeconfig", *flags):
+        yield name, folder / "kubeconfig"
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +50,16 @@ def scraping(prometheus_program, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def embedded(scraping, tmp_path_factory):
-    """Instead of the suite's cluster, a small one whose scheduler asks Prometheus."""
-    folder, name = tmp_path_factory.mktemp("usage"), f"usage-{uuid.uuid4().hex[:8]}"
-    (folder / "scheduler.yaml").write_text(yaml.safe_dump(configuration(scraping.url)))
-    flags = (
-        f"--flag=scheduler:scheduler-conf={folder / 'scheduler.yaml'}",
-        "--nodes=1",
-        f"--gpus-per-node={GPUS}",
-    )
-    with local_cluster(name, folder / "kubeconfig", *flags):
-        yield name, folder / "kubeconfig"
+def embedded(request, tmp_path_factory):
+    """Each of the two that keep the past: Redis, as where nothing is said, and Prometheus."""
+    often = {"windowSize": "1h", "fetchInterval": "1s", "waitTimeout": "1s"}
+    usage = {"usageParams": often}
+    if request.param == "prometheus":
+        often["extraParams"] = {"queryResolution": "1s"}
+        url = request.getfixturevalue("scraping").url
+        usage = {"clientType": "prometheus", "connectionString": url, "usageParams": often}
+    with remembering(tmp_path_factory.mktemp("usage"), **usage) as cluster:
+        yield cluster
 
 
 def addresses(cluster):
@@ -86,24 +91,8 @@ async def capacity(cluster):
     await runner.cleanup()
 
 
-async def test_the_manifests_of_the_page_are_taken(cluster):
-    made = await cluster.apply((ROOT / "docs/examples/time-based-fairness.yaml").read_text())
-    assert made[0]["spec"]["usageDBConfig"]["usageParams"]["windowSize"] == "2w"
-    for queue in reversed(made[1:]):
-        await cluster.delete(queue["apiVersion"], queue["kind"], queue["metadata"]["name"])
-    await cluster.delete(made[0]["apiVersion"], made[0]["kind"], made[0]["metadata"]["name"])
-
-
-async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
-    cluster, scraping, capacity, namespace
-):
-    queue_controller = [
-        one["address"].removeprefix("http://")
-        for one in cluster.status()["processes"]
-        if one["name"] == "queue-controller"
-    ]
-    scraping.scrape({"queue-controller": queue_controller, "kube-state-metrics": [capacity]})
-    await eventually(scraping.ready)
+async def shares_follow_the_past(cluster, namespace):
+    """One team has had all GPUs for a while; another one comes, and at once gets more than half of them."""
     await cluster.apply(
         as_yaml(
             a_queue("both", gpus=0), *(a_queue(each, parent="both", gpus=0) for each in ("early", "late"))
@@ -117,10 +106,7 @@ async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
     async def usage_of_early():
         return await total(addresses(cluster), "kai_queue_gpu_usage", queue_metadata_name="early")
 
-    await cluster.eventually(usage_of_early, lambda found: found > 0.5, what="use is read from Prometheus")
-    recorded = await scraping.query('max by (queue_name) (kai_queue_allocated_gpus{queue_name="early"})')
-    assert [sample.value for sample in recorded] == [GPUS]
-
+    await cluster.eventually(usage_of_early, lambda found: found > 0.5, what="what was used is read")
     await cluster.apply(
         as_yaml(*(a_job(f"late-{n}", namespace, "late", pods=1, gpus=1) for n in range(GPUS)))
     )
@@ -132,6 +118,36 @@ async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
     await cluster.eventually(
         running_of_late, lambda pods: len(pods) > GPUS // 2, what="who came late gets more than half"
     )
+
+
+@pytest.mark.parametrize("embedded", ["redis"], indirect=True)
+async def test_who_used_much_gets_less_where_nothing_but_redis_is_there(cluster, namespace):
+    await shares_follow_the_past(cluster, namespace)
+
+
+@pytest.mark.parametrize("embedded", ["redis"], indirect=True)
+async def test_the_manifests_of_the_page_are_taken(cluster):
+    made = await cluster.apply((ROOT / "docs/examples/time-based-fairness.yaml").read_text())
+    assert made[0]["spec"]["usageDBConfig"]["usageParams"]["windowSize"] == "2w"
+    for queue in reversed(made[1:]):
+        await cluster.delete(queue["apiVersion"], queue["kind"], queue["metadata"]["name"])
+    await cluster.delete(made[0]["apiVersion"], made[0]["kind"], made[0]["metadata"]["name"])
+
+
+@pytest.mark.parametrize("embedded", ["prometheus"], indirect=True)
+async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
+    cluster, scraping, capacity, namespace
+):
+    queue_controller = [
+        one["address"].removeprefix("http://")
+        for one in cluster.status()["processes"]
+        if one["name"] == "queue-controller"
+    ]
+    scraping.scrape({"queue-controller": queue_controller, "kube-state-metrics": [capacity]})
+    await eventually(scraping.ready)
+    await shares_follow_the_past(cluster, namespace)
+    recorded = await scraping.query('max_over_time(kai_queue_allocated_gpus{queue_name="early"}[5m])')
+    assert [sample.value for sample in recorded] == [GPUS]
 
     scraping.kill()
 
