@@ -10,6 +10,8 @@ from typing import Annotated, Final
 import aiohttp
 import typer
 
+from kai.replay import archive
+from kai.replay.anonymous import anonymous as without_names
 from kai_cli import absence
 from kai_cli.output import fail
 
@@ -30,13 +32,20 @@ def snapshot(
         str,
         typer.Option(metavar="HOST:PORT", help="The scheduler's --plugin-server-port, forwarded or local."),
     ] = "",
+    anonymous: Annotated[
+        bool,
+        typer.Option(
+            "--anonymous", help="With other names for everything, in the same order; for strangers."
+        ),
+    ] = False,
     name: Annotated[
         str, typer.Option("--name", help="Without --address: the cluster of `kai local` to ask [local].")
     ] = "",
 ) -> None:
     """Write what the scheduler's decisions depend on to a file; `kai replay` decides from it.
 
-    The file holds all pods, nodes, queues, pod groups and claims of the cluster, so treat it accordingly.
+    The file holds all pods, nodes, queues, pod groups and claims of the cluster, so treat it accordingly, or
+    ask for one without names.
     """
     where = address or _local(name)
     try:
@@ -46,11 +55,23 @@ def snapshot(
         raise fail(f"{where} answers {error.status} to /get-snapshot; {what}") from error
     except (aiohttp.ClientError, ValueError, TimeoutError) as error:
         raise fail(f"no scheduler answers at {where}: {error}; {_FORWARD}") from error
+    if anonymous:
+        data = _without_names(data)
     try:
         _write(output, data)
     except OSError as error:
         raise fail(f"{output}: {error.strerror}") from error
     typer.echo(f"{output}: {len(data) / 2**20:.1f} MiB; look at it with `kai replay {output}`", err=True)
+
+
+def _without_names(data: bytes) -> bytes:
+    try:
+        found, notes = without_names(archive.read(data))
+    except archive.ArchiveError as error:
+        raise fail(f"what the scheduler gives cannot be made anonymous: {error}") from error
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    return archive.write(found)
 
 
 async def _get(url: str) -> bytes:

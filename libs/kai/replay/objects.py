@@ -61,6 +61,11 @@ def read(kind: Kind, obj: Any, *, scheduler_name: str) -> Any:
     return obj
 
 
+def shaped(kind: Kind, obj: Any) -> Any:
+    """What was read, as a struct that has what decisions read of such an object, where there is one."""
+    return obj if kind in _STRUCTS else msgspec.convert(obj, _SHAPES[kind]) if kind in _SHAPES else obj
+
+
 def without_nulls(value: Any) -> Any:
     """A copy in which what is null is absent."""
     if isinstance(value, dict):

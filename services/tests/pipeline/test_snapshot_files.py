@@ -75,6 +75,32 @@ async def test_contents_of_config_maps_stay_where_they_are(taken):
     assert file.stat().st_mode & 0o077 == 0
 
 
+async def test_a_file_without_names_decides_the_same(taken, monkeypatch, tmp_path):
+    file, found = taken
+    data = file.read_bytes()
+
+    async def given(url):
+        return data
+
+    monkeypatch.setattr("kai_cli.snapshot._get", given)
+    other = tmp_path / "anonymous.zip"
+    result = await asyncio.to_thread(
+        kai, "snapshot", "--address", "scheduler:1", "--anonymous", "--output", str(other)
+    )
+    assert result.exit_code == 0, result.output
+    assert other.stat().st_mode & 0o077 == 0
+    plain = archive.read(other.read_bytes())
+    text = json.dumps(plain.raw_objects)
+    names = {pod["metadata"]["name"] for pod in found.raw_objects["pods"]}
+    assert not [name for name in (*names, "n1", "test", "hunter2") if f'"{name}"' in text]
+    outcomes = []
+    for each in (found, plain):
+        scene_ = scene.set_up(each)
+        made = Engine(scene_.config).run(scene_.state, scene_.now)
+        outcomes.append(sorted((each.outcome, bool(each.message)) for each in made.outcomes))
+    assert outcomes[0] == outcomes[1]
+
+
 async def test_what_is_read_back_decides_as_the_scheduler_did(taken):
     file, found = taken
     set_up = scene.set_up(found)
