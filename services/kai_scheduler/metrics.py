@@ -48,6 +48,7 @@ class SchedulerMetrics:
         self.plugin_latency = gauge(
             "plugin_scheduling_latency_milliseconds", "Latency of a plugin", ("plugin", "OnSession")
         )
+        self._plugins: dict[tuple[str, str], Gauge] = {}
         self.action_latency = gauge(
             "action_scheduling_latency_milliseconds", "Latency of an action", ("action",)
         )
@@ -199,10 +200,9 @@ class SchedulerMetrics:
                 self.close_latency.set(spent * 1000)
             else:
                 self.action_latency.labels(phase).set(spent * 1000)
-        for plugin, spent in result.plugin_timings.items():
-            self.plugin_latency.labels(plugin, _OPENED).set(spent * 1000)
-            closing = result.plugin_closings.get(plugin, 0.0)
-            self.plugin_latency.labels(plugin, _CLOSED).set(closing * 1000)
+        for plugin, opening in result.plugin_timings.items():
+            self._plugin(plugin, _OPENED).set(opening * 1000)
+            self._plugin(plugin, _CLOSED).set(result.plugin_closings.get(plugin, 0.0) * 1000)
         for capacity, amount in zip(self.capacity, (*_in_units(result.capacity), result.nodes), strict=True):
             capacity.set(amount)
         for labels_of_search, durations in result.searches.items():
@@ -213,6 +213,13 @@ class SchedulerMetrics:
         for (name, *labels), amount in result.counters.items():
             if (add := self.by_name.get(name)) is not None:
                 add(amount, *labels)
+
+    def _plugin(self, plugin: str, phase: str) -> Gauge:
+        """The series of a plugin; looking it up anew would take longer than all else that is done here."""
+        known = self._plugins.get((plugin, phase))
+        if known is None:
+            known = self._plugins[plugin, phase] = self.plugin_latency.labels(plugin, phase)
+        return known
 
     def _faults(self, result: CycleResult) -> None:
         for fault, _ in result.setbacks:
