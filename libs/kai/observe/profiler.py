@@ -32,6 +32,7 @@ WAITING: Final = frozenset(
         "selectors.PollSelector.select",
         "selectors.SelectSelector.select",
         "threading.Condition.wait",
+        "threading.Thread.run",  # its work is not Python's: gRPC waits for the network there
         "threading.Thread._wait_for_tstate_lock",
     }
 )
