@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 import kai_node_scale_adjuster.service
+import kai_operator.service
 import kai_pod_grouper.service
 import kai_podgroup_controller.service
 import kai_queue_controller.service
 from derived import plural
 from kai.kube import resources
 from kai.kube.resources import Resource
+from kai_operator import kinds as operator_kinds
 from kai_pod_grouper.offline import rights
 
 SERVICES = Path(__file__).resolve().parents[2] / "services"
@@ -26,6 +28,7 @@ ACCOUNTS = {
     "kai_binder": "binder",
     "kai_node_scale_adjuster": "node-scale-adjuster",
     "kai_numa_placement_exporter": "numa-placement-exporter",
+    "kai_operator": "kai-operator",
     "kai_pod_grouper": "pod-grouper",
     "kai_podgroup_controller": "podgroup-controller",
     "kai_queue_controller": "queue-controller",
@@ -39,6 +42,10 @@ KARTAS = Resource("run.ai", "v1alpha1", "kartas", "Karta")
 #: Where the resource is found out at run time: module -> what it may be, by method.
 FOUND_OUT = {
     "kai_binder/plugins/dynamicresources.py": {resources.RESOURCE_CLAIMS},
+    "kai_operator/status.py": {resources.CONFIGS, resources.SCHEDULING_SHARDS},
+    "kai_operator/watching.py": {kind.resource for kind in operator_kinds.KINDS}
+    | {operator_kinds.CLUSTER_POLICIES},
+    "kai_operator/writer.py": {kind.resource for kind in operator_kinds.KINDS},
     "kai_pod_grouper/live/cluster.py": {KARTAS},
     "kai_pod_grouper/live/owner_cache.py": set(),  # the kinds of kai_pod_grouper.offline.rights, tested below
 }
@@ -186,6 +193,8 @@ def test_every_request_in_the_code_is_allowed(objects, with_switches, service, a
 
 #: Allowed beside what the client is asked for, and why.
 BESIDE = {
+    # What it makes is owned by Config and shards.
+    "kai-operator": lambda request: request.resource.endswith("/finalizers"),
     # Owners of pods are found by discovery; their finalizers matter where owners may block deletion.
     "pod-grouper": lambda request: request.group in rights.granted() or request.resource == "pods/finalizers",
     # Claims are written by server version, some under a rule of newer servers, and owned by their pod.
@@ -269,6 +278,7 @@ def test_a_disabled_component_has_no_role(helm):
         ("scheduler", {}, "kai-scheduler"),
         ("scheduler", {"partition-label-value": "blue"}, "kai-scheduler-blue"),
         ("pod-grouper", {}, kai_pod_grouper.service.LEASE),
+        ("kai-operator", {}, kai_operator.service.LEASE),
         ("podgroup-controller", {}, kai_podgroup_controller.service.LEASE),
         ("queue-controller", {}, kai_queue_controller.service.LEASE),
         ("node-scale-adjuster", {}, kai_node_scale_adjuster.service.LEASE),
@@ -279,4 +289,6 @@ def test_each_process_can_take_its_own_lease_and_no_other(helm, account, args, l
     objects = helm.render(values=values)
     rules = [rule for rule in rules_of(objects, account) if "leases" in rule["resources"]]
     assert [rule.get("resourceNames") for rule in rules if "update" in rule["verbs"]] == [[lease]]
-    assert all({*rule["verbs"]} <= READS | {"create", "update"} for rule in rules)
+    # Who makes schedulers takes away the Leases of those that are gone.
+    more = {"delete"} if account == "kai-operator" else set()
+    assert all({*rule["verbs"]} <= READS | {"create", "update"} | more for rule in rules)

@@ -11,6 +11,7 @@ from kai.model import names
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 READS = {"get", "list", "watch"}
+OPERATOR = "kai-operator"
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +31,30 @@ def test_the_table_is_read_as_it_is_written(held):
 
 
 def test_nothing_is_given_out_in_namespaces_that_are_not_ours(held):
+    """But for a look at where the API server is."""
     ours = {names.NAMESPACE, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE}
-    assert {where for _, where in held} == ours | {EVERYWHERE}
+    assert {where for _, where in held} == ours | {EVERYWHERE, "default"}
+    assert held[OPERATOR, "default"] == {
+        Right(verb, "discovery.k8s.io", "endpointslices") for verb in ("list", "watch")
+    }
+
+
+def test_who_makes_all_the_others_writes_in_our_namespaces_and_elsewhere_only_what_has_our_names(held):
+    """Whoever may make Deployments may have anything run there, with any account of that namespace."""
+    for right in held[OPERATOR, EVERYWHERE]:
+        named = bool(right.name) or (
+            right.verb == "create" and right.resource.endswith("webhookconfigurations")
+        )
+        told = right.resource in ("configs/status", "schedulingshards/status", "events")
+        held_back = right.resource.endswith("/finalizers")
+        assert right.verb in READS or named or told or held_back, right
+        assert right.resource not in {"secrets", "pods", "configmaps"}, right
 
 
 def test_no_account_can_come_by_more_than_it_has(held):
     """Neither by secrets and tokens of others, nor by running things, nor by changing roles and webhooks."""
     for (account, where), found in held.items():
-        for right in found:
+        for right in found if account != OPERATOR else ():
             assert right.group not in (
                 "rbac.authorization.k8s.io",
                 "admissionregistration.k8s.io",

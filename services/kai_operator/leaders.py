@@ -6,12 +6,12 @@ metrics and answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from kai.kube.lease import Lease
+from kai.kube.lease import GIVEN_BACK_SECONDS, Lease
 from kai.model.objects import ApiObject, ApiStruct
 from kai_operator.kinds import ENDPOINT_SLICES, Manifest
 
@@ -51,6 +51,18 @@ def leader_slices(
         _leader_slice(manifest, ports, pods.get(leader_of(lease)))
         for manifest in objects
         if manifest["kind"] == "Service" and not manifest["spec"].get("selector")
+    ]
+
+
+def left_behind(leases: Iterable[Lease], *, scheduler_name: str, wanted: Collection[str]) -> list[Lease]:
+    """Leases of schedulers whose shard is gone: nobody holds them, and the last holder gave them back."""
+    return [
+        lease
+        for lease in leases
+        if lease.metadata.name.startswith(f"{scheduler_name}-")
+        and lease.metadata.name not in wanted
+        and not lease.spec.holder_identity
+        and lease.spec.lease_duration_seconds == GIVEN_BACK_SECONDS
     ]
 
 

@@ -80,6 +80,10 @@ class KaiProduct:
         """What belongs to one shard."""
         return operands.operands_of_shard(config, shard, self._facts(found))
 
+    def scheduler_name(self, config: ConfigSpec) -> str:
+        """What the Leases of all schedulers begin with."""
+        return config.everywhere.scheduler_name
+
     def lease_of(self, config: ConfigSpec, shard: Shard) -> str:
         """The Lease by which the scheduler of a shard leads."""
         return shard_of(config.everywhere.scheduler_name, shard.spec.partition_label_value).lease

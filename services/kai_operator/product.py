@@ -88,5 +88,8 @@ class Product(Protocol):
     def of_shard(self, config: ConfigSpec, shard: ShardSpec, found: Found) -> list[Manifest]:
         """What belongs to one shard."""
 
+    def scheduler_name(self, config: ConfigSpec) -> str:
+        """What the Leases of all schedulers begin with."""
+
     def lease_of(self, config: ConfigSpec, shard: ShardSpec) -> str:
         """The Lease by which the scheduler of a shard leads."""

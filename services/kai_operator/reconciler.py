@@ -19,12 +19,12 @@ import structlog
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
-from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS, Resource
+from kai.kube.resources import CONFIGS, LEASES, SCHEDULING_SHARDS, Resource
 from kai_operator import conditions
 from kai_operator.conditions import Standing
 from kai_operator.conversion import stop_conversion
 from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
-from kai_operator.leaders import leader_slices
+from kai_operator.leaders import leader_slices, left_behind
 from kai_operator.ownership import owner_reference
 from kai_operator.product import ConfigSpec, Found, Product
 from kai_operator.prometheus import PrometheusMonitor
@@ -116,6 +116,7 @@ class Reconciler:
         await self._settle(shares)
         self._vault.forget(shares[0].live)
         await self._remove(shares)
+        await self._forget_schedulers(shares, reading)
         missing = self._product.missing(reading.config, found)
         await self._end(shares, missing, now)
         return self._next_look(shares, due - now)
@@ -220,6 +221,24 @@ class Reconciler:
             share.troubles[ref] = f"{ref} is to go: {error}"
             share.transient = True
             _log.warning("object not deleted", object=str(ref), reason=str(error))
+
+    async def _forget_schedulers(self, shares: list[_Share], reading: Reading) -> None:
+        """Delete the Leases of those whose shard is gone, unless it is not known what some shard has."""
+        specs = [reading.shards.get(share.uid) for share in shares[1:]]
+        if None in specs:
+            return
+        config, product = reading.config, self._product
+        wanted = {product.lease_of(config, spec) for spec in specs}
+        leases, name = self._world.leases, product.scheduler_name(config)
+        for lease in left_behind(list(leases.values()), scheduler_name=name, wanted=wanted):
+            meta = lease.metadata
+            _log.info("lease of a scheduler that is gone", lease=meta.name)
+            try:
+                await self._client.delete(
+                    LEASES, meta.name, namespace=meta.namespace, resource_version=meta.resource_version
+                )
+            except KubeError as error:
+                _log.info("lease not deleted", lease=meta.name, reason=str(error))
 
     # --- telling it ------------------------------------------------------------------------------
     async def _end(self, shares: list[_Share], missing: Sequence[str] | None, now: datetime) -> None:

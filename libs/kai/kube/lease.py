@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -28,6 +28,9 @@ from kai.kube.reflector import Reflector, Removed, Upserted
 from kai.kube.resources import LEASES
 from kai.model import names
 from kai.model.objects import ApiObject, ApiStruct
+
+#: How long a Lease lasts that its holder has given back.
+GIVEN_BACK_SECONDS: Final = 1
 
 _log = structlog.get_logger(__name__)
 
@@ -257,7 +260,7 @@ class LeaderElector:
         if self._lease is None:
             return
         body = self._claim(self._lease)
-        body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": GIVEN_BACK_SECONDS}
         try:
             async with asyncio.timeout(self._times.retry):
                 await self._write(body)

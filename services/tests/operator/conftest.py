@@ -144,6 +144,9 @@ class MadeUp:
         name = f"kai-scheduler-{shard['name']}"
         return [a_config_map(name, pool=shard.get("partitionLabelValue", "")), a_deployment(name)]
 
+    def scheduler_name(self, config):
+        return "kai-scheduler"
+
     def lease_of(self, config, shard):
         pool = shard.get("partitionLabelValue", "")
         return f"kai-scheduler-{pool}" if pool else "kai-scheduler"

@@ -4,11 +4,12 @@ import msgspec
 import pytest
 
 from kai.kube.lease import Lease
-from kai_operator.leaders import SchedulerPod, leader_of, leader_slices
+from kai_operator.leaders import SchedulerPod, leader_of, leader_slices, left_behind
 
 
-def a_lease(holder):
-    return msgspec.convert({"metadata": {"name": "kai-scheduler"}, "spec": {"holderIdentity": holder}}, Lease)
+def a_lease(holder, *, name="kai-scheduler", seconds=15):
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Lease)
 
 
 def a_pod(name="s-1", ip="10.1.1.1", **metadata):
@@ -76,3 +77,20 @@ def test_nobody_is_there_while_there_is_no_leader_that_can_be_reached(build, lea
 
 def test_a_service_with_a_selector_needs_no_help(build):
     assert leader_slices([build.service()], a_lease("s-1_x"), a_pod()) == []
+
+
+@pytest.mark.parametrize(
+    ("lease", "expected"),
+    [
+        (a_lease("", name="kai-scheduler-red", seconds=1), True),
+        (a_lease("", name="kai-scheduler-blue", seconds=1), False),
+        (a_lease("", name="kai-scheduler", seconds=1), False),
+        (a_lease("", name="kai-queue-controller", seconds=1), False),
+        (a_lease("s_1", name="kai-scheduler-red"), False),
+        (a_lease("", name="kai-scheduler-red"), False),
+    ],
+    ids=["gone", "wanted", "the usual one", "of others", "held", "not given back"],
+)
+def test_a_lease_is_left_behind_when_its_shard_is_gone_and_its_holder_too(lease, expected):
+    found = left_behind([lease], scheduler_name="kai-scheduler", wanted={"kai-scheduler-blue"})
+    assert found == ([lease] if expected else [])

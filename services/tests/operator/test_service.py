@@ -404,6 +404,20 @@ async def test_each_shard_has_its_own_and_takes_it_along(admin, operator):
         assert await found(admin, DEPLOYMENTS, "kai-scheduler-default")
 
 
+async def test_the_lease_of_a_scheduler_goes_with_its_shard(admin, operator):
+    await configure(admin)
+    await a_shard(admin, "reds", "red")
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 1}
+    async with operator():
+        for name in ("kai-scheduler-red", "kai-scheduler-green", "kai-scheduler"):
+            await admin.create(LEASES, {"metadata": {"name": name}, "spec": spec}, namespace=NAMESPACE)
+        await there(admin, LEASES, "kai-scheduler-green", lambda gone: gone is None)
+        assert await found(admin, LEASES, "kai-scheduler-red")
+        await admin.delete(SCHEDULING_SHARDS, "reds")
+        await there(admin, LEASES, "kai-scheduler-red", lambda gone: gone is None)
+        assert await found(admin, LEASES, "kai-scheduler")
+
+
 async def test_what_one_shard_does_to_us_is_its_own_matter(admin, operator, build):
     await configure(admin, maps={"settings": {}})
     async with operator(build.product(explode_for="bad")):
