@@ -13,12 +13,42 @@ from e2e import monitoring, prometheus
 from e2e.harness import local_cluster
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, on, sized
 from e2e.monitoring import NOTHING, Query
+from e2e.third_party import definitions
 from kai.kube.errors import ApiError
 from kai.observe import exposition
 from kai_local.kubelet.nodes import NodeShape
 from kai_local.services.suite import SERVICES
 from kai_numa_placement_exporter.exporter import ExporterMetrics
 
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "object", "additionalProperties": _TEXT}
+_RULE = {"alert": _TEXT, "expr": _TEXT, "for": _TEXT, "labels": _TEXTS, "annotations": _TEXTS}
+#: What the Prometheus operator takes of rules, as far as it concerns alerts.
+RULES = {
+    "type": "object",
+    "required": ["spec"],
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "groups": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["name"],
+                        "properties": {
+                            "name": _TEXT,
+                            "rules": {
+                                "type": "array",
+                                "items": {"type": "object", "required": ["expr"], "properties": _RULE},
+                            },
+                        },
+                    },
+                }
+            },
+        }
+    },
+}
 #: Labels that Prometheus gives whatever it scrapes.
 SCRAPED = {"namespace": "kai-scheduler"}
 
@@ -132,6 +162,17 @@ async def test_every_query_of_the_dashboards_and_every_alert_is_answered(
         )
         assert [rule for rule in rules if rule["health"] != "ok"] == []
         assert len(rules) == len(list(monitoring.alert_queries()))
+
+
+async def test_an_api_server_takes_the_alerts_and_drops_nothing_of_them(cluster):
+    definition = definitions.a_definition("monitoring.coreos.com", "PrometheusRule", ["v1"])
+    for version in definition["spec"]["versions"]:
+        version["schema"] = {"openAPIV3Schema": RULES}
+    await cluster.apply(as_yaml(definition))
+    await definitions.served(cluster, "monitoring.coreos.com/v1", "PrometheusRule")
+    await cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: kai-scheduler}}")
+    (made,) = await cluster.apply(monitoring.ALERTS.read_text())
+    assert made["spec"] == monitoring.alerts()
 
 
 def test_the_page_names_each_dashboard_and_each_alert():

@@ -15,7 +15,7 @@ from kai.kube.workqueue_metrics import ControllerSeries
 from kai.model import names
 from kai.runtime import Host, SettingsError
 from kai.wire.channel import TlsFiles
-from kai.wire.decisions import Result
+from kai.wire.decisions import Result, ResultStatus
 from kai.wire.leader import LeaderTracker
 from kai.wire.shards import Shard, ShardFollower
 from kai_binder.binding import PodBinder
@@ -36,6 +36,8 @@ class BinderMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.results = Counter("kai_binder_results", "Decisions by result", ("result",), registry=registry)
+        for status in ResultStatus:  # a rate of what begins with its first case does not know that one
+            self.results.labels(status.name.lower())
         self.working = Gauge(
             "kai_binder_executing", "Decisions that are being executed", ("scheduler",), registry=registry
         )

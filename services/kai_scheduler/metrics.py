@@ -8,13 +8,15 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from kai.engine.config import SearchBudgets
+from kai.engine.config import ACTIONS, SearchBudgets
 from kai.model.decisions import CycleResult, QueueShare, ResourceVector
 from kai.observe import PlainCounter
 
 _TASK_BUCKETS: Final = tuple(5.0 * 2**n for n in range(10))
 _SEARCH_BUCKETS: Final = tuple(0.001 * 2**n for n in range(16))
 _QUEUE: Final = ("queue_name", "queue_metadata_name", "queue_display_name")
+#: How decisions end.
+_RESULTS: Final = ("bound", "failed")
 _OPEN, _CLOSE = "open", "close"
 #: The phases in which plugins do what they do beside being asked.
 _OPENED: Final = "OnSessionOpen"
@@ -161,6 +163,12 @@ class SchedulerMetrics:
         )
         self.outstanding = gauge("decisions_outstanding", "Decisions without a result")
         self.binders = gauge("binders_connected", "Binders that are connected")
+        # A rate of what begins with its first case does not know that one.
+        for action in ACTIONS:
+            if action != "allocate":
+                self.evictions.labels(action)
+        for result in _RESULTS:
+            self.binds.labels(result)
         self.leading = gauge("leading", "Whether this process leads")
         self.corrected = gauge("state_corrections", "Pods that a relist showed the state to be wrong about")
         self.rejected = gauge("objects_rejected", "Objects that could not be taken in")
