@@ -15,15 +15,27 @@ SECONDS = 3.0
 
 async def scrape(session: aiohttp.ClientSession, address: str) -> list[Metric]:
     """The metrics of the process with this address; none if it does not answer, or serves none."""
+    _, text = await _told(session, address)
+    return list(text_string_to_metric_families(text))
+
+
+async def target(address: str) -> str:
+    """``host:port`` where the process with this address serves its metrics; empty if it does not answer."""
+    async with aiohttp.ClientSession() as session:
+        place, _ = await _told(session, address)
+    return place
+
+
+async def _told(session: aiohttp.ClientSession, address: str) -> tuple[str, str]:
     place, limits = urlsplit(address), aiohttp.ClientTimeout(total=SECONDS)
     for port in dict.fromkeys((place.port, METRICS_PORT)):
         try:
             async with session.get(f"http://{place.hostname}:{port}/metrics", timeout=limits) as answer:
                 if answer.status == 200:
-                    return list(text_string_to_metric_families(await answer.text()))
+                    return f"{place.hostname}:{port}", await answer.text()
         except (aiohttp.ClientError, TimeoutError):  # frozen or ended, on purpose
             continue
-    return []
+    return "", ""
 
 
 async def total(addresses: list[str], name: str, **labels: str) -> float:

@@ -11,7 +11,7 @@ from deadlines import eventually
 from e2e import prometheus
 from e2e.harness import ROOT, local_cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
-from e2e.metrics import total
+from e2e.metrics import target, total
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
 from kai.kube.resources import NODES
 from kai.model import names
@@ -138,12 +138,10 @@ async def test_the_manifests_of_the_page_are_taken(cluster):
 async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
     cluster, scraping, capacity, namespace
 ):
-    queue_controller = [
-        one["address"].removeprefix("http://")
-        for one in cluster.status()["processes"]
-        if one["name"] == "queue-controller"
-    ]
-    scraping.scrape({"queue-controller": queue_controller, "kube-state-metrics": [capacity]})
+    (address,) = (
+        one["address"] for one in cluster.status()["processes"] if one["name"] == "queue-controller"
+    )
+    scraping.scrape({"queue-controller": [await target(address)], "kube-state-metrics": [capacity]})
     await eventually(scraping.ready)
     await shares_follow_the_past(cluster, namespace)
     recorded = await scraping.query('max_over_time(kai_queue_allocated_gpus{queue_name="early"}[5m])')
