@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,3 +65,18 @@ def test_the_lock_file_records_no_download_address() -> None:
     pins = sum("==" in line for line in lock.splitlines())
     continued = sum(line.endswith("\\") and "==" in line for line in lock.splitlines())
     assert pins == continued > 50
+
+
+def test_the_linter_knows_every_service_and_the_image_holds_it() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    services = {path.name for path in (ROOT / "services").glob("kai_*") if (path / "__init__.py").exists()}
+    linter = settings["importlinter"]
+    assert services <= {*linter["root_packages"]}
+    (apart,) = (each for each in linter["contracts"] if each["name"] == "services never import each other")
+    assert {*apart["modules"]} == services - {"kai_cli"}
+    (boxed,) = (each for each in linter["contracts"] if each.get("forbidden_modules") == ["kai_local"])
+    assert services <= {*boxed["source_modules"]}
+    found = settings["setuptools"]["packages"]["find"]
+    assert (found["where"], found["include"]) == (["libs", "services"], ["kai*"])
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "COPY libs/kai libs/kai\nCOPY services services\n" in dockerfile
