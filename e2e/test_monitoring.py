@@ -164,6 +164,79 @@ async def test_every_query_of_the_dashboards_and_every_alert_is_answered(
         assert len(rules) == len(list(monitoring.alert_queries()))
 
 
+_OF_QUEUES = ("queue_name", "queue_metadata_name", "queue_display_name")
+#: What dashboards and alerts made for the original ask for: type and labels, by series without ``kai_``.
+ORIGINAL = {
+    **dict.fromkeys(
+        (
+            "queue_info", "queue_deserved_gpus", "queue_quota_cpu_cores", "queue_quota_memory_bytes",
+            "queue_allocated_gpus", "queue_allocated_cpu_cores", "queue_allocated_memory_bytes",
+            "queue_fair_share_cpu_cores", "queue_fair_share_memory_gb", "queue_fair_share_gpu",
+            "queue_cpu_usage", "queue_memory_usage", "queue_gpu_usage",
+        ),
+        ("gauge", _OF_QUEUES),
+    ),
+    **dict.fromkeys(
+        (
+            "e2e_scheduling_latency_milliseconds", "open_session_latency_milliseconds",
+            "close_session_latency_milliseconds", "scenario_search_job_budget_configured_seconds",
+        ),
+        ("gauge", ()),
+    ),
+    "plugin_scheduling_latency_milliseconds": ("gauge", ("plugin", "OnSession")),
+    "action_scheduling_latency_milliseconds": ("gauge", ("action",)),
+    **dict.fromkeys(
+        (
+            "task_scheduling_latency_milliseconds", "task_bind_latency_milliseconds",
+            "usage_query_latency_milliseconds",
+        ),
+        ("histogram", ()),
+    ),
+    **dict.fromkeys(
+        (
+            "podgroups_scheduled_by_action", "podgroups_acted_on_by_action", "scenarios_simulation_by_action",
+            "scenarios_filtered_by_action", "scenario_search_action_budget_exhausted_total",
+        ),
+        ("counter", ("action",)),
+    ),
+    "total_preemption_attempts": ("counter", ()),
+    "pod_group_evicted_pods_total": ("counter", ("podgroup", "namespace", "uid", "nodepool", "action")),
+    "scenario_search_jobs_total": ("counter", ("action", "result", "reduced_budget")),
+    "scenario_search_action_budget_configured_seconds": ("gauge", ("action",)),
+    "scenario_search_generator_budget_configured_seconds": ("gauge", ("generator",)),
+    "scenario_search_duration_seconds": ("histogram", ("action", "generator", "result")),
+    "scenario_search_scenarios_total": ("counter", ("action", "generator", "state")),
+}  # fmt: skip
+#: The same of what stands behind controllers written in Go, by whole names.
+CONTROLLERS = {
+    "controller_runtime_reconcile_total": ("counter", ("controller", "result")),
+    "controller_runtime_reconcile_errors_total": ("counter", ("controller",)),
+    "controller_runtime_reconcile_time_seconds": ("histogram", ("controller",)),
+    "controller_runtime_max_concurrent_reconciles": ("gauge", ("controller",)),
+    "controller_runtime_active_workers": ("gauge", ("controller",)),
+    "controller_runtime_webhook_requests_total": ("counter", ("webhook", "code")),
+    "controller_runtime_webhook_latency_seconds": ("histogram", ("webhook",)),
+    "controller_runtime_webhook_requests_in_flight": ("gauge", ("webhook",)),
+    "workqueue_depth": ("gauge", ("name", "controller")),
+    "workqueue_adds_total": ("counter", ("name", "controller")),
+    "workqueue_queue_duration_seconds": ("histogram", ("name", "controller")),
+    "workqueue_work_duration_seconds": ("histogram", ("name", "controller")),
+    "workqueue_unfinished_work_seconds": ("gauge", ("name", "controller")),
+    "workqueue_longest_running_processor_seconds": ("gauge", ("name", "controller")),
+    "workqueue_retries_total": ("counter", ("name", "controller")),
+    "rest_client_requests_total": ("counter", ("code", "method", "host")),
+    "leader_election_master_status": ("gauge", ("name",)),
+    "process_cpu_seconds_total": ("counter", ()),
+    "process_resident_memory_bytes": ("gauge", ()),
+}
+
+
+def test_what_was_made_for_the_original_finds_its_series():
+    page = monitoring.documented()
+    for name, (kind, labels) in {**{f"kai_{n}": of for n, of in ORIGINAL.items()}, **CONTROLLERS}.items():
+        assert (page[name].kind, page[name].labels) == (kind, labels), name
+
+
 async def test_an_api_server_takes_the_alerts_and_drops_nothing_of_them(cluster):
     definition = definitions.a_definition("monitoring.coreos.com", "PrometheusRule", ["v1"])
     for version in definition["spec"]["versions"]:

@@ -33,6 +33,12 @@ def test_every_flag_of_the_original_is_accepted():
     assert config.params.default_staleness_grace_seconds == -1.0
 
 
+def test_switches_of_the_original_may_be_bare():
+    settings = SchedulerSettings.parse(["--version", "--enable-profiler", "--log-json", "--leader-elect"])
+    assert settings.ignored == ("--version",)
+    assert (settings.enable_profiler, settings.profiler_port, settings.log_json) == (True, 8182, True)
+
+
 def test_the_lease_of_the_default_shard_is_the_schedulers_name():
     assert SchedulerSettings.parse([]).lease_name == "kai-scheduler"
 
