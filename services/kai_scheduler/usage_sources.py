@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Final, Protocol
 
 from kai.engine.config import UsageClient, UsageDatabase
@@ -89,7 +90,13 @@ class PrometheusUsage:
                 f"{self._client.place} has no series of what the cluster's nodes offer: let it scrape"
                 " kube-state-metrics, or name other metrics in extraParams (gpuCapacityMetric and its like)"
             )
-        return prometheus.shares(answers)
+        found = prometheus.shares(answers)
+        if any(answer.used for answer in answers):
+            return found
+        unheard = (
+            f"{self._client.place} has no series of what queues hold: let it scrape the queue-controller"
+        )
+        return replace(found, notes=(unheard, *found.notes))
 
     async def _answer(self, question: Question, now: float) -> Answer:
         seconds = self._params.prometheus.query_timeout

@@ -16,7 +16,8 @@ from kai_cli.views import amounts
 
 COLUMNS = (
     Column("QUEUE"), Column("GPU QUOTA", True), Column("GPU LIMIT", True), Column("FAIR SHARE", True),
-    Column("ALLOCATED", True), Column("REQUESTED", True), Column("GPU WEIGHT", True, wide=True),
+    Column("ALLOCATED", True), Column("REQUESTED", True), Column("GPU PAST USE", True, wide=True),
+    Column("GPU WEIGHT", True, wide=True),
     Column("PRIORITY", True, wide=True), Column("CPU ALLOCATED", True, wide=True),
     Column("MEMORY ALLOCATED", True, wide=True), Column("OPEN TO", wide=True, prose=True),
 )  # fmt: skip
@@ -33,6 +34,8 @@ class Amounts:
     requested: float
     #: None where the scheduler could not be asked.
     fair_share: float | None
+    #: The part of the cluster that it used in the past, 0 to 1, where that counts; None as above.
+    past_use: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,7 @@ class QueueRow:
             "?" if share is None else amounts.gpus(share),
             amounts.gpus(self.gpu.allocated),
             amounts.gpus(self.gpu.requested),
+            "?" if self.gpu.past_use is None else f"{100 * self.gpu.past_use:.1f} %",
             amounts.number(self.gpu.over_quota_weight),
             str(self.priority),
             amounts.cores(self.cpu.allocated * 1000),
@@ -127,6 +131,7 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
             allocated=allocated,
             requested=requested,
             fair_share=None if share is None else _scaled(share.fair_share[index], share_unit),
+            past_use=None if share is None else share.usage[index],
         )
 
     return QueueRow(

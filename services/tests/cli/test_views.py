@@ -94,6 +94,14 @@ def test_amounts_come_from_the_scheduler_where_it_answers_and_from_the_status_ot
     assert online.cells()[-2:] == ("1Gi", "everybody")
 
 
+def test_what_a_queue_used_in_the_past_is_shown_where_the_scheduler_tells_it():
+    column = [column.heading for column in queues.COLUMNS].index("GPU PAST USE")
+    [offline] = queues.tree([a_queue("q")], {})
+    [online] = queues.tree([a_queue("q")], {"q": a_share("q", usage=(0.0, 0.0, 0.125))})
+    assert (offline.cells()[column], online.cells()[column]) == ("?", "12.5 %")
+    assert online.document()["gpu"]["past_use"] == 0.125
+
+
 def test_a_node_shows_whole_and_shared_gpus_and_who_holds_them():
     reservation = a_pod("r", gpus=1, labels={"app": "kai-resource-reservation", "runai-gpu-group": "g1"})
     sharers = [

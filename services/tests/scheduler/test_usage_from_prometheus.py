@@ -92,9 +92,12 @@ async def test_a_window_that_has_just_begun_has_no_use_and_nobody_is_asked():
     assert prometheus.asked == []
 
 
-async def test_queues_of_which_nothing_is_known_used_nothing():
+async def test_where_nobody_tells_what_queues_hold_they_used_nothing_and_the_remedy_is_told():
     async with usage(Prometheus().answer) as source:
-        assert (await source.read(now=NOW)).by_queue == {}
+        found = await source.read(now=NOW)
+    assert found.by_queue == {}
+    (note,) = found.notes
+    assert note.endswith("has no series of what queues hold: let it scrape the queue-controller")
 
 
 async def test_series_without_a_queue_count_for_nobody():
