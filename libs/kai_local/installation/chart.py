@@ -124,19 +124,40 @@ def _helm(installation: Installation) -> None:
 
 
 async def _until_ready(client: Any) -> None:
-    """Return when all pods of all Deployments are ready.
+    """Return when Config and all shards say that they are, and all pods of all Deployments are ready.
 
     Raises:
         ClusterError: some are not in time; says which, and what their status says.
     """
-    from kai.kube.resources import DEPLOYMENTS
-
     deadline = time.monotonic() + _READY_PATIENCE
-    while late := [d for d in await client.list(DEPLOYMENTS, namespace=NAMESPACE) if not _is_ready(d)]:
+    while late := await _late(client):
         if time.monotonic() > deadline:
-            names = ", ".join(deployment["metadata"]["name"] for deployment in late)
+            names = ", ".join(late)
             raise ClusterError(f"not ready after {_READY_PATIENCE:g} s: {names}\n{await _states(client)}")
         await asyncio.sleep(_LOOK_EVERY)
+
+
+async def _late(client: Any) -> list[str]:
+    """What is not ready, by name, with what it says of that."""
+    from kai.kube.resources import CONFIGS, DEPLOYMENTS, SCHEDULING_SHARDS
+
+    late = [
+        f"{resource.kind} {owner['metadata']['name']}{why and f' ({why})'}"
+        for resource in (CONFIGS, SCHEDULING_SHARDS)
+        for owner in await client.list(resource)
+        if (why := _missing(owner)) is not None
+    ]
+    deployments = await client.list(DEPLOYMENTS, namespace=NAMESPACE)
+    return late + [one["metadata"]["name"] for one in deployments if not _is_ready(one)]
+
+
+def _missing(owner: Manifest) -> str | None:
+    """What keeps a Config or a shard from being ready, as far as it says so; None if it is."""
+    conditions = (owner.get("status") or {}).get("conditions") or ()
+    told: Manifest = next((one for one in conditions if one["type"] == "Ready"), {})
+    if told.get("observedGeneration") != owner["metadata"].get("generation"):
+        return ""
+    return None if told.get("status") == "True" else str(told.get("message", ""))
 
 
 def _is_ready(deployment: Manifest) -> bool:

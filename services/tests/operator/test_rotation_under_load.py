@@ -1,0 +1,170 @@
+"""Certificates change several times under servers and clients that never stop talking; no call fails."""
+
+import asyncio
+import ssl
+import time
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import grpc
+import msgspec
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from deadlines import patience
+from kai.runtime import webhook
+from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, CertificateFiles, WebhookServer
+from kai.wire.channel import TlsFiles, open_channel, serve
+from kai_operator.rotation import Held, Terms, turn
+from kai_operator.secret_data import certificate_secret, decoded
+
+pytestmark = pytest.mark.integration
+
+ROTATIONS = 4
+#: Seconds: each process reads its files up to so late; what is settled has reached everybody.
+LATEST, SETTLING = 0.5, 1.0
+TERMS = Terms(
+    lifetime=timedelta(seconds=60),
+    renew_before=timedelta(seconds=58),
+    authority_lifetime=timedelta(seconds=120),
+    settling=timedelta(seconds=SETTLING),
+)
+HOSTS = {
+    "webhooks": {"webhook-tls": "127.0.0.1"},
+    "grpc": {"scheduler-tls": "scheduler.kai.svc", "binder-tls": "binder.kai.svc"},
+}
+
+
+class Kubelet:
+    """Gives a process the files of its Secret, all at once, and some time late."""
+
+    def __init__(self, folder, late):
+        self.folder, self._late = folder, late
+        self._waiting = []
+
+    def tell(self, secret):
+        if not self._waiting or self._waiting[-1][1] != secret:
+            self._waiting.append((time.monotonic() + self._late, secret))
+        while self._waiting and (self._waiting[0][0] <= time.monotonic() or not self.folder.exists()):
+            self._write(decoded(self._waiting.pop(0)[1]))
+
+    def _write(self, data):
+        self.folder.mkdir(exist_ok=True)
+        fresh = self.folder / f"..{time.monotonic_ns()}"
+        fresh.mkdir()
+        for key, content in data.items():
+            (fresh / key).write_bytes(content)
+            if not (self.folder / key).is_symlink():
+                (self.folder / key).symlink_to(Path("..data") / key)
+        (self.folder / "..new").symlink_to(fresh.name)
+        (self.folder / "..new").replace(self.folder / "..data")
+
+    def files(self):
+        names = ("ca.crt", "tls.crt", "tls.key")
+        ca, cert, key = (self.folder / name for name in names)
+        return TlsFiles(ca=ca, cert=cert, key=key, namespace="kai")
+
+
+class Town:
+    """The operator's part, over and over: what is to be in the Secrets now."""
+
+    def __init__(self, folder):
+        self.held: dict[str, dict[str, Held]] = {purpose: dict.fromkeys(of) for purpose, of in HOSTS.items()}
+        self.trusted: dict[str, bytes] = {}
+        self.shown: set[bytes] = set()
+        secrets = [name for of in HOSTS.values() for name in of]
+        self.kubelets = {
+            name: Kubelet(folder / name, LATEST * number / len(secrets))
+            for number, name in enumerate(secrets)
+        }
+
+    def look(self):
+        for purpose, hosts in HOSTS.items():
+            found = turn(purpose, hosts, self.held[purpose], terms=TERMS, now=datetime.now(UTC))
+            self.held[purpose], self.trusted[purpose] = dict(found.held), found.trusted
+            for name, held in found.held.items():
+                self.shown.add(held.pair.certificate)
+                self.kubelets[name].tell(certificate_secret(name, "kai", held))
+
+    async def run(self):
+        while True:
+            self.look()
+            await asyncio.sleep(0.05)
+
+    @property
+    def rotations(self):
+        """How often all of them have been replaced."""
+        return len(self.shown) // len(self.kubelets) - 1
+
+
+@asynccontextmanager
+async def doing(*work):
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def ask_webhook(server, trusted):
+    """As an API server does that trusts what the configuration says now."""
+    context = ssl.create_default_context(cadata=trusted.decode())
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": AdmissionRequest(uid="1", operation="CREATE"),
+    }
+    url = f"https://127.0.0.1:{server.address[1]}/check"
+    connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.post(url, data=msgspec.json.encode(review)) as answer,
+    ):
+        assert answer.status == 200
+
+
+async def ask_scheduler(port, kubelet):
+    async with open_channel(f"127.0.0.1:{port}", tls=kubelet.files()) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=patience())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_no_call_fails_while_certificates_are_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(webhook, "CERTIFICATE_POLL_SECONDS", 0.05)
+    town, calls, failures = Town(tmp_path), [], []
+    town.look()
+    server = WebhookServer(
+        {"/check": lambda _: AdmissionResponse()},
+        listen="127.0.0.1:0",
+        certificates=CertificateFiles.in_directory(str(tmp_path / "webhook-tls")),
+    )
+
+    async def keep_asking(name, ask):
+        while True:
+            try:
+                await ask()
+            except (aiohttp.ClientError, grpc.aio.AioRpcError, AssertionError) as error:
+                failures.append(f"{name}: {error!r}")
+            calls.append(name)
+            await asyncio.sleep(0.02)
+
+    scheduler, binder = town.kubelets["scheduler-tls"], town.kubelets["binder-tls"]
+    async with (
+        serve("127.0.0.1:0", [], tls=scheduler.files(), grace_seconds=0) as port,
+        doing(server.run(), town.run()),
+    ):
+        await server.started.wait()
+        async with doing(
+            keep_asking("webhook", lambda: ask_webhook(server, town.trusted["webhooks"])),
+            keep_asking("gRPC", lambda: ask_scheduler(port, binder)),
+        ):
+            while town.rotations < ROTATIONS and not failures:
+                await asyncio.sleep(0.1)
+    assert not failures
+    assert {"webhook", "gRPC"} == set(calls)
+    assert len(calls) > 10 * ROTATIONS
