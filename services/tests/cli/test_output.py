@@ -21,7 +21,7 @@ def lines_of(columns, rows, *, width=80, wide=False):
 
 def a_queue_row(name, depth=0):
     unlimited = queues.Amounts(
-        quota=-1, limit=-1, over_quota_weight=1, allocated=10.75, requested=65.9, fair_share=16
+        quota=-1, limit=-1, over_quota_weight=1, allocated=10.75, requested=65.9, fair_share=16, past_use=0.5
     )
     return queues.QueueRow(
         name=name, parent="", depth=depth, orphan=False, priority=100, open_to="everybody",
