@@ -18,16 +18,24 @@ from kai.kube.resources import SERVICE_ACCOUNTS, Resource
 from kai.model import names
 
 Json = dict[str, Any]
+ADJUSTER = "node-scale-adjuster"
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 #: Our accounts by name, with their namespaces.
 OURS = {
     **dict.fromkeys(
         ("admission", "binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"),
         names.NAMESPACE,
     ),
-    "node-scale-adjuster": names.NAMESPACE,
+    ADJUSTER: names.NAMESPACE,
     "numa-placement-exporter": names.NAMESPACE,
     names.RESERVATION_SERVICE_ACCOUNT: names.RESERVATION_NAMESPACE,
 }
+
+
+async def accounts(cluster: Cluster) -> dict[str, str]:
+    """Ours, but that of the node-scale-adjuster in a cluster that was given without it."""
+    roles = {role["metadata"]["name"] for role in await cluster.client.list(CLUSTER_ROLES)}
+    return {name: where for name, where in OURS.items() if f"kai-{name}" in roles or name != ADJUSTER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

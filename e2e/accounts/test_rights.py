@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from e2e.accounts.acting import OURS, acting_as
+from e2e.accounts.acting import OURS, accounts, acting_as
 from e2e.accounts.world import RESERVATION
 from helm.tests import rights
 from helm.tests.rights import Right
@@ -44,7 +44,7 @@ async def test_the_api_server_lists_for_each_account_what_the_table_says(cluster
     """In our namespaces, a tenant's, and that of the system; what everybody may does not count."""
     async with acting_as(cluster, tmp_path, "default", namespace=namespace) as client:
         anybody = await rules_in(client, namespace)
-    for account in OURS:
+    for account in await accounts(cluster):
         async with acting_as(cluster, tmp_path, account) as client:
             for where in (
                 names.NAMESPACE,
@@ -61,10 +61,11 @@ async def test_every_resource_that_is_served_is_refused_but_what_the_table_says(
     """Subresources too, and each Lease by its name. Everybody may ask what he may do himself."""
     served = await resources_of(cluster.client)
     assert {("", "pods/exec"), ("", "secrets"), ("coordination.k8s.io", "leases")} <= served
+    ours = await accounts(cluster)
     leases = ("kai-scheduler", "kai-podgroup-controller", "kai-queue-controller", "54dff599.kai.scheduler")
     questions = [
         (account, where, Right(verb, group, resource))
-        for account in OURS
+        for account in ours
         for group, resource in served
         for verb in VERBS
         for where in (namespace, names.NAMESPACE, RESERVATION, names.SCALE_ADJUST_NAMESPACE)
@@ -72,7 +73,7 @@ async def test_every_resource_that_is_served_is_refused_but_what_the_table_says(
     ]
     questions += [
         (account, names.NAMESPACE, Right(verb, "coordination.k8s.io", "leases", lease))
-        for account in OURS
+        for account in ours
         for lease in leases
         for verb in ("update", "patch", "delete")
     ]

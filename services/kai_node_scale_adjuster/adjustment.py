@@ -189,12 +189,16 @@ def _made(missing: Iterable[_Stand], in_use: set[str]) -> Iterator[Creation]:
 
 
 def _surplus(group: list[_Stand], rules: Rules) -> Iterator[ScalingPod]:
-    """Scaling pods without a node that are not needed beside the others."""
+    """Scaling pods without a node that are not needed beside the others.
+
+    Those of pods that say nothing stay: whether they are needed will be told.
+    """
     needed = _needed(group, rules)
     wanted = max(stand.waiting.share.devices for stand in group)
     rest = sorted(group, key=lambda stand: stand.asked)
     for stand in tuple(rest):
-        if stand.scaling is None or stand.scaling.placed:
+        silent = stand.waiting.wish is Wish.SILENT
+        if stand.scaling is None or stand.scaling.placed or silent:
             continue
         others = [other.asked for other in rest if other is not stand]
         if sum(others) >= needed and max(others, default=0) >= wanted:

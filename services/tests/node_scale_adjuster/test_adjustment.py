@@ -166,6 +166,12 @@ def test_what_is_surplus_goes_while_it_waits_and_stays_once_it_is_placed(build):
     assert removed(placed) == {}
 
 
+def test_devices_that_are_needed_together_are_asked_for_beside_any_number_of_others(build):
+    small, large = build.waiting("small", fraction="0.1"), build.waiting("large", fraction="0.1", devices=2)
+    there = [build.scaling(small, node="n1", phase="Running"), build.scaling(large)]
+    assert removed(decide(build, [small, large], there)) == {}
+
+
 def test_of_two_that_stand_for_one_pod_the_second_goes(build):
     pod = build.waiting("p", fraction="0.5", devices=4)
     both = [build.scaling(pod), build.scaling(pod, name="team-p-copy")]
