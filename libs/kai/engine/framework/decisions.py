@@ -263,6 +263,7 @@ class Decisions:
 
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""
+        self._messages.clear()  # each knows whom it was made for, and so the session
         promised = [each.pod.pod_group for each in self.nominations]
         PROMISED.put(self._state.kept, tuple(dict.fromkeys(promised)))
         for task in self._pipelined.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from kai.engine.config import SchedulerConfig
@@ -86,7 +87,7 @@ class Session:
         self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
         self.options = with_headroom(scores, state)
-        self.next_due = float("inf")
+        self._alarm = _Alarm()
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}
         started = time.perf_counter()
@@ -131,6 +132,7 @@ class Session:
             self._views.clear()
 
     def _handle(self) -> Handle:
+        """Knows nobody who knows the session: this and all it holds would wait for garbage collection."""
         state = self.state
         return Handle(
             nodes=self.nodes,
@@ -148,12 +150,12 @@ class Session:
             division=self.division,
             min_gpu_memory_mib=state.min_gpu_memory_mib,
             max_gpu_memory_mib=state.max_gpu_memory_mib,
-            allocatable=self.allocatable_jobs,
+            allocatable=partial(_allocatable, state),
             refusals=state.refusals,
             params=state.params,
             flags=self.config.params,
             now=self.now,
-            due=self.due,
+            due=self._alarm.due,
             allot=state.ledger.allot,
             kept=state.kept,
             config=self.config,
@@ -263,14 +265,7 @@ class Session:
 
     def allocatable_jobs(self) -> list[Job]:
         """Jobs with pending tasks, enough pods, a queue and a sound tree."""
-        return [
-            job
-            for job in self.state.pending_jobs.values()
-            if job.queue.leaf
-            and not job.error
-            and not (job.facts.backoff == 1 and job.facts.failed_here)
-            and job.ready
-        ]
+        return _allocatable(self.state)
 
     def victim_source(
         self,
@@ -331,11 +326,11 @@ class Session:
     def due_time(self) -> float:
         """When time alone may change what is decided; infinite if never, 0 for soon."""
         releasing = self.state.next_stuck()
-        return min(self.next_due, releasing)
+        return min(self._alarm.earliest, releasing)
 
     def due(self, moment: float) -> None:
         """Time alone changes something then."""
-        self.next_due = min(self.next_due, moment)
+        self._alarm.due(moment)
 
     def promised_jobs(self) -> list[Job]:
         """Jobs that the last cycle let wait for resources being released, in the order of its promises."""
@@ -390,6 +385,27 @@ class Session:
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""
         self.decisions.close()
+
+
+class _Alarm:
+    """When time alone changes something, as far as anybody has said; infinite if nobody has."""
+
+    def __init__(self) -> None:
+        self.earliest = float("inf")
+
+    def due(self, moment: float) -> None:
+        self.earliest = min(self.earliest, moment)
+
+
+def _allocatable(state: ClusterState) -> list[Job]:
+    return [
+        job
+        for job in state.pending_jobs.values()
+        if job.queue.leaf
+        and not job.error
+        and not (job.facts.backoff == 1 and job.facts.failed_here)
+        and job.ready
+    ]
 
 
 def _first_victims(pools: list[tuple[Queue, Pool]], most: int) -> list[tuple[Queue, list[Job]]]:

@@ -75,6 +75,7 @@ class Turns:
 
     def end(self) -> None:
         """All actions of a cycle are done; if none gave way, the pass is over."""
+        self._hurry = _nobody_waits  # who was asked knows the whole cycle, which is over
         if self.gave_way:
             return
         self._stopped = {
