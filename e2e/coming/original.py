@@ -67,21 +67,42 @@ class Original:
             await self.join(pod, group)
             await self.bind(pod, node, kind="Regular", gpus=1)
 
-    async def share(self, name: str, *, portion: str, node: str, group: str) -> None:
-        """A pod with a part of a device, which a reservation pod holds."""
-        body = a_pod(name, self.namespace, self.queue, annotations={names.GPU_FRACTION: portion})
+    async def share(self, name: str, *, portion: str, node: str, groups: list[str]) -> None:
+        """A pod that runs on a part of each of these devices, which reservation pods hold."""
+        pod, prefix = await self._asking(name, portion, devices=len(groups))
+        devices = [await self.reserve(node, group) for group in groups]
+        labels = (
+            {names.GPU_GROUP_LABEL: groups[0]}
+            if len(groups) == 1
+            else {f"{names.MULTI_GPU_GROUP_PREFIX}{group}": group for group in groups}
+        )
+        await self.client.patch(PODS, name, {"metadata": {"labels": labels}}, namespace=self.namespace)
+        told = f"{float(portion):.2f}"
+        data = {"NVIDIA_VISIBLE_DEVICES": ",".join(devices), "GPU_PORTION": told, "RUNAI_NUM_OF_GPUS": told}
+        await self.config_map(pod, f"{prefix}-0", data)
+        await self.config_map(pod, f"{prefix}-0-evar", {})
+        await self.bind(pod, node, kind="Fraction", gpus=len(groups), portion=told, groups=groups)
+
+    async def leave_half_shared(self, name: str, *, portion: str, node: str, group: str) -> None:
+        """A pod for which a device is held already, and which nobody has bound any more."""
+        pod, _ = await self._asking(name, portion, devices=1)
+        await self.reserve(node, group)
+        labels = {"metadata": {"labels": {names.GPU_GROUP_LABEL: group}}}
+        await self.client.patch(PODS, name, labels, namespace=self.namespace)
+        told = f"{float(portion):.2f}"
+        await self.bind_request(pod, node, kind="Fraction", gpus=1, phase="", portion=told, groups=[group])
+
+    async def _asking(self, name: str, portion: str, *, devices: int) -> tuple[Pod, str]:
+        """A pod that asks for parts of devices, in its group; with the prefix of its ConfigMaps."""
+        wanted = {names.GPU_FRACTION: portion}
+        if devices > 1:
+            wanted[names.GPU_FRACTION_NUM_DEVICES] = str(devices)
+        body = a_pod(name, self.namespace, self.queue, annotations=wanted)
         prefix = _completed(body)
         await self.cluster.apply(as_yaml(body))
         pod = await self.pod(name)
         await self.join(pod, await self.group(body, "v1", "Pod", pods=1, uid=pod.metadata.uid))
-        device = await self.reserve(node, group)
-        labels = {"metadata": {"labels": {names.GPU_GROUP_LABEL: group}}}
-        await self.client.patch(PODS, name, labels, namespace=self.namespace)
-        told = f"{float(portion):.2f}"
-        data = {"NVIDIA_VISIBLE_DEVICES": device, "GPU_PORTION": told, "RUNAI_NUM_OF_GPUS": told}
-        await self.config_map(pod, f"{prefix}-0", data)
-        await self.config_map(pod, f"{prefix}-0-evar", {})
-        await self.bind(pod, node, kind="Fraction", gpus=1, portion=told, groups=[group])
+        return pod, prefix
 
     async def leave_waiting(self, name: str, *, gpus: int) -> None:
         """A pod that it has found no place for, and said so."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import uuid
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ BLOCK = re.compile(
 COMMANDS = dict(BLOCK.findall(PAGE))
 #: By which a shared device is known to the original, as it makes them itself.
 GROUP, SECOND_GROUP = "5f0c1a52-6a55-4d9c-9a5e-3d2b8e1f7a01", "9b2d7c10-0f4e-4d0a-8a57-6e0c5b7d4f02"
+LOST_GROUP = "c7e1b3a4-52d8-4f6e-b0c9-1a2d3e4f5a03"
 #: Kinds of which nothing of ours may be left: with whose help we ran, or that hold others up.
 OURS = (
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
@@ -130,17 +132,19 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
     original = Original(cluster, where, "came-team")
     await original.install()
     await original.run_gang("gang", pods=4, node=one)
-    await original.share("half", portion="0.5", node=two, group=GROUP)
-    await original.share("third", portion="0.3", node=two, group=GROUP)
-    await original.share("other", portion="0.6", node=two, group=SECOND_GROUP)
+    await original.share("half", portion="0.5", node=two, groups=[GROUP])
+    await original.share("third", portion="0.3", node=two, groups=[GROUP])
+    await original.share("wide", portion="0.1", node=two, groups=[GROUP, SECOND_GROUP])
+    await original.share("other", portion="0.6", node=two, groups=[SECOND_GROUP])
     await original.leave_waiting("waits", gpus=4)
     await original.leave_half_bound("decided", node=one)
-    running = ("gang", "half", "third", "other")
-    for prefix, count in zip(running, (4, 1, 1, 1), strict=True):
+    await original.leave_half_shared("torn", portion="0.9", node=one, group=LOST_GROUP)
+    running = ("gang", "half", "third", "wide", "other")
+    for prefix, count in zip(running, (4, 1, 1, 1, 1), strict=True):
         await cluster.running(where, prefix, count=count)
     await original.leave_itself()
-    before, held = await settled(cluster, where, running), await seen(cluster, RESERVATIONS)
-    assert len(held) == 2
+    before, held = await settled(cluster, where, running), await devices(cluster)
+    assert held.keys() == {GROUP, SECOND_GROUP, LOST_GROUP}
     others = await finalizers(cluster)
 
     # We come.
@@ -149,13 +153,16 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
     await follow(cluster, "look", helm_program)
     await cluster.running(where, "waits", count=1)
     await cluster.running(where, "decided", count=1)
-    await recorded(cluster, 3)
+    [torn] = await cluster.running(where, "torn", count=1)
+    await recorded(cluster, [1, 1, 1, 1, 2])  # half, third, other, torn, wide
     after = await seen(cluster, where)
     assert {name: after[name] for name in before} == before
-    assert {name: one[0::2] for name, one in (await seen(cluster, RESERVATIONS)).items()} == {
-        name: one[0::2] for name, one in held.items()
+    there = await devices(cluster)
+    assert {group: there[group] for group in (GROUP, SECOND_GROUP)} == {
+        group: held[group] for group in (GROUP, SECOND_GROUP)
     }
-    await charged(cluster, "came-department", 4 + 0.5 + 0.3 + 0.6 + 4 + 1)
+    assert there.keys() == {GROUP, SECOND_GROUP, torn.labels[names.GPU_GROUP_LABEL]}
+    await charged(cluster, "came-department", 4 + 0.5 + 0.3 + 2 * 0.1 + 0.6 + 4 + 1 + 0.9)
 
     # A newcomer joins a device that the original has given out, and is told the same one.
     newcomer = a_pod("newcomer", where, "came-team", annotations={names.GPU_FRACTION: "0.2"})
@@ -163,7 +170,7 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
     await cluster.apply(as_yaml(newcomer))
     [joined] = await cluster.running(where, "newcomer", count=1)
     assert joined.labels[names.GPU_GROUP_LABEL] in (GROUP, SECOND_GROUP)
-    assert len(await original.reservations()) == 2
+    assert (await devices(cluster)).keys() == there.keys()
 
     # We go.
     before, held = await settled(cluster, where, ("",)), await seen(cluster, RESERVATIONS)
@@ -174,7 +181,7 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
     assert await seen(cluster, RESERVATIONS) == held
     for pod in await original.reservations():
         assert pod.labels[names.APP_LABEL] == names.RESERVATION_APP
-        assert pod.labels[names.GPU_GROUP_LABEL] in (GROUP, SECOND_GROUP)
+        assert pod.labels[names.GPU_GROUP_LABEL] in there
         assert pod.annotations[names.RESERVED_GPU]
     assert [e for e in await cluster.client.list(EVENTS, namespace=where) if e.get("reason") == "Evict"] == []
 
@@ -191,14 +198,27 @@ async def settled(cluster, namespace, prefixes) -> dict[str, tuple[str, str, int
     return {name: one for name, one in found.items() if name.startswith(prefixes)}
 
 
-async def recorded(cluster, pods) -> None:
-    """Wait until so many pods are recorded on the devices that they share."""
+async def devices(cluster) -> dict[str, tuple[str, int, str]]:
+    """Of the pod that holds each shared device, by group: uid, restarts, and which device it is."""
+    return {
+        pod["metadata"]["labels"][names.GPU_GROUP_LABEL]: (
+            pod["metadata"]["uid"],
+            sum(one["restartCount"] for one in pod["status"].get("containerStatuses") or ()),
+            pod["metadata"]["annotations"].get(names.RESERVED_GPU, ""),
+        )
+        for pod in await cluster.client.list(PODS, namespace=RESERVATIONS)
+    }
+
+
+async def recorded(cluster, wanted) -> None:
+    """Wait until it is recorded what pods hold of so many devices each."""
 
     async def claims():
         there = await cluster.client.list(PODS, namespace=RESERVATIONS)
-        return [claim for pod in there for claim in claims_of(pod["metadata"]["annotations"]).values()]
+        granted = [claim for pod in there for claim in claims_of(pod["metadata"]["annotations"]).values()]
+        return Counter(claim.pod for claim in granted if claim.grant is not None)
 
-    await cluster.eventually(claims, lambda found: len(found) == pods, what=f"{pods} pods are recorded")
+    await cluster.eventually(claims, lambda found: sorted(found.values()) == wanted, what="all is recorded")
 
 
 async def charged(cluster, name, gpus) -> None:
