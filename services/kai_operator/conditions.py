@@ -40,8 +40,11 @@ def unavailable(objects: Iterable[Manifest]) -> list[str]:
         if manifest["kind"] == "Deployment":
             wanted = int((manifest.get("spec") or {}).get("replicas", 1))
             updated, ready = int(status.get("updatedReplicas", 0)), int(status.get("readyReplicas", 0))
-            if not (current and updated == wanted and (_is_available(status) or wanted == 0)):
-                found.append(f"{ref_of(manifest)}: {min(updated, ready)} of {wanted} pods")
+            # Pods of an earlier template still do what that says.
+            older = max(0, int(status.get("replicas", 0)) - updated)
+            if not (current and updated == wanted and not older and (_is_available(status) or wanted == 0)):
+                beside = f", {older} older" if older else ""
+                found.append(f"{ref_of(manifest)}: {min(updated, ready)} of {wanted} pods{beside}")
         elif manifest["kind"] == "DaemonSet":
             wanted, able = (int(status.get(key, 0)) for key in ("desiredNumberScheduled", "numberAvailable"))
             if not (current and able == wanted):

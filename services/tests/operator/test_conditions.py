@@ -118,6 +118,16 @@ AVAILABLE = [{"type": "Available", "status": "True"}]
             {"updatedReplicas": 1, "readyReplicas": 2, "conditions": AVAILABLE, "observedGeneration": 3},
             ["Deployment kai-scheduler/binder: 1 of 2 pods"],
         ),
+        (
+            {
+                "replicas": 3,
+                "updatedReplicas": 2,
+                "readyReplicas": 2,
+                "conditions": AVAILABLE,
+                "observedGeneration": 3,
+            },
+            ["Deployment kai-scheduler/binder: 2 of 2 pods, 1 older"],
+        ),
         # It has not been looked at since it was written.
         (
             {"updatedReplicas": 2, "readyReplicas": 2, "conditions": AVAILABLE, "observedGeneration": 2},
