@@ -53,7 +53,12 @@ def spread_device(device: Json) -> Json:
 
 
 def wrapped_request(request: Json) -> Json:
-    """A request of ``v1beta1`` with its properties where ``v1`` has them; one of ``v1`` as it is."""
+    """A request of ``v1beta1`` with its properties where ``v1`` has them; one of ``v1`` as it is.
+
+    One with alternatives has an empty class of its own there.
+    """
+    if request.get("firstAvailable"):
+        return {key: request[key] for key in ("name", "firstAvailable") if key in request}
     if "deviceClassName" not in request:
         return request
     exactly = {key: request[key] for key in sorted(set(request) - {"name"})}

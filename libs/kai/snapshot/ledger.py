@@ -216,10 +216,11 @@ class Ledger:
         assert job is not None
         task.charged = charged = task.cls.charge(gpu_memory_mib)
         if self._late is None:
-            self._charge(job.queue, _takeable(job), *charged)
-            self.settle_core(job)
+            self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
+            if job.semi_preemptible:
+                self.settle_core(job)
         else:
-            tasks, key = self._late.tasks, (job.queue, _takeable(job), charged)
+            tasks, key = self._late.tasks, (job.queue, job.preemptible or job.semi_preemptible, charged)
             tasks[key] = tasks.get(key, 0) + 1
             if job.semi_preemptible:
                 self._late.jobs[job.key] = job
@@ -233,9 +234,10 @@ class Ledger:
         assert job is not None
         assert charged is not None
         cpu, memory, centi = charged
-        self._charge(job.queue, _takeable(job), -cpu, -memory, -centi)
+        self._charge(job.queue, job.preemptible or job.semi_preemptible, -cpu, -memory, -centi)
         task.charged = None
-        self.settle_core(job)
+        if job.semi_preemptible:
+            self.settle_core(job)
 
     def recharge(self, task: Task, charged: Amounts) -> None:
         """Charge again what was discharged before.
@@ -245,7 +247,7 @@ class Ledger:
         """
         job, task.charged = task.job, charged
         assert job is not None
-        self._charge(job.queue, _takeable(job), *charged)
+        self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
         self.settle_core(job)
 
     def settle_core(self, job: Job) -> None:
@@ -334,6 +336,7 @@ class Ledger:
         charged = cls.charge(node.gpu_memory_mib)
         step = _STEPS[Status.PENDING][Status.BINDING]
         leaves: dict[tuple[int, bool], tuple[Queue, int]] = {}
+        semi: dict[PodGroupKey, Job] = {}
         for task in tasks:
             job, pod_set = task.job, task.pod_set
             assert job is not None
@@ -344,12 +347,15 @@ class Ledger:
             for claim, gpus in task.claims:
                 self._claim(node, claim, gpus, 1, 0, 0)
             self._move(job, pod_set, step)
-            leaf = (job.queue.row, _takeable(job))
+            leaf = (job.queue.row, job.preemptible or job.semi_preemptible)
             known = leaves.get(leaf)
             leaves[leaf] = (job.queue, known[1] + 1 if known is not None else 1)
+            if job.semi_preemptible:
+                semi[job.key] = job
         for (_, preemptible), (queue, pods) in leaves.items():
             self._grant(queue, preemptible, charged, pods)
-        self._settle_cores(tasks)
+        for job in semi.values():
+            self.settle_core(job)
         self.nodes.touched.append(row)
 
     def _grant(self, leaf: Queue, preemptible: bool, amounts: Amounts, pods: int) -> None:
@@ -371,13 +377,6 @@ class Ledger:
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu, memory, centi)
 
-    def _settle_cores(self, tasks: Sequence[Task]) -> None:
-        jobs = {
-            task.job.key: task.job for task in tasks if task.job is not None and task.job.semi_preemptible
-        }
-        for job in jobs.values():
-            self.settle_core(job)
-
     @staticmethod
     def may_vacate(task: Task) -> bool:
         """Whether a task holds whole devices only, and where it runs only, as :meth:`vacate` asks."""
@@ -396,6 +395,7 @@ class Ledger:
         """
         rows: dict[TaskClass, list[int]] = {}
         sums: dict[tuple[int, bool], list[Any]] = {}
+        semi: dict[PodGroupKey, Job] = {}
         for task in tasks:
             job, pod_set, node, charged = task.job, task.pod_set, task.node, task.charged
             assert job is not None
@@ -403,19 +403,22 @@ class Ledger:
             assert node is not None
             assert charged is not None
             rows.setdefault(task.cls, []).append(node.row)
-            leaf = (job.queue.row, _takeable(job))
+            leaf = (job.queue.row, job.preemptible or job.semi_preemptible)
             total = sums.get(leaf)
             if total is None:
                 total = sums[leaf] = [job.queue, 0, 0, 0]
             total[1] += charged.cpu_millis
             total[2] += charged.memory_bytes
             total[3] += charged.gpu_centi
+            if job.semi_preemptible:
+                semi[job.key] = job
             self._move(job, pod_set, _STEPS[task.status][Status.RELEASING])
             task.releasing, task.charged = True, None
             task.status, task.virtual = Status.RELEASING, True
         for (_, preemptible), (queue, cpu, memory, centi) in sums.items():
             self._charge(queue, preemptible, -cpu, -memory, -centi)
-        self._settle_cores(tasks)
+        for job in semi.values():
+            self.settle_core(job)
         offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched
         for cls, where in rows.items():
             counts = np.bincount(where, minlength=len(self.nodes))
@@ -597,8 +600,3 @@ class Ledger:
         if after != before:
             self.nodes.cells_idle[node.row, column] += after[0] - before[0]
             self.nodes.cells_releasing[node.row, column] += after[1] - before[1]
-
-
-def _takeable(job: Job) -> bool:
-    """Whether what its tasks hold is charged as preemptible at first; a core is charged apart."""
-    return job.preemptible or job.semi_preemptible

@@ -82,6 +82,12 @@ def test_what_is_of_v1beta1_is_read_as_v1_and_written_as_it_was(kind, old, new):
     assert (old, new) == before
 
 
+def test_alternatives_are_not_taken_for_an_exact_request_by_the_empty_class_that_servers_write():
+    told = a_claim({"name": "r", "deviceClassName": "", "firstAvailable": OPTIONS})
+    expected = a_claim({"name": "r", "firstAvailable": OPTIONS})
+    assert newest(told, kind="ResourceClaim", version="v1beta1") == expected
+
+
 @pytest.mark.parametrize(("kind", "old", "new"), CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("version", ["v1", "v1beta2"])
 def test_other_versions_look_the_same(kind, old, new, version):
