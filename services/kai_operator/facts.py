@@ -91,6 +91,12 @@ class Surroundings:
     definitions: dict[str, Definition] = field(default_factory=dict)
     cluster_policies: dict[str, Manifest] = field(default_factory=dict)
     _ports: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _fakes: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def fake_gpus(self) -> bool:
+        """Whether the devices of some node are only played."""
+        return bool(self._fakes)
 
     @property
     def served(self) -> frozenset[str]:
@@ -128,6 +134,16 @@ class Surroundings:
     def take_cluster_policy(self, change: Change[Any]) -> None:
         """A sink for NVIDIA's policies."""
         self._take(self.cluster_policies, change, lambda found: found)
+
+    def take_fake(self, change: Change[ApiObject]) -> None:
+        """A sink for nodes whose devices are only played; of several only the first and the last matter."""
+        before = self.fake_gpus
+        if isinstance(change, Upserted):
+            self._fakes[change.obj.metadata.name] = True
+        elif isinstance(change, Removed):
+            self._fakes.pop(change.obj_key, None)
+        if self.fake_gpus != before:
+            self.changed()
 
     def take_slice(self, change: Change[EndpointSlice]) -> None:
         """A sink for the API server's own EndpointSlices."""

@@ -92,6 +92,7 @@ class KaiProduct:
         return Facts(
             served=found.served,
             cdi=operands.uses_cdi(found.cluster_policies),
+            fake_gpus=found.fake_gpus,
             openshift=found.openshift,
             api_server_ports=found.api_server_ports,
             trust=found.trust,

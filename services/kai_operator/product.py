@@ -59,6 +59,7 @@ class Found:
     served: frozenset[str] = frozenset()
     openshift: bool = False
     cluster_policies: Sequence[Manifest] = ()
+    fake_gpus: bool = False
     api_server_ports: tuple[int, ...] = ()
     trust: Mapping[str, str] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)

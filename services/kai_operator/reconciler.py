@@ -173,6 +173,7 @@ class Reconciler:
             served=around.served,
             openshift=around.openshift,
             cluster_policies=list(around.cluster_policies.values()),
+            fake_gpus=around.fake_gpus,
             api_server_ports=around.api_server_ports,
             trust=contents.trust,
             checksums=contents.checksums,

@@ -10,7 +10,9 @@ from typing import Any, Final
 from kai.kube.client import KubeClient
 from kai.kube.lease import Lease
 from kai.kube.reflector import Change, Reflector, Removed, Synced, Upserted
-from kai.kube.resources import CONFIGS, CRDS, LEASES, PODS, SCHEDULING_SHARDS
+from kai.kube.resources import CONFIGS, CRDS, LEASES, NODES, PODS, SCHEDULING_SHARDS
+from kai.model import names
+from kai.model.objects import ApiObject
 from kai_operator.cache import Cache
 from kai_operator.facts import Definition, EndpointSlice, Surroundings
 from kai_operator.kinds import (
@@ -25,6 +27,7 @@ from kai_operator.kinds import (
 from kai_operator.leaders import SchedulerPod
 
 _API_SERVER: Final = "kubernetes.io/service-name=kubernetes"
+_FAKE: Final = f"{names.FAKE_GPU_LABEL}=true"
 _SCHEDULERS: Final = "app.kubernetes.io/part-of=kai-scheduler"
 
 
@@ -117,6 +120,10 @@ class Watching:
                     optional=True,
                 ),
                 surroundings.take_slice,
+            ),
+            (
+                Reflector(client, NODES, ApiObject, label_selector=_FAKE, metadata_only=True),
+                surroundings.take_fake,
             ),
         ]
         plan += [self._of_kind(kind) for kind in KINDS if not kind.optional]

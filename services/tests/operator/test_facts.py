@@ -5,6 +5,7 @@ import pytest
 
 from kai.kube.errors import Forbidden, NotFound
 from kai.kube.reflector import Removed, Upserted
+from kai.model.objects import ApiObject, ObjectMeta
 from kai_operator.conversion import stop_conversion
 from kai_operator.facts import Definition, EndpointSlice, Surroundings
 
@@ -66,6 +67,16 @@ def test_ports_of_the_api_server_are_those_of_all_its_slices(around):
     assert around.api_server_ports == (443, 6443)
     around.take_slice(Removed("default/kubernetes", "", None))
     assert around.api_server_ports == (6443,)
+
+
+def test_devices_are_only_played_while_there_is_such_a_node(around, changes):
+    for name in ("a", "b", "a"):
+        around.take_fake(Upserted(ApiObject(metadata=ObjectMeta(name=name)), False))
+    assert (around.fake_gpus, len(changes)) == (True, 1)
+    around.take_fake(Removed("a", "", None))
+    assert (around.fake_gpus, len(changes)) == (True, 1)
+    around.take_fake(Removed("b", "", None))
+    assert (around.fake_gpus, len(changes)) == (False, 2)
 
 
 @pytest.mark.parametrize(("conversion", "expected"), [(None, False), ("None", False), ("Webhook", True)])
