@@ -143,5 +143,5 @@ def draw(course: Course, path: Path) -> None:
             )
     axes.set(xlabel="cycle", ylabel="GPUs held; dotted: fair share", ylim=(0, None))
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(loc="upper right", frameon=False)
+    figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(path, dpi=150)
