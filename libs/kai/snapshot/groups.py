@@ -134,6 +134,7 @@ class GroupIntake:
         cluster.touched_jobs.pop(key, None)
         for task in members:
             self._accounts.attach(task)
+        jobs.fell(job)
 
     @staticmethod
     def _read_times(job: Job, facts: JobFacts) -> None:

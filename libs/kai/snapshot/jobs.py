@@ -102,6 +102,19 @@ def arrange(job: Job, order: GroupOrder) -> None:
         sets += [member for member in each.members if isinstance(member, SubGroupSet)]
 
 
+def fell(job: Job) -> None:
+    """Let nothing in the tree of a job that is gone know what is above it: it would wait for a collection.
+
+    What was alive when garbage collection began to leave it out would wait for ever.
+    """
+    sets = [job.root]
+    while sets:
+        for member in sets.pop().members:
+            member.parent = None
+            if isinstance(member, SubGroupSet):
+                sets.append(member)
+
+
 def constraint(given: TopologyConstraint | None) -> TopologyConstraint | None:
     """A constraint that says something; clients write empty ones too."""
     says = given is not None and (

@@ -1,5 +1,6 @@
 """The state is a function of the newest objects and the decisions, whatever the order of events."""
 
+import gc
 import random
 
 import pytest
@@ -242,3 +243,20 @@ def test_a_topology_constraint_that_says_nothing_is_none() -> None:
     assert not job.has_constraint
     assert job.root.constraint is None
     assert job.pod_sets["a"].constraint is None
+
+
+def test_what_is_gone_does_not_wait_for_a_garbage_collection() -> None:
+    parts = [SubGroup(name="half"), SubGroup(name="left", parent="half"), SubGroup(name="right")]
+    objects = [*_final_objects(), (Kind.POD_GROUP, a_group("tree", queue="left", sub_groups=parts))]
+    state = _fresh(objects)
+    gc.collect()
+    gc.disable()
+    try:
+        for kind, obj in reversed(objects):
+            state.remove(kind, obj.key)
+        state.settle(NOW)
+        assert not state.jobs
+        del kind, obj, objects
+        assert not gc.collect()
+    finally:
+        gc.enable()
