@@ -1,0 +1,148 @@
+"""What the cluster is like, and what the product becomes there: the real one, made by the service."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from deadlines import eventually
+from e2e.third_party.definitions import a_definition
+from kai.kube.client import KubeClient
+from kai.kube.errors import NotFound
+from kai.kube.resources import (
+    CONFIGS,
+    CRDS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    SCHEDULING_SHARDS,
+    SERVICE_ACCOUNTS,
+)
+from kai.model import names
+from kai.runtime import Host
+from kai_local.apiserver.serving.server import ApiServer
+from kai_operator.kinds import CLUSTER_POLICIES
+from kai_operator.service import OperatorService
+from kai_operator.settings import OperatorSettings
+
+pytestmark = pytest.mark.integration
+
+CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+HOME = names.NAMESPACE
+OURS = (HOME, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE)
+POLICY = {"metadata": {"name": "gpu"}, "spec": {"cdi": {"enabled": True, "default": True}}}
+
+
+@pytest.fixture
+async def client(tmp_path):
+    """Of a cluster with a Config and a shard that say nothing, and with the operator at work."""
+    async with ApiServer() as server:
+        path = str(server.write_kubeconfig(tmp_path / "config"))
+        async with KubeClient.connect(path) as found:
+            for crd in CHART_CRDS.glob("*.yaml"):
+                await found.create(CRDS, yaml.safe_load(crd.read_text()))
+            for name in OURS:
+                await found.create(NAMESPACES, {"metadata": {"name": name}})
+            await found.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
+            await found.create(SCHEDULING_SHARDS, {"metadata": {"name": "default"}, "spec": {}})
+            async with operator(path):
+                yield found
+
+
+@asynccontextmanager
+async def operator(kubeconfig):
+    settings = OperatorSettings.parse([f"--namespace={HOME}"])
+    service = OperatorService(settings)
+    host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
+    async with (
+        KubeClient.connect(kubeconfig, registry=host.metrics) as host.client,
+        asyncio.TaskGroup() as host.tasks,
+    ):
+        work = host.tasks.create_task(service.run(host))
+        try:
+            yield
+        finally:
+            host.stopping.set()
+            await asyncio.wait([work])
+            host.stop_background()
+
+
+async def told(client, accept, *, name="binder"):
+    """Wait until the arguments of a Deployment are accepted."""
+
+    async def look():
+        try:
+            found = await client.get(DEPLOYMENTS, name, namespace=HOME)
+        except NotFound:
+            return []
+        (container,) = found["spec"]["template"]["spec"]["containers"]
+        return container["args"]
+
+    return await eventually(look, accept, what=f"{name} is told so")
+
+
+def cdi(arguments):
+    """What the binder's plugin is told; None before there is a binder."""
+    if not arguments:
+        return None
+    plugins = [arg.partition("=")[2] for arg in arguments if arg.startswith("--plugins=")]
+    sharing = (json.loads(plugins[0]) if plugins else {}).get("gpusharing", {})
+    return sharing.get("arguments", {}).get("cdiEnabled", "false")
+
+
+async def test_cdi_is_what_nvidias_policy_says_from_when_there_is_one_unless_config_says_more(client):
+    await told(client, lambda args: cdi(args) == "false")
+    definition = a_definition(
+        "nvidia.com", "ClusterPolicy", ["v1"], scope="Cluster", plural="clusterpolicies"
+    )
+    await client.create(CRDS, definition)
+    await eventually(lambda: client.discover("nvidia.com/v1", "ClusterPolicy", max_age=0))
+    await client.create(CLUSTER_POLICIES, POLICY)
+    await told(client, lambda args: cdi(args) == "true")
+    await client.patch(CONFIGS, "kai-config", {"spec": {"binder": {"cdiEnabled": False}}})
+    await told(client, lambda args: cdi(args) == "false")
+    await client.patch(CONFIGS, "kai-config", {"spec": {"binder": {"cdiEnabled": None}}})
+    await told(client, lambda args: cdi(args) == "true")
+    await client.delete(CLUSTER_POLICIES, "gpu")
+    await told(client, lambda args: cdi(args) == "false")
+
+
+async def test_reservation_pods_ask_no_driver_while_a_node_only_plays_its_devices(client):
+    flag = "--fake-gpu-nodes=true"
+    await told(client, lambda args: args and flag not in args)
+    await client.create(NODES, {"metadata": {"name": "fake", "labels": {names.FAKE_GPU_LABEL: "true"}}})
+    await told(client, lambda args: flag in args)
+    await client.delete(NODES, "fake")
+    await told(client, lambda args: flag not in args)
+
+
+async def test_zones_are_told_of_while_a_shard_looks_at_them(client):
+    async def exporters():
+        return await client.list(DAEMON_SETS, namespace=HOME)
+
+    await told(client, bool)
+    assert await exporters() == []
+    for enabled in (True, False):
+        plugins = {"spec": {"plugins": {"numa": {"enabled": enabled}}}}
+        await client.patch(SCHEDULING_SHARDS, "default", plugins)
+        await eventually(exporters, lambda found, there=enabled: bool(found) is there)
+
+
+async def test_the_node_scale_adjuster_comes_and_goes_with_its_switch(client):
+    accounts = {"namespace": names.SCALE_ADJUST_NAMESPACE}
+
+    async def scalers():
+        found = await client.list(SERVICE_ACCOUNTS, **accounts)
+        return [each["metadata"]["name"] for each in found if each["metadata"]["name"] != "default"]
+
+    await told(client, bool)
+    for enabled in (True, False):
+        spec = {"nodeScaleAdjuster": {"service": {"enabled": enabled}}}
+        await client.patch(CONFIGS, "kai-config", {"spec": spec})
+        await told(client, lambda args, there=enabled: bool(args) is there, name="node-scale-adjuster")
+        await eventually(scalers, lambda found, there=enabled: bool(found) is there)
