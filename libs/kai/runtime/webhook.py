@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+from asyncio import sslproto
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,9 @@ Json = dict[str, Any]
 #: etcd takes 1.5 MiB; a review may carry an object twice.
 MAX_BODY_BYTES = 8 * 2**20
 CERTIFICATE_POLL_SECONDS = 5.0
+#: What is read of a TLS connection at once. asyncio keeps a buffer of this size for each that is open, of
+#: 256 KiB unless told otherwise; API servers open a connection for each review that is under way.
+TLS_BUFFER_BYTES = 32 * 2**10
 #: How reviews end.
 _RESULTS: Final = ("allowed", "denied", "error", "malformed")
 #: Seconds: most answers take less than the first.
@@ -165,6 +169,7 @@ class WebhookServer:
         Raises:
             ListenError: the address cannot be bound.
         """
+        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         stamp = await self._wait_for_certificate(context)

@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import ssl
+import tracemalloc
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -163,3 +164,22 @@ async def test_a_port_in_use_is_an_error_that_names_it(tmp_path, certificate_in)
         )
         with pytest.raises(ListenError, match="is in use; choose another with --webhook-listen"):
             await other.run()
+
+
+async def test_a_connection_that_waits_for_its_next_review_holds_little_memory(tmp_path, certificate_in):
+    """At both its ends, which are in this process: buffers, the objects of TLS, and those of HTTP."""
+    certificate_in(tmp_path)
+    connections = 40
+    async with serving(tmp_path) as server:
+        await started(server)
+        host, port = server.address
+        tracemalloc.start()
+        try:
+            pairs = [await asyncio.open_connection(host, port, ssl=insecure()) for _ in range(connections)]
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        for _, writer in pairs:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for _, writer in pairs))
+    assert held / connections < 200 * 2**10
