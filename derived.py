@@ -21,6 +21,7 @@ from kai.engine.config.arguments import Kind
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, schema_of
+from kai.operands.spec.flags import settable
 from kai.operands.spec.shard import ShardSpec
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings
@@ -40,6 +41,17 @@ _FLAGS_HEAD: Final = "FLAGS: Final[dict[str, tuple[str, ...]]] = {\n"
 _SAID: Final = "{{/* Written by `make derived`. */}}\n"
 
 
+#: Values of the chart for the components of a Config.
+_VALUES_OF: Final = {
+    "admission": "admission",
+    "binder": "binder",
+    "nodeScaleAdjuster": "nodescaleadjuster",
+    "numaPlacementExporter": "numaPlacementExporter",
+    "podGroupController": "podgroupcontroller",
+    "podGrouper": "podgrouper",
+    "queueController": "queuecontroller",
+    "scheduler": "scheduler",
+}
 #: Processes whose flags a Config or a SchedulingShard may add, by the field of the Config.
 _PROCESSES: Final[dict[str, type[ServiceSettings]]] = {
     "admission": AdmissionSettings,
@@ -126,6 +138,27 @@ def _owners(subresource: str = "") -> Iterable[str]:
         for kind in kinds:
             resource = f"{plural(kind)}{subresource}"
             yield f"{resource}.{group}" if group else resource
+
+
+def _value_rows() -> Iterable[tuple[str, ...]]:
+    """All values of the chart."""
+    chart = ROOT / _CHART
+    schema = json.loads((chart / "values.schema.json").read_text())
+    defaults = yaml.safe_load((chart / "values.yaml").read_text())
+    yield from _values_below(schema["properties"], defaults, "")
+
+
+def _values_below(properties: Mapping[str, Any], defaults: Any, above: str) -> Iterable[tuple[str, ...]]:
+    for key, schema in properties.items():
+        name, default = f"{above}{key}", defaults.get(key) if isinstance(defaults, dict) else None
+        if "description" in schema:
+            yield f"`{name}`", _shown(default), schema["description"].replace("|", "\\|")
+        else:
+            yield from _values_below(schema["properties"], default, f"{name}.")
+
+
+def _shown(default: Any) -> str:
+    return "-" if default is None or default == "" or default == {} else f"`{_json(default)}`"
 
 
 # --- code --------------------------------------------------------------------------------------------
@@ -217,13 +250,6 @@ def _yaml(value: Any) -> str:
     return f"[{', '.join(value)}]" if isinstance(value, list) else str(value)
 
 
-def _defaults() -> dict[str, Mapping[str, Any]]:
-    return {
-        "kai.defaultPlugins": {name: PLUGINS[name].priority for name in DEFAULT_PLUGINS},
-        "kai.defaultActions": {name: 100 * (len(ACTIONS) - place) for place, name in enumerate(ACTIONS)},
-    }
-
-
 def _workloads() -> dict[str, Mapping[str, Any]]:
     kinds = {group: sorted(map(plural, named)) for group, named in granted().items() if group}
     return {"kai.workloads": dict(sorted(kinds.items()))}
@@ -250,9 +276,13 @@ PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
         f"{_CHART}/values.schema.json",
         _properties("searches", _each(("default", *SEARCHING), "duration")),
     ),
+    *(
+        (f"{_CHART}/values.schema.json", _properties(f"{name}Flags", _each(settable(field), "flag")))
+        for field, name in _VALUES_OF.items()
+    ),
+    ("docs/helm.md", _table(("value", "default", "effect"), list(_value_rows()))),
     (f"{_CHART}/crds/configs.kai.scheduler.yaml", _custom_resource(ConfigSpec)),
     (f"{_CHART}/crds/schedulingshards.kai.scheduler.yaml", _custom_resource(ShardSpec)),
-    (f"{_CHART}/templates/_scheduler.tpl", _template(_defaults())),
     (f"{_CHART}/templates/_workloads.tpl", _template(_workloads())),
 )
 

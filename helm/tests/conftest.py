@@ -1,10 +1,22 @@
-"""A real helm, and what it makes of the chart."""
+"""A real helm, what it makes of the chart, and what the operator makes of that."""
 
 import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
+
+from kai.operands import (
+    Facts,
+    certificates_of,
+    operands_of_config,
+    operands_of_shard,
+    read_config,
+    read_shard,
+)
+from kai_cli.new_secrets import new_secrets
 
 CHART = Path(__file__).resolve().parents[1] / "kai-scheduler"
 
@@ -38,26 +50,74 @@ class Helm:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([self.program, *arguments], capture_output=True, text=True, check=False)
 
-    def text(self, *arguments: str, values: dict | None = None, namespace: str = "kai-scheduler") -> str:
+    def text(
+        self,
+        *arguments: str,
+        values: dict | None = None,
+        namespace: str = "kai-scheduler",
+        chart: Path = CHART,
+    ) -> str:
         """Everything rendered, in one text; fails with what helm says."""
-        result = self.template(*arguments, values=values, namespace=namespace)
+        result = self.template(*arguments, values=values, namespace=namespace, chart=chart)
         assert result.returncode == 0, result.stderr
         return result.stdout
 
-    def render(
-        self, *arguments: str, values: dict | None = None, namespace: str = "kai-scheduler"
+    def chart(
+        self,
+        *arguments: str,
+        values: dict | None = None,
+        namespace: str = "kai-scheduler",
+        chart: Path = CHART,
     ) -> Rendered:
-        text = self.text(*arguments, values=values, namespace=namespace)
+        """What helm itself puts into a cluster."""
+        text = self.text(*arguments, values=values, namespace=namespace, chart=chart)
         return Rendered(o for o in yaml.safe_load_all(text) if o is not None)
 
+    def render(
+        self, *arguments: str, values: dict | None = None, namespace: str = "kai-scheduler", **facts: object
+    ) -> Rendered:
+        """The whole installation: what helm puts into a cluster, and what the operator makes of it there."""
+        chart = self.chart(*arguments, values=values, namespace=namespace)
+        return Rendered([*chart, *operands(chart, Facts(**facts))])
+
     def template(
-        self, *arguments: str, values: dict | None = None, namespace: str = "kai-scheduler"
+        self,
+        *arguments: str,
+        values: dict | None = None,
+        namespace: str = "kai-scheduler",
+        chart: Path = CHART,
     ) -> subprocess.CompletedProcess[str]:
-        command = [self.program, "template", "kai", str(CHART), "--namespace", namespace]
+        command = [self.program, "template", "kai", str(chart), "--namespace", namespace]
         command += ["--kube-version", "1.34.0", "--values", "-", *arguments]
         return subprocess.run(
             command, input=yaml.safe_dump(values or {}), capture_output=True, text=True, check=False
         )
+
+
+def operands(chart: Rendered, facts: Facts = Facts()) -> list[dict]:  # noqa: B008 (frozen)
+    """What the operator makes of the Config and the shards of a chart, secrets and all."""
+    if "kai-config" not in chart.of("Config"):
+        return []
+    config = read_config(chart.one("Config", "kai-config"))
+    shards = [read_shard(each, config) for each in chart.of("SchedulingShard").values()]
+    secrets, trust = certified(config)
+    facts = replace(facts, trust=trust)
+    made = [*secrets, *operands_of_config(config, facts, shards)]
+    for shard in shards:
+        made += operands_of_shard(config, shard, facts)
+    return made
+
+
+_CERTIFIED: dict[str, tuple[list[dict], dict[str, str]]] = {}
+
+
+def certified(config):
+    """Secrets that the operator would make for a Config, and whom they are trusted by; made once."""
+    tls = config.everywhere.tls.enabled
+    key = repr((config.namespace, certificates_of(config), config.redis.ours, config.redis.port, tls))
+    if key not in _CERTIFIED:
+        _CERTIFIED[key] = new_secrets(config, now=datetime.now(UTC))
+    return _CERTIFIED[key]
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,8 @@ def by_chart(helm, values) -> dict[str, dict[str, object]]:
     for deployment in helm.render(values=values).of("Deployment").values():
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         command = container["command"]
-        if command[:2] == ["python", "-m"] and command[2].startswith("kai_"):
+        # The operator runs where there is a chart, and nowhere else.
+        if command[:2] == ["python", "-m"] and command[2].startswith("kai_") and command[2] != "kai_operator":
             environment = {
                 entry["name"]: entry["value"] for entry in container.get("env") or () if "value" in entry
             }
@@ -192,13 +193,8 @@ def test_other_installations_leave_the_charts_queues_and_priority_classes(helm):
         {},
         {"global": {"resourceReservation": {"namespace": "gpus"}}},
         {"nodescaleadjuster": {"scalingPodNamespace": "scaling"}},
-        {
-            "scheduler": {
-                "args": {"resource-reservation-namespace": "own", "scale-adjust-namespace": "scaling"}
-            }
-        },
     ],
-    ids=["defaults", "values", "scaling elsewhere", "flags of the scheduler"],
+    ids=["defaults", "values", "scaling elsewhere"],
 )
 def test_admission_gives_priorities_of_the_system_to_the_namespaces_to_which_the_scheduler_does(helm, values):
     """Or reservation pods elsewhere could not be made."""
@@ -208,7 +204,6 @@ def test_admission_gives_priorities_of_the_system_to_the_namespaces_to_which_the
         [started[each][key] for key in keys] for each in ("kai_admission", "kai_scheduler")
     )
     assert admission == scheduler
-    if "args" not in values.get("scheduler", {}):
-        assert started["kai_binder"]["scale_adjust_namespace"] == scheduler[-1]
+    assert started["kai_binder"]["scale_adjust_namespace"] == scheduler[-1]
     facts = AdmissionSettings(**dict(zip(keys, admission, strict=True))).known_names
     assert set(facts.system_namespaces) == {"kube-system", *scheduler}

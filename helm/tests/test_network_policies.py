@@ -11,11 +11,13 @@ from kai.model import names
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 VALUES = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
 ANYBODY = "anybody"
+#: What the pods of all schedulers have in common, of which there is one for each shard.
+SCHEDULERS = {"app.kubernetes.io/component": "scheduler"}
 #: Who needs which port of which pods, by the name of the port; everybody else has no business there. Probes
 #: come from the pod's node, which no policy keeps away.
 NEEDED = {
     ("kai-scheduler-default", "grpc"): {"binder", "podgroup-controller", "queue-controller"},
-    ("kai-redis", "redis"): {"kai-scheduler-default", "queue-controller"},
+    ("kai-redis", "redis"): {"schedulers", "queue-controller"},
     ("admission", "webhook"): ANYBODY,
     ("podgroup-controller", "webhook"): ANYBODY,
     ("queue-controller", "webhook"): ANYBODY,
@@ -34,8 +36,8 @@ def rendered(helm, *more):
 
 def listeners(objects) -> Iterator[tuple[str, str, int]]:
     """What all pods listen on: app, name of the port, its number."""
-    for deployment in objects.of("Deployment").values():
-        template = deployment["spec"]["template"]
+    for workload in (*objects.of("Deployment").values(), *objects.of("DaemonSet").values()):
+        template = workload["spec"]["template"]
         for container in template["spec"]["containers"]:
             for port in container["ports"]:
                 yield template["metadata"]["labels"]["app"], port["name"], port["containerPort"]
@@ -50,6 +52,12 @@ def policy_of(objects, app):
     return policy["spec"]
 
 
+def app_of(peer) -> str:
+    """The app that a peer is, or all schedulers."""
+    labels = peer["podSelector"]["matchLabels"]
+    return "schedulers" if labels == SCHEDULERS else labels["app"]
+
+
 def opened(objects, app) -> dict[int, object]:
     """Who may reach which port of an app's pods: names of apps, or anybody."""
     found: dict[int, object] = {}
@@ -57,9 +65,7 @@ def opened(objects, app) -> dict[int, object]:
         (port,) = rule["ports"]
         assert port["protocol"] == "TCP"
         peers = rule.get("from")
-        found[port["port"]] = (
-            {peer["podSelector"]["matchLabels"]["app"] for peer in peers} if peers else ANYBODY
-        )
+        found[port["port"]] = {app_of(peer) for peer in peers} if peers else ANYBODY
     return found
 
 
@@ -76,7 +82,7 @@ def test_every_port_of_every_pod_is_open_for_those_who_need_it_and_for_nobody_el
     # Everything that a Service offers is among it.
     numbers = {(app, port): number for app, port, number in listeners(objects)}
     for service in objects.of("Service").values():
-        app = service["spec"]["selector"]["app"]
+        app = (service["spec"].get("selector") or {"app": service["metadata"]["name"]})["app"]
         for port in service["spec"]["ports"]:
             assert numbers[app, port["targetPort"]] in needed[app]
 
@@ -139,7 +145,7 @@ def ports_of(rules) -> set[tuple[str, int]]:
 def called(objects, app) -> set[tuple[str, int]]:
     """Pods that an app may connect to, with the port."""
     return {
-        (peer["podSelector"]["matchLabels"]["app"], port["port"])
+        (app_of(peer), port["port"])
         for rule in policy_of(objects, app)["egress"]
         for peer in rule.get("to", ())
         for port in rule["ports"]
@@ -162,18 +168,22 @@ def test_where_it_is_known_pods_reach_it_and_those_whom_they_call_and_nobody_els
     assert policy_of(objects, "kai-redis")["egress"] == []
     calls = {app: called(objects, app) for app, _, _ in listeners(objects)}
     assert {app: who for app, who in calls.items() if who} == {
-        "binder": {("kai-scheduler-default", 9090)},
-        "podgroup-controller": {("kai-scheduler-default", 9090)},
-        "queue-controller": {("kai-scheduler-default", 9090), ("kai-redis", 6379)},
+        "binder": {("schedulers", 9090)},
+        "podgroup-controller": {("schedulers", 9090)},
+        "queue-controller": {("schedulers", 9090), ("kai-redis", 6379)},
         "kai-scheduler-default": {("kai-redis", 6379)},
     }
 
 
 def test_whoever_may_go_out_to_a_pod_is_let_in_there(helm):
     objects = rendered(helm, API_SERVER)
+    template = objects.one("Deployment", "kai-scheduler-default")["spec"]["template"]
+    assert SCHEDULERS.items() <= template["metadata"]["labels"].items()
+    also = {"kai-scheduler-default": "schedulers"}
     for app in {app for app, _, _ in listeners(objects)}:
         for other, port in called(objects, app):
-            assert app in opened(objects, other)[port]
+            named = "kai-scheduler-default" if other == "schedulers" else other
+            assert also.get(app, app) in opened(objects, named)[port]
 
 
 @pytest.mark.parametrize(

@@ -273,22 +273,33 @@ def test_a_disabled_component_has_no_role(helm):
 
 
 @pytest.mark.parametrize(
-    ("account", "args", "lease"),
+    ("account", "lease"),
     [
-        ("scheduler", {}, "kai-scheduler"),
-        ("scheduler", {"partition-label-value": "blue"}, "kai-scheduler-blue"),
-        ("pod-grouper", {}, kai_pod_grouper.service.LEASE),
-        ("kai-operator", {}, kai_operator.service.LEASE),
-        ("podgroup-controller", {}, kai_podgroup_controller.service.LEASE),
-        ("queue-controller", {}, kai_queue_controller.service.LEASE),
-        ("node-scale-adjuster", {}, kai_node_scale_adjuster.service.LEASE),
+        ("pod-grouper", kai_pod_grouper.service.LEASE),
+        ("kai-operator", kai_operator.service.LEASE),
+        ("podgroup-controller", kai_podgroup_controller.service.LEASE),
+        ("queue-controller", kai_queue_controller.service.LEASE),
+        ("node-scale-adjuster", kai_node_scale_adjuster.service.LEASE),
     ],
 )
-def test_each_process_can_take_its_own_lease_and_no_other(helm, account, args, lease):
-    values = {**WITHOUT_CERTIFICATES, **AUTOSCALING, "scheduler": {"args": args}}
-    objects = helm.render(values=values)
+def test_each_process_can_take_its_own_lease_and_no_other(helm, account, lease):
+    objects = helm.render(values={**WITHOUT_CERTIFICATES, **AUTOSCALING})
     rules = [rule for rule in rules_of(objects, account) if "leases" in rule["resources"]]
     assert [rule.get("resourceNames") for rule in rules if "update" in rule["verbs"]] == [[lease]]
     # Who makes schedulers takes away the Leases of those that are gone.
     more = {"delete"} if account == "kai-operator" else set()
     assert all({*rule["verbs"]} <= READS | {"create", "update"} | more for rule in rules)
+
+
+def test_schedulers_may_write_leases_and_a_policy_says_which(helm):
+    """There is one for each shard, and shards come and go; a role cannot say how names begin."""
+    objects = helm.render(values={**WITHOUT_CERTIFICATES, "global": {"schedulerName": "ours"}})
+    (rule,) = [rule for rule in rules_of(objects, "scheduler") if "leases" in rule["resources"]]
+    assert {*rule["verbs"]} == READS | {"create", "update"}
+    policy = objects.one("ValidatingAdmissionPolicy", "kai-scheduler-leases")["spec"]
+    assert [each["operations"] for each in policy["matchConstraints"]["resourceRules"]] == [
+        ["CREATE", "UPDATE"]
+    ]
+    (validation,) = policy["validations"]
+    assert "'ours'" in validation["expression"]
+    assert "startsWith('ours-')" in validation["expression"]

@@ -15,9 +15,33 @@ OPERATOR = "kai-operator"
 
 
 @pytest.fixture(scope="module")
-def held(helm):
+def manifests(helm):
     values = {**WITHOUT_CERTIFICATES, "global": {"clusterAutoscaling": True}}
-    return rights.of_manifests(helm.render(values=values))
+    return helm.render("--is-upgrade", values=values)
+
+
+def of_a_hook(manifest):
+    return "helm.sh/hook" in (manifest["metadata"].get("annotations") or {})
+
+
+@pytest.fixture(scope="module")
+def held(manifests):
+    """By those who stay; accounts of hooks are there only while helm works."""
+    return rights.of_manifests([each for each in manifests if not of_a_hook(each)])
+
+
+def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_ours(manifests):
+    found = rights.of_manifests([each for each in manifests if of_a_hook(each)])
+    assert found.keys() == {
+        ("kai-crd-upgrader", EVERYWHERE),
+        ("kai-crd-upgrader", names.NAMESPACE),
+        ("post-delete-cleanup", names.NAMESPACE),
+    }
+    definitions = "customresourcedefinitions"
+    for right in found["kai-crd-upgrader", EVERYWHERE] | found["kai-crd-upgrader", names.NAMESPACE]:
+        assert right.name or (right.verb, right.resource) == ("create", definitions), right
+        assert right.verb in ("get", "patch", "create"), right
+    assert {right.verb for right in found["post-delete-cleanup", names.NAMESPACE]} == {"list", "delete"}
 
 
 def test_the_page_lists_what_each_account_may_do_row_by_row(held):

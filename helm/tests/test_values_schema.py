@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,14 @@ from kai.engine.usage.params import FIELDS
 from kai.runtime import ServiceSettings
 from kai_binder.plugins import known_arguments
 
-SCHEMA = json.loads(
-    (Path(__file__).resolve().parents[1] / "kai-scheduler" / "values.schema.json").read_text()
-)
+CHART = Path(__file__).resolve().parents[1] / "kai-scheduler"
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+#: Flags that the installation itself gives, and nobody else may.
+GIVEN = {
+    "advertise-host", "cert-dir", "config", "context", "kubeconfig", "namespace",
+    "tls-ca", "tls-cert", "tls-key",
+    "resource-reservation-namespace", "scale-adjust-namespace",
+}  # fmt: skip
 COMPONENTS = {
     "admission": "kai_admission",
     "podgrouper": "kai_pod_grouper",
@@ -63,7 +69,7 @@ def plugin_schemas(component) -> dict[str, list[str]]:
 def test_the_schema_has_every_flag_of_a_component_and_no_other(component, module):
     arguments = at(component, "args")
     assert arguments["additionalProperties"] is False
-    assert set(arguments["properties"]) == flags(module)
+    assert set(arguments["properties"]) == flags(module) - GIVEN
 
 
 def test_the_schema_has_every_plugin_of_the_scheduler_with_its_arguments():
@@ -128,14 +134,100 @@ def test_what_is_misspelt_is_refused_by_name(helm, values, named):
     assert named in result.stderr
 
 
-def test_every_value_that_the_schema_calls_without_effect_is_told():
-    template = (Path(__file__).resolve().parents[1] / "kai-scheduler" / "templates" / "NOTES.txt").read_text()
-    parts = [SCHEMA, at("global"), at("scheduler"), at("binder"), at("admission")]
+# --- values of the original ---------------------------------------------------------------------
+def leaves(properties, above=""):
+    """Paths of all values, down to what the schema says something of, or does not know more of."""
+    for key, schema in properties.items():
+        path = f"{above}{key}"
+        yield path
+        if "$ref" in schema:
+            schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+        yield from leaves(schema.get("properties", {}), f"{path}.")
+
+
+def test_every_value_of_the_original_is_known():
+    """By name; what they do is told in docs/helm.md."""
+    known = set(leaves(SCHEMA["properties"]))
+    names = (Path(__file__).parent / "values-of-the-original.txt").read_text().split()
+    assert len(names) == len(set(names))
+    assert [name for name in names if name not in known] == []
+
+
+def test_every_value_says_what_it_does():
     silent = [
-        name
-        for part in parts
-        for name, schema in part["properties"].items()
-        if "Accepted for values of other releases" in schema.get("description", "")
-        and f'"{name}"' not in template
+        path
+        for path, schema in described(SCHEMA["properties"])
+        if "description" not in schema and "properties" not in schema
     ]
     assert silent == []
+
+
+def described(properties, above=""):
+    for key, schema in properties.items():
+        yield f"{above}{key}", schema
+        if "description" not in schema:
+            yield from described(schema.get("properties", {}), f"{above}{key}.")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            {"scheduler": {"goMemLimitRatio": 0.8}},
+            "scheduler.goMemLimitRatio is 0.8: it tunes the memory of Go",
+        ),
+        ({"scheduler": {"goMemLimit": "6Gi"}}, "set scheduler.resources.limits.memory"),
+        ({"admission": {"cdi": True}}, "set binder.cdiEnabled"),
+        ({"admission": {"name": "mine"}}, "the component is called admission"),
+        ({"global": {"fipsMode": "only"}}, "set it to on"),
+        ({"global": {"gpuSharingMode": "NvFractions"}}, "choose NonMemoryEnforced, HamiCore or Disabled"),
+        ({"kaiConfigDeployer": {"resources": {"limits": {"cpu": 1}}}}, "kai-config is part of the release"),
+        ({"kaiConfig": {"render": True}}, "set one of them to false"),
+    ],
+)
+def test_what_is_not_done_here_is_refused_with_what_to_do(helm, values, told):
+    result = helm.template(values=values)
+    assert result.returncode != 0
+    assert told in result.stderr
+
+
+def test_what_says_no_more_than_the_default_of_the_original_is_taken(helm):
+    idle = {
+        "scheduler": {"goMemLimitRatio": 0.9},
+        "admission": {"name": "kai-admission", "cdi": False},
+        "binder": {"name": "binder"},
+        "global": {"nvFractions": {"set": False}},
+        "kaiConfigDeployer": {
+            "image": {"name": "crd-upgrader", "pullPolicy": "IfNotPresent"},
+            "resources": {},
+        },
+    }
+    assert helm.chart(values=idle) == helm.chart()
+
+
+def test_an_upgrade_that_reuses_values_does_without_those_that_are_new(helm, tmp_path):
+    """helm knows those of the release before alone then."""
+    new = yaml.safe_load(template_of("kai.newValues"))
+    now = yaml.safe_load((CHART / "values.yaml").read_text())
+    kept = without(now, new)
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    (chart / "values.yaml").write_text(yaml.safe_dump(kept))
+    # One pool of values: what the template fills in is what the file says.
+    assert helm.chart(chart=chart) == helm.chart()
+
+
+def template_of(name):
+    text = (CHART / "templates" / "_defaults.tpl").read_text()
+    return text.partition(f'{{{{- define "{name}" -}}}}')[2].partition("{{- end -}}")[0]
+
+
+def without(values, taken):
+    """Values without those that are in another tree, whatever they are there."""
+    return {
+        key: without(each, taken[key])
+        if isinstance(each, dict) and isinstance(taken.get(key), dict)
+        else each
+        for key, each in values.items()
+        if key not in taken or (isinstance(each, dict) and isinstance(taken[key], dict) and each)
+    }

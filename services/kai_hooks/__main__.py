@@ -25,7 +25,8 @@ Say = Callable[[str], None]
 async def _upgrade(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
     """Bring the custom resources up to date, and keep what an operator is to take over."""
     await apply_definitions(client, options.folder, say)
-    await keep(client, namespace=options.namespace, release=options.release, say=say)
+    if options.release:
+        await keep(client, namespace=options.namespace, release=options.release, say=say)
 
 
 async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> None:
@@ -50,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m kai_hooks", description=__doc__)
     parser.add_argument("hook", choices=HOOKS)
     parser.add_argument("--namespace", required=True, help="namespace of the installation")
-    parser.add_argument("--release", default="", help="name of the release (upgrade)")
+    parser.add_argument("--release", default="", help="name of the release that is upgraded")
     parser.add_argument("--folder", type=Path, default=Path("/crds"), help="with definitions (upgrade)")
     parser.add_argument("--kubeconfig", default=None, help="else the environment's, else our pod's")
     options = parser.parse_args()

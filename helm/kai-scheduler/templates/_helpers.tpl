@@ -1,7 +1,13 @@
-{{/* Image of a component: include "kai.image" (dict "root" $ "image" .Values.x.image) */}}
-{{- define "kai.image" -}}
+{{/* Tag of an image: include "kai.tag" (dict "root" $ "image" .Values.x.image) */}}
+{{- define "kai.tag" -}}
 {{- $root := .root -}}
-{{- printf "%s/%s:%s" $root.Values.global.registry .image.name (.image.tag | default $root.Values.global.tag | default $root.Chart.AppVersion) -}}
+{{- $tag := .image.tag | default $root.Values.global.tag | default $root.Chart.AppVersion -}}
+{{- ternary (printf "%s-fips" $tag) $tag (eq $root.Values.global.fipsMode "on") -}}
+{{- end -}}
+
+{{/* An image: root, image. */}}
+{{- define "kai.image" -}}
+{{- printf "%s/%s:%s" (.image.registry | default .root.Values.global.registry) .image.name (include "kai.tag" .) -}}
 {{- end -}}
 
 {{/* Labels of every object. */}}
@@ -25,18 +31,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $default "runAsUser" 10000 -}}
 {{- $_ := set $default "runAsGroup" 10000 -}}
 {{- end -}}
-{{- toYaml (mergeOverwrite $default (deepCopy .Values.global.podSecurityContext)) -}}
+{{- $given := deepCopy .Values.global.podSecurityContext -}}
+{{- include "kai.fill" (dict "into" $given "from" $default) -}}
+{{- toYaml $given -}}
 {{- end -}}
 
 {{/* The container's security context. */}}
 {{- define "kai.securityContext" -}}
 {{- $default := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
-{{- toYaml (mergeOverwrite $default (deepCopy .Values.global.securityContext)) -}}
+{{- $given := deepCopy .Values.global.securityContext -}}
+{{- include "kai.fill" (dict "into" $given "from" $default) -}}
+{{- toYaml $given -}}
 {{- end -}}
 
 {{/* Affinity: a component's own sections win over the global ones; if nobody says where replicas go, they are spread. */}}
 {{- define "kai.affinity" -}}
-{{- $affinity := merge (deepCopy .affinity) (deepCopy .root.Values.global.affinity) -}}
+{{- $affinity := deepCopy .root.Values.global.affinity -}}
+{{- range $section, $own := .affinity -}}{{- $_ := set $affinity $section $own -}}{{- end -}}
 {{- if not (hasKey $affinity "podAntiAffinity") -}}
 {{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (dict "app" .name)) -}}
 {{- $spread := dict "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $term)) -}}
@@ -46,27 +57,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $affinity "podAntiAffinity" $spread -}}
 {{- end -}}
 {{- toYaml $affinity -}}
-{{- end -}}
-
-{{/* Replicas of a component. */}}
-{{- define "kai.replicas" -}}
-{{- if kindIs "invalid" .values.replicas -}}{{ .root.Values.global.replicaCount }}{{- else -}}{{ .values.replicas }}{{- end -}}
-{{- end -}}
-
-{{/* Flags that every component takes, one to a line. */}}
-{{- define "kai.commonFlags" -}}
-- --namespace={{ .root.Release.Namespace }}
-- --log-json={{ .root.Values.global.jsonLog }}
-{{- if gt (int (include "kai.replicas" .)) 1 }}
-- --leader-elect
-{{- end }}
-{{- end -}}
-
-{{/* A component's own flags from its values; they come last and win. */}}
-{{- define "kai.extraFlags" -}}
-{{- range $flag, $value := .args }}
-- {{ printf "--%s=%v" $flag $value | quote }}
-{{- end }}
 {{- end -}}
 
 {{/* Whether a component's args set this switch: values, flag. */}}
@@ -97,35 +87,4 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- else -}}
 {{- regexFind ":[0-9]+$" (urlParse $redis.externalUrl).host | trimPrefix ":" | default "6379" -}}
 {{- end -}}
-{{- end -}}
-
-{{/* The secret that says how to reach Redis, mounted at /etc/kai/redis; empty without a Redis. */}}
-{{- define "kai.redisSecret" -}}
-{{- if .Values.redis.externalSecret.name -}}{{- .Values.redis.externalSecret.name -}}
-{{- else if include "kai.redisUsed" . -}}kai-redis
-{{- end -}}
-{{- end -}}
-
-{{/* Environment by which a component finds Redis: the URL may hold a password, so it stays in the secret. */}}
-{{- define "kai.redisEnvironment" -}}
-{{- with include "kai.redisSecret" . -}}
-- name: KAI_REDIS_URL
-  valueFrom: {secretKeyRef: {name: {{ . | quote }}, key: {{ ternary $.Values.redis.externalSecret.key "url" (ne $.Values.redis.externalSecret.name "") | quote }}}}
-{{- end }}
-{{- end -}}
-
-{{/* Flags for what the URL of Redis does not say. */}}
-{{- define "kai.redisFlags" -}}
-{{- $redis := .Values.redis -}}
-{{- if eq (include "kai.ownRedis" .) "true" }}
-- --redis-password-file=/etc/kai/redis/password
-{{- if .Values.global.tls.enabled }}
-- --redis-ca=/etc/kai/redis-authority/ca.crt
-- --redis-server-name=kai-redis
-{{- end }}
-{{- else if and $redis.externalSecret.name $redis.externalSecret.caKey }}
-- --redis-ca=/etc/kai/redis/{{ $redis.externalSecret.caKey }}
-{{- else if and $redis.externalUrl (not $redis.externalSecret.name) $redis.externalCa }}
-- --redis-ca=/etc/kai/redis/ca.crt
-{{- end }}
 {{- end -}}

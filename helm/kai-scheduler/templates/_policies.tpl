@@ -9,9 +9,9 @@
 system:serviceaccount:{{ .namespace | default .root.Release.Namespace }}:{{ .account }}
 {{- end -}}
 
-{{/* The schedulerName of the pods that a component takes for ours; input: its values. */}}
+{{/* The schedulerName of the pods that a component takes for ours: root, values. */}}
 {{- define "kai.schedulerName" -}}
-{{- get (.args | default dict) "scheduler-name" | default "kai-scheduler" -}}
+{{- get (.values.args | default dict) "scheduler-name" | default .root.Values.global.schedulerName -}}
 {{- end -}}
 
 {{/* Who may do by hand what else only our accounts may; cluster-admin may everything, this too. */}}

@@ -49,11 +49,11 @@ subjects:
   verbs: [update]
 {{- end -}}
 
-{{/* The Lease of the scheduler: its name, and the shard that it serves, if any. */}}
-{{- define "kai.schedulerLease" -}}
-{{- $args := .Values.scheduler.args | default dict -}}
-{{- $name := get $args "scheduler-name" | default "kai-scheduler" -}}
-{{- with get $args "partition-label-value" }}{{ $name }}-{{ . }}{{ else }}{{ $name }}{{ end -}}
+{{/* Leading by a Lease for each shard; the policy kai-scheduler-leases says which names those have. */}}
+{{- define "kai.schedulerLeaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update]
 {{- end -}}
 
 {{/* Finding who leads. */}}

@@ -37,13 +37,20 @@ def operands(installation: Installation) -> list[Manifest]:
         probe="health",
         secrets={GRPC_CERTIFICATES: grpc_secret(NAME)} if config.everywhere.tls.enabled else {},
     )
-    reservation = spec.resource_reservation
     return [
         account(NAME, installation),
-        account(reservation.service_account_name, installation, namespace=reservation.namespace, app=NAME),
+        *_account_of_reservations(installation),
         *objects_of(component, installation),
         service(NAME, installation, {"http-metrics": (8080, "http-metrics")}),
     ]
+
+
+def _account_of_reservations(installation: Installation) -> list[Manifest]:
+    reservation = installation.config.binder.resource_reservation
+    if not reservation.create_service_account:
+        return []
+    name, namespace = reservation.service_account_name, reservation.namespace
+    return [account(name, installation, namespace=namespace, app=NAME)]
 
 
 def _flags(installation: Installation) -> tuple[str, ...]:

@@ -184,8 +184,6 @@ print(msgspec.convert({"metadata": {"name": "q"}, "spec": {"contact": "us"}}, Qu
         ("docs/security.md", " widgets/finalizers.example.com,"),
         ("helm/kai-scheduler/values.schema.json", '"quarantine": {"type": "object"'),
         ("helm/kai-scheduler/values.schema.json", '"drain": {"$ref": "#/definitions/depth"}'),
-        ("helm/kai-scheduler/templates/_scheduler.tpl", "\nquarantine: 1650\n"),
-        ("helm/kai-scheduler/templates/_scheduler.tpl", "\ndrain: 600\n"),
         ("helm/kai-scheduler/templates/_workloads.tpl", "\nexample.com: [widgets]\n"),
     ],
 )

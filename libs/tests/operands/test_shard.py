@@ -136,6 +136,8 @@ def test_a_prometheus_that_a_shard_names_is_its_own():
         ({"goMemLimitRatio": 0.9}, "spec.goMemLimitRatio", "resources.limits.memory"),
         ({"goMemLimit": "4Gi"}, "spec.goMemLimit", "resources.limits.memory"),
         ({"args": {"schedule-periode": "2s"}}, "spec.args.schedule-periode", "mean 'schedule-period'?"),
+        ({"args": {"scale-adjust-namespace": "x"}}, "spec.args.scale-adjust-namespace", "nodeScaleNamespace"),
+        ({"args": {"partition-label-value": "x"}}, "spec.args.partition-label-value", "partitionLabelValue"),
         ({"args": {"namespace": "x"}}, "spec.args.namespace", "given by the installation itself"),
         ({"plugins": {"podafinity": {}}}, "spec.plugins.podafinity", "did you mean 'podaffinity'?"),
         (

@@ -137,6 +137,7 @@ class ReservationSpec(Fields):
     service_account_name: str = value(
         NAME, names.RESERVATION_SERVICE_ACCOUNT, meaning="Their service account."
     )
+    create_service_account: bool = value(SWITCH, True, meaning="Whether the account is made, or is yours.")
     app_label: str = value(SHORT_NAME, names.RESERVATION_APP, meaning="Their label app.")
     runtime_class_name: str = value(
         OPTIONAL_NAME, "", meaning="For clusters where only a certain runtime lets a container see its GPU."

@@ -10,8 +10,30 @@ from kai.operands.spec.problems import Place
 
 #: What is told to a process by what surrounds it, and would break that if it were something else.
 _FIXED: Final = frozenset(
-    {"namespace", "config", "tls-ca", "tls-cert", "tls-key", "cert-dir", "advertise-host", "scheduler-conf"}
+    {
+        "namespace",
+        "config",
+        "kubeconfig",
+        "context",
+        "tls-ca",
+        "tls-cert",
+        "tls-key",
+        "cert-dir",
+        "advertise-host",
+    }
 )
+
+
+#: What several processes must see alike -> the field that tells all of them.
+_OF_ALL: Final = {
+    "resource-reservation-namespace": "spec.binder.resourceReservation.namespace of the Config",
+    "scale-adjust-namespace": "spec.nodeScaleAdjuster.args.nodeScaleNamespace of the Config",
+}
+
+
+def settable(component: str) -> tuple[str, ...]:
+    """The flags of a component that objects may add."""
+    return tuple(name for name in FLAGS[component] if name not in _FIXED and name not in _OF_ALL)
 
 
 def check_flags(component: str, given: Mapping[str, str], at: Place) -> None:
@@ -19,5 +41,7 @@ def check_flags(component: str, given: Mapping[str, str], at: Place) -> None:
     for name in given:
         if name in _FIXED:
             at.below(name).complain("is given by the installation itself; remove it")
+        elif name in _OF_ALL:
+            at.below(name).complain(f"concerns several components; set {_OF_ALL[name]}")
         elif name not in FLAGS[component]:
-            at.unknown(name, FLAGS[component], what="flag")
+            at.unknown(name, settable(component), what="flag")

@@ -15,6 +15,7 @@ from kai.operands.spec.problems import Place
 from kai.operands.spec.usage import UsageSpec
 
 _UNLIMITED: Final = -1
+_PARTITION: Final = "partition-label-value"
 _GO_MEMORY: Final = "it tunes the memory of Go; set resources.limits.memory of the scheduler in the Config"
 
 
@@ -116,3 +117,5 @@ class ShardSpec(Fields):
     def check(self, at: Place) -> None:
         """Say what is wrong with fields that are in order one by one."""
         check_flags("scheduler", self.args, at.below("args"))
+        if _PARTITION in self.args:
+            at.below("args").below(_PARTITION).complain("says what a shard is; set spec.partitionLabelValue")

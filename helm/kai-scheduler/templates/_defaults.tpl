@@ -1,0 +1,106 @@
+{{/*
+Values that releases before the operator had none of: an upgrade with --reuse-values knows only those of the
+release before it. A test holds them against values.yaml.
+*/}}
+{{- define "kai.newValues" -}}
+global:
+  replicaCount: null
+  fipsMode: "off"
+  leaderElection: false
+  gpuSharingMode: ""
+  schedulerName: kai-scheduler
+  clusterAutoscaling: false
+  daemonsetsTolerations: []
+  vpa: {enabled: false, updatePolicy: {}, resourcePolicy: {}}
+operator:
+  image: {name: kai-scheduler, tag: "", pullPolicy: ""}
+  replicaCount: 1
+  metricsBindAddress: ":8080"
+  probeBindAddress: ":8081"
+  qps: 50
+  burst: 300
+  logLevel: ""
+  args: {}
+  affinity: {}
+  resources: {requests: {cpu: 50m, memory: 128Mi}, limits: {memory: 384Mi}}
+admission: {k8sClientConfig: {}, vpa: {}}
+podgrouper: {k8sClientConfig: {}, vpa: {}, knativeGangSchedule: true}
+podgroupcontroller: {k8sClientConfig: {}, vpa: {}}
+queuecontroller:
+  k8sClientConfig: {}
+  vpa: {}
+  metricsNamespace: kai
+  queueLabelToMetricLabel: ""
+  queueLabelToDefaultMetricValue: ""
+scheduler: {k8sClientConfig: {}, vpa: {}, minRuntime: {}, kValue: null}
+binder: {k8sClientConfig: {}, vpa: {}}
+redis:
+  persistence: {enabled: false, size: 1Gi, storageClassName: "", fsync: everysec}
+certificates:
+  authorityValidDays: 3650
+defaultShard: {enabled: true}
+nodescaleadjuster:
+  image: {name: kai-scheduler, tag: "", pullPolicy: ""}
+  scalingPodImage: {name: kai-scheduler, tag: "", pullPolicy: ""}
+  scalingPodNamespace: kai-scale-adjust
+  gpuMemoryToFractionRatio: 0.1
+  replicas: null
+  affinity: {}
+  labels: {}
+  args: {}
+  podDisruptionBudget: {enabled: true, maxUnavailable: 1}
+  resources: {}
+numaPlacementExporter:
+  enabled: null
+  image: {name: kai-scheduler, tag: "", pullPolicy: ""}
+  nodeSelector: {}
+  tolerations: []
+  affinity: {}
+  resources: {}
+  args: {}
+  pollInterval: ""
+  driftResyncInterval: ""
+  podResourcesHostPath: ""
+  podResourcesSocket: ""
+  sysfsHostPath: ""
+dashboards:
+  enabled: false
+  namespace: ""
+  annotations: {}
+prometheus:
+  enabled: false
+  externalPrometheusUrl: ""
+crdupgrader:
+  enabled: true
+  image: {registry: "", name: kai-scheduler, tag: "", pullPolicy: ""}
+  resources: {}
+kaiConfig: {render: false}
+kaiConfigDeployer: {enabled: true}
+topologyMigration:
+  enabled: true
+  image: {registry: "", name: kai-scheduler, tag: "", pullPolicy: ""}
+  resources: {}
+postCleanup:
+  enabled: true
+  serviceAccountName: post-delete-cleanup
+  image: {registry: "", name: kai-scheduler, tag: "", pullPolicy: ""}
+  resources: {}
+{{- end -}}
+
+{{/* Fills in what a release before this one did not know; every template that reads such values begins with it. */}}
+{{- define "kai.prepare" -}}
+{{- include "kai.fill" (dict "into" .Values "from" (include "kai.newValues" . | fromYaml)) -}}
+{{- $_ := set .Values.global "nodePoolLabelKey" (.Values.global.nodePoolLabelKey | default "kai.scheduler/node-pool") -}}
+{{- end -}}
+
+{{/* Puts in what is not there: into, from. What is false or empty is there. */}}
+{{- define "kai.fill" -}}
+{{- $into := .into -}}
+{{- range $key, $value := .from -}}
+{{- if not (hasKey $into $key) -}}
+{{- $_ := set $into $key $value -}}
+{{- else if and (kindIs "map" $value) (kindIs "map" (get $into $key)) -}}
+{{- include "kai.fill" (dict "into" (get $into $key) "from" $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

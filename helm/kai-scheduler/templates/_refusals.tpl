@@ -1,0 +1,52 @@
+{{/*
+What the original's chart knows and this one does not do: a path, the value that says nothing more than its
+default, and what to do instead. Nothing of it is taken and ignored.
+*/}}
+{{- define "kai.refusals" -}}
+- {path: scheduler.goMemLimitRatio, idle: [0.9], instead: "it tunes the memory of Go; set scheduler.resources.limits.memory"}
+- {path: scheduler.goMemLimit, idle: [""], instead: "it tunes the memory of Go; set scheduler.resources.limits.memory"}
+- {path: admission.cdi, idle: [false], instead: "it never had an effect; set binder.cdiEnabled"}
+- {path: admission.name, idle: [kai-admission, admission], instead: "it never had an effect; the component is called admission"}
+- {path: binder.name, idle: [binder], instead: "it never had an effect; the component is called binder"}
+- {path: global.fipsMode, idle: ["on", "off"], instead: "it switches cryptography of Go; set it to on, and build images with an OpenSSL in FIPS mode"}
+- {path: global.gpuSharingMode, idle: ["", NonMemoryEnforced, HamiCore, Disabled], instead: "it needs an operator of NVIDIA's that is not part of this chart; choose NonMemoryEnforced, HamiCore or Disabled"}
+- {path: global.nvFractions.set, idle: [false], instead: "it needs an operator of NVIDIA's that is not part of this chart; set global.gpuSharingMode to NonMemoryEnforced, HamiCore or Disabled"}
+- {path: kaiConfigDeployer.image.name, idle: [crd-upgrader, kai-scheduler], instead: "kai-config is part of the release and no Job applies it; remove it"}
+- {path: kaiConfigDeployer.image.pullPolicy, idle: [IfNotPresent, ""], instead: "kai-config is part of the release and no Job applies it; remove it"}
+- {path: kaiConfigDeployer.image.tag, idle: [""], instead: "kai-config is part of the release and no Job applies it; remove it"}
+- {path: kaiConfigDeployer.image.registry, idle: [""], instead: "kai-config is part of the release and no Job applies it; remove it"}
+- {path: kaiConfigDeployer.resources, idle: [{}], instead: "kai-config is part of the release and no Job applies it; remove it"}
+{{- end -}}
+
+{{/* Fails with all that is refused. */}}
+{{- define "kai.refuse" -}}
+{{- $told := list -}}
+{{- $values := .Values -}}
+{{- range include "kai.refusals" . | fromYamlArray -}}
+  {{- $found := $values -}}
+  {{- $there := true -}}
+  {{- range $key := splitList "." .path -}}
+    {{- if and $there (kindIs "map" $found) (hasKey $found $key) -}}
+      {{- $found = get $found $key -}}
+    {{- else -}}
+      {{- $there = false -}}
+    {{- end -}}
+  {{- end -}}
+  {{- $given := toJson $found -}}
+  {{- $idle := list "null" -}}
+  {{- range .idle -}}{{- $idle = append $idle (toJson .) -}}{{- end -}}
+  {{- if and $there (not (has $given $idle)) -}}
+    {{- $told = append $told (printf "%s is %s: %s" .path $given .instead) -}}
+  {{- end -}}
+{{- end -}}
+{{- if and .Values.kaiConfig.render .Values.kaiConfigDeployer.enabled -}}
+  {{- $told = append $told "kaiConfig.render and kaiConfigDeployer.enabled are both true: either has kai-config made; set one of them to false" -}}
+{{- end -}}
+{{- if and .Values.podgrouper.defaultPrioritiesConfigMapName (not .Values.podgrouper.defaultPrioritiesConfigMapNamespace) -}}
+  {{- $told = append $told "podgrouper.defaultPrioritiesConfigMapNamespace is needed with a name" -}}
+{{- end -}}
+{{- if and .Values.certificates.existing.enabled (not .Values.certificates.existing.caBundle) -}}
+  {{- $told = append $told "certificates.existing.caBundle is needed with certificates.existing.enabled" -}}
+{{- end -}}
+{{- with $told -}}{{- fail (printf "\n%s" (join "\n" .)) -}}{{- end -}}
+{{- end -}}
