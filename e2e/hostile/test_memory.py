@@ -53,6 +53,28 @@ def test_no_name_that_a_pod_made_up_becomes_a_column():
     assert world.state.nodes.allocatable.shape[1] == World().state.nodes.allocatable.shape[1]
 
 
+def test_what_is_over_or_gone_does_not_wait_for_a_garbage_collection():
+    world, tenant = World(), Tenant(random.Random(10), site.TENANT_NAMESPACES)
+    gc.disable()
+    try:
+        left = [_left_by(60, world, tenant) for _ in range(2)]
+    finally:
+        gc.enable()
+    # The first have modules loaded, which leaves some hundred.
+    assert left[1] < 60
+
+
+def _left_by(rounds, world, tenant):
+    """Objects that only a collection finds after so many attacks."""
+    gc.collect()
+    for _ in range(rounds):
+        _, attack = tenant.draw(FORMS)
+        world.attack(attack)
+        world.cycle()
+        world.remove(attack.manifests)
+    return gc.collect()
+
+
 def test_a_table_that_keeps_what_is_gone_is_found():
     world, early, _ = lived(30, seed=9)
     Kept().get(world.state.kept, None, lambda: [{"n": number} for number in range(5000)])

@@ -107,7 +107,7 @@ class Accumulation:
     def _jump(self) -> int | None:
         """The batch with which the bound first holds; -1 if none does, None if only steps can tell."""
         source = self._source
-        ahead = _STEPS
+        ahead = max(_STEPS, 1)  # or it would not grow
         while True:
             ahead *= 2
             more = source.get(self.drawn + ahead) is not None
