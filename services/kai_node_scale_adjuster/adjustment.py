@@ -8,12 +8,15 @@ For those who wait for parts of GPUs a scaling pod asks for whole ones, in their
 2. For some time after one went none is made: who waited may fit by now, and only has to be placed.
 3. Parts are added up among pods that the same nodes suit: two halves are one GPU, for which one of both
    gets a scaling pod. Those with most devices come first, and what is surplus then goes.
-4. One that has waited very long counts for nobody but the pod that it stands for: no node is to be had that
+4. So many are made for a namespace and no more, before some of them are placed: who makes thousands of pods,
+   each for a place of its own, must not flood a cluster autoscaler.
+5. One that has waited very long counts for nobody but the pod that it stands for: no node is to be had that
    suits this pod, but maybe one for the others.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -33,6 +36,8 @@ class Rules:
     cool_down: float = 60.0
     patience: float = 900.0
     stuck_after: float = 60.0
+    #: Scaling pods without a node for pods of the same namespace.
+    most_waiting: int = 100
 
     def centi_devices(self, waiting: WaitingPod) -> int:
         """Hundredths of devices that a pod needs."""
@@ -98,6 +103,7 @@ def adjust(
     last = now if remove else removed_at
     cooling = max(0.0, last + rules.cool_down - now) if last is not None else 0.0
     missing = [stand for group in groups for stand in _missing(group, rules)]
+    missing = list(_within_bounds(missing, kept.values(), rules))
     in_use = {*taken, *(each.metadata.name for each in scaling)}
     create = [] if cooling else list(_made(missing, in_use))
     remove += [Removal(each, "the others are enough") for group in groups for each in _surplus(group, rules)]
@@ -175,6 +181,20 @@ def _missing(group: list[_Stand], rules: Rules) -> list[_Stand]:
             total += devices
             largest = max(largest, devices)
     return found
+
+
+def _within_bounds(missing: Iterable[_Stand], kept: Iterable[ScalingPod], rules: Rules) -> Iterator[_Stand]:
+    """As many as may be made for each namespace."""
+    waiting = Counter(_namespace(each.stands_for) for each in kept if not each.placed)
+    for stand in missing:
+        namespace = _namespace(stand.waiting.key)
+        if waiting[namespace] < rules.most_waiting:
+            waiting[namespace] += 1
+            yield stand
+
+
+def _namespace(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _made(missing: Iterable[_Stand], in_use: set[str]) -> Iterator[Creation]:

@@ -126,6 +126,7 @@ def _rules(settings: NodeScaleAdjusterSettings) -> Rules:
         cool_down=settings.cool_down,
         patience=settings.scale_up_patience,
         stuck_after=settings.stuck_after,
+        most_waiting=settings.max_waiting_per_namespace,
     )
 
 

@@ -39,6 +39,9 @@ class NodeScaleAdjusterSettings(ServiceSettings):
         gt=0,
         description="a scaling pod that found no node for so long holds up no other one any more",
     )
+    max_waiting_per_namespace: int = Field(
+        100, ge=1, description="scaling pods without a node for pods of the same namespace"
+    )
     stuck_after: Duration = Field(
         60.0, gt=0, description="a scaling pod that has a node and does not end is removed after so long"
     )

@@ -106,6 +106,19 @@ def test_one_that_no_node_can_be_had_for_holds_up_nobody_else(build):
     assert (created(late), removed(late)) == (["small"], {})
 
 
+def test_a_namespace_has_so_many_waiting_and_no_more_and_takes_none_from_others(build):
+    rules = Rules(most_waiting=2)
+    flood = [build.waiting(f"p{i}", nodeSelector={"n": str(i)}) for i in range(9)]
+    other = build.waiting("q", namespace="other")
+    first = decide(build, [*flood, other], rules=rules)
+    assert sorted(created(first)) == ["p0", "p1", "q"]
+    there = [build.scaling(each.waiting, name=each.name) for each in first.create]
+    assert created(decide(build, [*flood, other], there, rules=rules)) == []
+    placed = [build.scaling(flood[0], node="n1", phase="Running")]
+    placed += [each for each in there if each.stands_for != flood[0].key]
+    assert created(decide(build, [*flood, other], placed, rules=rules)) == ["p2"]
+
+
 # --- who gets one ------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "conditions",

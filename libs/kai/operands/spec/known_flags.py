@@ -129,6 +129,7 @@ FLAGS: Final[dict[str, tuple[str, ...]]] = {
         "log-flush-frequency",
         "log-json",
         "log-level",
+        "max-waiting-per-namespace",
         "metrics-bind-address",
         "metrics-listen",
         "metrics-listen-address",
