@@ -20,6 +20,7 @@ from kai.advice.sizes import amount
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
+from kai.kube.pace import Pace
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
 from kai.kube.resources import NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
 from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
@@ -86,8 +87,10 @@ class ClusterWatch:
         kubeconfig: str = "",
         context: str = "",
         registry: CollectorRegistry | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._known = known
+        self._pace = pace
         #: For the first client only: metrics are registered once.
         self._registry = registry
         self._kubeconfig = kubeconfig
@@ -172,6 +175,7 @@ class ClusterWatch:
             user_agent="kai-admission",
             wait=_CONNECT_SECONDS,
             registry=registry,
+            pace=self._pace,
         )
         async with client, asyncio.TaskGroup() as tasks:
             self._client = client

@@ -26,6 +26,7 @@ class AdmissionService:
             kubeconfig=self.settings.kubeconfig,
             context=self.settings.context,
             registry=host.metrics,
+            pace=self.settings.pace,
         )
         server = WebhookServer(
             {**handlers(self.settings), WARN: advisor(watch.facts, watch.is_missing, watch.renewed)},

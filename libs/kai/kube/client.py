@@ -21,6 +21,7 @@ from kai.kube import errors
 from kai.kube.backoff import Backoff
 from kai.kube.exchange import Exchange, Request
 from kai.kube.metrics import RequestMetrics
+from kai.kube.pace import Pace
 from kai.kube.resources import Resource
 from kai.kube.transport import Transport
 from kai.kube.unreadable import simplified
@@ -101,8 +102,11 @@ class KubeClient:
         user_agent: str = "kai",
         wait: float = 0.0,
         registry: CollectorRegistry | None = None,
+        pace: Pace | None = None,
     ) -> Self:
         """A client for the kubeconfig named, else the environment's, else our pod's; enter it to open it.
+
+        With a ``pace`` it sends no more requests than that; those about Leases do not wait.
 
         Entering asks the server for its version, for up to ``wait`` seconds if it cannot be reached.
 
@@ -112,7 +116,8 @@ class KubeClient:
             Unauthorized: it does not accept the credentials.
         """
         transport = Transport(kubeconfig, context=context, user_agent=user_agent)
-        return cls(Exchange(transport, RequestMetrics(registry or CollectorRegistry())), wait=wait)
+        metrics = RequestMetrics(registry or CollectorRegistry())
+        return cls(Exchange(transport, metrics, pace=pace), wait=wait)
 
     @property
     def server(self) -> str:

@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
+from typing import Final
 
 import aiohttp
 
 from kai.kube import errors
 from kai.kube.backoff import Backoff
 from kai.kube.metrics import RequestMetrics
+from kai.kube.pace import Pace
 from kai.kube.transport import Transport
+
+_LEASES: Final = "leases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +48,10 @@ class Request:
 class Exchange:
     """Sends requests over one transport."""
 
-    def __init__(self, transport: Transport, metrics: RequestMetrics) -> None:
+    def __init__(self, transport: Transport, metrics: RequestMetrics, *, pace: Pace | None = None) -> None:
         self.transport = transport
         self.metrics = metrics
+        self.pace = pace
 
     async def call(self, request: Request, *, deadline: float) -> bytes:
         """The body of the answer.
@@ -92,6 +97,7 @@ class Exchange:
         self, request: Request, *, limits: aiohttp.ClientTimeout | None = None
     ) -> aiohttp.ClientResponse:
         """Send once, and once more with fresh credentials after 401; an answer that is not a refusal."""
+        await self._wait_for_turn(request)
         headers = {"Content-Type": request.content_type} if request.data is not None else {}
         if request.accept:
             headers["Accept"] = request.accept
@@ -115,6 +121,11 @@ class Exchange:
         raise errors.api_error(
             response.status, body, request=str(request), retry_after=_retry_after(response)
         )
+
+    async def _wait_for_turn(self, request: Request) -> None:
+        """Leases go first: who renews one late leads no longer."""
+        if self.pace is not None and request.resource != _LEASES:
+            await asyncio.sleep(self.pace.turn())
 
     def _answered(self, request: Request, code: str) -> None:
         host = self.transport.server.partition("://")[2]

@@ -185,6 +185,7 @@ async def _open(host: Host, service: Service, stack: AsyncExitStack) -> None:
             user_agent=f"kai-{service.name}",
             wait=settings.connect_timeout,
             registry=host.metrics,
+            pace=settings.pace,
         )
         connecting = asyncio.ensure_future(stack.enter_async_context(client))
         await _unless_stopping(host, connecting)

@@ -7,6 +7,7 @@ What is invalid or unknown ends the process with status 2 and one line that name
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from kai.kube.pace import Pace
 from kai.model import documents, duration, names
 from kai.observe import LogLevels, ObserveSettings
 from kai.runtime import environment, flags
@@ -110,7 +112,7 @@ class ServiceSettings(BaseSettings):
     #: Flags that are understood and have no effect here.
     ignored_flags: ClassVar[frozenset[str]] = frozenset(
         {
-            "qps", "burst", "rate-limiter-base-delay", "rate-limiter-max-delay",
+            "rate-limiter-base-delay", "rate-limiter-max-delay",
             "zap-stacktrace-level", "zap-time-encoding", "feature-gates", "log-flush-frequency",
             "skip-controller-name-validation",
         }
@@ -139,6 +141,8 @@ class ServiceSettings(BaseSettings):
     enable_profiler: bool = Field(False, description="serve /debug/profile on 127.0.0.1")
     profiler_port: int = Field(8182, ge=0, le=65535, description="port of profiles; 0 takes any free one")
     leader_elect: bool = Field(False, description="let only one of several replicas work")
+    qps: float = Field(0.0, ge=0, description="requests a second to the API server; 0: no bound")
+    burst: int = Field(0, ge=0, description="requests at once after a rest; only with --qps")
     lease_duration: Duration = Field(15.0, gt=0, description="how long leadership lasts without renewal")
     lease_renew_deadline: Duration = Field(10.0, gt=0, description="how long renewal may fail")
     lease_retry_period: Duration = Field(2.0, gt=0, description="time between renewals")
@@ -160,6 +164,17 @@ class ServiceSettings(BaseSettings):
                 f"{self.lease_duration:g}s"
             )
         return self
+
+    @model_validator(mode="after")
+    def _a_burst_is_of_something(self) -> Self:
+        if self.burst and not self.qps:
+            raise ValueError("--burst has no meaning without --qps; give both")
+        return self
+
+    @property
+    def pace(self) -> Pace | None:
+        """How many requests may be sent to the API server; None for no bound."""
+        return Pace(self.qps, self.burst or math.ceil(self.qps)) if self.qps else None
 
     @property
     def observe(self) -> ObserveSettings:

@@ -40,7 +40,7 @@ def test_flags_of_the_original_are_understood():
     ])  # fmt: skip
     assert settings.scaling_pod_image == "example.com/scalingpod:v1"
     assert float(settings.gpu_memory_to_fraction_ratio) == 0.25
-    assert settings.ignored == ("--burst", "--qps")
+    assert settings.ignored == ()
 
 
 @pytest.mark.parametrize(
