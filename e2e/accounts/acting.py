@@ -23,7 +23,15 @@ CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "Clu
 #: Our accounts by name, with their namespaces.
 OURS = {
     **dict.fromkeys(
-        ("admission", "binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"),
+        (
+            "admission",
+            "binder",
+            "kai-operator",
+            "pod-grouper",
+            "podgroup-controller",
+            "queue-controller",
+            "scheduler",
+        ),
         names.NAMESPACE,
     ),
     ADJUSTER: names.NAMESPACE,

@@ -6,6 +6,9 @@ from e2e.manifests import a_group, a_pod
 from kai.kube.client import PatchKind
 from kai.kube.resources import (
     CONFIG_MAPS,
+    CONFIGS,
+    CRDS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     LEASES,
     NAMESPACES,
@@ -16,6 +19,7 @@ from kai.kube.resources import (
     QUEUES,
     RESOURCE_CLAIMS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     VALIDATING_WEBHOOKS,
     Resource,
 )
@@ -32,12 +36,13 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 
 
 def as_anybody(w):
-    """Of all: what no process of ours does."""
+    """Of all: what no process of ours does. The operator alone reads Secrets, those of its namespace."""
     yield Request(verb="list", resource=SECRETS), "cannot list resource"
     yield (
         Request(verb="get", resource=SECRETS, namespace=names.NAMESPACE, name="kai-grpc-tls-secret"),
-        "cannot get resource",
+        "cannot get resource|not found",
     )
+    yield Request(verb="get", resource=SECRETS, namespace=w.namespace, name="theirs"), "cannot get resource"
     yield w.create(NAMESPACES, {"metadata": {"name": "mine"}}), "cannot create resource"
     yield w.create(PODS, a_pod("x", w.namespace, w.queue)), "cannot create resource"
     yield w.create(PODS, a_pod("x", "kube-system", w.queue), namespace="kube-system"), "cannot create"
@@ -276,8 +281,45 @@ def as_exporter(w):
     yield from leases(w, None)
 
 
+def as_operator(w):
+    home = {"namespace": names.NAMESPACE}
+    yield Request(verb="list", resource=SECRETS, namespace=RESERVATION), "cannot list resource"
+    yield w.create(DEPLOYMENTS, a_program({})), "cannot create resource"
+    host = {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]}
+    yield w.create(DEPLOYMENTS, a_program(host), **home), "no volumes of the host"
+    yield w.create(DAEMON_SETS, a_program(host), **home), "no volumes of the host"
+    yield w.create(DEPLOYMENTS, a_program({"hostNetwork": True}), **home), "network, processes or memory"
+    privileged = {"securityContext": {"privileged": True}}
+    yield w.create(DEPLOYMENTS, a_program({}, container=privileged), **home), "may not be privileged"
+    yield w.create(SERVICE_ACCOUNTS, {"metadata": {"name": "x"}}), "cannot create resource"
+    yield w.patch(CRDS, "configs.kai.scheduler", {"spec": {"scope": "Namespaced"}}), "cannot patch resource"
+    yield w.patch(CONFIGS, "kai-config", {"spec": {}}), "cannot patch resource"
+    yield w.delete(VALIDATING_WEBHOOKS, "of-others"), "cannot delete resource"
+    yield w.image("own"), "cannot patch resource"
+    yield w.delete(PODS, "own"), "cannot delete resource"
+    yield w.event("kubelet"), "only what its own process saw"
+    for name in ("kai-scheduler",):
+        yield w.patch(LEASES, name, a_lease(name), **home), "cannot patch resource"
+        yield w.delete(LEASES, name, **home), "only the Leases of schedulers"
+    yield w.create(LEASES, a_lease("kai-scheduler-other"), **home), "only the Lease of its own"
+    yield w.create(LEASES, a_lease("x"), namespace="kube-system"), "cannot create resource"
+
+
+def a_program(spec, *, container=None):
+    """A Deployment or DaemonSet that runs nothing."""
+    template = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "main", "image": "none", **(container or {})}], **spec},
+    }
+    return {
+        "metadata": {"name": "x"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template},
+    }
+
+
 #: By account.
 ATTACKS = {
+    "kai-operator": as_operator,
     "admission": as_admission,
     "binder": as_binder,
     "node-scale-adjuster": as_adjuster,

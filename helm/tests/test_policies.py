@@ -27,7 +27,7 @@ REPAIR = re.compile(r"authorizer\..*?\.allowed\(\)")
 KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 #: Accounts that write, so that something is to be held.
 WRITERS = {
-    *("binder", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"),
+    *("binder", "kai-operator", "pod-grouper", "podgroup-controller", "queue-controller", "scheduler"),
     "numa-placement-exporter",
 }
 AUTOSCALING = {"clusterAutoscaling": True}

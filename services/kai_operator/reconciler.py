@@ -102,7 +102,7 @@ class Reconciler:
             await stop_conversion(self._client)
         if config is None or config["metadata"].get("deletionTimestamp"):
             self._prometheus.follow(None)
-            return None
+            return await self._stop_schedulers()
         now = self._clock()
         shares = [await self._begin(share, now) for share in self._shares(config)]
         reading = self._specs.read(shares[0].manifest, [share.manifest for share in shares[1:]])
@@ -121,15 +121,28 @@ class Reconciler:
         await self._end(shares, missing, now)
         return self._next_look(shares, due - now)
 
+    async def _stop_schedulers(self) -> float | None:
+        """Without a Config there is no installation: what schedulers act by, their account first, is gone."""
+        shares = self._shard_shares()
+        for share in shares:
+            share.wanted = []
+            about = Ref(CONFIGS.kind, "", CONFIG_NAME)
+            share.troubles[about] = f"there is no {about}; nothing of this shard can run"
+        await self._remove(shares)
+        await self._end(shares, None, self._clock())
+        return self._backoff.next() if any(share.transient for share in shares) else None
+
     # --- what is there, and what is to be --------------------------------------------------------
     def _shares(self, config: Manifest) -> list[_Share]:
         """Config's first, then those of all shards by name."""
-        shards = [
+        return [_Share(CONFIGS, config), *self._shard_shares()]
+
+    def _shard_shares(self) -> list[_Share]:
+        return [
             _Share(SCHEDULING_SHARDS, shard)
             for _, shard in sorted(self._world.shards.items())
             if not shard["metadata"].get("deletionTimestamp")
         ]
-        return [_Share(CONFIGS, config), *shards]
 
     async def _begin(self, share: _Share, now: datetime) -> _Share:
         share.manifest = await self._status.begin(share.resource, share.manifest, now=now)

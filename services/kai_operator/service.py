@@ -93,7 +93,7 @@ class OperatorService:
             self._product,
             writer=writer,
             vault=Vault(world.cache, writer, settling=self._settling),
-            status=Status(client, host.recorder(), world.take),
+            status=Status(client, host.recorder(LEASE), world.take),
             prometheus=prometheus,
             resync=settings.resync_period,
             clock=lambda: datetime.now(UTC),

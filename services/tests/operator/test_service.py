@@ -502,6 +502,19 @@ async def test_everything_goes_with_config(admin, operator):
         await there(admin, DEPLOYMENTS, "binder")
 
 
+async def test_without_config_no_scheduler_is_left_and_each_shard_says_why(admin, operator):
+    await configure(admin, maps={"settings": {}})
+    await a_shard(admin, "default")
+    async with operator():
+        await there(admin, DEPLOYMENTS, "kai-scheduler-default")
+        await admin.delete(CONFIGS, "kai-config")
+        await there(admin, DEPLOYMENTS, "kai-scheduler-default", lambda gone: gone is None)
+        told = await until(admin, "Ready", "False", of=SCHEDULING_SHARDS, name="default")
+        assert "there is no Config kai-config" in told[2]
+        await configure(admin)
+        await there(admin, DEPLOYMENTS, "kai-scheduler-default")
+
+
 async def test_of_several_only_one_works(admin, operator):
     await configure(admin, maps={"settings": {}})
     async with operator(None, "--leader-elect"):

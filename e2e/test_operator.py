@@ -1,0 +1,273 @@
+"""What administrators write and do, and what becomes of it: the operator of an installation by the chart."""
+
+import asyncio
+import os
+import signal
+import time
+import uuid
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.harness import REAL, local_cluster
+from e2e.manifests import a_pod, a_queue, as_yaml
+from e2e.troubles import process_id
+from kai.kube.errors import Forbidden, NotFound
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    CONFIGS,
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    SCHEDULING_SHARDS,
+    SERVICES,
+    VALIDATING_WEBHOOKS,
+)
+from kai.model import names
+
+HOME = names.NAMESPACE
+DEPLOYED = {
+    "admission",
+    "binder",
+    "kai-operator",
+    "kai-scheduler-default",
+    "pod-grouper",
+    "podgroup-controller",
+    "queue-controller",
+}
+HEALED_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def embedded(request, tmp_path_factory):
+    """Instead of the suite's cluster, one in which the chart is installed; on a real one it always is."""
+    if REAL or os.environ.get("KAI_E2E_KUBECONFIG"):
+        yield request.getfixturevalue("embedded")
+        return
+    helm = Path(request.getfixturevalue("helm_program"))
+    name, kubeconfig = f"operator-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("operator") / "kubeconfig"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{helm.parent}{os.pathsep}{os.environ['PATH']}")
+        with local_cluster(name, kubeconfig, "--chart"):
+            yield name, kubeconfig
+
+
+async def ready(cluster, resource=CONFIGS, name="kai-config"):
+    """What it says of being ready: status, reason, message; None while that is of an earlier generation."""
+    found = await cluster.client.get(resource, name)
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    told = next((one for one in conditions if one["type"] == "Ready"), {})
+    current = told.get("observedGeneration") == found["metadata"]["generation"]
+    return (told["status"], told["reason"], told["message"]) if current else None
+
+
+async def until_ready(cluster, resource=CONFIGS, name="kai-config"):
+    await cluster.eventually(
+        lambda: ready(cluster, resource, name),
+        lambda told: told is not None and told[0] == "True",
+        what=f"{name} is ready",
+    )
+
+
+async def change(cluster, resource, name, **spec):
+    await cluster.client.patch(resource, name, {"spec": spec})
+
+
+@asynccontextmanager
+async def changed(cluster, resource, name, *, back, **spec):
+    """As administrators have it, and as it was before when the block ends."""
+    await change(cluster, resource, name, **spec)
+    try:
+        await until_ready(cluster, resource, name)
+        yield
+    finally:
+        await change(cluster, resource, name, **back)
+        await until_ready(cluster, resource, name)
+
+
+async def there(cluster, resource, name, *, namespace=HOME):
+    try:
+        return await cluster.client.get(resource, name, namespace=namespace)
+    except NotFound:
+        return None
+
+
+async def healed(cluster, resource, name, accept):
+    """Look until it is as it should be; told is how many seconds that took."""
+    began = time.monotonic()
+    await cluster.eventually(lambda: there(cluster, resource, name), accept, what=f"{name} is as it was")
+    return time.monotonic() - began
+
+
+async def test_an_installation_is_ready_and_says_so(cluster):
+    await until_ready(cluster)
+    await until_ready(cluster, SCHEDULING_SHARDS, "default")
+    deployments = await cluster.client.list(DEPLOYMENTS, namespace=HOME)
+    able = {one["metadata"]["name"] for one in deployments if one["status"].get("readyReplicas")}
+    assert able >= DEPLOYED
+    for deployment in deployments:
+        if deployment["metadata"]["name"] != "kai-operator":
+            [owner] = deployment["metadata"]["ownerReferences"]
+            assert owner["controller"]
+
+
+async def leader(cluster):
+    return (await cluster.client.get(LEASES, names.SCHEDULER_NAME, namespace=HOME))["spec"]["holderIdentity"]
+
+
+async def placed(cluster, namespace, queue, prefix):
+    """The nodes of two pods, one after the other."""
+    for number in range(2):
+        await cluster.apply(as_yaml(a_pod(f"{prefix}-{number}", namespace, queue, gpus=1)))
+        pods = await cluster.running(namespace, prefix, count=number + 1)
+    return {pod.spec.node_name for pod in pods}
+
+
+async def test_a_strategy_decides_where_the_next_pods_go(cluster, queue, namespace):
+    own, back = await queue(), {"placementStrategy": {"gpu": "binpack", "cpu": "binpack"}}
+    assert len(await placed(cluster, namespace, own, "packed")) == 1
+    before, spread = await leader(cluster), {"gpu": "spread", "cpu": "spread"}
+    async with changed(cluster, SCHEDULING_SHARDS, "default", back=back, placementStrategy=spread):
+        await cluster.eventually(
+            lambda: leader(cluster), lambda now: now not in ("", before), what="the new scheduler leads"
+        )
+        for pod in await cluster.running(namespace, "packed", count=2):
+            await cluster.delete("v1", "Pod", pod.metadata.name, namespace=namespace)
+        assert len(await placed(cluster, namespace, own, "spread")) == 2
+
+
+async def test_what_config_says_of_admission_holds_for_the_next_pod(cluster, queue, namespace):
+    own = await queue()
+    shared = {"annotations": {names.GPU_FRACTION: "0.5"}}
+    await cluster.apply(as_yaml(a_pod("before", namespace, own, **shared)))
+    async with changed(
+        cluster,
+        CONFIGS,
+        "kai-config",
+        back={"admission": {"gpuSharing": True}},
+        admission={"gpuSharing": False},
+    ):
+
+        async def refusal():
+            try:
+                await cluster.apply(as_yaml(a_pod(f"x-{uuid.uuid4().hex[:6]}", namespace, own, **shared)))
+            except Forbidden as error:
+                return str(error)
+            return ""
+
+        await cluster.eventually(
+            refusal, lambda told: "GPU sharing is disabled" in told, what="it is refused"
+        )
+    await cluster.running(namespace, "before", count=1)
+
+
+async def test_a_slip_is_told_with_its_field_and_changes_nothing(cluster):
+    before = await cluster.client.get(DEPLOYMENTS, "binder", namespace=HOME)
+    await change(cluster, CONFIGS, "kai-config", certificates={"lifetime": "1d", "renewBefore": "2d"})
+    try:
+        told = await cluster.eventually(
+            lambda: ready(cluster), lambda told: told is not None and told[0] == "False", what="told"
+        )
+        assert told[1] == "invalid_spec"
+        assert "spec.certificates.renewBefore is 2d; it must be below lifetime, 1d" in told[2]
+    finally:
+        await change(cluster, CONFIGS, "kai-config", certificates={"lifetime": None, "renewBefore": None})
+    await until_ready(cluster)
+    after = await cluster.client.get(DEPLOYMENTS, "binder", namespace=HOME)
+    assert after["spec"] == before["spec"]
+
+
+async def test_what_is_deleted_or_edited_by_hand_heals(cluster):
+    await until_ready(cluster)
+    client = cluster.client
+    before = {name: await there(cluster, DEPLOYMENTS, name) for name in ("pod-grouper", "queue-controller")}
+    await client.delete(DEPLOYMENTS, "pod-grouper", namespace=HOME)
+    await client.patch(DEPLOYMENTS, "queue-controller", {"spec": {"replicas": 3}}, namespace=HOME)
+    await client.delete(SERVICES, "admission", namespace=HOME)
+    await client.patch(
+        CONFIG_MAPS, "kai-scheduler-default", {"data": {"config.yaml": "actions: allocate"}}, namespace=HOME
+    )
+    assert await healed(cluster, DEPLOYMENTS, "pod-grouper", bool) < HEALED_SECONDS
+    assert (
+        await healed(
+            cluster,
+            DEPLOYMENTS,
+            "queue-controller",
+            lambda now: now["spec"] == before["queue-controller"]["spec"],
+        )
+        < HEALED_SECONDS
+    )
+    assert await healed(cluster, SERVICES, "admission", bool) < HEALED_SECONDS
+    assert (
+        await healed(
+            cluster,
+            CONFIG_MAPS,
+            "kai-scheduler-default",
+            lambda now: "preempt" in now["data"]["config.yaml"],
+        )
+        < HEALED_SECONDS
+    )
+    webhooks = await client.get(VALIDATING_WEBHOOKS, "kai-queue-validation-v2")
+    await client.delete(VALIDATING_WEBHOOKS, "kai-queue-validation-v2")
+    await cluster.eventually(
+        lambda: there(cluster, VALIDATING_WEBHOOKS, "kai-queue-validation-v2", namespace=""),
+        lambda now: now is not None and now["webhooks"] == webhooks["webhooks"],
+        what="the webhooks of queues are back",
+    )
+    await until_ready(cluster)
+
+
+async def test_another_shard_schedules_its_own_and_leaves_nothing(cluster, namespace):
+    value = f"pool-{uuid.uuid4().hex[:6]}"
+    labels = {names.NODE_POOL_LABEL: value}
+    node = (await cluster.worker_nodes())[-1]
+    shard = {"metadata": {"name": value}, "spec": {"partitionLabelValue": value}}
+    parent, child = f"{value}-parent", f"{value}-queue"
+    await cluster.client.create(SCHEDULING_SHARDS, shard)
+    await cluster.client.patch(NODES, node, {"metadata": {"labels": labels}})
+    try:
+        await until_ready(cluster, SCHEDULING_SHARDS, value)
+        for queue in (a_queue(parent), a_queue(child, parent=parent)):
+            queue["metadata"]["labels"] = labels
+            await cluster.apply(as_yaml(queue))
+        await cluster.apply(as_yaml(a_pod("own", namespace, child, gpus=1, labels=labels)))
+        [pod] = await cluster.running(namespace, "own", count=1)
+        assert pod.spec.node_name == node
+        lease = f"{names.SCHEDULER_NAME}-{value}"
+        assert (await there(cluster, LEASES, lease))["spec"]["holderIdentity"]
+    finally:
+        await cluster.client.delete(SCHEDULING_SHARDS, value)
+        await cluster.client.patch(NODES, node, {"metadata": {"labels": {names.NODE_POOL_LABEL: None}}})
+        for queue in (child, parent):
+            await cluster.delete("scheduling.run.ai/v2", "Queue", queue)
+
+    async def left():
+        name = f"{names.SCHEDULER_NAME}-{value}"
+        kinds = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, LEASES)
+        return [resource.kind for resource in kinds if await there(cluster, resource, name)]
+
+    await cluster.eventually(left, lambda found: not found, what="nothing is left of the shard")
+    assert [pod.metadata.name for pod in await cluster.running(namespace, "own", count=1)] == ["own"]
+
+
+@pytest.mark.skipif(REAL, reason="processes of the embedded cluster are ours to kill")
+async def test_an_operator_that_is_killed_at_any_moment_loses_nothing(cluster):
+    pools = [f"killed-{number}" for number in range(3)]
+    try:
+        for number, pool in enumerate(pools):
+            spec = {"partitionLabelValue": pool}
+            await cluster.client.create(SCHEDULING_SHARDS, {"metadata": {"name": pool}, "spec": spec})
+            await change(cluster, CONFIGS, "kai-config", binder={"maxConcurrentReconciles": 20 + number})
+            await asyncio.sleep(0.15 * number)  # before, amid and after its work
+            os.kill(await process_id(cluster, "kai-operator"), signal.SIGKILL)
+        for pool in pools:
+            await until_ready(cluster, SCHEDULING_SHARDS, pool)
+        await until_ready(cluster)
+        binder = await there(cluster, DEPLOYMENTS, "binder")
+        assert "--max-concurrent-reconciles=22" in binder["spec"]["template"]["spec"]["containers"][0]["args"]
+    finally:
+        for pool in pools:
+            await cluster.delete("kai.scheduler/v1", "SchedulingShard", pool)
+        await change(cluster, CONFIGS, "kai-config", binder={"maxConcurrentReconciles": None})
+    await until_ready(cluster)
