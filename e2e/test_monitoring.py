@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -12,6 +11,7 @@ from deadlines import eventually
 from e2e import monitoring, prometheus
 from e2e.harness import local_cluster
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, on, sized
+from e2e.metrics import target
 from e2e.monitoring import NOTHING, Query
 from e2e.third_party import definitions
 from kai.kube.errors import ApiError
@@ -61,13 +61,13 @@ def embedded(tmp_path_factory):
         yield name, folder / "kubeconfig"
 
 
-def processes(cluster) -> dict[str, list[str]]:
-    """``host:port`` of our processes, by what they are."""
+async def processes(cluster) -> dict[str, list[str]]:
+    """``host:port`` of our processes' metrics, by what they are."""
     found: dict[str, list[str]] = {}
     for one in cluster.status()["processes"]:
         kind = one["name"].rstrip("-0123456789")
         if kind in SERVICES:
-            found.setdefault(kind, []).append(urlsplit(one["address"]).netloc)
+            found.setdefault(kind, []).append(await target(one["address"]))
     return found
 
 
@@ -103,13 +103,13 @@ async def life(cluster, queue, node, namespace):
 
 async def test_every_series_is_in_the_table_of_the_page(cluster, life):
     page, differences, seen = monitoring.documented(), [], {}
-    for process, addresses in processes(cluster).items():
+    for process, addresses in (await processes(cluster)).items():
         for name, (kind, labels) in monitoring.told(await scraped(addresses[0])).items():
             seen.setdefault(name, set()).add(process)
             row = page.get(name)
             if row is None or row.kind != kind or (labels is not None and set(labels) != set(row.labels)):
                 differences.append(f"{process} tells {name}, {kind} {labels}; the page has {row}")
-    everybody = set(processes(cluster))
+    everybody = set(await processes(cluster))
     for name, row in page.items():
         tellers = everybody if row.tellers == ("all",) else set(row.tellers) & everybody
         if seen.get(name, set()) != tellers:
@@ -141,7 +141,7 @@ async def test_every_query_of_the_dashboards_and_every_alert_is_answered(
     del prometheus_program  # it is there
     unanswered = {query.expression: query for query in monitoring.dashboard_queries()}
     with prometheus.running(tmp_path, rules=monitoring.alerts()) as server:
-        server.scrape(processes(cluster), **SCRAPED)
+        server.scrape(await processes(cluster), **SCRAPED)
         await eventually(server.ready, what="prometheus answers")
 
         async def look() -> list[Query]:
