@@ -209,7 +209,7 @@ class Reconciler:
             try:
                 share.live.append(await self._writer.settle(manifest, share.owner))
             except TROUBLE as error:
-                share.troubles[ref] = str(error) if isinstance(error, NotOurs) else f"{ref}: {error}"
+                share.troubles[ref] = f"{ref}: {error}" if isinstance(error, KubeError) else str(error)
                 share.transient |= not isinstance(error, NotOurs)
                 _log.warning("object is not as it should be", object=str(ref), reason=str(error))
             except Exception as error:  # noqa: BLE001 (one object must not stop the others)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -14,11 +15,19 @@ from kai_operator.cache import Cache
 from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
 from kai_operator.ownership import Standing, standing, whose
 
+#: An object is put right at most so often in so many seconds.
+CORRECTIONS: Final = 10
+CONTEST_SECONDS: Final = 60.0
+
 _log = structlog.get_logger(__name__)
 
 
 class NotOurs(Exception):
     """An object of that name belongs to somebody else; it is left alone."""
+
+
+class Contested(Exception):
+    """Somebody changes an object again and again; it is put right, but not each time."""
 
 
 class Vanishing(Exception):
@@ -43,6 +52,8 @@ class Writer:
         self._client = client
         self._cache = cache
         self._accepted: dict[Ref, _Accepted] = {}
+        #: When an object was put right that was right before: whoever changes it may be a program.
+        self._corrected: dict[Ref, list[float]] = {}
 
     async def settle(self, manifest: Manifest, owner: dict[str, Any]) -> Manifest:
         """Have this object in the cluster, controlled by ``owner``; how it looks then.
@@ -50,6 +61,7 @@ class Writer:
         Raises:
             NotOurs: there is one, and it belongs to somebody else.
             Vanishing: there is one, and it is being deleted.
+            Contested: somebody has changed it too often of late.
             KubeError: the API server refuses it, or cannot be reached.
         """
         wanted = bodies.prepared(manifest, owner)
@@ -109,7 +121,9 @@ class Writer:
         if known is not None and known.wanted == said and known.form == looks:
             return live
         body = bodies.body(wanted, live)
-        if known is None or known.wanted != said:
+        if known is not None and known.wanted == said:
+            self._count(ref)
+        else:
             answer = await self._update(body, dry_run=True)
             if bodies.form(answer, wanted) == looks:
                 self._accepted[ref] = _Accepted(said, looks)
@@ -118,6 +132,17 @@ class Writer:
         if written["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
             _log.info("updated", object=str(ref))
         return self._remember(wanted, written)
+
+    def _count(self, ref: Ref) -> None:
+        """One more correction of this object, unless there were too many of late."""
+        now = time.monotonic()
+        times = [at for at in self._corrected.get(ref, ()) if now - at < CONTEST_SECONDS]
+        if len(times) >= CORRECTIONS:
+            raise Contested(
+                f"{ref} is changed by somebody else again and again: have that stop; until then it is put "
+                f"right {CORRECTIONS} times in {CONTEST_SECONDS:g} s"
+            )
+        self._corrected[ref] = [*times, now]
 
     async def _update(self, body: Manifest, *, dry_run: bool = False) -> Manifest:
         ref, resource = ref_of(body), kind_of(body).resource
@@ -133,4 +158,4 @@ class Writer:
 
 
 #: What may happen to one object without harm to the others.
-TROUBLE = (NotOurs, Vanishing, KubeError)
+TROUBLE = (NotOurs, Contested, Vanishing, KubeError)

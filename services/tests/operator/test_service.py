@@ -31,6 +31,7 @@ from kai.runtime import Host
 from kai_local.apiserver.serving.server import ApiServer
 from kai_operator.service import OperatorService
 from kai_operator.settings import OperatorSettings
+from kai_operator.writer import CORRECTIONS
 
 pytestmark = pytest.mark.integration
 
@@ -140,6 +141,10 @@ def requests(api):
     }
 
 
+async def scale(client, name, replicas):
+    await client.patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}}, namespace=NAMESPACE)
+
+
 async def run_pods(client, name):
     """Say of a Deployment what its controller would say when all pods are ready."""
     deployment = await client.get(DEPLOYMENTS, name, namespace=NAMESPACE)
@@ -238,6 +243,24 @@ async def test_what_is_edited_by_hand_is_put_right(admin, operator, edit):
 
 def ours(manifest):
     return manifest["metadata"].get("ownerReferences"), manifest["metadata"]["labels"]
+
+
+async def test_who_changes_an_object_all_the_time_does_not_keep_us_at_it(api, admin, operator):
+    await configure(admin, deployment={})
+    async with operator():
+        await until(admin, "Deployed", "True")
+        api.counts.reset()
+
+        async def corrected():
+            return requests(api).get(("update", "deployments"), 0)
+
+        for count in range(CORRECTIONS):
+            await scale(admin, "binder", 2 + count)
+            await eventually(corrected, lambda now, count=count: now == count + 1, what="it is put right")
+        await scale(admin, "binder", 99)
+        told = await until(admin, "Deployed", "False")
+        assert "Deployment kai-scheduler/binder is changed by somebody else again and again" in told[2]
+        assert requests(api)["update", "deployments"] == CORRECTIONS
 
 
 async def test_what_is_deleted_by_hand_comes_back(admin, operator):
