@@ -13,7 +13,7 @@ from e2e.coming.original import RESERVATIONS, SYSTEM, Original
 from e2e.harness import ROOT, Cluster, local_cluster
 from e2e.manifests import a_pod, a_queue, as_yaml
 from kai.kube.client import KubeClient
-from kai.kube.resources import CONFIG_MAPS, EVENTS, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import CONFIG_MAPS, EVENTS, POD_GROUPS, PODS, QUEUES, SERVICE_ACCOUNTS
 from kai.model import names
 from kai.model.claims import claims_of
 from kai.model.objects import Queue
@@ -144,11 +144,13 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
         await cluster.running(where, prefix, count=count)
     await original.leave_itself()
     before, held = await settled(cluster, where, running), await devices(cluster)
+    account = await reservation_account(cluster)
     assert held.keys() == {GROUP, SECOND_GROUP, LOST_GROUP}
     others = await finalizers(cluster)
 
     # We come.
     await follow(cluster, "leave", helm_program)
+    await follow(cluster, "account", helm_program)
     await follow(cluster, "install", helm_program)
     await follow(cluster, "look", helm_program)
     await cluster.running(where, "waits", count=1)
@@ -157,6 +159,7 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
     await recorded(cluster, [1, 1, 1, 1, 2])  # half, third, other, torn, wide
     after = await seen(cluster, where)
     assert {name: after[name] for name in before} == before
+    assert await reservation_account(cluster) == account
     there = await devices(cluster)
     assert {group: there[group] for group in (GROUP, SECOND_GROUP)} == {
         group: held[group] for group in (GROUP, SECOND_GROUP)
@@ -208,6 +211,12 @@ async def devices(cluster) -> dict[str, tuple[str, int, str]]:
         )
         for pod in await cluster.client.list(PODS, namespace=RESERVATIONS)
     }
+
+
+async def reservation_account(cluster) -> str:
+    """Uid of the account of reservation pods: their tokens are good as long as it stays."""
+    name = names.RESERVATION_SERVICE_ACCOUNT
+    return (await cluster.client.get(SERVICE_ACCOUNTS, name, namespace=RESERVATIONS))["metadata"]["uid"]
 
 
 async def recorded(cluster, wanted) -> None:
