@@ -61,31 +61,33 @@ class Evictor:
         await self._queue.join()
 
     async def _work(self) -> None:
-        while True:
-            eviction = await self._queue.get()
-            pod = eviction.pod
-            try:
-                await self._evict_surely(eviction)
-                _log.info(
-                    "pod evicted",
-                    pod=f"{pod.namespace}/{pod.name}",
-                    action=eviction.action,
-                    by=eviction.evictor,
-                )
-            except (errors.NotFound, errors.Conflict):
-                # Gone already, or another pod of the same name: either way it is not there any more.
-                pass
-            except errors.Unauthorized:
-                raise
-            except errors.KubeError as error:
-                _log.warning("pod not evicted", pod=f"{pod.namespace}/{pod.name}", reason=str(error))
-                self._failed(eviction)
-            except Exception:  # noqa: BLE001 (one pod must not end the evictions of all)
-                _log.exception("pod not evicted", pod=f"{pod.namespace}/{pod.name}")
-                self._failed(eviction)
-            finally:
-                self._under_way.discard(pod.uid)
-                self._queue.task_done()
+        while True:  # while it waits for the next it holds nothing of the last
+            await self._carry_out(await self._queue.get())
+
+    async def _carry_out(self, eviction: Eviction) -> None:
+        pod = eviction.pod
+        try:
+            await self._evict_surely(eviction)
+            _log.info(
+                "pod evicted",
+                pod=f"{pod.namespace}/{pod.name}",
+                action=eviction.action,
+                by=eviction.evictor,
+            )
+        except (errors.NotFound, errors.Conflict):
+            # Gone already, or another pod of the same name: either way it is not there any more.
+            pass
+        except errors.Unauthorized:
+            raise
+        except errors.KubeError as error:
+            _log.warning("pod not evicted", pod=f"{pod.namespace}/{pod.name}", reason=str(error))
+            self._failed(eviction)
+        except Exception:  # noqa: BLE001 (one pod must not end the evictions of all)
+            _log.exception("pod not evicted", pod=f"{pod.namespace}/{pod.name}")
+            self._failed(eviction)
+        finally:
+            self._under_way.discard(pod.uid)
+            self._queue.task_done()
 
     async def _evict_surely(self, eviction: Eviction) -> None:
         """Ask until the answer is known: a pod that may be going already must not cost another one its place.

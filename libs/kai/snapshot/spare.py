@@ -11,7 +11,7 @@ from kai.model import cel, remembered
 from kai.snapshot.cluster import Cluster
 
 #: A cluster that never had more pods has not shrunk by far.
-FEW: Final = 64
+FEW: Final = 16
 
 
 class Shrinkage:

@@ -1,6 +1,7 @@
 """Evictions against an API server in trouble."""
 
 import asyncio
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -78,3 +79,12 @@ async def test_an_eviction_that_the_server_refuses_is_told():
     async with evicting(server) as (evictor, failed):
         await evictor.drain()
     assert (server.asked, failed) == (1, [VICTIM])
+
+
+async def test_an_eviction_that_is_done_is_held_by_nobody():
+    before = sys.getrefcount(VICTIM)
+    async with evicting(Server(None)) as (evictor, _):
+        assert sys.getrefcount(VICTIM) > before
+        await evictor.drain()
+        await asyncio.sleep(1)
+        assert sys.getrefcount(VICTIM) == before
