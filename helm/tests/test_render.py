@@ -143,7 +143,11 @@ def test_what_is_mounted_and_referred_to_exists(rendered, name):
 @pytest.mark.parametrize("name", VALUES)
 def test_services_lead_to_ports_that_containers_have(rendered, name):
     objects = rendered(name)
-    ports = {app: {port["name"] for port in container["ports"]} for app, _, container in containers(objects)}
+    workloads = {**objects.of("Deployment"), **objects.of("DaemonSet")}
+    ports = {
+        app: {port["name"] for port in workload["spec"]["template"]["spec"]["containers"][0]["ports"]}
+        for app, workload in workloads.items()
+    }
     for service in objects.of("Service").values():
         for port in service["spec"]["ports"]:
             selector = service["spec"].get("selector") or {"app": service["metadata"]["name"]}
