@@ -53,14 +53,16 @@ WORKDIR /src
 RUN python3 -m venv /opt/inventory
 COPY requirements-sbom.lock ./
 RUN /opt/inventory/bin/pip install --require-hashes --only-binary=:all: -r requirements-sbom.lock
-COPY sbom.py requirements-image.lock requirements-local.lock ./
+COPY sbom.py ./
 
 FROM inventory-tool AS inventory
+COPY requirements-image.lock ./
 COPY --from=product-alone /opt/kai /opt/kai
 RUN site="$(/opt/kai/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
     && /opt/inventory/bin/python -m sbom --lock requirements-image.lock --site "$site" --root / --exact --output /sbom.cdx.json
 
 FROM inventory-tool AS inventory-in-a-box
+COPY requirements-local.lock ./
 COPY --from=product-in-a-box /opt/kai /opt/kai
 RUN site="$(/opt/kai/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
     && /opt/inventory/bin/python -m sbom --lock requirements-local.lock --site "$site" --root / --exact --output /sbom.cdx.json
