@@ -21,13 +21,14 @@ from kai.engine.config.arguments import Kind
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, schema_of
-from kai.operands.spec.flags import settable
+from kai.operands.spec.flags import may_be_added
 from kai.operands.spec.shard import ShardSpec
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings
 from kai_binder.settings import BinderSettings
 from kai_node_scale_adjuster.settings import NodeScaleAdjusterSettings
 from kai_numa_placement_exporter.settings import NumaPlacementExporterSettings
+from kai_operator.settings import OperatorSettings
 from kai_pod_grouper.offline.rights import granted
 from kai_pod_grouper.rules import known_kinds
 from kai_pod_grouper.settings import PodGrouperSettings
@@ -47,17 +48,19 @@ _VALUES_OF: Final = {
     "binder": "binder",
     "nodeScaleAdjuster": "nodescaleadjuster",
     "numaPlacementExporter": "numaPlacementExporter",
+    "operator": "operator",
     "podGroupController": "podgroupcontroller",
     "podGrouper": "podgrouper",
     "queueController": "queuecontroller",
     "scheduler": "scheduler",
 }
-#: Processes whose flags a Config or a SchedulingShard may add, by the field of the Config.
+#: Processes whose flags a Config, a SchedulingShard or the chart may add, by the field of the Config.
 _PROCESSES: Final[dict[str, type[ServiceSettings]]] = {
     "admission": AdmissionSettings,
     "binder": BinderSettings,
     "nodeScaleAdjuster": NodeScaleAdjusterSettings,
     "numaPlacementExporter": NumaPlacementExporterSettings,
+    "operator": OperatorSettings,
     "podGroupController": PodGroupControllerSettings,
     "podGrouper": PodGrouperSettings,
     "queueController": QueueControllerSettings,
@@ -159,6 +162,10 @@ def _values_below(properties: Mapping[str, Any], defaults: Any, above: str) -> I
 
 def _shown(default: Any) -> str:
     return "-" if default is None or default == "" or default == {} else f"`{_json(default)}`"
+
+
+def _settable(component: str) -> Iterable[str]:
+    return sorted(filter(may_be_added, _PROCESSES[component].known_flags()))
 
 
 # --- code --------------------------------------------------------------------------------------------
@@ -277,7 +284,7 @@ PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
         _properties("searches", _each(("default", *SEARCHING), "duration")),
     ),
     *(
-        (f"{_CHART}/values.schema.json", _properties(f"{name}Flags", _each(settable(field), "flag")))
+        (f"{_CHART}/values.schema.json", _properties(f"{name}Flags", _each(_settable(field), "flag")))
         for field, name in _VALUES_OF.items()
     ),
     ("docs/helm.md", _table(("value", "default", "effect"), list(_value_rows()))),

@@ -31,6 +31,8 @@ COMPONENTS = {
     "scheduler": "kai_scheduler",
     "binder": "kai_binder",
     "nodescaleadjuster": "kai_node_scale_adjuster",
+    "numaPlacementExporter": "kai_numa_placement_exporter",
+    "operator": "kai_operator",
 }
 
 

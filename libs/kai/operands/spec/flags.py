@@ -33,7 +33,12 @@ _OF_ALL: Final = {
 
 def settable(component: str) -> tuple[str, ...]:
     """The flags of a component that objects may add."""
-    return tuple(name for name in FLAGS[component] if name not in _FIXED and name not in _OF_ALL)
+    return tuple(name for name in FLAGS[component] if may_be_added(name))
+
+
+def may_be_added(flag: str) -> bool:
+    """Whether it is left to whoever installs."""
+    return flag not in _FIXED and flag not in _OF_ALL
 
 
 def check_flags(component: str, given: Mapping[str, str], at: Place) -> None:
