@@ -29,6 +29,7 @@ from kai.model.objects import (
     ResourceRequirements,
     SchedulingCondition,
 )
+from kai.model.remembered import forgettable
 from kai.model.requests import pod_requests
 from kai.model.resource_lists import parsed
 from kai.model.rules.device_claims import claim_entries
@@ -194,6 +195,7 @@ def _owner_pods(owners: Sequence[OwnerReference]) -> frozenset[str]:
     return pods if len(pods) == len(owners) else frozenset()
 
 
+@forgettable
 @lru_cache(maxsize=1024)
 def _condition(status: str, reason: str, message: str) -> tuple[str, str, str]:
     return status, reason, message
@@ -214,6 +216,7 @@ def _amounts(resources: ResourceList) -> dict[str, Decimal]:
     return {name: parsed(amount) for name, amount in resources.items()}
 
 
+@forgettable
 @lru_cache(maxsize=4096)
 def _shared(amounts: Amounts) -> Amounts:
     return amounts

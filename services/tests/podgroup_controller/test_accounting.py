@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
+from kai.model import remembered
 from kai.model.objects import PodGroupResources, PriorityClass
+from kai_podgroup_controller import facts
 from kai_podgroup_controller.accounting import (
     Surroundings,
     core_pods,
@@ -219,3 +221,13 @@ def test_preemptibility_is_said_or_follows_from_priority(build, spec, classes, e
 def test_only_differences_are_written(wanted, stored, patch):
     stored = msgspec.convert(stored, PodGroupResources) if stored is not None else None
     assert difference(msgspec.convert(wanted, PodGroupResources), stored) == patch
+
+
+def test_what_pods_of_a_kind_share_is_forgotten_at_rest(build):
+    watched_pod(
+        build.pod(requests=[{"cpu": "371m"}], conditions=[{"type": "PodScheduled", "status": "False"}])
+    )
+    shared = (facts._shared, facts._condition)
+    assert all(each.cache_info().currsize for each in shared)
+    remembered.forget()
+    assert not any(each.cache_info().currsize for each in shared)
