@@ -139,6 +139,7 @@ def test_a_prometheus_that_a_shard_names_is_its_own():
         ({"args": {"scale-adjust-namespace": "x"}}, "spec.args.scale-adjust-namespace", "nodeScaleNamespace"),
         ({"args": {"partition-label-value": "x"}}, "spec.args.partition-label-value", "partitionLabelValue"),
         ({"args": {"namespace": "x"}}, "spec.args.namespace", "given by the installation itself"),
+        ({"plugins": {"podafinty": {"enabled": False}}}, "spec.plugins.podafinty", "mean 'podaffinity'?"),
         ({"plugins": {"podafinity": {}}}, "spec.plugins.podafinity", "did you mean 'podaffinity'?"),
         (
             {"plugins": {"proportion": {"arguments": {"kvalue": "2"}}}},

@@ -39,7 +39,8 @@ def default_priorities() -> dict[str, int]:
 def of(shard: ShardSpec, at: Place) -> dict[str, Any]:
     """The file of a shard. What cannot be used is told to the place, and left out."""
     plugins, actions = _plugins(shard), _actions(shard)
-    for name in _in_order(plugins):
+    # Also those that are switched off: a name that is misspelt leaves its plugin on.
+    for name in dict.fromkeys((*_in_order(plugins), *shard.plugins)):
         if not _is_usable(name, plugins[name], at.below("plugins").below(name)):
             del plugins[name]
     on = _in_order(actions)
