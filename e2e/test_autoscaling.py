@@ -50,8 +50,11 @@ async def test_a_node_comes_for_a_pod_that_waits_for_a_part_of_a_gpu(cluster, qu
         return [c.reason for c in found.status.conditions or () if c.type == "PodScheduled"]
 
     await cluster.eventually(marked, lambda found: found == ["Unschedulable"], what="autoscalers see it")
-    events = await cluster.client.list(EVENTS, namespace=namespace)
-    assert "ScaleUpRequested" in {event["reason"] for event in events}
+
+    async def told():
+        return {event["reason"] for event in await cluster.client.list(EVENTS, namespace=namespace)}
+
+    await cluster.eventually(told, lambda found: "ScaleUpRequested" in found, what="its owner is told")
     await node(SMALL)  # what a cluster autoscaler would do
     await cluster.running(namespace, "half", count=1)
     await scaling_pods(cluster, 0)
