@@ -3,7 +3,8 @@
 A renewal has two steps. First the next pair is put beside the current one, and its authority is trusted
 beside the others; all read it in their own time. When the settling time has passed the next pair becomes the
 current one. Only when that has settled, too, is the old authority forgotten. So at each moment everybody
-trusts whatever anybody shows. Keys of authorities are forgotten as soon as they have signed.
+trusts whatever anybody shows, unless nobody looks for so long that a pair ends before the next one has
+settled. Keys of authorities are forgotten as soon as they have signed.
 """
 
 from __future__ import annotations
@@ -102,21 +103,33 @@ def turn(
 def _advanced(
     found: Held | None, host: str, trusted: bytes, authority: _Authority, terms: Terms, now: datetime
 ) -> tuple[Held, bytes]:
-    """One Secret's next state, and who signed what is new in it."""
+    """One Secret's next state, and who signed what is new in it.
+
+    A pair that is of no use any more gives way to the one after it, which others know already, rather than
+    to a new one, which nobody knows yet.
+    """
     seconds = int(now.timestamp())
-    if found is None or not _is_usable(found.pair, host, trusted, now):
-        pair, signer = authority.issue(host)
-        return Held(trusted=trusted, pair=pair, issued=seconds), signer
-    if found.following is not None:
-        if now < _time(found.following_since) + terms.settling:
-            return found, b""
-        if _is_usable(found.following, host, trusted, now):
-            following = found.following
-            return Held(trusted=trusted, pair=following, issued=found.following_since, replaced=seconds), b""
+    if found is None:
+        return _anew(host, trusted, authority, seconds)
+    usable = _is_usable(found.pair, host, trusted, now)
+    settled = now >= _time(found.following_since) + terms.settling
+    following = found.following
+    if following is not None and (settled or not usable) and _is_usable(following, host, trusted, now):
+        return Held(trusted=trusted, pair=following, issued=found.following_since, replaced=seconds), b""
+    if not usable:
+        return _anew(host, trusted, authority, seconds)
+    if following is not None and not settled:
+        return found, b""
     if now >= _renewal(found, terms):
         pair, signer = authority.issue(host)
         return replace(found, following=pair, following_since=seconds), signer
     return found, b""
+
+
+def _anew(host: str, trusted: bytes, authority: _Authority, seconds: int) -> tuple[Held, bytes]:
+    """A pair that is shown at once: there is no other, so nobody gains by waiting until it is trusted."""
+    pair, signer = authority.issue(host)
+    return Held(trusted=trusted, pair=pair, issued=seconds), signer
 
 
 def _is_usable(pair: KeyPair, host: str, trusted: bytes, now: datetime) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kai.runtime import certificates
@@ -95,6 +95,27 @@ def test_one_that_ended_while_nobody_looked_is_made_anew_at_once(first):
         assert certificates.validity(held.pair.certificate)[1] > NOW + 3 * DAY
 
 
+@pytest.mark.parametrize("waited", [4 * MINUTE, 8 * HOUR], ids=["not settled", "settled"])
+def test_one_that_ended_gives_way_to_the_next_which_others_know_already(first, waited):
+    """The operator was away: until shortly before the end, or from the renewal to the end."""
+    end = certificates.validity(first.held["server-tls"].pair.certificate)[1]
+    second = taken(first.held, end - waited)
+    late = taken(second.held, end)
+    for name, held in late.held.items():
+        assert held.pair == second.held[name].following
+        assert held.following is None
+    assert late.trusted == second.trusted
+    assert late.due == end + 5 * MINUTE
+
+
+def test_one_that_is_spoilt_gives_way_to_a_new_one_where_the_next_is_spoilt_too(first):
+    second = taken(first.held, NOW + 17 * HOUR).held
+    spoilt = replace(second["server-tls"], pair=KeyPair(b"", b""), following=KeyPair(b"", b""))
+    third = taken({**second, "server-tls": spoilt}, NOW + 18 * HOUR)
+    assert certificates.signed_by_one_of(third.held["server-tls"].pair.certificate, third.trusted)
+    assert third.held["server-tls"].following is None
+
+
 def test_one_more_is_trusted_beside_the_others(first):
     hosts = {**HOSTS, "more-tls": "queue-controller.kai.svc"}
     found = taken({**first.held, "more-tls": None}, NOW + HOUR, hosts)
@@ -136,19 +157,26 @@ def test_a_secret_of_which_nothing_can_be_used_holds_nothing(data):
     steps=st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=3, max_size=25),
     lags=st.lists(st.integers(0, 5), min_size=4, max_size=4),
 )
+@example(steps=[(10, False), *[(20, False)] * 3, (20, True), (0, False)], lags=[0, 0, 0, 1])
 def test_whoever_is_late_within_the_settling_time_trusts_whatever_anybody_shows(steps, lags):
-    """Minutes pass, the operator may be away for some; each process reads its files up to 5 minutes late."""
+    """Minutes pass, the operator may be away for some; each process reads its files up to 5 minutes late.
+
+    It may be away until a pair is about to end, but for the time in which the next one settles.
+    """
     terms = replace(TERMS, lifetime=90 * MINUTE, renew_before=45 * MINUTE, authority_lifetime=2 * HOUR)
-    now, history, found = NOW, [], dict.fromkeys(HOSTS)
+    longest = terms.renew_before - terms.settling
+    now, looked, history, found = NOW, NOW - DAY, [], dict.fromkeys(HOSTS)
     for minutes, away in steps:
-        if not away or found["server-tls"] is None:
-            found = dict(taken(found, now, terms=terms).held)
+        later = now + minutes * MINUTE
+        if not away or later - looked > longest:
+            found, looked = dict(taken(found, now, terms=terms).held), now
         history.append((now, found))
         for shower, truster in ((0, 1), (2, 3)):
             pair = seen(history, now, lags[shower])["server-tls"].pair
             trusted = seen(history, now, lags[truster])["client-tls"].trusted
-            assert certificates.signed_by_one_of(pair.certificate, trusted)
-        now += timedelta(minutes=min(minutes, 20))
+            ended = certificates.validity(pair.certificate)[1] <= now
+            assert ended or certificates.signed_by_one_of(pair.certificate, trusted)
+        now = later
 
 
 def seen(history, now, lag):
