@@ -122,9 +122,9 @@ async def test_taken_out_it_leaves_what_holds_the_users_work(release):
     await release.helm("uninstall", "kai")
     assert await release.client.list(DEPLOYMENTS, namespace=names.NAMESPACE) == []
     assert await release.client.list(CONFIGS) == []
+    assert await release.client.list(SCHEDULING_SHARDS) == []
     queues = {queue["metadata"]["name"] for queue in await release.client.list(QUEUES)}
     assert queues == {"default-parent-queue", "default-queue"}
     crds = {crd["metadata"]["name"] for crd in await release.client.list(CRDS)}
     assert "podgroups.scheduling.run.ai" in crds
     assert await release.client.get(NAMESPACES, names.RESERVATION_NAMESPACE)
-    assert await release.client.get(SCHEDULING_SHARDS, "default")

@@ -93,6 +93,29 @@ class Installed:
         said = self.kubectl("apply", "-f", "-", stdin=BAD.format(name=f"{name}-bad"), fails=True)
         assert "gpu-fraction" in said
 
+    def configure(self, **spec: Any) -> None:
+        """Change fields of Config, of which the operator makes the Deployments; None takes one out."""
+        patch = json.dumps({"spec": spec})
+        self.kubectl("patch", "config.kai.scheduler", "kai-config", "--type=merge", "-p", patch)
+
+    def told(self, condition: str) -> str:
+        """What the operator says of Config's newest generation, once it is as it should not be."""
+        config = json.loads(self.kubectl("get", "config.kai.scheduler", "kai-config", "-o", "json"))
+        for said in config["status"]["conditions"]:
+            if (said["type"], said["status"]) == (condition, "False"):
+                current = said["observedGeneration"] == config["metadata"]["generation"]
+                return str(said["message"]) if current else ""
+        return ""
+
+    def ready(self) -> None:
+        """Return when all is as the newest generation of Config says."""
+        config = json.loads(self.kubectl("get", "config.kai.scheduler", "kai-config", "-o", "json"))
+        seen = ("{.status.conditions[?(@.type=='Ready')].status}"
+                "{.status.conditions[?(@.type=='Ready')].observedGeneration}")  # fmt: skip
+        wanted = f"True{config['metadata']['generation']}"
+        until(lambda: self.kubectl(
+            "get", "config.kai.scheduler", "kai-config", "-o", f"jsonpath={seen}") == wanted)  # fmt: skip
+
     def processes(self) -> dict[str, Any]:
         record = ClusterFiles.of("chart", self.environment).read()
         assert record is not None
@@ -189,13 +212,23 @@ def test_the_holder_of_the_lease_is_called_as_its_pod_is(cluster: Installed) -> 
     until(leads)
 
 
-def test_a_setting_that_is_no_setting_leaves_the_old_process_at_work(cluster: Installed) -> None:
-    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--no-such-flag"}]
-    cluster.kubectl(
-        "patch", "-n", NAMESPACE, "deploy/queue-controller", "--type=json", "-p", json.dumps(patch)
-    )
+def test_a_setting_that_is_no_setting_is_refused_and_the_process_goes_on(cluster: Installed) -> None:
+    before = cluster.processes()["queue-controller"].pid
+    cluster.configure(queueController={"service": {"extraArgs": {"no-such-flag": "1"}}})
+    said = until(lambda: cluster.told("Ready"))
+    assert "spec.queueController.service.extraArgs.no-such-flag" in said
+    assert cluster.processes()["queue-controller"].pid == before
+    assert "no-such-flag" not in json.dumps(cluster.pods("queue-controller"))
+    cluster.configure(queueController={"service": {"extraArgs": None}})
+    cluster.ready()
+    assert cluster.processes()["queue-controller"].pid == before
 
-    def looping() -> str:
+
+def test_a_value_that_a_process_refuses_leaves_the_old_process_at_work(cluster: Installed) -> None:
+    before = cluster.processes()["queue-controller"].pid
+    cluster.configure(queueController={"service": {"extraArgs": {"log-level": "loud"}}})
+
+    def looping() -> Any:
         states = [p["status"]["containerStatuses"][0] for p in cluster.pods("queue-controller")
                   if p["status"].get("containerStatuses")]  # fmt: skip
         [bad, *_] = [s for s in states if s["restartCount"]] or [{}]
@@ -204,9 +237,13 @@ def test_a_setting_that_is_no_setting_leaves_the_old_process_at_work(cluster: In
         )
 
     assert until(looping)["terminated"]["exitCode"] == 2
+    assert "queue-controller" in until(lambda: cluster.told("Available"))
+    assert psutil.pid_exists(before)
     cluster.kubectl("apply", "-f", "-", stdin=SOMETHING_OF_EACH.format(name="meanwhile"))
-    cluster.kubectl("rollout", "undo", "-n", NAMESPACE, "deploy/queue-controller")
+    cluster.configure(queueController={"service": {"extraArgs": None}})
+    cluster.ready()
     cluster.settled()
+    assert "--log-level=loud" not in cluster.command_of("queue-controller")
 
 
 def test_a_process_that_is_killed_shows_in_its_pod(cluster: Installed) -> None:
@@ -226,10 +263,13 @@ def test_a_process_that_is_killed_shows_in_its_pod(cluster: Installed) -> None:
 
 
 def test_scaling_restarting_and_deleting_do_what_they_do_elsewhere(cluster: Installed) -> None:
-    cluster.kubectl("scale", "-n", NAMESPACE, "deploy/binder", "--replicas=3")
+    cluster.configure(binder={"replicas": 3})
+    until(lambda: {"binder", "binder-2", "binder-3"} <= cluster.processes().keys())
+    cluster.kubectl("scale", "-n", NAMESPACE, "deploy/binder", "--replicas=2")
+    asked = ("get", "deploy/binder", "-n", NAMESPACE, "-o", "jsonpath={.spec.replicas}")
+    until(lambda: cluster.kubectl(*asked) == "3")
     cluster.settled()
-    assert {"binder", "binder-2", "binder-3"} <= cluster.processes().keys()
-    cluster.kubectl("scale", "-n", NAMESPACE, "deploy/binder", "--replicas=1")
+    cluster.configure(binder={"replicas": 1})
     until(lambda: len([name for name in cluster.processes() if name.startswith("binder")]) == 1)
 
     pid = cluster.processes()["scheduler"].pid
@@ -271,20 +311,22 @@ def test_a_cordoned_machine_takes_no_pod_until_it_is_uncordoned(cluster: Install
 
 
 def test_a_program_that_cannot_start_is_told_and_comes_up_when_it_can(cluster: Installed) -> None:
-    of_binder = ("-n", NAMESPACE, "deploy/binder")
-    cluster.kubectl("set", "env", *of_binder, "--from=secret/kai-redis", "--prefix=X_")
-    cluster.kubectl("patch", *of_binder, "--type=json", "-p", json.dumps([{
-        "op": "add", "path": "/spec/template/spec/containers/0/env/-",
-        "value": {"name": "NOT", "valueFrom": {"secretKeyRef": {"name": "nowhere", "key": "x"}}},
-    }]))  # fmt: skip
+    before = cluster.processes()["queue-controller"].pid
+    cluster.configure(redis={"externalSecret": {"name": "nowhere", "key": "url"}})
 
     def reasons() -> list[str]:
-        states = [pod["status"].get("containerStatuses") or [{}] for pod in cluster.pods("binder")]
+        states = [pod["status"].get("containerStatuses") or [{}] for pod in cluster.pods("queue-controller")]
         return [one[0].get("state", {}).get("waiting", {}).get("message", "") for one in states]
 
     until(lambda: 'secret "nowhere" not found' in reasons())
-    cluster.kubectl("create", "secret", "generic", "nowhere", "-n", NAMESPACE, "--from-literal=x=y")
+    assert psutil.pid_exists(before)
+    url = "--from-literal=url=redis://127.0.0.1:1"
+    cluster.kubectl("create", "secret", "generic", "nowhere", "-n", NAMESPACE, url)
     cluster.works("could-start")
+    until(lambda: cluster.processes()["queue-controller"].pid not in (0, before))
+    cluster.configure(redis={"externalSecret": None})
+    cluster.ready()
+    cluster.works("own-redis-again")
 
 
 def test_the_agent_itself_may_be_killed(cluster: Installed) -> None:
@@ -300,11 +342,11 @@ def test_it_can_be_uninstalled_and_installed_again_in_another_namespace(cluster:
     cluster.kubectl("delete", "pods", "--all")
     cluster.helm("uninstall", NAMESPACE, "-n", NAMESPACE, "--wait")
     until(lambda: not {"scheduler", "binder", "redis"} & cluster.processes().keys())
+    assert not cluster.kubectl("get", "configs.kai.scheduler,schedulingshards", "-o", "name").strip()
     cluster.helm(
         "install", "other", str(CHART), "-n", "elsewhere", "--create-namespace",
         "--set", "global.gpuSharing=true",
     )  # fmt: skip
-    for name in cluster.kubectl("get", "deployments", "-n", "elsewhere", "-o", "name").split():
-        cluster.kubectl("rollout", "status", "-n", "elsewhere", name, f"--timeout={patience():.0f}s")
+    cluster.ready()
     cluster.works("elsewhere")
     assert "scheduler.elsewhere" in cluster.processes()
