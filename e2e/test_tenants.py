@@ -13,7 +13,7 @@ from e2e.manifests import a_group, a_job, a_pod, as_yaml, members, on
 from e2e.troubles import restart
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import ApiError, Forbidden
-from kai.kube.resources import EVENTS, NAMESPACES, PODS, Resource
+from kai.kube.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, Resource
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape
 
@@ -60,7 +60,27 @@ async def foreign(cluster):
 
 
 @pytest.fixture
-async def nobody_warns(cluster):
+async def no_operator(cluster):
+    """Where an operator keeps an installation as it is asked for, it is away."""
+    operators = {"namespace": names.NAMESPACE, "label_selector": "app=kai-operator"}
+    found = await cluster.client.list(DEPLOYMENTS, **operators)
+    for each in found:
+        await _scale(cluster, each, 0)
+    await cluster.eventually(
+        lambda: cluster.client.list(PODS, **operators), lambda pods: not pods, what="the operator is away"
+    )
+    yield
+    for each in found:
+        await _scale(cluster, each, each["spec"]["replicas"])
+
+
+async def _scale(cluster, deployment, replicas) -> None:
+    name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
+    await cluster.client.patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}}, namespace=namespace)
+
+
+@pytest.fixture
+async def nobody_warns(cluster, no_operator):
     """The API server does not ask who tells users at once."""
     body = await cluster.client.get(_WEBHOOKS, "kai-warnings")
     await cluster.client.delete(_WEBHOOKS, "kai-warnings")
