@@ -1,0 +1,200 @@
+"""What queues are charged for tasks, and what is requested of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai.model.ids import PodGroupKey
+from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts
+from kai.snapshot.core import core_amounts
+from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.table import cells
+
+
+@dataclass(slots=True)
+class _Late:
+    """What many tasks are charged, added up."""
+
+    #: By queue, whether others may take it, and what each task is charged: how many there are.
+    counts: dict[tuple[Queue, bool, Amounts], int] = field(default_factory=dict)
+    #: Semi-preemptible jobs of such tasks.
+    jobs: dict[PodGroupKey, Job] = field(default_factory=dict)
+
+
+class QueueCharges:
+    """Charges tasks to queues."""
+
+    def __init__(self) -> None:
+        #: What was not entered yet, while that is deferred.
+        self._late_charges: _Late | None = None
+        self.set_queues(())
+
+    def set_queues(self, queues: Sequence[Queue]) -> None:
+        """These queues from now on, parents before children; nothing is charged to any.
+
+        After: each has its position as row and sums of zero, and so have the mirrors. What tasks are charged
+        has to be entered again (:meth:`recharge`, :meth:`enqueue`).
+        """
+        for row, queue in enumerate(queues):
+            queue.row = row
+            queue.allocated, queue.non_preemptible, queue.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+            queue.version += 1
+        count = len(queues)
+        #: Mirrors of the queues' amounts, float64 ``[queues, 3]`` with GPUs in devices.
+        self.allocated: NDArray[np.float64] = np.zeros((max(count, 1), 3))
+        self.non_preemptible: NDArray[np.float64] = np.zeros((max(count, 1), 3))
+        self._allocated_cells = cells(self.allocated)
+        #: What the cores of semi-preemptible jobs are charged as non-preemptible, where that is anything.
+        self._cores: dict[PodGroupKey, Amounts] = {}
+        self._non_preemptible_cells = cells(self.non_preemptible)
+
+    def charge(self, task: Task, gpu_memory_mib: int) -> None:
+        """Charge a task to its queue and all above; GPUs have ``gpu_memory_mib`` where it runs.
+
+        Before: it has a job, and is charged nothing. After: ``charged`` says what, and that is what
+        :meth:`discharge` takes back, whatever its class is by then. Costs time by the depth of the queue.
+        """
+        job = task.job
+        assert job is not None
+        task.charged = charged = task.cls.charge(gpu_memory_mib)
+        late = self._late_charges
+        if late is None:
+            self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
+            if job.semi_preemptible:
+                self.settle_core(job)
+        else:
+            key = (job.queue, job.preemptible or job.semi_preemptible, charged)
+            late.counts[key] = late.counts.get(key, 0) + 1
+            if job.semi_preemptible:
+                late.jobs[job.key] = job
+
+    def discharge(self, task: Task) -> None:
+        """The inverse of :meth:`charge`.
+
+        Before: it is in the same queue, and that is linked as it was.
+        """
+        job, charged = task.job, task.charged
+        assert job is not None
+        assert charged is not None
+        cpu, memory, centi = charged
+        self._charge(job.queue, job.preemptible or job.semi_preemptible, -cpu, -memory, -centi)
+        task.charged = None
+        if job.semi_preemptible:
+            self.settle_core(job)
+
+    def recharge(self, task: Task, charged: Amounts) -> None:
+        """Charge again what was discharged before.
+
+        Before: its queue and those above say nothing of it; ``charged`` still may, as after
+        :meth:`set_queues`.
+        """
+        job, task.charged = task.job, charged
+        assert job is not None
+        self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
+        self.settle_core(job)
+
+    def settle_core(self, job: Job) -> None:
+        """Let its queues be charged as non-preemptible for the core of a semi-preemptible job as it is now.
+
+        For whoever changed what a core depends on beside what tasks are charged: their order, and how many
+        are needed. Does nothing for other jobs; for such a job it takes time by the number of its pods.
+        """
+        if not job.semi_preemptible:
+            return
+        before, core = self._cores.get(job.key, NOTHING), core_amounts(job)
+        if core == before:
+            return
+        if core == NOTHING:
+            del self._cores[job.key]
+        else:
+            self._cores[job.key] = core
+        cpu, memory, centi = (new - old for new, old in zip(core, before, strict=True))
+        for queue in job.queue.path:
+            queue.version += 1
+            self._charge_non_preemptible(queue, cpu, memory, centi)
+
+    def enqueue(self, task: Task, gpu_memory_mib: int) -> None:
+        """Count what a pending task requests in its queue and all above; as :meth:`charge`.
+
+        Before: it is pending, and has a job. The row does not remember it.
+        """
+        job = task.job
+        assert job is not None
+        cpu, memory, centi = task.cls.charge(gpu_memory_mib)
+        for queue in job.queue.path:
+            requested = queue.pending
+            requested[0] += cpu
+            requested[1] += memory
+            requested[2] += centi
+
+    def dequeue(self, task: Task, gpu_memory_mib: int) -> None:
+        """The inverse of :meth:`enqueue`, with the same memory."""
+        job = task.job
+        assert job is not None
+        cpu, memory, centi = task.cls.charge(gpu_memory_mib)
+        for queue in job.queue.path:
+            requested = queue.pending
+            requested[0] -= cpu
+            requested[1] -= memory
+            requested[2] -= centi
+
+    def _defer_charges(self) -> None:
+        self._late_charges = _Late()
+
+    def _enter_charges(self) -> None:
+        """Enter what was deferred, and defer no more."""
+        late, self._late_charges = self._late_charges, None
+        assert late is not None
+        for (queue, preemptible, (cpu, memory, centi)), count in late.counts.items():
+            self._charge(queue, preemptible, cpu * count, memory * count, centi * count)
+        for job in late.jobs.values():
+            self.settle_core(job)
+
+    def _charge(self, leaf: Queue, preemptible: bool, cpu: int, memory: int, centi: int) -> None:
+        mirror = self._allocated_cells
+        for queue in leaf.path:
+            queue.version += 1
+            held = queue.allocated
+            row = queue.row
+            held[0] += cpu
+            held[1] += memory
+            mirror[row, 0] = held[0]
+            mirror[row, 1] = held[1]
+            if centi:
+                held[2] += centi
+                mirror[row, 2] = held[2] / GPU_CENTI
+            if not preemptible:
+                self._charge_non_preemptible(queue, cpu, memory, centi)
+
+    def _grant(self, leaf: Queue, preemptible: bool, amounts: Amounts, pods: int) -> None:
+        """Charge a queue and all above for so many pods, which no longer request it."""
+        cpu, memory, centi = (amount * pods for amount in amounts)
+        mirror = self._allocated_cells
+        for queue in leaf.path:
+            queue.version += 1
+            held, requested, row = queue.allocated, queue.pending, queue.row
+            held[0] += cpu
+            held[1] += memory
+            held[2] += centi
+            requested[0] -= cpu
+            requested[1] -= memory
+            requested[2] -= centi
+            mirror[row, 0] = held[0]
+            mirror[row, 1] = held[1]
+            mirror[row, 2] = held[2] / GPU_CENTI
+            if not preemptible:
+                self._charge_non_preemptible(queue, cpu, memory, centi)
+
+    def _charge_non_preemptible(self, queue: Queue, cpu: int, memory: int, centi: int) -> None:
+        held = queue.non_preemptible
+        held[0] += cpu
+        held[1] += memory
+        held[2] += centi
+        mirror, row = self._non_preemptible_cells, queue.row
+        mirror[row, 0] = held[0]
+        mirror[row, 1] = held[1]
+        mirror[row, 2] = held[2] / GPU_CENTI

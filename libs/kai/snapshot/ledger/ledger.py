@@ -1,0 +1,141 @@
+"""All sums together, and what is entered into several of them in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kai.model.ids import PodGroupKey
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.ledger.charges import QueueCharges
+from kai.snapshot.ledger.counts import STEPS, GroupCounts, move
+from kai.snapshot.ledger.holds import NodeHolds
+from kai.snapshot.rows import Job, Node, Queue, Task
+from kai.snapshot.status import Status
+from kai.snapshot.table import NodeTable
+
+
+class Ledger(GroupCounts, QueueCharges, NodeHolds):
+    """Charges tasks to nodes, queues and pod groups."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        NodeHolds.__init__(self, nodes)
+        QueueCharges.__init__(self)
+        self._at_once = False
+
+    def clear(self, queues: Sequence[Queue]) -> None:
+        """Nothing is charged to any node or queue.
+
+        All that a node offers is idle. Rows of tasks are left as they are: whoever calls clears them, too.
+        """
+        self.set_queues(queues)
+        self.nodes.clear_charges()
+        if self._at_once:
+            self._defer()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Enter what many tasks are charged in one step, at the end.
+
+        Meanwhile nobody may read sums, and nodes and queues stay as they are.
+        """
+        self._defer()
+        try:
+            yield
+        finally:
+            self._at_once = False
+            self._enter_charges()
+            self._enter_holds()
+
+    def _defer(self) -> None:
+        self._at_once = True
+        self._defer_charges()
+        self._defer_holds()
+
+    def admit(self, tasks: Sequence[Task], node: Node) -> None:
+        """Pending tasks of one class that share no devices are being bound to a node: all sums in one step.
+
+        They hold idle resources of the node, and their queues are charged what was requested of them.
+        """
+        cls, count, row = tasks[0].cls, len(tasks), node.row
+        offered, idle = self.nodes.cells_allocatable, self.nodes.cells_idle
+        for column, amount in cls.items:
+            if offered[row, column] > 0:
+                idle[row, column] -= amount * count
+        node.legacy_mig += cls.legacy_mig * count
+        charged = cls.charge(node.gpu_memory_mib)
+        step = STEPS[Status.PENDING][Status.BINDING]
+        leaves: dict[tuple[int, bool], tuple[Queue, int]] = {}
+        semi: dict[PodGroupKey, Job] = {}
+        for task in tasks:
+            job, pod_set = task.job, task.pod_set
+            assert job is not None
+            assert pod_set is not None
+            task.node, task.groups, task.releasing, task.charged = node, (), False, charged
+            task.status, task.virtual = Status.BINDING, False
+            node.tasks[task.uid] = task
+            for claim, gpus in task.claims:
+                self._claim(node, claim, gpus, 1, 0, 0)
+            move(job, pod_set, step)
+            leaf = (job.queue.row, job.preemptible or job.semi_preemptible)
+            known = leaves.get(leaf)
+            leaves[leaf] = (job.queue, known[1] + 1 if known is not None else 1)
+            if job.semi_preemptible:
+                semi[job.key] = job
+        for (_, preemptible), (queue, pods) in leaves.items():
+            self._grant(queue, preemptible, charged, pods)
+        for job in semi.values():
+            self.settle_core(job)
+        self.nodes.touched.append(row)
+
+    @staticmethod
+    def may_vacate(task: Task) -> bool:
+        """Whether a task holds whole devices only, and where it runs only, as :meth:`vacate` asks."""
+        return (
+            task.releasing is False
+            and task.charged is not None
+            and task.pipelined_node is None
+            and not task.groups
+            and not task.claims
+            and (task.facts is None or not task.facts.reservation)
+        )
+
+    def vacate(self, tasks: Sequence[Task]) -> None:
+        """Tasks are tried as victims: they begin to release what they hold, and their queues are charged no
+        longer. All sums in one step.
+        """
+        rows: dict[TaskClass, list[int]] = {}
+        sums: dict[tuple[int, bool], list[Any]] = {}
+        semi: dict[PodGroupKey, Job] = {}
+        for task in tasks:
+            job, pod_set, node, charged = task.job, task.pod_set, task.node, task.charged
+            assert job is not None
+            assert pod_set is not None
+            assert node is not None
+            assert charged is not None
+            rows.setdefault(task.cls, []).append(node.row)
+            leaf = (job.queue.row, job.preemptible or job.semi_preemptible)
+            total = sums.get(leaf)
+            if total is None:
+                total = sums[leaf] = [job.queue, 0, 0, 0]
+            total[1] += charged.cpu_millis
+            total[2] += charged.memory_bytes
+            total[3] += charged.gpu_centi
+            if job.semi_preemptible:
+                semi[job.key] = job
+            move(job, pod_set, STEPS[task.status][Status.RELEASING])
+            task.releasing, task.charged = True, None
+            task.status, task.virtual = Status.RELEASING, True
+        for (_, preemptible), (queue, cpu, memory, centi) in sums.items():
+            self._charge(queue, preemptible, -cpu, -memory, -centi)
+        for job in semi.values():
+            self.settle_core(job)
+        offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched
+        for cls, where in rows.items():
+            counts = np.bincount(where, minlength=len(self.nodes))
+            for column, amount in cls.items:
+                releasing[:, column] += np.where(offered[:, column] > 0, amount * counts, 0)
+            touched += np.flatnonzero(counts).tolist()

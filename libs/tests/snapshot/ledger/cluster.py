@@ -1,0 +1,24 @@
+"""A small cluster, and what its queues are charged."""
+
+from kai.snapshot.state import ClusterState
+from libs.tests.engine.builders import NOW, a_node, a_state
+
+
+def settled(*world) -> ClusterState:
+    state = a_state(
+        a_node("n0", gpus=2, gpu_memory_mib=16_000, cpu="8"),
+        a_node("n1", gpus=2, gpu_memory_mib=16_000),
+        *world,
+    )
+    state.settle(NOW)
+    return state
+
+
+def charges(state: ClusterState) -> dict[str, tuple[float, float]]:
+    """GPUs that queues are charged for, and of these for what cannot be preempted; columns say the same."""
+    for queue in state.queue_order:
+        assert state.ledger.allocated[queue.row, 2] == queue.allocated[2] / 100
+        assert state.ledger.non_preemptible[queue.row, 2] == queue.non_preemptible[2] / 100
+    return {
+        queue.name: (queue.allocated[2] / 100, queue.non_preemptible[2] / 100) for queue in state.queue_order
+    }
