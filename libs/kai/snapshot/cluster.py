@@ -9,7 +9,7 @@ from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.snapshot.access import AccessTable
-from kai.snapshot.classes import ClassTable
+from kai.snapshot.class_table import ClassTable
 from kai.snapshot.grants import Grants
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.kept import KeptValues

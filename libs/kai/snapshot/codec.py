@@ -18,7 +18,7 @@ from kai.model import names
 from kai.model.decisions import Allotment
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, PriorityClass, Queue, Topology
-from kai.snapshot.classes import gpu_annotations
+from kai.snapshot.gpu_need import gpu_annotations
 from kai.snapshot.rows import PodFacts, Task
 from kai.snapshot.state import ClusterState, Kind, StateParams
 from kai.snapshot.times import rfc3339

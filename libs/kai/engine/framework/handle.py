@@ -13,7 +13,8 @@ from kai.engine.queueing.shares import Division
 from kai.model.decisions import Allotment
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
-from kai.snapshot.classes import ClassTable, TaskClass
+from kai.snapshot.class_table import ClassTable
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import KeptValues
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.refusals import Refusals

@@ -1,0 +1,226 @@
+"""Which scheduling class a pod is of; equal pods get the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from kai.model import limits, names
+from kai.model.claims import Grant
+from kai.model.objects import Container, ObjectMeta, Pod, PodSpec
+from kai.model.requests import pod_requests, resized
+from kai.model.rules.gpus import is_gpu, mig_gpus
+from kai.snapshot import bounds
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.constraints import constraints_of, container_key, numa_inputs, volume_references
+from kai.snapshot.essence import essence
+from kai.snapshot.gpu_need import GPU_ANNOTATIONS, NOT_ANNOTATED, annotated, gpu_annotations, gpu_need
+from kai.snapshot.resources import CPU, MEMORY, PODS, ResourceTable
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_encode_quickly = msgspec.msgpack.Encoder().encode
+#: So many classes may wait for a pod that is like those that they had.
+_SPARE: Final = 256
+#: Users decide how long the inputs of a class are: of longer ones a digest is kept.
+_SHORT: Final = 1024
+
+
+class ClassTable:
+    """All scheduling classes; equal pods get the same one."""
+
+    def __init__(self, resources: ResourceTable) -> None:
+        self._resources = resources
+        self._quick: dict[bytes, TaskClass] = {}
+        self._exact: dict[bytes, TaskClass] = {}
+        self._made = 0
+        #: More classes than that are looked through for those that nobody uses.
+        self._enough = _SPARE
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+    def __iter__(self) -> Iterator[TaskClass]:
+        """The classes of all pods known, and of some that are gone."""
+        return iter(self._exact.values())
+
+    @property
+    def made(self) -> int:
+        """How many there ever were; while it stays the same none was added."""
+        return self._made
+
+    def of(self, pod: Pod, *, dra_gpus: int = 0) -> TaskClass:
+        """The class of a pod; ``dra_gpus`` is what its resource claims count as.
+
+        Raises:
+            OutOfBounds: the pod asks for what nobody can take in.
+        """
+        try:
+            inputs = self._quick_key(pod, dra_gpus)
+        except (OverflowError, TypeError, ValueError, AttributeError):
+            bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
+            raise
+        quick = inputs if len(inputs) <= _SHORT else blake2b(inputs, digest_size=16).digest()
+        known = self._quick.get(quick)
+        if known is None:
+            known = self._quick[quick] = self._derive(pod, dra_gpus)
+        return known
+
+    def bare(self, cls: TaskClass) -> TaskClass:
+        """A class that holds what this one does, and of which nothing else is known."""
+        pod = cls.pod
+        return self.of(
+            Pod(
+                metadata=ObjectMeta(annotations=dict(gpu_annotations(pod))),
+                spec=PodSpec(
+                    containers=[_amounts_of(each) for each in pod.spec.containers],
+                    init_containers=[_amounts_of(each) for each in pod.spec.init_containers or ()],
+                    overhead=pod.spec.overhead,
+                ),
+            ),
+            dra_gpus=cls.dra_gpus,
+        )
+
+    def granted(self, cls: TaskClass, grant: Grant) -> TaskClass:
+        """The class of the same pods where they hold this of shared devices, whatever they ask for."""
+        held = (cls.devices, cls.portion_centi, cls.gpu_memory_mib)
+        if cls.shared and held == (grant.devices, grant.portion_centi, grant.memory_mib):
+            return cls
+        meta = cls.pod.metadata
+        kept = {key: text for key, text in cls.pod.annotations.items() if not key.startswith(GPU_ANNOTATIONS)}
+        meta = msgspec.structs.replace(meta, annotations=kept | grant.annotations)
+        return self._derive(msgspec.structs.replace(cls.pod, metadata=meta), cls.dra_gpus)
+
+    def again(self, cls: TaskClass) -> TaskClass:
+        """The class of the same pods now that nodes offer other resources."""
+        return self._derive(cls.pod, cls.dra_gpus)
+
+    def offered_now(self) -> None:
+        """Nodes offer a resource that none did: what was derived of those who ask for it holds no longer."""
+        self._keep(lambda cls: not cls.unoffered)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it is time to say who uses classes, by :meth:`keep`."""
+        return len(self._exact) > self._enough or len(self._quick) > 4 * self._enough
+
+    def keep(self, used: set[TaskClass]) -> None:
+        """Forget the classes that nobody uses."""
+        self._keep(used.__contains__)
+        self._enough = _SPARE + 2 * len(self._exact)
+
+    def _keep(self, wanted: Callable[[TaskClass], bool]) -> None:
+        self._exact = {key: cls for key, cls in self._exact.items() if wanted(cls)}
+        # Pods that differ where no class looks have different inputs; a few of these are enough.
+        quick = [(key, cls) for key, cls in self._quick.items() if wanted(cls)]
+        self._quick = dict(quick[-4 * (_SPARE + len(self._exact)) :])
+
+    def _quick_key(self, pod: Pod, dra_gpus: int) -> bytes:
+        """All inputs of a class, cheaply; pods that differ elsewhere only may share it."""
+        spec = pod.spec
+        affinity = spec.affinity
+        about_pods = spec.topology_spread_constraints or (
+            affinity is not None and ("podAffinity" in affinity or "podAntiAffinity" in affinity)
+        )
+        return _encode_quickly(
+            (
+                [
+                    container_key(each, pod)
+                    if each.env or each.env_from
+                    else (each.resources, each.ports, each.restart_policy)
+                    for each in spec.containers
+                ],
+                [container_key(each, pod) for each in spec.init_containers] if spec.init_containers else (),
+                spec.overhead,
+                spec.resources,
+                resized(pod) if spec.node_name else None,
+                spec.node_selector,
+                affinity,
+                spec.tolerations,
+                spec.topology_spread_constraints,
+                spec.priority_class_name,
+                spec.priority,
+                spec.preemption_policy,
+                spec.host_network,
+                spec.volumes and volume_references(pod),
+                gpu_annotations(pod),
+                dra_gpus,
+                (pod.metadata.namespace, pod.metadata.labels) if about_pods else None,
+                bool(spec.resource_claims),
+                pod.status.qos_class if spec.containers and spec.containers[0].resources else "",
+            )
+        )
+
+    def _derive(self, pod: Pod, dra_gpus: int) -> TaskClass:
+        bounds.check_scheduling(pod)
+        asked = pod_requests(pod, self._resources.wanted)
+        need = annotated(pod)
+        if any(
+            amount and (is_gpu(name) or name.startswith(names.MIG_PREFIX)) for name, amount in asked.items()
+        ):
+            need = NOT_ANNOTATED  # what the specification asks for is the pod's, and nobody can change it
+        if need.mig:
+            asked |= need.mig
+        limits.RESOURCES.check_count(asked)
+        amounts, unoffered = self._resources.split(asked)
+        amounts[PODS] = 1
+        gpu = gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
+        constraints = constraints_of(pod)
+        signature = _encode(
+            (
+                constraints.node_selector,
+                constraints.node_affinity,
+                constraints.pod_affinity,
+                constraints.pod_anti_affinity,
+                constraints.tolerations,
+                constraints.priority_class,
+                constraints.priority,
+                constraints.never_preempts,
+                constraints.spread,
+                constraints.host_ports,
+                constraints.volume_claims,
+            )
+        )
+        items = tuple(sorted((column, amount) for column, amount in amounts.items() if amount > 0))
+        lacking = tuple(sorted(unoffered.items()))
+        exact = _encode(
+            (
+                items,
+                lacking,
+                {key: int(value) for key, value in gpu.items()},
+                signature,
+                constraints.config_maps,
+                constraints.namespace,
+                constraints.labels,
+                numa_inputs(pod),
+                bool(pod.spec.resource_claims),
+            )
+        )
+        known = self._exact.get(exact)
+        if known is None:
+            known = TaskClass(
+                id=self._made,
+                items=items,
+                unoffered=lacking,
+                cpu=amounts.get(CPU, 0),
+                memory=amounts.get(MEMORY, 0),
+                constraints=constraints,
+                signature=signature,
+                claims=bool(pod.spec.resource_claims),
+                pod=essence(pod),
+                **gpu,
+            )
+            self._exact[exact] = known
+            self._made += 1
+        return known
+
+    def _mig_gpus(self, amounts: Mapping[int, int], unoffered: Mapping[str, int]) -> int:
+        """GPUs of quota that MIG devices cost, whether any node offers them or not."""
+        offered = sum(gpus * amounts.get(column, 0) for column, gpus in self._resources.mig)
+        return offered + sum(mig_gpus(name) * amount for name, amount in unoffered.items())
+
+
+def _amounts_of(container: Container) -> Container:
+    return Container(resources=container.resources, restart_policy=container.restart_policy)
