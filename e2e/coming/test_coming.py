@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -51,6 +52,8 @@ _EVERYWHERE = {"kube-root-ca.crt"}
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory, helm_program):
     """A cluster whose node agent runs what the chart installs; name and kubeconfig."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl on the PATH")
     name, kubeconfig = f"coming-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("coming") / "kubeconfig"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{Path(helm_program).parent}{os.pathsep}{os.environ['PATH']}")
@@ -190,15 +193,19 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
 
 
 async def settled(cluster, namespace, prefixes) -> dict[str, tuple[str, str, int]]:
-    """The pods whose names begin so, once nobody writes to them any more."""
+    """The pods whose names begin so, once nobody has written to any for a second."""
+    clock = asyncio.get_running_loop().time
+    last, since = {}, clock()
 
-    async def twice():
-        first = await seen(cluster, namespace)
-        await asyncio.sleep(1.0)
-        return first if first == await seen(cluster, namespace) else None
+    async def at_rest():
+        nonlocal last, since
+        found = await seen(cluster, namespace)
+        if found != last:
+            last, since = found, clock()
+        return clock() - since > 1.0
 
-    found = await cluster.eventually(twice, lambda same: same is not None, what="pods are at rest")
-    return {name: one for name, one in found.items() if name.startswith(prefixes)}
+    await cluster.eventually(at_rest, bool, what="pods are at rest")
+    return {name: one for name, one in last.items() if name.startswith(prefixes)}
 
 
 async def devices(cluster) -> dict[str, tuple[str, int, str]]:
