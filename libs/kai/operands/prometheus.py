@@ -7,16 +7,16 @@ from typing import Final
 from kai.model import quantity
 from kai.operands.component import account, service
 from kai.operands.facts import PROMETHEUS, SERVICE_MONITOR
-from kai.operands.manifests import OPERATOR, PART_OF, PRODUCT, Installation, Manifest, an_object
+from kai.operands.manifests import PART_OF, PRODUCT, Installation, Manifest, an_object
 from kai.operands.spec.additions import PrometheusSpec
 
 SERVICE: Final = "usage-prometheus"
 PORT: Final = 9090
-_OPERATOR_PORT: Final = 8080
 _VERSION: Final = "monitoring.coreos.com/v1"
 _QUEUES: Final = "queue-controller"
 _KUBE_STATE_METRICS: Final = "kube-state-metrics"
-#: The ServiceMonitor of all our processes but the queue-controller.
+#: The ServiceMonitor of all our processes but the queue-controller. The operator is one of them, by the
+#: Service that comes with it.
 PROCESSES: Final = "kai-processes"
 #: What the label ``job`` is taken from, where it is not ``app``.
 _JOB_LABELS: Final = {_KUBE_STATE_METRICS: "app.kubernetes.io/name"}
@@ -31,14 +31,8 @@ def operands(installation: Installation) -> list[Manifest]:
     if spec.ours and PROMETHEUS in served:
         objects += _server(installation)
     if spec.service_monitor.enabled and SERVICE_MONITOR in served:
-        objects += [_of_the_operator(installation), *_monitors(installation)]
+        objects += _monitors(installation)
     return objects
-
-
-def _of_the_operator(installation: Installation) -> Manifest:
-    """The Service by which the operator is scraped; its Deployment is no operand."""
-    reached = {"http-metrics": (_OPERATOR_PORT, "http-metrics")}
-    return service(f"{OPERATOR}-metrics", installation, reached, app=OPERATOR)
 
 
 def _server(installation: Installation) -> list[Manifest]:
