@@ -42,6 +42,10 @@ class Cache:
         if (known := self._objects.get(ref)) is not None and _uid(known) == _uid(manifest):
             del self._objects[ref]
 
+    def forget_all(self, kind: str) -> None:
+        """There are no objects of this kind any more."""
+        self._objects = {ref: manifest for ref, manifest in self._objects.items() if ref.kind != kind}
+
     def sink(self, resource: Resource) -> Callable[[Change[Any]], None]:
         """A sink for a reflector of this kind."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import structlog
 
 from kai.kube.client import KubeClient
 from kai.kube.lease import Lease
 from kai.kube.reflector import Change, Reflector, Removed, Synced, Upserted
-from kai.kube.resources import CONFIGS, CRDS, LEASES, NODES, PODS, SCHEDULING_SHARDS
+from kai.kube.resources import CONFIGS, CRDS, LEASES, NODES, PODS, SCHEDULING_SHARDS, Resource
 from kai.model import names
 from kai.model.objects import ApiObject
 from kai_operator.cache import Cache
@@ -29,6 +31,10 @@ from kai_operator.leaders import SchedulerPod
 _API_SERVER: Final = "kubernetes.io/service-name=kubernetes"
 _FAKE: Final = f"{names.FAKE_GPU_LABEL}=true"
 _SCHEDULERS: Final = "app.kubernetes.io/part-of=kai-scheduler"
+#: How long a term waits for optional kinds that are served before it does without what they tell.
+OPTIONAL_SECONDS: Final = 10.0
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -55,6 +61,14 @@ class World:
         if known is not None and known["metadata"]["uid"] == meta["uid"]:
             into[meta["name"]] = manifest
 
+    def forget(self, resource: Resource) -> None:
+        """There are no objects of this kind any more."""
+        if resource == CLUSTER_POLICIES:
+            self.surroundings.cluster_policies.clear()
+        else:
+            self.cache.forget_all(resource.kind)
+        self.changed()
+
     def keep(self, into: dict[str, Any]) -> Callable[[Change[Any]], None]:
         """A sink that keeps objects by name."""
 
@@ -70,6 +84,11 @@ class World:
         return take
 
 
+class _Watch(NamedTuple):
+    reflector: Reflector[Any]
+    task: asyncio.Task[None]
+
+
 class Watching:
     """The watches. Optional kinds are followed from when their definition is there until it goes."""
 
@@ -77,9 +96,11 @@ class Watching:
         self._client = client
         self._world = world
         self._namespace = namespace
+        self._definitions: Reflector[Definition] = Reflector(client, CRDS, Definition)
         self._always = list(self._plan())
-        self._optional: dict[str, asyncio.Task[None]] = {}
+        self._optional: dict[str, _Watch] = {}
         self._definitions_changed = asyncio.Event()
+        self._definitions_followed = asyncio.Event()
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -94,9 +115,22 @@ class Watching:
         return all(reflector.synced.is_set() for reflector, _ in self._always)
 
     async def until_synced(self) -> None:
-        """Wait until everything that always is there has been told."""
+        """Wait until everything has been told that a pass goes by.
+
+        Optional kinds count, too: who does not know yet what they say would write it, and take it back. But
+        one that the API server does not tell of holds nobody up for long.
+        """
         for reflector, _ in self._always:
             await reflector.synced.wait()
+        await self._definitions_followed.wait()
+        watches = {name: watch.reflector.synced for name, watch in self._optional.items()}
+        try:
+            async with asyncio.timeout(OPTIONAL_SECONDS):
+                for synced in watches.values():
+                    await synced.wait()
+        except TimeoutError:
+            missing = sorted(name for name, synced in watches.items() if not synced.is_set())
+            _log.warning("going on without what these say", kinds=missing)
 
     def _plan(self) -> list[tuple[Reflector[Any], Callable[[Any], None]]]:
         client, world, home = self._client, self._world, self._namespace
@@ -104,7 +138,7 @@ class Watching:
         plan: list[tuple[Reflector[Any], Callable[[Any], None]]] = [
             (Reflector(client, CONFIGS, dict), world.keep(world.configs)),
             (Reflector(client, SCHEDULING_SHARDS, dict), world.keep(world.shards)),
-            (Reflector(client, CRDS, Definition), self._take_definition),
+            (self._definitions, self._take_definition),
             (Reflector(client, LEASES, Lease, namespace=home), self._take_lease),
             (
                 Reflector(client, PODS, SchedulerPod, namespace=home, label_selector=_SCHEDULERS),
@@ -158,6 +192,8 @@ class Watching:
             for kind in optional:
                 self._follow(tasks, *self._of_kind(kind))
             self._follow(tasks, Reflector(self._client, CLUSTER_POLICIES, dict), policies)
+            if self._definitions.synced.is_set():
+                self._definitions_followed.set()
             await self._definitions_changed.wait()
             self._definitions_changed.clear()
 
@@ -167,7 +203,9 @@ class Watching:
         name = definition_name(reflector.resource)
         served, running = self._world.surroundings.serves(name), self._optional.get(name)
         if served and running is None:
-            watch = tasks.create_task(reflector.run(sink), name=f"watch {reflector.resource.plural}")
-            self._optional[name] = watch
+            task = tasks.create_task(reflector.run(sink), name=f"watch {reflector.resource.plural}")
+            self._optional[name] = _Watch(reflector, task)
         elif not served and running is not None:
-            self._optional.pop(name).cancel()
+            self._optional.pop(name).task.cancel()
+            # Nobody will tell that they are gone; where they are wanted they are made again with their kind.
+            self._world.forget(reflector.resource)

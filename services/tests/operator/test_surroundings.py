@@ -25,8 +25,9 @@ from kai.kube.resources import (
 )
 from kai.model import names
 from kai.runtime import Host
+from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
-from kai_operator.kinds import CLUSTER_POLICIES
+from kai_operator.kinds import CLUSTER_POLICIES, SERVICE_MONITORS
 from kai_operator.service import OperatorService
 from kai_operator.settings import OperatorSettings
 
@@ -39,19 +40,29 @@ POLICY = {"metadata": {"name": "gpu"}, "spec": {"cdi": {"enabled": True, "defaul
 
 
 @pytest.fixture
-async def client(tmp_path):
-    """Of a cluster with a Config and a shard that say nothing, and with the operator at work."""
+async def api():
     async with ApiServer() as server:
-        path = str(server.write_kubeconfig(tmp_path / "config"))
-        async with KubeClient.connect(path) as found:
-            for crd in CHART_CRDS.glob("*.yaml"):
-                await found.create(CRDS, yaml.safe_load(crd.read_text()))
-            for name in OURS:
-                await found.create(NAMESPACES, {"metadata": {"name": name}})
-            await found.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
-            await found.create(SCHEDULING_SHARDS, {"metadata": {"name": "default"}, "spec": {}})
-            async with operator(path):
-                yield found
+        yield server
+
+
+@pytest.fixture
+async def admin(api, tmp_path):
+    """Of a cluster with a Config and a shard that say nothing."""
+    async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as found:
+        for crd in CHART_CRDS.glob("*.yaml"):
+            await found.create(CRDS, yaml.safe_load(crd.read_text()))
+        for name in OURS:
+            await found.create(NAMESPACES, {"metadata": {"name": name}})
+        await found.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
+        await found.create(SCHEDULING_SHARDS, {"metadata": {"name": "default"}, "spec": {}})
+        yield found
+
+
+@pytest.fixture
+async def client(admin, tmp_path):
+    """The same, with the operator at work."""
+    async with operator(str(tmp_path / "config")):
+        yield admin
 
 
 @asynccontextmanager
@@ -95,14 +106,18 @@ def cdi(arguments):
     return sharing.get("arguments", {}).get("cdiEnabled", "false")
 
 
-async def test_cdi_is_what_nvidias_policy_says_from_when_there_is_one_unless_config_says_more(client):
-    await told(client, lambda args: cdi(args) == "false")
+async def have_policy(client):
     definition = a_definition(
         "nvidia.com", "ClusterPolicy", ["v1"], scope="Cluster", plural="clusterpolicies"
     )
     await client.create(CRDS, definition)
     await eventually(lambda: client.discover("nvidia.com/v1", "ClusterPolicy", max_age=0))
     await client.create(CLUSTER_POLICIES, POLICY)
+
+
+async def test_cdi_is_what_nvidias_policy_says_from_when_there_is_one_unless_config_says_more(client):
+    await told(client, lambda args: cdi(args) == "false")
+    await have_policy(client)
     await told(client, lambda args: cdi(args) == "true")
     await client.patch(CONFIGS, "kai-config", {"spec": {"binder": {"cdiEnabled": False}}})
     await told(client, lambda args: cdi(args) == "false")
@@ -110,6 +125,41 @@ async def test_cdi_is_what_nvidias_policy_says_from_when_there_is_one_unless_con
     await told(client, lambda args: cdi(args) == "true")
     await client.delete(CLUSTER_POLICIES, "gpu")
     await told(client, lambda args: cdi(args) == "false")
+
+
+async def test_a_new_process_of_ours_replaces_no_binder_before_it_knows_nvidias_policy(api, admin, tmp_path):
+    await have_policy(admin)
+    path = str(tmp_path / "config")
+    async with operator(path):
+        await told(admin, lambda args: cdi(args) == "true")
+    before = await admin.get(DEPLOYMENTS, "binder", namespace=HOME)
+    api.faults.rules.append(Rule(resource="clusterpolicies", delay=1.0))
+    async with operator(path):
+        await admin.patch(CONFIGS, "kai-config", {"spec": {"global": {"jsonLog": True}}})
+        after = await told(admin, lambda args: "--log-json=true" in args)
+    assert cdi(after) == "true"
+    now = await admin.get(DEPLOYMENTS, "binder", namespace=HOME)
+    assert now["metadata"]["generation"] == before["metadata"]["generation"] + 1
+
+
+async def test_what_belongs_to_an_optional_kind_comes_back_with_its_definition(client):
+    definition = a_definition(
+        "monitoring.coreos.com", "ServiceMonitor", ["v1"], scope="Namespaced", plural="servicemonitors"
+    )
+    spec = {"enabled": True, "externalPrometheusUrl": "http://127.0.0.1:1"}
+    await client.patch(CONFIGS, "kai-config", {"spec": {"prometheus": spec}})
+
+    async def monitors():
+        try:
+            return await client.list(SERVICE_MONITORS, namespace=HOME)
+        except NotFound:
+            return []
+
+    for _ in range(2):
+        await client.create(CRDS, definition)
+        await eventually(monitors, lambda found: len(found) == 3)
+        await client.delete(CRDS, definition["metadata"]["name"])
+        await eventually(monitors, lambda found: not found)
 
 
 async def test_reservation_pods_ask_no_driver_while_a_node_only_plays_its_devices(client):
