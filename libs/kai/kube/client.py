@@ -3,41 +3,33 @@
 # ruff: noqa: A002 (`type=Pod` reads as in the rest of Python)
 from __future__ import annotations
 
-import asyncio
 import builtins
-import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 import aiohttp
 import msgspec
-import structlog
 from prometheus_client import CollectorRegistry
 
-from kai.kube import errors
-from kai.kube.backoff import Backoff
-from kai.kube.exchange import Exchange, Request
+from kai.kube.answers import Page, decoded
+from kai.kube.discovery import Discovery
+from kai.kube.exchange import DEADLINE_SECONDS, Exchange, Request
 from kai.kube.metrics import RequestMetrics
 from kai.kube.pace import Pace
 from kai.kube.resources import Resource
 from kai.kube.transport import Transport
-from kai.kube.unreadable import simplified
 
 T = TypeVar("T")
 Json = dict[str, Any]
 
-DEADLINE_SECONDS = 10.0
 LIST_DEADLINE_SECONDS = 60.0
 PAGE_SIZE = 500
-#: Group and version are names of at most 253 and 63 characters.
-_LONGEST_VERSION = 317
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-_log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,36 +40,6 @@ class PatchKind(StrEnum):
     JSON = "application/json-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
     APPLY = "application/apply-patch+yaml"
-
-
-class ListMeta(msgspec.Struct, rename="camel"):
-    """Where a list stands, and how to go on reading it."""
-
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class Page(msgspec.Struct, Generic[T]):
-    """One answer to a list request."""
-
-    items: list[T] | None = None
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-
-
-class _ApiResource(msgspec.Struct):
-    name: str
-    kind: str
-    namespaced: bool = False
-
-
-class _ApiResourceList(msgspec.Struct):
-    resources: list[_ApiResource]
-
-
-@functools.cache
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder for a type, made once."""
-    return msgspec.json.Decoder(kind)
 
 
 class KubeClient:
@@ -91,7 +53,7 @@ class KubeClient:
         self.metrics = exchange.metrics
         self._exchange = exchange
         self._wait = wait
-        self._discovered: dict[str, tuple[float, dict[str, Resource]]] = {}
+        self._discovery = Discovery(exchange)
 
     @classmethod
     def connect(
@@ -133,7 +95,7 @@ class KubeClient:
     async def __aenter__(self) -> Self:
         await self._exchange.transport.open()
         try:
-            await self._greet()
+            await self._exchange.reach(wait=self._wait)
         except BaseException:
             await self.close()
             raise
@@ -147,28 +109,6 @@ class KubeClient:
     async def close(self) -> None:
         """Close all connections; calls under way fail with ``TransportError``."""
         await self._exchange.transport.close()
-
-    async def _greet(self) -> None:
-        """One question that everyone may ask, so that a wrong address or credential is told at once."""
-        now = asyncio.get_running_loop().time
-        give_up = now() + self._wait
-        backoff = Backoff(initial=0.5, maximum=3.0)
-        while True:
-            try:
-                async with asyncio.timeout(DEADLINE_SECONDS):
-                    await self._exchange.once(Request(verb="get", resource="version", path="/version"))
-            except TimeoutError:
-                raise errors.DeadlineExceeded(
-                    f"{self.server} accepts connections but does not answer"
-                ) from None
-            except (errors.TransportError, errors.ServerError, errors.TooManyRequests) as error:
-                delay = backoff.next()
-                if now() + delay > give_up:
-                    raise
-                _log.warning("api server not reachable yet", server=self.server, error=str(error))
-                await asyncio.sleep(delay)
-            else:
-                return
 
     # --- reads ---------------------------------------------------------------------------------
     @overload
@@ -468,35 +408,7 @@ class KubeClient:
 
         What was found is kept; what was not found is asked for again after ``max_age`` seconds.
         """
-        if len(api_version) > _LONGEST_VERSION:
-            return None
-        now = asyncio.get_running_loop().time()
-        asked, found = self._discovered.get(api_version, (now - max_age, {}))
-        if kind not in found and now - asked >= max_age:
-            found = await self._discover_version(api_version)
-            self._forget_unserved(now - max_age)
-            self._discovered[api_version] = (now, found)
-        return found.get(kind)
-
-    def _forget_unserved(self, since: float) -> None:
-        """Versions that are not served have names that anybody makes up, as in references to owners."""
-        for version, (asked, found) in list(self._discovered.items()):
-            if not found and asked <= since:
-                del self._discovered[version]
-
-    async def _discover_version(self, api_version: str) -> dict[str, Resource]:
-        group, _, version = api_version.rpartition("/")
-        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        request = Request(verb="get", resource="discovery", subject=api_version, path=path)
-        try:
-            answer: _ApiResourceList = await self._send(request, _ApiResourceList, DEADLINE_SECONDS)
-        except errors.NotFound:
-            return {}
-        return {
-            entry.kind: Resource(group, version, entry.name, entry.kind, entry.namespaced)
-            for entry in answer.resources
-            if "/" not in entry.name
-        }
+        return await self._discovery.find(api_version, kind, max_age=max_age)
 
     async def raw(
         self, path: str, *, method: str = "GET", body: Any = None, deadline: float = DEADLINE_SECONDS
@@ -514,14 +426,7 @@ class KubeClient:
         return cast(Json, await self._send(request, dict, deadline))
 
     async def _send(self, request: Request, kind: Any, deadline: float) -> Any:
-        body = await self._exchange.call(request, deadline=deadline)
-        try:
-            try:
-                return decoder(kind).decode(body)
-            except RecursionError:  # one object that is nested too deep hides no other in a list
-                return decoder(kind).decode(simplified(body))
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise errors.TransportError(f"{request}: answer cannot be understood: {error}") from error
+        return decoded(await self._exchange.call(request, deadline=deadline), kind, request=request)
 
 
 def selector_params(label_selector: str, field_selector: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
+import structlog
 
 from kai.kube import errors
 from kai.kube.backoff import Backoff
@@ -20,7 +21,11 @@ from kai.kube.metrics import RequestMetrics
 from kai.kube.pace import Pace
 from kai.kube.transport import Transport
 
+#: For one object; lists have more time.
+DEADLINE_SECONDS: Final = 10.0
 _LEASES: Final = "leases"
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,30 @@ class Exchange:
             raise errors.DeadlineExceeded(
                 f"{request}: no answer of {self.transport.server} in {deadline:g} s"
             ) from None
+
+    async def reach(self, *, wait: float) -> None:
+        """One question that everyone may ask, so that a wrong address or credential is told at once.
+
+        A server that cannot be reached is asked again for up to ``wait`` seconds.
+        """
+        now = asyncio.get_running_loop().time
+        give_up = now() + wait
+        backoff = Backoff(initial=0.5, maximum=3.0)
+        server = self.transport.server
+        while True:
+            try:
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    await self.once(Request(verb="get", resource="version", path="/version"))
+            except TimeoutError:
+                raise errors.DeadlineExceeded(f"{server} accepts connections but does not answer") from None
+            except (errors.TransportError, errors.ServerError, errors.TooManyRequests) as error:
+                delay = backoff.next()
+                if now() + delay > give_up:
+                    raise
+                _log.warning("api server not reachable yet", server=server, error=str(error))
+                await asyncio.sleep(delay)
+            else:
+                return
 
     async def once(self, request: Request) -> bytes:
         """The body of the answer to a single attempt."""

@@ -19,8 +19,9 @@ import msgspec
 import structlog
 
 from kai.kube import errors
+from kai.kube.answers import decoder
 from kai.kube.backoff import Backoff
-from kai.kube.client import KubeClient, decoder, selector_params
+from kai.kube.client import KubeClient, selector_params
 from kai.kube.forms import Form, forms
 from kai.kube.resources import Resource
 from kai.kube.unreadable import Identity, identity, simplified

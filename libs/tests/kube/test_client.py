@@ -193,7 +193,7 @@ async def test_names_of_versions_that_somebody_makes_up_are_not_kept(client):
     for number in range(20):
         assert await client.discover(f"made-up-{number}.io/v1", "Thing", max_age=0) is None
     assert await client.discover("x" * 10_000, "Thing") is None
-    assert len(client._discovered) <= 1
+    assert len(client._discovery._known) <= 1
 
 
 async def test_requests_are_counted_by_verb_resource_and_code(client, server, answers):
