@@ -19,13 +19,13 @@ class Standing:
     """How things stand with a Config or a shard, at the end of a pass.
 
     ``problems`` are of its specification, which then is not in force; ``troubles`` kept single objects from
-    being as they should; ``missing`` is what it needs and the cluster lacks (None: it can need nothing).
+    being as they should; ``missing`` is what it needs and the cluster lacks.
     """
 
     problems: Sequence[str] = ()
     troubles: Mapping[Ref, str] = field(default_factory=dict)
     unavailable: Sequence[str] = ()
-    missing: Sequence[str] | None = None
+    missing: Sequence[str] = ()
     prometheus: str | None = None
     watches_prometheus: bool = False
 
@@ -87,10 +87,9 @@ def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[
         yield told("Available", not unanswered, reason, unanswered or "")
     else:
         yield told("Available", True, "available")
-    if standing.missing is not None:
-        missing = _listed(standing.missing)
-        reason = "dependencies_missing" if missing else "dependencies_fulfilled"
-        yield told("DependenciesFulfilled", not missing, reason, missing)
+    missing = _listed(standing.missing)
+    reason = "dependencies_missing" if missing else "dependencies_fulfilled"
+    yield told("DependenciesFulfilled", not missing, reason, missing)
     if invalid:
         kept = f"{invalid}; what ran before goes on"
         yield told("Ready", False, "invalid_spec", kept)

@@ -110,7 +110,7 @@ class Reconciler:
             share.problems = reading.problems.get(share.uid, ())
         if reading.config is None:
             self._prometheus.follow(None)
-            await self._end(shares, None, now)
+            await self._end(shares, (), now)
             return None
         found, due = await self._decide(shares, reading, now)
         await self._settle(shares)
@@ -129,7 +129,7 @@ class Reconciler:
             about = Ref(CONFIGS.kind, "", CONFIG_NAME)
             share.troubles[about] = f"there is no {about}; nothing of this shard can run"
         await self._remove(shares)
-        await self._end(shares, None, self._clock())
+        await self._end(shares, (), self._clock())
         return self._backoff.next() if any(share.transient for share in shares) else None
 
     # --- what is there, and what is to be --------------------------------------------------------
@@ -255,14 +255,14 @@ class Reconciler:
                 _log.info("lease not deleted", lease=meta.name, reason=str(error))
 
     # --- telling it ------------------------------------------------------------------------------
-    async def _end(self, shares: list[_Share], missing: Sequence[str] | None, now: datetime) -> None:
+    async def _end(self, shares: list[_Share], missing: Sequence[str], now: datetime) -> None:
         for share in shares:
             of_config = share.resource is CONFIGS
             standing = Standing(
                 problems=share.problems,
                 troubles=dict(sorted(share.troubles.items())),
                 unavailable=sorted(conditions.unavailable(share.live)),
-                missing=(missing or ()) if of_config else None,
+                missing=missing if of_config else (),
                 watches_prometheus=of_config and self._prometheus.follows,
                 prometheus=self._prometheus.problem,
             )

@@ -8,7 +8,7 @@ from kai_operator.conditions import Standing, begun, ended, unavailable
 from kai_operator.kinds import Ref
 
 NOW, LATER = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 2, tzinfo=UTC)
-WELL = Standing(missing=())
+WELL = Standing()
 
 
 def told(standing, known=(), *, generation=1, now=NOW):
@@ -33,15 +33,15 @@ FINE = {
     [
         (WELL, {}),
         (
-            Standing(missing=(), unavailable=["Deployment kai/binder: 0 of 1 pods"]),
+            Standing(unavailable=["Deployment kai/binder: 0 of 1 pods"]),
             {"Available": ("False", "not_available"), "Ready": ("False", "not_ready")},
         ),
         (
-            Standing(missing=(), troubles={Ref("Service", "kai", "x"): "refused"}),
+            Standing(troubles={Ref("Service", "kai", "x"): "refused"}),
             {"Deployed": ("False", "not_deployed"), "Ready": ("False", "not_ready")},
         ),
         (
-            Standing(missing=(), problems=["spec.x is not known"]),
+            Standing(problems=["spec.x is not known"]),
             {"Reconciling": ("False", "invalid_spec"), "Ready": ("False", "invalid_spec")},
         ),
         (
@@ -49,11 +49,11 @@ FINE = {
             {"DependenciesFulfilled": ("False", "dependencies_missing")},
         ),
         (
-            Standing(missing=(), watches_prometheus=True),
+            Standing(watches_prometheus=True),
             {"Available": ("True", "prometheus_connected")},
         ),
         (
-            Standing(missing=(), watches_prometheus=True, prometheus="does not answer"),
+            Standing(watches_prometheus=True, prometheus="does not answer"),
             {"Available": ("False", "prometheus_connection_failed"), "Ready": ("False", "not_ready")},
         ),
     ],
@@ -63,8 +63,8 @@ def test_conditions_by_what_was_found(standing, differs):
     assert words(standing) == {**FINE, **differs}
 
 
-def test_a_shard_depends_on_nothing():
-    assert "DependenciesFulfilled" not in words(Standing())
+def test_where_nothing_can_be_lacking_that_is_said_too_as_clients_wait_for_it_of_shards():
+    assert words(Standing()) == FINE
 
 
 def test_messages_name_what_is_wrong():
@@ -82,7 +82,7 @@ def test_a_condition_keeps_its_time_until_its_status_changes():
     again = told(WELL, first, generation=2, now=LATER)
     assert {one["lastTransitionTime"] for one in again.values()} == {"2030-01-01T00:00:00Z"}
     assert {one["observedGeneration"] for one in again.values()} == {2}
-    lost = told(Standing(missing=(), unavailable=["x"]), first, now=LATER)
+    lost = told(Standing(unavailable=["x"]), first, now=LATER)
     assert lost["Available"]["lastTransitionTime"] == "2030-01-02T00:00:00Z"
     assert lost["Deployed"]["lastTransitionTime"] == "2030-01-01T00:00:00Z"
 
