@@ -201,7 +201,7 @@ async def test_a_part_of_a_device_needs_a_place_for_its_reservation_too(cluster,
     await cluster.running(namespace, "low", count=2)
     part = a_pod("part", namespace, name, annotations={"gpu-fraction": "0.5"}, spec=there)
     await cluster.apply(as_yaml(part))
-    await cluster.waits(namespace, "part", saying="pod slots")
+    await cluster.waits(namespace, "part", saying="pod number exceeded")
     await cluster.running(namespace, "low", count=2)
 
 

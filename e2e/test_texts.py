@@ -10,6 +10,7 @@ from e2e.manifests import a_group, a_pod, as_yaml, members
 from kai.kube.resources import CORE_EVENTS, LEASES, PODS
 from kai.model import names
 from kai.model.objects import Pod
+from kai_local.kubelet.nodes import NodeShape
 
 NOT_READY = re.compile(
     r"Job is not ready for scheduling. Waiting for \d+ pods( for SubGroup \S+)?, "
@@ -87,6 +88,25 @@ async def test_a_pod_without_room_says_so_by_condition_and_event_until_it_is_sch
     await scheduled_condition(cluster, namespace, "second", status="True")
     text = rf"Successfully assigned pod {namespace}/second to node \S+ at node-pool default"
     await event(cluster, namespace, about="Pod/second", kind="Normal", reason="Scheduled", text=text)
+
+
+@pytest.mark.parametrize(
+    ("places", "annotations"),
+    [("2", {}), ("3", {names.GPU_FRACTION: "0.5"})],
+    ids=["of its own", "and for the reservation of its device"],
+)
+async def test_a_pod_without_a_place_on_its_node_has_that_in_its_event(
+    cluster, queue, node, namespace, places, annotations
+):
+    name = await queue()
+    where = await node(NodeShape(gpus=1, resources={"pods": places}))
+    there = {"nodeSelector": {"kubernetes.io/hostname": where}}
+    await cluster.apply(as_yaml(*(a_pod(f"first-{i}", namespace, name, spec=there) for i in range(2))))
+    await cluster.running(namespace, "first", count=2)
+    await cluster.apply(as_yaml(a_pod("second", namespace, name, annotations=annotations, spec=there)))
+    await scheduled_condition(cluster, namespace, "second", status="False", reason="Unschedulable")
+    text = r"node\(s\) pod number exceeded"
+    await event(cluster, namespace, about="Pod/second", kind="Warning", reason="Unschedulable", text=text)
 
 
 async def test_what_is_left_of_a_group_that_runs_in_part_is_marked_too(cluster, queue, namespace):

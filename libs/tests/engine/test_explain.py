@@ -268,7 +268,7 @@ def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() 
     state.apply(Kind.POD, a_pod("part-0", group="part", fraction=0.5))
     answer = Engine().explain_pod_group(state, "default/part", now=NOW)
     assert answer is not None
-    assert "1 Insufficient pod slots" in answer.outcome.message
+    assert "1 node(s) pod number exceeded" in answer.outcome.message
 
 
 def test_detailed_errors_give_each_node_a_line_with_what_is_asked_used_and_there() -> None:

@@ -1,6 +1,7 @@
 """Sentences that clients match, and when they are said anew."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -125,3 +126,25 @@ def test_a_search_in_vain_is_counted_under_the_result_that_dashboards_know(state
     counters = Engine().run(state, NOW).counters
     name = "scenario_search_jobs_total"
     assert counters[name, "reclaim", "generators_exhausted", "false"] == 1
+
+
+@pytest.mark.parametrize(
+    ("places", "asks"),
+    [(1, {"cpu": "1"}), (2, {"fraction": 0.5})],
+    ids=["of its own", "and for the reservation of its device"],
+)
+def test_a_pod_without_a_place_among_those_of_a_node_is_told_in_the_words_that_clients_know(
+    state: ClusterState, places: int, asks: dict[str, Any]
+) -> None:
+    state.apply(Kind.NODE, a_node("node", gpus=1, gpu_memory_mib=40_000, pods=places))
+    state.apply(Kind.POD_GROUP, a_group("first", queue="team", started=NOW - 60))
+    state.apply(Kind.POD, a_pod("first-0", group="first", node="node"))
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team"))
+    state.apply(Kind.POD, a_pod("job-0", group="job", **asks))
+    [outcome] = Engine().run(state, NOW).outcomes
+    assert "1 node(s) pod number exceeded" in outcome.pod_messages["default/job-0"]
+    answer = Engine().explain_pod(state, "default/job-0", now=NOW)
+    assert answer is not None
+    assert [(node.filter, node.reason) for node in answer.nodes] == [
+        ("Resources", "node(s) pod number exceeded")
+    ]

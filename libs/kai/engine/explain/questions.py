@@ -19,7 +19,7 @@ from kai.engine.explain.changes import Change
 from kai.engine.explain.remedies import remedies
 from kai.engine.explain.trial import Begin, Trials
 from kai.engine.framework.allocation import allocate_job
-from kai.engine.framework.fit import node_verdicts
+from kai.engine.framework.fit import is_shortage, node_verdicts
 from kai.engine.framework.session import Session
 from kai.engine.kernel.labels import Mask
 from kai.engine.queueing.chunks import tasks_to_allocate
@@ -143,7 +143,7 @@ def node_answers(session: Session, task: Task, job: Job) -> Iterator[NodeAnswer]
         if not reasons:
             yield NodeAnswer(node=node.name, fits=True)
             continue
-        short = all(reason.startswith("Insufficient") for reason in reasons)
+        short = all(map(is_shortage, reasons))
         name = "Resources" if short else checks.get(reasons[0], "Node")
         yield NodeAnswer(node=node.name, fits=False, filter=name, reason=", ".join(reasons))
 

@@ -14,7 +14,10 @@ from kai.snapshot.kept import Kept
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Task
 
-_KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
+_SHORT: Final = "Insufficient "
+_KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs"}
+#: Alerts and the end-to-end tests of the KAI Scheduler look for these words in the event of a pod.
+_NO_SLOT: Final = "node(s) pod number exceeded"
 #: The one that uses it, and the one that reserves it.
 _PODS_OF_A_NEW_DEVICE: Final = 2
 Amounts = npt.NDArray[np.int64]
@@ -73,7 +76,7 @@ def node_verdicts(
     free = session.nodes.idle + session.nodes.releasing
     for row in np.flatnonzero(open_rows).tolist():
         short = [
-            f"Insufficient {_KINDS.get(column, name)}"
+            _NO_SLOT if column == PODS else f"{_SHORT}{_KINDS.get(column, name)}"
             for column, amount in task.cls.items
             if free[row, column] < amount
             for name, _ in session.state.resources.named_amounts(
@@ -90,8 +93,13 @@ def node_verdicts(
     return reasons
 
 
+def is_shortage(reason: str) -> bool:
+    """Whether a node's reason, as told by :func:`node_verdicts`, is that it has too little of something."""
+    return reason == _NO_SLOT or reason.startswith(_SHORT)
+
+
 def _shared_shortage(task: Task, free: Amounts) -> str:
     """What a part of a GPU lacks where there is enough of each resource by itself."""
     if free[GPU] >= 1 and free[PODS] < _PODS_OF_A_NEW_DEVICE:
-        return f"Insufficient {_KINDS[PODS]}"
-    return "Insufficient GPU memory" if task.cls.gpu_memory_mib else "Insufficient GPUs"
+        return _NO_SLOT
+    return f"{_SHORT}GPU memory" if task.cls.gpu_memory_mib else f"{_SHORT}{_KINDS[GPU]}"
