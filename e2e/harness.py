@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,19 @@ def local_cluster(name: str, kubeconfig: Path, *flags: str) -> Iterator[None]:
         yield
     finally:
         kai("local", "down", f"--name={name}")
+
+
+@contextlib.contextmanager
+def chart_cluster(name: str, folder: Path, helm: str, *flags: str) -> Iterator[tuple[str, Path]]:
+    """As :func:`local_cluster`, one in which this helm has installed the chart: its name, and its kubeconfig.
+
+    The name is made unique.
+    """
+    name, kubeconfig = f"{name}-{uuid.uuid4().hex[:8]}", folder / "kubeconfig"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{Path(helm).parent}{os.pathsep}{os.environ['PATH']}")
+        with local_cluster(name, kubeconfig, "--chart", *flags):
+            yield name, kubeconfig
 
 
 @dataclass(slots=True)

@@ -5,15 +5,14 @@ import os
 import signal
 import time
 import uuid
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
-from e2e.harness import REAL, local_cluster
+from e2e.harness import REAL
+from e2e.installation import HOME, an_installation, change, changed, ready, there, until_ready
 from e2e.manifests import a_pod, a_queue, as_yaml
 from e2e.troubles import process_id
-from kai.kube.errors import Forbidden, NotFound
+from kai.kube.errors import Forbidden
 from kai.kube.resources import (
     CONFIG_MAPS,
     CONFIGS,
@@ -26,7 +25,6 @@ from kai.kube.resources import (
 )
 from kai.model import names
 
-HOME = names.NAMESPACE
 DEPLOYED = {
     "admission",
     "binder",
@@ -40,57 +38,10 @@ HEALED_SECONDS = 10.0
 
 
 @pytest.fixture(scope="module")
-def embedded(request, tmp_path_factory):
-    """Instead of the suite's cluster, one in which the chart is installed; on a real one it always is."""
-    if REAL or os.environ.get("KAI_E2E_KUBECONFIG"):
-        yield request.getfixturevalue("embedded")
-        return
-    helm = Path(request.getfixturevalue("helm_program"))
-    name, kubeconfig = f"operator-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("operator") / "kubeconfig"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{helm.parent}{os.pathsep}{os.environ['PATH']}")
-        with local_cluster(name, kubeconfig, "--chart"):
-            yield name, kubeconfig
-
-
-async def ready(cluster, resource=CONFIGS, name="kai-config"):
-    """What it says of being ready: status, reason, message; None while that is of an earlier generation."""
-    found = await cluster.client.get(resource, name)
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    told = next((one for one in conditions if one["type"] == "Ready"), {})
-    current = told.get("observedGeneration") == found["metadata"]["generation"]
-    return (told["status"], told["reason"], told["message"]) if current else None
-
-
-async def until_ready(cluster, resource=CONFIGS, name="kai-config"):
-    await cluster.eventually(
-        lambda: ready(cluster, resource, name),
-        lambda told: told is not None and told[0] == "True",
-        what=f"{name} is ready",
-    )
-
-
-async def change(cluster, resource, name, **spec):
-    await cluster.client.patch(resource, name, {"spec": spec})
-
-
-@asynccontextmanager
-async def changed(cluster, resource, name, *, back, **spec):
-    """As administrators have it, and as it was before when the block ends."""
-    await change(cluster, resource, name, **spec)
-    try:
-        await until_ready(cluster, resource, name)
-        yield
-    finally:
-        await change(cluster, resource, name, **back)
-        await until_ready(cluster, resource, name)
-
-
-async def there(cluster, resource, name, *, namespace=HOME):
-    try:
-        return await cluster.client.get(resource, name, namespace=namespace)
-    except NotFound:
-        return None
+def embedded(request):
+    """Instead of the suite's cluster, one in which the chart is installed."""
+    with an_installation(request, "operator") as made:
+        yield made
 
 
 async def healed(cluster, resource, name, accept):

@@ -4,14 +4,11 @@ Helm installs the chart into an embedded cluster. Each service runs with the arg
 its Deployment and with the token of its service account, and whatever an account has no right to is refused.
 """
 
-import os
-import uuid
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from e2e.harness import REAL, local_cluster
+from e2e.harness import REAL, chart_cluster
 from e2e.manifests import a_deployment, a_job, a_pod, as_yaml
 from kai.kube.resources import Resource
 from kai.model import names
@@ -39,11 +36,8 @@ def embedded(helm_program, tmp_path_factory):
     """Instead of the suite's cluster, one in which the chart is installed."""
     if REAL:
         pytest.skip("on a real control plane the whole suite runs with the chart's roles")
-    name, kubeconfig = f"roles-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("roles") / "kubeconfig"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{Path(helm_program).parent}{os.pathsep}{os.environ['PATH']}")
-        with local_cluster(name, kubeconfig, "--chart", "--binders=2"):
-            yield name, kubeconfig
+    with chart_cluster("roles", tmp_path_factory.mktemp("roles"), helm_program, "--binders=2") as made:
+        yield made
 
 
 async def requests(cluster, number: str) -> Counter:

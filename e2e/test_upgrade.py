@@ -3,12 +3,10 @@
 import base64
 import os
 import subprocess
-import uuid
-from pathlib import Path
 
 import pytest
 
-from e2e.harness import REAL, ROOT, local_cluster
+from e2e.harness import REAL, ROOT, chart_cluster
 from e2e.manifests import a_deployment, a_pod, as_yaml
 from e2e.test_operator import ready
 from kai.kube.resources import CONFIGS, DEPLOYMENTS, PODS, SECRETS
@@ -42,11 +40,8 @@ def embedded(helm_program, tmp_path_factory):
     """A cluster of its own, in which releases come and go."""
     if REAL or os.environ.get("KAI_E2E_KUBECONFIG"):
         pytest.skip("installs and removes releases")
-    name, kubeconfig = f"upgrade-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("upgrade") / "kubeconfig"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{Path(helm_program).parent}{os.pathsep}{os.environ['PATH']}")
-        with local_cluster(name, kubeconfig, "--chart"):
-            yield name, kubeconfig
+    with chart_cluster("upgrade", tmp_path_factory.mktemp("upgrade"), helm_program) as made:
+        yield made
 
 
 @pytest.fixture

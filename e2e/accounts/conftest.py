@@ -1,13 +1,11 @@
 """A cluster on which the chart is installed, and somebody in it to be robbed."""
 
 import os
-import uuid
-from pathlib import Path
 
 import pytest
 
 from e2e.accounts.world import RESERVATION, TENANT, World, a_volume, foreign
-from e2e.harness import local_cluster
+from e2e.harness import chart_cluster
 from e2e.manifests import a_claim, a_deployment, a_pod, as_yaml
 from kai.kube.resources import POD_GROUPS, PODS
 from kai.model import names
@@ -22,13 +20,10 @@ def embedded(request):
     if os.environ.get("KAI_E2E_KUBECONFIG"):
         yield request.getfixturevalue("embedded")
         return
-    helm = Path(request.getfixturevalue("helm_program"))
+    helm = request.getfixturevalue("helm_program")
     folder = request.getfixturevalue("tmp_path_factory").mktemp("accounts")
-    name, kubeconfig = f"accounts-{uuid.uuid4().hex[:8]}", folder / "kubeconfig"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{helm.parent}{os.pathsep}{os.environ['PATH']}")
-        with local_cluster(name, kubeconfig, "--chart", "--autoscaling"):
-            yield name, kubeconfig
+    with chart_cluster("accounts", folder, helm, "--autoscaling") as made:
+        yield made
 
 
 @pytest.fixture
