@@ -17,8 +17,9 @@ from e2e.soak.rules.telling import Mistake, mistakes_are_told
 GRACE_SECONDS = 12.0
 #: Programs that stand in for a cluster: what they say is not the product's.
 SURROUNDINGS = frozenset({"apiserver", "machinery", "redis", "supervisor", "prepare"})
-#: What a leader logs that could not renew its lease in time; then it ends, and is started anew.
-_RESIGNED = "leadership lost"
+#: What a process says last that ends and is started anew, since the API server is away for too long:
+#: a leader that could not renew its lease, and one that has just begun and was never answered.
+_GAVE_UP = ("leadership lost", "\nerror: get version: ", "accepts connections but does not answer")
 _LOGGED_SECONDS = 5.0
 
 #: What must hold at every moment, and for how long it may not, since changes of several objects are not seen
@@ -94,7 +95,7 @@ class Judge:
         """Judge what was logged."""
         self._note(now.at, groups.firm_pods_stay(before, now, lines))
         for line in lines:
-            if _RESIGNED in line.text and self._excused(line.at):
+            if any(words in line.text for words in _GAVE_UP) and self._excused(line.at):
                 self._journal.killed[line.process] += 1
         ours = [line for line in lines if line.process not in SURROUNDINGS]
         causeless = [line for line in ours if "Traceback" in line.text or not self._excused(line.at)]

@@ -1,5 +1,7 @@
 """What is kept as a finding, and with what beside it."""
 
+import pytest
+
 from e2e.soak.actions import Action, Drain
 from e2e.soak.frame import Breach, Frame, LogLine
 from e2e.soak.journal import Journal
@@ -66,6 +68,23 @@ def test_a_leader_that_was_kept_from_renewing_its_lease_may_end():
         Frame(at=90.0),
         [LogLine(90.0, "scheduler", "warning", "leadership lost   lease=kai-scheduler")],
     )
+    assert journal.killed["scheduler"] == 1
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "get version: cannot connect to https://127.0.0.1:1",
+        "https://127.0.0.1:1 accepts connections but does not answer",
+    ],
+)
+def test_who_begins_while_the_api_server_is_away_may_end(last):
+    journal = Journal()
+    journal.trouble("apiserver", "SIGKILL", 10.0).end = 11.0
+    judge = a_judge(journal)
+    for at in (16.0, 90.0):
+        line = LogLine(at, "scheduler", "warning", f"api server not reachable yet\nerror: {last}")
+        judge.read(Frame(), Frame(at=at), [line])
     assert journal.killed["scheduler"] == 1
 
 
