@@ -12,6 +12,7 @@ the one that won.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -106,12 +107,14 @@ class LeaderElector:
         self._seen_version = ""
         self._seen_at = 0.0
         self._renewed_at = 0.0
+        self._overdue: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def term(self) -> AsyncIterator[Term]:
         """Wait until we lead, then lead for as long as the body runs. Leaving gives the Lease back.
 
-        Where leadership is lost the body is cancelled.
+        Where leadership is lost the body is cancelled. If it does not end before others may lead, the process
+        does: two that work are worse than none.
 
         Raises:
             LeadershipLost: it was.
@@ -121,7 +124,7 @@ class LeaderElector:
         _log.info("leading", lease=self._name, identity=self.identity, epoch=epoch)
         try:
             async with asyncio.TaskGroup() as group:
-                renewal = group.create_task(self._renew_forever(epoch), name=f"renew {self._name}")
+                renewal = group.create_task(self._renew_until_lost(epoch), name=f"renew {self._name}")
                 yield Term(epoch)
                 renewal.cancel()
         except BaseExceptionGroup as failures:
@@ -133,6 +136,9 @@ class LeaderElector:
             _log.warning("leadership lost", lease=self._name, reason=str(error))
             raise error from others
         finally:
+            if self._overdue is not None:
+                self._overdue.cancel()
+                self._overdue = None
             if self.leading:
                 self.leading = False
                 await self._release()
@@ -209,6 +215,18 @@ class LeaderElector:
         return await self._client.create(LEASES, body, namespace=self._namespace, type=Lease)
 
     # --- keeping it ----------------------------------------------------------------------------
+    async def _renew_until_lost(self, epoch: int) -> None:
+        try:
+            await self._renew_forever(epoch)
+        except errors.LeadershipLost:
+            left = self._times.duration - self._times.renew_deadline
+            self._overdue = asyncio.get_running_loop().call_later(left, self._end_process)
+            raise
+
+    def _end_process(self) -> None:
+        _log.error("work goes on without leadership; the process ends", lease=self._name)
+        os._exit(1)
+
     async def _renew_forever(self, epoch: int) -> None:
         announced = False
         while True:

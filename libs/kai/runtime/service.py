@@ -36,6 +36,8 @@ from kai.runtime.trimming import trim_at_rest, trimmer
 
 #: What a process that ends spends on writing its last events.
 EVENT_SECONDS = 3.0
+#: So long may what was cancelled take to end. With the time to drain it is less than a pod has to end.
+LAST_SECONDS = 4.0
 
 _log = structlog.get_logger(__name__)
 
@@ -213,6 +215,7 @@ async def _serve(host: Host, service: Service) -> None:
         deadline = tasks.create_task(_cancel_when_late(host, main), name="drain deadline")
         await asyncio.wait([main])
         deadline.cancel()
+        _end_soon()
         await host.drain_events()
         host.stop_background()
 
@@ -223,6 +226,19 @@ async def _cancel_when_late(host: Host, main: asyncio.Task[None]) -> None:
     await asyncio.sleep(host.settings.drain_timeout)
     _log.warning("drain took too long; what is left is dropped")
     main.cancel()
+    _end_soon()
+
+
+def _end_soon() -> None:
+    """What was cancelled is waited for, but not for ever: a library may have lost the cancellation."""
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        left = sorted(task.get_name() for task in asyncio.all_tasks(loop))
+        _log.error("tasks do not end though they were cancelled; the process ends without them", tasks=left)
+        os._exit(1)
+
+    loop.call_later(EVENT_SECONDS + LAST_SECONDS, end)
 
 
 def _install_signal_handlers(host: Host) -> None:

@@ -7,6 +7,7 @@ neither makes nor reads.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,9 @@ from kai.session.credentials import RedisCredentials, remedy, speaks_tls
 from kai.session.errors import CacheUnavailable, Fenced
 from kai.session.keys import Keys
 
-TIMEOUT_SECONDS: Final = 5.0
+#: For one connection, and for one operation with all attempts at it.
+CONNECT_SECONDS: Final = 5.0
+DEADLINE_SECONDS: Final = 10.0
 SNAPSHOTS_KEPT: Final = 3
 SNAPSHOT_TTL_SECONDS: Final = 3600
 SESSIONS_KEPT: Final = 10_000
@@ -93,8 +96,10 @@ class SessionCache:
         cls, url: str, *, shard: str, credentials: RedisCredentials | None = None
     ) -> AsyncIterator[Self]:
         """A cache at ``redis://…``, ``rediss://…`` or ``unix://…``. Nothing is sent before the first call."""
+        # With a timeout of its own the client sends by `asyncio.wait_for`, which before Python 3.12 loses a
+        # cancellation that comes just when all is sent: whoever waits for the task then waits for ever.
         connection = (credentials or RedisCredentials()).connection(
-            url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS, max_connections=4
+            url, socket_timeout=None, socket_connect_timeout=CONNECT_SECONDS, max_connections=4
         )
         try:
             yield cls(connection, shard=shard)
@@ -103,16 +108,17 @@ class SessionCache:
 
     @asynccontextmanager
     async def translated(self, operation: str, *, epoch: int = 0) -> AsyncIterator[None]:
-        """Errors of the Redis client as ours, with what to do about them."""
+        """Errors of the Redis client as ours, with what to do about them; an answer that is late is one."""
         try:
-            yield
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                yield
         except ResponseError as error:
             if str(error).startswith("FENCED"):
                 newer = str(error).partition(" ")[2]
                 raise Fenced(f"epoch {epoch} is over: a leader of epoch {newer} has published") from error
             raise CacheUnavailable(f"redis refuses {operation}: {error}") from error
         except (RedisError, OSError) as error:
-            failure = f"{error}{remedy(error, tls=self._tls)}"
+            failure = f"{str(error) or 'nothing came in time'}{remedy(error, tls=self._tls)}"
             raise CacheUnavailable(f"redis does not answer {operation}: {failure}") from error
 
     async def ping(self) -> None:

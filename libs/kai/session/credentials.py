@@ -109,7 +109,7 @@ def remedy(error: BaseException, *, tls: bool) -> str:
             "; --redis-ca must hold the authority that signed the certificate of that Redis, "
             "and --redis-server-name, or the host of --redis-url, a name in it"
         )
-    if tls and _any(chain, ssl.SSLError, RedisTimeout):
+    if tls and _any(chain, ssl.SSLError, RedisTimeout, TimeoutError):
         return "; if that Redis speaks no TLS write redis:// in --redis-url"
     if not tls and (_any(chain, InvalidResponse) or "closed by server" in str(error)):
         return "; if that Redis speaks TLS write rediss:// in --redis-url"

@@ -98,17 +98,21 @@ class UsageRecord:
         first = bucket_start(before)
         async with self._cache.translated("usage"):
             names = sorted(await self._redis.smembers(self._keys.usage_queues))
-            for name in names:
-                if not await self._trim(self._keys.usage(name.decode(errors="replace")), first):
+        for name in names:
+            if not await self._trim(self._keys.usage(name.decode(errors="replace")), first):
+                async with self._cache.translated("usage"):
                     await self._redis.srem(self._keys.usage_queues, name)
-            await self._trim(self._keys.capacity, first)
+        await self._trim(self._keys.capacity, first)
 
     async def _trim(self, key: str, first: int) -> int:
         """Remove old fields; how many are left."""
-        fields = await self._redis.hkeys(key)
-        old = [each for each in fields if (match := _FIELD.fullmatch(each)) is None or int(match[1]) < first]
-        if old:
-            await self._redis.hdel(key, *old)
+        async with self._cache.translated("usage"):
+            fields = await self._redis.hkeys(key)
+            old = [
+                each for each in fields if (match := _FIELD.fullmatch(each)) is None or int(match[1]) < first
+            ]
+            if old:
+                await self._redis.hdel(key, *old)
         return len(fields) - len(old)
 
     def _increment(self, pipe: Any, key: str, start: int, seconds: float, amounts: Amounts) -> None:

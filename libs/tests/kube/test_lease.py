@@ -2,6 +2,7 @@
 """Elections among several electors over one Lease, in virtual time."""
 
 import asyncio
+import contextlib
 from collections import Counter
 
 import msgspec
@@ -173,6 +174,32 @@ async def test_losing_cancels_the_work_and_is_told():
         await task
     assert worked == ["cancelled"]
     assert leases.lease.spec.holder_identity == "thief"
+
+
+async def test_work_that_goes_on_without_leadership_ends_the_process_before_others_lead(monkeypatch):
+    leases, ended = FakeLeases(), []
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr("kai.kube.lease.os._exit", lambda status: ended.append((status, loop.time())))
+    elector = an_elector(leases, "a")
+
+    async def lead():
+        async with elector.term():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            await asyncio.sleep(60)  # as if it had never been cancelled
+
+    task = asyncio.create_task(lead())
+    await settle(3)
+    leases.broken.add("a")
+    while elector.leading and not ended:
+        await settle(0.1)
+    [(status, at)] = ended
+    assert status == 1
+    other = an_elector(leases, "b")
+    async with other.term():
+        assert loop.time() >= at
+    with pytest.raises(errors.LeadershipLost):
+        await task
 
 
 async def test_a_lease_deleted_under_the_leader_ends_its_term():

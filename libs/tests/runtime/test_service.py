@@ -216,6 +216,39 @@ async def test_a_drain_that_takes_too_long_is_cut_short():
     assert "drain took too long" in err
 
 
+NEVER_ENDS = """
+            async def deaf():
+                while True:
+                    try:
+                        await asyncio.sleep(3600)
+                    except asyncio.CancelledError:
+                        pass
+            """
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(
+            "async with asyncio.TaskGroup() as tasks: tasks.create_task(deaf(), name='deaf')", id="work"
+        ),
+        pytest.param("host.start(deaf(), name='deaf'); await host.stopping.wait()", id="background"),
+        pytest.param(
+            "spare = asyncio.create_task(deaf(), name='deaf'); await host.stopping.wait()", id="forgotten"
+        ),
+    ],
+)
+async def test_what_does_not_end_when_it_is_cancelled_is_not_waited_for(work):
+    body, first = f"{NEVER_ENDS}{work}", "runtime.service.EVENT_SECONDS = runtime.service.LAST_SECONDS = 0.1"
+    async with program(*LISTEN, "--drain-timeout=100ms", body=body, first=first) as process:
+        await process.running()
+        process.process.send_signal(signal.SIGTERM)
+        status, _, err = await process.ended()
+    assert status == 1
+    assert "the process ends without them" in err
+    assert "deaf" in err
+
+
 async def test_a_second_signal_ends_it_at_once():
     async with program(*LISTEN, body="await asyncio.sleep(3600)") as process:
         await process.running()

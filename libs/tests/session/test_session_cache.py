@@ -57,6 +57,23 @@ async def test_what_is_published_is_read_back(cache):
     )
 
 
+async def test_who_asks_again_and_again_ends_when_cancelled_at_whatever_moment(cache):
+    async def ask():
+        while True:
+            await cache.ping()
+
+    for steps in range(60):
+        task = asyncio.create_task(ask())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=1.0)
+        if not done:
+            task.cancel()
+            await asyncio.wait([task])
+        assert done, f"the cancellation after {steps} steps was lost"
+
+
 async def test_every_key_of_a_shard_is_in_one_slot(cache):
     await cache.publish(a_publication(1, snapshot=b"s", in_flight={"d": a_decision()}))
     await UsageRecord(cache).add(
