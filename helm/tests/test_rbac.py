@@ -19,6 +19,7 @@ import kai_queue_controller.service
 from derived import plural
 from kai.kube import resources
 from kai.kube.resources import Resource
+from kai.operands.facts import OPTIONAL_KINDS
 from kai_operator import kinds as operator_kinds
 from kai_pod_grouper.offline import rights
 
@@ -270,6 +271,25 @@ def test_a_disabled_component_has_no_role(helm):
     objects = helm.render(values={"binder": {"enabled": False}, **WITHOUT_CERTIFICATES})
     assert "kai-binder" not in objects.of("ClusterRole")
     assert not granted(objects, "binder")
+
+
+EXTERNAL = {"externalPrometheusUrl": "http://prometheus.monitoring:9090"}
+
+
+def test_a_prometheus_of_ours_may_find_whom_it_scrapes_and_do_nothing_else(helm):
+    values = {"prometheus": {"enabled": True}, **WITHOUT_CERTIFICATES}
+    objects = helm.render(values=values, served=frozenset(OPTIONAL_KINDS))
+    account = objects.one("Prometheus", "prometheus")["spec"]["serviceAccountName"]
+    found = [("", "services"), ("", "endpoints"), ("", "pods"), ("discovery.k8s.io", "endpointslices")]
+    assert granted(objects, account) == {
+        Request(verb, group, resource) for group, resource in found for verb in ("list", "watch")
+    }
+
+
+@pytest.mark.parametrize("said", [{}, {"enabled": True, **EXTERNAL}], ids=["none", "one of somebody else"])
+def test_where_no_prometheus_is_ours_nothing_is_granted_to_one(helm, said):
+    objects = helm.render(values={"prometheus": said, **WITHOUT_CERTIFICATES})
+    assert "kai-prometheus" not in objects.of("ClusterRole")
 
 
 @pytest.mark.parametrize(

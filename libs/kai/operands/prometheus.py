@@ -7,7 +7,8 @@ from typing import Final
 from kai.model import quantity
 from kai.operands.component import account, service
 from kai.operands.facts import PROMETHEUS, SERVICE_MONITOR
-from kai.operands.manifests import PART_OF, PRODUCT, Installation, Manifest, an_object
+from kai.operands.manifests import COMPONENT_LABEL, PART_OF, PRODUCT, Installation, Manifest, an_object
+from kai.operands.scheduler import LEADER
 from kai.operands.spec.additions import PrometheusSpec
 
 SERVICE: Final = "usage-prometheus"
@@ -18,6 +19,8 @@ _KUBE_STATE_METRICS: Final = "kube-state-metrics"
 #: The ServiceMonitor of all our processes but the queue-controller. The operator is one of them, by the
 #: Service that comes with it.
 PROCESSES: Final = "kai-processes"
+#: Who may write to the volume; without a group of its own most volumes are root's.
+_USER: Final[Manifest] = {"runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 2000}
 #: What the label ``job`` is taken from, where it is not ``app``.
 _JOB_LABELS: Final = {_KUBE_STATE_METRICS: "app.kubernetes.io/name"}
 
@@ -59,6 +62,7 @@ def _prometheus(installation: Installation) -> Manifest:
         "serviceMonitorNamespaceSelector": {},
         "podMonitorSelector": accounting,
         "podMonitorNamespaceSelector": {},
+        **({} if installation.openshift else {"securityContext": _USER}),
     }
     if spec.enable_persistent_storage:
         found["storage"] = _storage(spec)
@@ -85,7 +89,10 @@ def _monitors(installation: Installation) -> list[Manifest]:
     # Whoever is scraped twice is counted twice.
     others = {
         "matchLabels": {PART_OF: PRODUCT},
-        "matchExpressions": [{"key": "app", "operator": "NotIn", "values": [_QUEUES]}],
+        "matchExpressions": [
+            {"key": "app", "operator": "NotIn", "values": [_QUEUES]},
+            {"key": COMPONENT_LABEL, "operator": "NotIn", "values": [LEADER]},
+        ],
     }
     metrics = installation.config.queue_controller.controller_service.metrics.name
     states = {"matchLabels": {"app.kubernetes.io/name": _KUBE_STATE_METRICS}}

@@ -8,11 +8,13 @@ import yaml
 
 from kai.operands.certificates import grpc_secret
 from kai.operands.component import GRPC_CERTIFICATES, Component, account, objects_of, service, tls_flags
-from kai.operands.manifests import Installation, Manifest, an_object
+from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec
-from kai.operands.spec.shards import Shard
+from kai.operands.spec.shards import ALL, Shard
 
 ACCOUNT = "scheduler"
+#: What a Service is, of several of a shard, that leads to whoever leads: nobody is to be scraped by it.
+LEADER = "leader"
 _FILE = "config.yaml"
 
 
@@ -44,7 +46,7 @@ def of_shard(installation: Installation, shard: Shard) -> list[Manifest]:
             data={_FILE: written},
         ),
         *objects_of(component, installation),
-        _service(installation, component),
+        *_services(installation, component),
     ]
 
 
@@ -99,16 +101,25 @@ def _flags(installation: Installation, shard: Shard) -> tuple[str, ...]:
     )
 
 
-def _service(installation: Installation, component: Component) -> Manifest:
-    """Leads to the scheduler; of several, which only the operator knows, to the one that leads."""
+def _services(installation: Installation, component: Component) -> list[Manifest]:
+    """One that leads to the scheduler; of several, which only the operator knows, to the one that leads.
+
+    Then there is one more for all of them: Prometheus finds pods by what a Service selects.
+    """
     ports = installation.config.scheduler.scheduler_service
-    reached = {"http-metrics": (ports.port, "http-metrics"), "grpc": (ports.grpc_port, "grpc")}
-    made = service(component.name, installation, reached)
-    made["metadata"]["annotations"] = {
-        "prometheus.io/scrape": "true",
-        "prometheus.io/port": str(ports.target_port),
-    }
-    made["spec"]["clusterIP"] = "None"
-    if component.replicas > 1:
-        del made["spec"]["selector"]
+    metrics = {"http-metrics": (ports.port, "http-metrics")}
+    leading = service(component.name, installation, metrics | {"grpc": (ports.grpc_port, "grpc")})
+    leading["spec"]["clusterIP"] = "None"
+    if component.replicas <= 1:
+        return [_scraped(leading, ports.target_port)]
+    del leading["spec"]["selector"]
+    leading["metadata"]["labels"][COMPONENT_LABEL] = LEADER
+    every = service(f"{component.name}{ALL}", installation, metrics, app=component.name)
+    every["spec"]["clusterIP"] = "None"
+    return [leading, _scraped(every, ports.target_port)]
+
+
+def _scraped(made: Manifest, port: int) -> Manifest:
+    """The same, with what those go by who scrape whatever says so."""
+    made["metadata"]["annotations"] = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}
     return made

@@ -1,5 +1,7 @@
 """Who is scraped, and that nobody is scraped twice."""
 
+from dataclasses import replace
+
 import pytest
 
 from kai.operands import Facts, operands_of_config, operands_of_shard, read_config, read_shard
@@ -61,6 +63,34 @@ def test_every_process_is_scraped_once(queues):
     }
     monitors = of(objects, "ServiceMonitor")
     assert {monitors[name]["spec"]["jobLabel"] for name in ("queue-controller", "kai-processes")} == {"app"}
+
+
+def test_of_several_schedulers_each_is_scraped_once_by_a_service_that_selects_it():
+    """Prometheus finds pods by the Endpoints of a Service, which only one with a selector has."""
+    objects = installed(prometheus=EXTERNAL, scheduler={"replicas": 2})
+    found = scraped(objects)
+    services = of(objects, "Service")
+    assert {"kai-scheduler-default-all", "kai-scheduler-default"} <= services.keys()
+    assert found["kai-scheduler-default-all"] == ["kai-processes"]
+    assert all(services[name]["spec"].get("selector") for name in found)
+    every = services["kai-scheduler-default-all"]
+    (pods,) = [
+        each["spec"]["template"]["metadata"]["labels"]
+        for each in of(objects, "Deployment").values()
+        if each["metadata"]["name"] == "kai-scheduler-default"
+    ]
+    assert selects({"matchLabels": every["spec"]["selector"]}, pods)
+    assert every["metadata"]["labels"]["app"] == "kai-scheduler-default"
+
+
+def test_a_prometheus_of_ours_may_write_to_its_volume():
+    def user(facts):
+        config = read_config({"spec": {"prometheus": {"enabled": True}}})
+        (found,) = of(operands_of_config(config, facts, []), "Prometheus").values()
+        return found["spec"].get("securityContext", {}).get("fsGroup")
+
+    assert user(FACTS)
+    assert user(replace(FACTS, openshift=True)) is None
 
 
 def test_monitors_are_found_by_their_label_and_scrape_as_often_as_they_are_told():

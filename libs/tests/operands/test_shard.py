@@ -190,6 +190,10 @@ def test_a_shard_needs_an_action():
 def test_names_are_made_of_that_of_a_shard():
     with pytest.raises(InvalidSpec, match=r"metadata\.name is too long"):
         shard("s" * 60)
+    longest = "s" * (63 - len("kai-scheduler-"))
+    assert shard(longest).name == longest
+    with pytest.raises(InvalidSpec, match=r"with kai-scheduler- before it and -all after it"):
+        read_shard(a_shard(longest), config(scheduler={"replicas": 2}))
 
 
 def test_a_plugin_of_another_package_may_be_installed_elsewhere():

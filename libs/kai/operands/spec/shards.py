@@ -16,6 +16,8 @@ from kai.operands.spec.usage import connection
 
 #: Names of Deployments and Services are made of those of shards.
 _LONGEST_NAME: Final = 63
+#: With what the name of the Service ends that leads to all replicas of a scheduler, where there are several.
+ALL: Final = "-all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +47,13 @@ def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
     usage = connection(spec.usage_db_config, config, at.below("usageDBConfig"))
     spec = replace(spec, usage_db_config=usage)
     file = scheduler_file.of(spec, at)
-    if len(f"{config.everywhere.scheduler_name}-{name}") > _LONGEST_NAME:
+    before, after = f"{config.everywhere.scheduler_name}-", ""
+    if config.replicas(config.scheduler.replicas) > 1:
+        after = ALL
+    if len(f"{before}{name}{after}") > _LONGEST_NAME:
+        around = f"{before} before it" + (f" and {after} after it" if after else "")
         Place("metadata.name", problems).complain(
-            f"is too long: with {config.everywhere.scheduler_name}- before it, it names a Service; "
-            f"at most {_LONGEST_NAME} characters"
+            f"is too long: with {around}, it names a Service; at most {_LONGEST_NAME} characters"
         )
     if problems:
         raise InvalidSpec(f"SchedulingShard {name}", problems)
