@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane lint proto derived sbom bench scale statuses reviews fuzz soak hostile clean
+.PHONY: install demo test e2e controlplane lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -49,6 +49,11 @@ controlplane: install
 e2e: install
 	@KAI_E2E_CLUSTER=real $(if $(filter command,$(origin KUBECONFIG)),KAI_E2E_KUBECONFIG=$(KUBECONFIG)) \
 		KAI_E2E_FIRST="$(FIRST)" $(BIN)/python -m pytest e2e $(ARGS)
+
+# The end-to-end suites of the KAI Scheduler, from a checkout of it, on a real control plane with our chart:
+# make suites SOURCES=../KAI-Scheduler ARGS="--suite allocate --suite reclaim"
+suites: install
+	@$(BIN)/python -m e2e.suites --sources "$(SOURCES)" $(ARGS)
 
 bench: install
 	@$(BIN)/kai bench
