@@ -21,7 +21,7 @@ from kai.model.objects import Node, PodGroup, PriorityClass, Queue
 from kai.runtime import Host, freeze_garbage
 from kai.runtime.webhook import CertificateFiles, WebhookServer
 from kai.validation.registration import VALIDATE_POD_GROUP
-from kai.wire.sessions import NOTHING, SessionUpdate, watch_sessions
+from kai.wire.sessions import NOTHING, SessionUpdate, take_each, watch_sessions
 from kai.wire.shards import Shard, ShardFollower
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
@@ -152,11 +152,7 @@ class Controller:
         updates = watch_sessions(
             self._host.client, lease_name=shard.lease, namespace=settings.namespace, tls=settings.tls
         )
-        async for update in updates:
-            try:
-                self._take(shard.name, update)
-            except Exception:  # noqa: BLE001 (one session must not keep all later ones from us)
-                _log.exception("session cannot be taken in", shard=shard.name, version=update.version)
+        await take_each(updates, self._take, shard=shard.name)
 
     def _take(self, shard: str, update: SessionUpdate) -> None:
         for group in self._faults.take(shard, update) | self._book.take(shard, update):

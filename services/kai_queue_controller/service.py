@@ -25,7 +25,7 @@ from kai.runtime.webhook import CertificateFiles, WebhookServer
 from kai.session.cache import SessionCache
 from kai.validation.queues import QueueRules
 from kai.validation.registration import VALIDATE_QUEUE
-from kai.wire.sessions import NOTHING, SessionUpdate, watch_sessions
+from kai.wire.sessions import NOTHING, SessionUpdate, take_each, watch_sessions
 from kai.wire.shards import Shard, ShardFollower
 from kai_queue_controller.metrics import ExtraLabels, QueueCollector
 from kai_queue_controller.publisher import CONTROLLER, Publisher
@@ -189,11 +189,7 @@ class Controller:
         updates = watch_sessions(
             self._host.client, lease_name=shard.lease, namespace=settings.namespace, tls=settings.tls
         )
-        async for update in updates:
-            try:
-                self._take(shard.name, update)
-            except Exception:  # noqa: BLE001 (one session must not keep all later ones from us)
-                _log.exception("session cannot be taken in", shard=shard.name, version=update.version)
+        await take_each(updates, self._take, shard=shard.name)
 
     def _take(self, shard: str, update: SessionUpdate) -> None:
         self._shares.take(shard, update)

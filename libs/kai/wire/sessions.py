@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from kai.wire.session_codec import SessionUpdate, decode_update
 from kai.wire.v1.session_pb2 import WatchSessionsRequest, WatchSessionsResponse
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
-__all__ = ["NOTHING", "SessionUpdate", "watch_sessions"]
+__all__ = ["NOTHING", "SessionUpdate", "take_each", "watch_sessions"]
 
 #: What is to be known of a scheduler that is there no more.
 NOTHING: Final = SessionUpdate(version=0, epoch=0, opened_at=0.0, full=True)
@@ -68,6 +68,20 @@ async def watch_sessions(
                     reason=error.details(),
                 )
             await asyncio.sleep(backoff.next())
+
+
+async def take_each(
+    updates: AsyncIterator[SessionUpdate], take: Callable[[str, SessionUpdate], None], *, shard: str
+) -> None:
+    """Have ``take`` take in what the scheduler of a shard publishes, for as long as it does.
+
+    One session that cannot be taken in is logged, and does not keep all later ones away.
+    """
+    async for update in updates:
+        try:
+            take(shard, update)
+        except Exception:  # noqa: BLE001 (whatever is wrong with one, the next may be right)
+            _log.exception("session cannot be taken in", shard=shard, version=update.version)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from kai.kube.lease import Leader
 from kai.wire import sessions
 from kai.wire.channel import serve
 from kai.wire.session_codec import SessionUpdate, encode_update
-from kai.wire.sessions import watch_sessions
+from kai.wire.sessions import take_each, watch_sessions
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
 
 pytestmark = pytest.mark.integration
@@ -91,3 +91,21 @@ async def test_that_we_may_not_listen_is_told(monkeypatch):
         listening.cancel()
         await asyncio.wait([listening])
     assert (logs[0]["log_level"], logs[0]["reason"]) == ("warning", "role x may not call this")
+
+
+async def test_a_session_that_cannot_be_taken_in_is_told_and_keeps_no_later_one_away():
+    async def updates():
+        for version in (1, 2, 3):
+            yield SessionUpdate(version=version, epoch=1, opened_at=0)
+
+    taken = []
+
+    def take(shard, update):
+        if update.version == 2:
+            raise ValueError("poisoned")
+        taken.append((shard, update.version))
+
+    with capture_logs() as logs:
+        await take_each(updates(), take, shard="a")
+    assert taken == [("a", 1), ("a", 3)]
+    assert [(line["shard"], line["version"]) for line in logs] == [("a", 2)]
