@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from kai.model import names
 from kai.model.objects import Json, ResourceList
 from kai.model.requests import pod_requests
-from kai.model.resource_lists import parsed, rendered
+from kai.model.resource_lists import amounts, rendered
 from kai_node_scale_adjuster.objects import WaitingPod, label_value
 
 CONTAINER: Final = "scaling-pod"
@@ -108,16 +107,10 @@ def _of_namespace(term: Json, namespace: str) -> Json:
 
 def _resources(waiting: WaitingPod) -> dict[str, ResourceList]:
     """Whole devices, and all else that the pod asks its node for."""
-    asked = pod_requests(
-        waiting.pod, lambda resources: {key: parsed(text) for key, text in resources.items()}
-    )
+    asked = pod_requests(waiting.pod, amounts)
     requests = rendered({key: amount for key, amount in sorted(asked.items()) if amount})
     requests[names.NVIDIA_GPU] = str(waiting.share.devices)
     return {
         "requests": requests,
         "limits": {key: text for key, text in requests.items() if key not in _ELASTIC},
     }
-
-
-def _amounts(resources: ResourceList) -> dict[str, Decimal]:
-    return {name: parsed(amount) for name, amount in resources.items()}

@@ -31,7 +31,7 @@ from kai.model.objects import (
 )
 from kai.model.remembered import forgettable
 from kai.model.requests import pod_requests
-from kai.model.resource_lists import parsed
+from kai.model.resource_lists import amounts
 from kai.model.rules.device_claims import claim_entries
 from kai.model.rules.gpu_shares import Share, asked_share
 
@@ -209,11 +209,7 @@ def version(text: str) -> int:
 # --- amounts ------------------------------------------------------------------------------------
 def _requests(pod: PodRecord) -> Amounts:
     """As the scheduler charges them; pods of a kind share one result."""
-    return _shared(tuple(sorted(pod_requests(pod, _amounts).items())))
-
-
-def _amounts(resources: ResourceList) -> dict[str, Decimal]:
-    return {name: parsed(amount) for name, amount in resources.items()}
+    return _shared(tuple(sorted(pod_requests(pod, amounts).items())))
 
 
 @forgettable

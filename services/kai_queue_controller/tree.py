@@ -21,9 +21,8 @@ from kai.model.objects import (
     PodGroupResources,
     Queue,
     QueueStatus,
-    ResourceList,
 )
-from kai.model.resource_lists import parsed
+from kai.model.resource_lists import amounts
 from kai.model.rules.gpus import is_gpu
 from kai_queue_controller.faults import with_condition
 
@@ -73,14 +72,10 @@ def sums_of(resources: PodGroupResources | None) -> Sums:
     if resources is None:
         return Sums()
     return Sums(
-        _amounts(resources.allocated),
-        _amounts(resources.allocated_non_preemptible),
-        _amounts(resources.requested),
+        amounts(resources.allocated),
+        amounts(resources.allocated_non_preemptible),
+        amounts(resources.requested),
     )
-
-
-def _amounts(listed: ResourceList | None) -> Amounts:
-    return {resource: parsed(amount) for resource, amount in (listed or {}).items()}
 
 
 def _unheard(queue: str, sums: Sums, sign: int) -> None:

@@ -17,6 +17,11 @@ def parsed(amount: str) -> Decimal:
         return Decimal(0)
 
 
+def amounts(listed: ResourceList | None) -> dict[str, Decimal]:
+    """A resource list as numbers, a new dictionary each time."""
+    return {resource: parsed(amount) for resource, amount in (listed or {}).items()}
+
+
 def add(total: dict[str, Decimal], amounts: Iterable[tuple[str, Decimal]]) -> None:
     """Add amounts by resource name to ``total``, none beyond int64."""
     for resource, amount in amounts:

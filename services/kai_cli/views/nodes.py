@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kai.model import names
+from kai.model import names, resource_lists
 from kai.model.faults import OutOfBounds
 from kai.model.objects import Node, Pod
 from kai.model.requests import pod_requests
-from kai.model.resource_lists import parsed
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.model.rules.gpu_shares import asked_share
 from kai.model.rules.gpus import is_gpu, shared_memory_mib
@@ -124,7 +123,7 @@ def _row(node: Node, pods: list[Pod]) -> NodeRow:
 
 def whole_gpus(pod: Pod) -> int:
     """Whole GPUs that a pod asks for."""
-    asked = pod_requests(pod, lambda listed: {name: parsed(amount) for name, amount in listed.items()})
+    asked = pod_requests(pod, resource_lists.amounts)
     return int(sum(amount for name, amount in asked.items() if is_gpu(name)))
 
 
