@@ -124,7 +124,7 @@ class Transport:
             "timeout": aiohttp.ClientTimeout(total=None, sock_connect=5),
             "headers": self._headers,
             # A proxy for the outside world must not catch an API server on loopback.
-            "trust_env": not _is_loopback(self.server),
+            "trust_env": not is_loopback(self.server),
         }
         self._rest = _Rest(configuration)
         self._session = self._rest.open()
@@ -241,7 +241,8 @@ def _remove_temporary_files() -> None:
     cleanup_temp_files()
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether a URL is of this machine alone."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

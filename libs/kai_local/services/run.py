@@ -7,20 +7,19 @@ have.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 import sys
 import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
+from kai.kube.transport import is_loopback
 from kai.model import names
 from kai.session.errors import SessionCacheError
 from kai_local.errors import ClusterError
@@ -130,7 +129,7 @@ async def _check(client: KubeClient, options: RunOptions) -> None:
 
 def _certify(client: KubeClient, directory: Path) -> bytes:
     """Certificates for the webhooks; an API server elsewhere could not reach them."""
-    if not _is_loopback(client.server):
+    if not is_loopback(client.server):
         raise ClusterError(
             f"the API server at {client.server} cannot reach webhooks on this machine; leave out --webhooks"
         )
@@ -191,14 +190,6 @@ def _tell(child: Child) -> None:
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 if __name__ == "__main__":
