@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +10,12 @@ import typer
 
 from kai.model import names
 from kai_cli import output
+from kai_cli.files import text_of
 from kai_cli.output import Column, Format, FormatOption
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.offline.preview import Preview, preview
 from kai_pod_grouper.options import GroupingOptions
 from kai_pod_grouper.rules import known_kinds
-
-_STDIN = Path("-")
 
 
 def group(
@@ -68,17 +66,13 @@ def group(
     name, namespace = default_priorities_configmap_name, default_priorities_configmap_namespace
     defaults = f"{namespace}/{name}" if name else ""
     try:
-        manifest = "\n---\n".join(_read(path) for path in files)
+        manifest = "\n---\n".join(text_of(path) for path in files)
         found = asyncio.run(preview(manifest, options, defaults=defaults))
     except (OSError, UnicodeDecodeError) as error:
         raise output.fail(f"cannot read the manifest: {error}") from error
     except GroupingError as error:
         raise output.fail(str(error)) from error
     _print(found, form)
-
-
-def _read(path: Path) -> str:
-    return sys.stdin.read() if path == _STDIN else path.read_text(encoding="utf-8")
 
 
 def _print_kinds(form: Format) -> None:

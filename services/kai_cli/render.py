@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,11 +27,11 @@ from kai.operands import (
 )
 from kai.operands.certificates import WEBHOOKS
 from kai_cli import output
+from kai_cli.files import text_of
 from kai_cli.new_secrets import new_secrets
 
 Manifest = dict[str, Any]
 
-_STDIN: Final = Path("-")
 _VERSION: Final = names.CONFIG_API_VERSION
 _KINDS: Final = {kind.rpartition("/")[2]: kind for kind in OPTIONAL_KINDS}
 _DEFAULTS: Final = Facts()
@@ -72,7 +71,7 @@ def render(
     Objects of other kinds in the files are left out, so that what helm renders can be piped in.
     """
     try:
-        documents = [each for path in files for each in yaml.safe_load_all(_read(path)) if each]
+        documents = [each for path in files for each in yaml.safe_load_all(text_of(path)) if each]
         config, shards = _read_all(documents)
         trust = {WEBHOOKS: ca_bundle.read_text()} if ca_bundle else {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -98,10 +97,6 @@ def render(
     for shard in shards:
         objects += operands_of_shard(config, shard, facts)
     typer.echo(yaml.safe_dump_all([*secrets, *objects], sort_keys=False, explicit_start=True), nl=False)
-
-
-def _read(path: Path) -> str:
-    return sys.stdin.read() if path == _STDIN else path.read_text(encoding="utf-8")
 
 
 def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 import yaml
@@ -21,10 +20,10 @@ from kai.simulate.reading import InvalidInput
 from kai.simulate.scenario import Scenario
 from kai.simulate.time_based import Course, simulate
 from kai_cli import output
+from kai_cli.files import text_of
 from kai_cli.output import Column
 
 app = typer.Typer(no_args_is_help=True, help="Simulate fair shares: at one moment, or over time.")
-_STDIN: Final = Path("-")
 T = TypeVar("T")
 
 
@@ -112,8 +111,7 @@ def time_based(
 
 def _read(file: Path, read: Callable[[Any], T]) -> T:
     try:
-        text = sys.stdin.read() if file == _STDIN else file.read_text(encoding="utf-8")
-        return read(documents.load(text))
+        return read(documents.load(text_of(file)))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, InvalidInput) as error:
         raise output.fail(f"{file}: {error}") from error
 
