@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from kai.kube.resources import Resource
-from kai.model.objects import Json
+from kai.model.objects import ApiObject, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,12 @@ class Delete:
     name: str
     uid: str
     propagation: str = "Background"
+
+    @classmethod
+    def of(cls, resource: Resource, obj: ApiObject) -> Self:
+        """Delete this one, and none of its name that came later."""
+        meta = obj.metadata
+        return cls(resource, meta.namespace, meta.name, meta.uid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kai.model.cron import CronSchedule, InvalidCron
 from kai.model.objects import Json
 from kai.snapshot.times import rfc3339, seconds
 from kai_local.controllers.actions import Action, Create, Delete, Patch, Plan
-from kai_local.controllers.objects import Workload, changed, owner_reference
+from kai_local.controllers.objects import Workload, changed, object_reference, owner_reference
 
 _MINUTE = 60.0
 _LONGEST_LOOK_AHEAD = 366 * 86400.0
@@ -40,13 +40,13 @@ def reconcile(cron_job: Workload, jobs: Sequence[Workload], now: float) -> Plan:
     policy = cron_job.spec.get("concurrencyPolicy", "Allow")
     if due > known and not cron_job.spec.get("suspend") and not late and not (policy == "Forbid" and running):
         if policy == "Replace":
-            actions += [_delete(job) for job in running]
+            actions += [Delete.of(resources.JOBS, job) for job in running]
             running = []
         actions.append(_new_job(cron_job, due))
         last = rfc3339(due)
     ends = [_outcome(job) for job in jobs]
     status: Json = {
-        "active": [_reference(job) for job in running],
+        "active": [object_reference("batch/v1", "Job", job) for job in running],
         "lastScheduleTime": last,
         "lastSuccessfulTime": max(
             [end[1] for end in ends if end and end[0]], default=cron_job.status.get("lastSuccessfulTime")
@@ -114,7 +114,7 @@ def _forget(cron_job: Workload, jobs: Sequence[Workload]) -> list[Action]:
     ):
         ended = [(end[1], job) for job in jobs if (end := _outcome(job)) is not None and end[0] is well]
         ended.sort(key=lambda entry: (entry[0], entry[1].metadata.name))
-        actions += [_delete(job) for _, job in ended[: max(0, len(ended) - int(limit))]]
+        actions += [Delete.of(resources.JOBS, job) for _, job in ended[: max(0, len(ended) - int(limit))]]
     return actions
 
 
@@ -124,18 +124,3 @@ def _outcome(job: Workload) -> tuple[bool, str] | None:
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return condition["type"] == "Complete", str(condition.get("lastTransitionTime") or "")
     return None
-
-
-def _delete(job: Workload) -> Delete:
-    return Delete(resources.JOBS, job.metadata.namespace, job.metadata.name, job.metadata.uid)
-
-
-def _reference(job: Workload) -> Json:
-    meta = job.metadata
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": meta.name,
-        "namespace": meta.namespace,
-        "uid": meta.uid,
-    }

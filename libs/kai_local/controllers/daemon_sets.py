@@ -40,7 +40,7 @@ def reconcile(daemon_set: Workload, pods: Sequence[LocalPod], nodes: Sequence[No
             for number, pod in enumerate(there):
                 outdated = renew and pod.labels.get(_REVISION) != revision
                 if not pod.terminating and (not keep or number or pod.terminal or outdated):
-                    actions.append(_delete(pod))
+                    actions.append(Delete.of(resources.PODS, pod))
         actions += [_new_pod(daemon_set, node, revision) for node in sorted(wanted - by_node.keys())]
     status = _status(daemon_set, by_node, wanted, revision)
     if changed(daemon_set.status, status):
@@ -83,10 +83,6 @@ def _target(pod: LocalPod) -> str:
         for field in term.get("matchFields") or ():
             return str(field["values"][0])
     return ""
-
-
-def _delete(pod: LocalPod) -> Delete:
-    return Delete(resources.PODS, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
 def _status(

@@ -44,11 +44,11 @@ def reconcile(job: Workload, pods: Sequence[LocalPod], now: float) -> Plan:
     alive, tally = active(pods), _tally(job, pods)
     failure = _failure(job, alive, tally, now)
     if failure is not None:
-        return Plan([*map(_delete, alive), *_write(job, tally, [], now, failed=failure)])
+        return Plan([*_deletions(alive), *_write(job, tally, [], now, failed=failure)])
     if _complete(job, alive, tally):
-        return Plan([*map(_delete, alive), *_write(job, tally, [], now, complete=True)])
+        return Plan([*_deletions(alive), *_write(job, tally, [], now, complete=True)])
     if job.spec.get("suspend"):
-        return Plan([*map(_delete, alive), *_write(job, tally, [], now)])
+        return Plan([*_deletions(alive), *_write(job, tally, [], now)])
     wait = _backoff(tally) - (now - tally.last_failure) if tally.failed else 0.0
     actions: list[Action] = []
     if wait <= 0:
@@ -65,7 +65,7 @@ def _fill(job: Workload, alive: Sequence[LocalPod], tally: _Tally) -> list[Actio
     else:
         wanted = min(parallelism, int(completions) - tally.succeeded)
     surplus = by_worth(alive)[: max(0, len(alive) - wanted)]
-    actions: list[Action] = [_delete(pod) for pod in surplus]
+    actions: list[Action] = _deletions(surplus)
     missing = wanted - len(alive)
     if missing > 0 and _indexed(job):
         busy = {_index_of(pod) for pod in alive} | tally.indexes
@@ -98,8 +98,8 @@ def _new_pod(job: Workload, index: int | None) -> Create:
     return Create(resources.PODS, meta.namespace, pod)
 
 
-def _delete(pod: LocalPod) -> Action:
-    return Delete(resources.PODS, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+def _deletions(pods: Iterable[LocalPod]) -> list[Action]:
+    return [Delete.of(resources.PODS, pod) for pod in pods]
 
 
 # --- how far it has come -----------------------------------------------------------------------

@@ -44,6 +44,18 @@ def owner_reference(api_version: str, kind: str, owner: ApiObject) -> Json:
     }
 
 
+def object_reference(api_version: str, kind: str, obj: ApiObject) -> Json:
+    """What names an object to those who look for it."""
+    meta = obj.metadata
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+    }
+
+
 def pod_from_template(template: Json, owner: Json, *, labels: dict[str, str] | None = None) -> Json:
     """A pod of ``owner`` (an owner reference), still without a name."""
     meta = template.get("metadata") or {}

@@ -28,7 +28,7 @@ def reconcile(replica_set: Workload, pods: Sequence[LocalPod], now: float) -> Pl
     if not replica_set.terminating:
         missing = int(replica_set.spec.get("replicas", 1)) - len(alive)
         actions += [_new_pod(replica_set) for _ in range(min(missing, _AT_ONCE))]
-        actions += [_delete(pod) for pod in by_worth(alive)[: max(0, -missing)]]
+        actions += [Delete.of(resources.PODS, pod) for pod in by_worth(alive)[: max(0, -missing)]]
     ready = [pod for pod in alive if pod.ready]
     least = float(replica_set.spec.get("minReadySeconds") or 0)
     waits = [wait for pod in ready if (wait := _ready_since(pod) + least - now) > 0]
@@ -49,10 +49,6 @@ def _new_pod(replica_set: Workload) -> Create:
     pod = pod_from_template(replica_set.template, owner)
     pod["metadata"]["generateName"] = f"{replica_set.metadata.name}-"
     return Create(resources.PODS, replica_set.metadata.namespace, pod)
-
-
-def _delete(pod: LocalPod) -> Delete:
-    return Delete(resources.PODS, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
 def _ready_since(pod: LocalPod) -> float:

@@ -50,7 +50,7 @@ def _complete(
         if pod is None:
             actions += _new_pod(stateful_set, ordinal, revision)
         elif pod.terminal and not pod.terminating:
-            actions.append(_delete(pod))
+            actions.append(Delete.of(resources.PODS, pod))
         if in_order and (pod is None or pod.terminating or not pod.ready):
             break
     return actions
@@ -60,7 +60,7 @@ def _shrink(pods: dict[int, LocalPod], wanted: range, *, in_order: bool) -> list
     surplus = [pods[ordinal] for ordinal in sorted(pods, reverse=True) if ordinal not in wanted]
     if in_order:
         surplus = surplus[:1]
-    return [_delete(pod) for pod in surplus if not pod.terminating]
+    return [Delete.of(resources.PODS, pod) for pod in surplus if not pod.terminating]
 
 
 def _renew(stateful_set: Workload, pods: dict[int, LocalPod], wanted: range, revision: str) -> list[Action]:
@@ -71,7 +71,7 @@ def _renew(stateful_set: Workload, pods: dict[int, LocalPod], wanted: range, rev
         if pod is None or ordinal < partition:
             return []
         if pod.labels.get(_REVISION) != revision:
-            return [] if pod.terminating else [_delete(pod)]
+            return [] if pod.terminating else [Delete.of(resources.PODS, pod)]
         if not pod.ready:
             return []
     return []
@@ -112,10 +112,6 @@ def _claim(template: Json, name: str, spec: Json) -> Json:
         **(template["metadata"].get("labels") or {}),
     }
     return {"metadata": {"name": name, "labels": labels}, "spec": template.get("spec") or {}}
-
-
-def _delete(pod: LocalPod) -> Action:
-    return Delete(resources.PODS, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
 def _ordinal(stateful_set: Workload, pod: LocalPod) -> int | None:

@@ -11,7 +11,7 @@ from kai.kube import resources
 from kai.model.objects import ApiObject, Json
 from kai.model.rules.volumes import is_kept_for, storage_bytes, suits
 from kai_local.controllers.actions import Action, Create, Delete, Patch
-from kai_local.controllers.objects import Workload
+from kai_local.controllers.objects import Workload, object_reference
 from kai_local.parts.objects import LocalPod
 
 PROVISIONER = "kai.local/volumes"
@@ -104,7 +104,7 @@ def _bind(claim: Workload, volume: Workload) -> list[Action]:
     if reference.get("uid") != meta.uid:
         patch = {
             "metadata": {"annotations": {_BOUND_BY_CONTROLLER: "yes"}},
-            "spec": {"claimRef": _reference(claim)},
+            "spec": {"claimRef": object_reference("v1", "PersistentVolumeClaim", claim)},
         }
         actions.append(Patch(resources.PVS, "", volume.metadata.name, patch))
     actions += _phase(volume, "Bound")
@@ -141,7 +141,7 @@ def _new_volume(claim: Workload, storage_class: StorageClass) -> Json:
         "volumeMode": claim.spec.get("volumeMode") or "Filesystem",
         "storageClassName": storage_class.metadata.name,
         "persistentVolumeReclaimPolicy": storage_class.reclaim_policy,
-        "claimRef": _reference(claim),
+        "claimRef": object_reference("v1", "PersistentVolumeClaim", claim),
         "hostPath": {"path": f"/simulated/{claim.metadata.uid}"},
     }
     if node:
@@ -149,17 +149,6 @@ def _new_volume(claim: Workload, storage_class: StorageClass) -> Json:
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
     annotations = {_PROVISIONED_BY: PROVISIONER}
     return {"metadata": {"name": f"pvc-{claim.metadata.uid}", "annotations": annotations}, "spec": spec}
-
-
-def _reference(claim: Workload) -> Json:
-    meta = claim.metadata
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "uid": meta.uid,
-    }
 
 
 def _refers_to(volume: Workload, claim: Workload) -> bool:
