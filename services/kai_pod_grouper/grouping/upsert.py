@@ -6,7 +6,7 @@ Some fields of an existing group belong to others and are never written: see ``_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -58,19 +58,6 @@ def pod_patch(pod: Pod, group: str, sub_group: str) -> Json | None:
     if sub_group and pod.labels.get(names.SUBGROUP_LABEL) != sub_group:
         patch["labels"] = {names.SUBGROUP_LABEL: sub_group}
     return {"metadata": patch} if patch else None
-
-
-def apply_merge_patch(body: Any, patch: Json) -> Json:
-    """JSON merge patch (RFC 7386)."""
-    merged: Json = dict(body) if isinstance(body, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, dict):
-            merged[key] = apply_merge_patch(merged.get(key), value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _yield_to(

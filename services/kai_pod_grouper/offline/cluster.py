@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
+from kai.model.merge_patch import merged
 from kai.model.objects import Json, PodGroup
 from kai_pod_grouper.errors import InvalidWorkload, ObjectNotFound, ReadForbidden
 from kai_pod_grouper.grouping import type_defaults
 from kai_pod_grouper.grouping.cluster import KARTA_LABELS
 from kai_pod_grouper.grouping.type_defaults import TypeDefaults
-from kai_pod_grouper.grouping.upsert import apply_merge_patch
 from kai_pod_grouper.objects.documents import Document, ObjectRef, without_nulls
 from kai_pod_grouper.objects.pods import Pod, decode_pod
 from kai_pod_grouper.offline.rights import is_granted
@@ -116,7 +116,7 @@ class FileCluster:
 
     def patch_pod(self, namespace: str, name: str, patch: Json) -> None:
         """Change a pod."""
-        self.pod_bodies[namespace, name] = apply_merge_patch(self.pod_bodies[namespace, name], patch)
+        self.pod_bodies[namespace, name] = merged(self.pod_bodies[namespace, name], patch)
 
     def _add(self, body: Json) -> None:
         document, body = Document.of_body(body), without_nulls(body)
@@ -124,7 +124,7 @@ class FileCluster:
         if document.kind not in _CLUSTER_SCOPED:
             namespace = document.namespace or "default"
             if not document.namespace:
-                body = apply_merge_patch(body, {"metadata": {"namespace": namespace}})
+                body = merged(body, {"metadata": {"namespace": namespace}})
                 document = Document.of_body(body)
         where = (namespace, document.name)
         key: Key = (document.group, document.kind, *where)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kai.model import names
+from kai.model import merge_patch, names
 from kai.model.objects import Json, PodGroup
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import LeftAlone, Membership, group_pod
-from kai_pod_grouper.grouping.upsert import apply_merge_patch, body_of, pod_group_patch, pod_patch
+from kai_pod_grouper.grouping.upsert import body_of, pod_group_patch, pod_patch
 from kai_pod_grouper.objects.pods import decode_pod
 from kai_pod_grouper.offline import acceptance
 from kai_pod_grouper.offline.cluster import FileCluster
@@ -99,7 +99,7 @@ class _Session:
             patch = pod_group_patch(existing, wanted, self._options)
             if patch is None:
                 return
-            body = apply_merge_patch(self._cluster.pod_group_bodies[key], patch)
+            body = merge_patch.merged(self._cluster.pod_group_bodies[key], patch)
         acceptance.check(msgspec.convert(body, PodGroup), updating=existing is not None)
         self._cluster.pod_group_bodies[key] = body
         self._touched[key] = None

@@ -1,4 +1,4 @@
-"""JSON merge patch and JSON patch; the result shares with the original what did not change."""
+"""JSON patches; merge patches are in :mod:`kai.model.merge_patch`."""
 
 import copy
 from typing import Any, Final
@@ -11,21 +11,6 @@ from kai_local.apiserver.errors import ApiFailure, Obj, bad_request
 _OPERATIONS: Final = 10_000
 _COPIED: Final = 3 * 1024 * 1024
 """Bytes: copies of copies grow without bound."""
-
-
-def merge(target: Any, patch: Any) -> Any:
-    """RFC 7386: objects are merged, null removes, everything else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, dict):
-            merged[key] = merge(merged.get(key), value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def json_patch(target: Obj, operations: Any) -> Obj:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from kai.model import merge_patch
 from kai_local.apiserver.calls.apart import LARGE, apart
 from kai_local.apiserver.calls.bodies import (
     answer,
@@ -245,7 +246,7 @@ def patch_of(media_type: str, target: Target, body: Any) -> Change:
     if not isinstance(body, dict):
         raise bad_request("a patch of this type is a JSON object")
     if media_type == "application/merge-patch+json":
-        return lambda old: patch.merge(old, body)
+        return lambda old: merge_patch.merged(old, body)
     if media_type == "application/strategic-merge-patch+json" and not target.resource.custom:
         return lambda old: strategic.merge(target.version.node, old, body)
     raise unsupported_media(media_type, _PATCH_TYPES)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from kai.model import merge_patch
 from kai_local.apiserver.access.authn import Authenticator, service_account
 from kai_local.apiserver.calls.bodies import answer, parse_json, parse_yaml, read_bytes, read_object
 from kai_local.apiserver.calls.requests import DeleteOptions, Target, User, WriteOptions
@@ -221,7 +222,7 @@ class Subresources:
             if verb == "patch" and media_type == "application/json-patch+json":
                 wanted = patch.json_patch(scale, body)
             else:
-                wanted = patch.merge(scale, body)
+                wanted = merge_patch.merged(scale, body)
             version = dig(wanted, "metadata", "resourceVersion")
             if version and version != obj["metadata"]["resourceVersion"]:
                 raise conflict(
