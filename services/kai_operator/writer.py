@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import AlreadyExists, KubeError, NotFound
+from kai.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kai_operator import bodies
 from kai_operator.cache import Cache
 from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
@@ -18,6 +18,8 @@ from kai_operator.ownership import Standing, standing, whose
 #: An object is put right at most so often in so many seconds.
 CORRECTIONS: Final = 10
 CONTEST_SECONDS: Final = 60.0
+#: Controllers write to objects while we do, most of all to Deployments that are rolled out.
+_ATTEMPTS: Final = 3
 
 _log = structlog.get_logger(__name__)
 
@@ -66,13 +68,19 @@ class Writer:
         """
         wanted = bodies.prepared(manifest, owner)
         live = self._cache.get(ref_of(wanted))
-        if live is None:
+        for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await self._create(wanted)
-            except AlreadyExists:
-                live = await self.look(wanted)
-                if live is None:
+                return await self._settle(wanted, live, owner)
+            except (AlreadyExists, Conflict):
+                if attempt == _ATTEMPTS:
                     raise
+                live = await self.look(wanted)
+        raise AssertionError
+
+    async def _settle(self, wanted: Manifest, live: Manifest | None, owner: dict[str, Any]) -> Manifest:
+        """The same for an object that looks so; None if there seems to be none."""
+        if live is None:
+            return await self._create(wanted)
         if live["metadata"].get("deletionTimestamp"):
             raise Vanishing(f"{ref_of(wanted)} is being deleted")
         if standing(live, owner) is Standing.FOREIGN:

@@ -28,6 +28,7 @@ from kai.kube.resources import (
     VALIDATING_WEBHOOKS,
 )
 from kai.runtime import Host
+from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
 from kai_operator.service import OperatorService
 from kai_operator.settings import OperatorSettings
@@ -377,6 +378,17 @@ async def test_what_the_server_refuses_keeps_nothing_else_back_and_is_tried_agai
 
 
 # --- specifications that cannot be used --------------------------------------------------------
+async def test_who_writes_an_object_at_the_same_time_is_no_trouble(api, admin, operator):
+    await configure(admin, deployment={})
+    async with operator():
+        await until(admin, "Deployed", "True")
+        api.faults.rules.append(Rule(user_agent=AGENT, verb="update", resource="deployments", status=409))
+        await change(admin, deployment={"replicas": 3})
+        await there(admin, DEPLOYMENTS, "binder", lambda now: now["spec"]["replicas"] == 3)
+        await until(admin, "Deployed", "True")
+    assert not [each for each in await admin.list(EVENTS) if each["type"] == "Warning"]
+
+
 async def test_a_slip_in_config_is_told_by_field_and_changes_nothing(api, admin, operator):
     await configure(admin, maps={"settings": {"a": "1"}})
     async with operator():
