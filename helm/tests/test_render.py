@@ -254,6 +254,23 @@ def test_gpu_sharing_is_off_unless_asked_for(rendered):
     assert parse(rendered("memory limits by hami").flags("admission")).hami_core_enabled
 
 
+@pytest.mark.parametrize(
+    ("values", "strategy"),
+    [
+        ({}, {"type": "Recreate"}),
+        ({"operator": {"replicaCount": 2}}, None),
+        ({"global": {"leaderElection": True}}, None),
+    ],
+    ids=["one", "several", "one that is elected"],
+)
+def test_two_operators_work_at_the_same_time_only_where_one_is_elected(helm, values, strategy):
+    """Of two versions each would undo what the other one does."""
+    operator = helm.chart(values=values).one("Deployment", "kai-operator")["spec"]
+    (container,) = operator["template"]["spec"]["containers"]
+    assert operator.get("strategy") == strategy
+    assert ("--leader-elect" in container["args"]) is (strategy is None)
+
+
 def test_leaders_are_elected_where_there_are_several(rendered):
     objects = rendered("several replicas")
     assert "--leader-elect" in objects.flags("pod-grouper")

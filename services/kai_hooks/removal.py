@@ -1,4 +1,4 @@
-"""What stays behind when an installation is removed: objects of shards, which are kept."""
+"""What stays behind when an installation is removed: objects of shards of the user's own, which are kept."""
 
 from __future__ import annotations
 
