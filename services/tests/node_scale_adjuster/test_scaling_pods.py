@@ -82,6 +82,9 @@ def test_it_names_its_pod_and_runs_nothing_that_could_do_harm(build):
     assert spec["automountServiceAccountToken"] is False
     assert "schedulerName" not in spec
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    # A cluster that gives out user ids takes no pod that asks for one.
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert "runAsUser" not in spec["securityContext"]
     assert (container["image"], container["args"]) == ("example.com/kai:1", list(PROGRAM))
 
 
