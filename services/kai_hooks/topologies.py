@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import AlreadyExists, NotFound
+from kai.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
 from kai.kube.resources import TOPOLOGIES, Resource
 from kai.model import names
 
@@ -18,12 +18,15 @@ MIGRATED: Final = "kai.scheduler/migrated-from"
 async def copy_topologies(client: KubeClient, say: Callable[[str], None]) -> None:
     """Make a topology of ours of each of Kueue's, unless there is one of its name.
 
+    One that ours cannot be like is told, and keeps neither the others nor the installation back.
+
     Raises:
-        KubeError: the API server refuses, or cannot be reached.
+        KubeError: we may not do so, or the API server cannot be reached.
     """
     for each in await _of_kueue(client):
         name = each["metadata"]["name"]
-        levels = [{"nodeLabel": level["nodeLabel"]} for level in each["spec"]["levels"]]
+        listed = (each.get("spec") or {}).get("levels") or ()
+        levels = [{"nodeLabel": level.get("nodeLabel", "")} for level in listed]
         copy = {
             "apiVersion": names.TOPOLOGY_API_VERSION,
             "kind": TOPOLOGIES.kind,
@@ -34,6 +37,8 @@ async def copy_topologies(client: KubeClient, say: Callable[[str], None]) -> Non
             await client.create(TOPOLOGIES, copy)
         except AlreadyExists:
             say(f"topology {name} is there already")
+        except (BadRequest, Invalid) as error:
+            say(f"topology {name} of Kueue is not copied: {error}")
         else:
             say(f"topology {name} is copied from Kueue")
 

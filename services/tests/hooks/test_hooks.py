@@ -189,6 +189,21 @@ async def test_topologies_of_kueue_are_copied_where_there_is_none_of_the_name(cl
     assert found["blocks"]["spec"]["levels"] == [{"nodeLabel": "example.com/block"}]
 
 
+async def test_one_that_ours_cannot_be_like_keeps_no_other_back(client, said):
+    await install(client, a_definition(group="kueue.x-k8s.io", version="v1beta1"))
+    await install(client, yaml.safe_load((DEFINITIONS / "topologies.kai.scheduler.yaml").read_text()))
+    twice = [{"nodeLabel": "example.com/rack"}] * 2
+    for name, spec in (("a", {"levels": twice}), ("b", {}), ("c", {"levels": twice[:1]})):
+        await client.create(KUEUE, {"metadata": {"name": name}, "spec": spec})
+    await copy_topologies(client, said.append)
+    assert [each["metadata"]["name"] for each in await client.list(TOPOLOGIES)] == ["c"]
+    assert [line.partition(":")[0] for line in said] == [
+        "topology a of Kueue is not copied",
+        "topology b of Kueue is not copied",
+        "topology c is copied from Kueue",
+    ]
+
+
 async def test_without_kueue_nothing_is_copied(client, said):
     await copy_topologies(client, said.append)
     assert said == []
