@@ -8,6 +8,7 @@ from collections.abc import Callable
 import aiohttp
 import structlog
 
+from kai.prometheus import shown, told
 from kai_operator.product import Endpoint
 
 _PATH = "/api/v1/status/config"
@@ -48,7 +49,7 @@ class PrometheusMonitor:
                 if endpoint is not None:
                     problem = await ask(session, endpoint)
                     if endpoint == self._endpoint and problem != self.problem:
-                        _log.info("prometheus", url=endpoint.url, problem=problem or "none")
+                        _log.info("prometheus", url=shown(address(endpoint.url)), problem=problem or "none")
                         self.problem = problem
                         self._changed()
                 await self._pause(endpoint)
@@ -62,24 +63,28 @@ class PrometheusMonitor:
 
 
 async def ask(session: aiohttp.ClientSession, endpoint: Endpoint) -> str | None:
-    """What keeps it from answering, after as many tries as are allowed, each later than the one before."""
-    problem = ""
+    """What keeps it from answering, after as many tries as are allowed, each later than the one before.
+
+    What is told has no password in it, which the URL may have.
+    """
+    problem, url = "", address(endpoint.url)
+    place = shown(url)
     for attempt in range(endpoint.retries + 1):
         await asyncio.sleep(attempt)
         try:
             limit = aiohttp.ClientTimeout(total=endpoint.timeout)
-            async with session.get(address(endpoint.url), timeout=limit) as answer:
+            async with session.get(f"{url}{_PATH}", timeout=limit) as answer:
                 if answer.status == 200:
                     return None
-                problem = f"{endpoint.url} answers with status {answer.status}"
+                problem = f"{place} answers with status {answer.status}"
         except TimeoutError:
-            problem = f"{endpoint.url} does not answer within {endpoint.timeout:g} s"
+            problem = f"{place} does not answer within {endpoint.timeout:g} s"
         except (aiohttp.ClientError, ValueError, OSError) as error:
-            problem = f"{endpoint.url} cannot be reached: {error}"
+            problem = f"{place} cannot be reached: {told(error)}"
     return problem
 
 
 def address(url: str) -> str:
-    """What to ask; an address without a scheme is one of http."""
+    """Where it is; an address without a scheme is one of http."""
     whole = url if "://" in url else f"http://{url}"
-    return f"{whole.rstrip('/')}{_PATH}"
+    return whole.rstrip("/")

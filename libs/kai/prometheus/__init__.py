@@ -1,6 +1,6 @@
 """Questions to a Prometheus, or to whatever answers its HTTP interface."""
 
-from kai.prometheus.client import PrometheusClient, Sample
+from kai.prometheus.client import PrometheusClient, Sample, shown, told
 from kai.prometheus.errors import (
     PrometheusError,
     PrometheusUnavailable,
@@ -15,4 +15,6 @@ __all__ = [
     "QueryRefused",
     "Sample",
     "UnreadableAnswer",
+    "shown",
+    "told",
 ]

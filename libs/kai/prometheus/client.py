@@ -51,7 +51,7 @@ class PrometheusClient:
         self._query = f"{url.rstrip('/')}/api/v1/query"
         self._session = session
         #: As it may be told.
-        self.place = _shown(url)
+        self.place = f"Prometheus at {shown(url)}"
 
     @classmethod
     @asynccontextmanager
@@ -81,7 +81,7 @@ class PrometheusClient:
         except TimeoutError as error:
             raise PrometheusUnavailable(f"{self.place} does not answer within {seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PrometheusUnavailable(f"{self.place} does not answer: {_told(error)}") from error
+            raise PrometheusUnavailable(f"{self.place} does not answer: {told(error)}") from error
         return self._read(status, body)
 
     async def _ask(self, method: str, limit: aiohttp.ClientTimeout, **form: Any) -> tuple[int, bytes]:
@@ -128,8 +128,8 @@ def _reason(answer: _Answer | None, body: bytes) -> str:
     return repr(body[:_SHOWN].decode(errors="replace")) if body else "nothing"
 
 
-def _told(error: Exception) -> str:
-    """Without a URL, which may have a password in it."""
+def told(error: Exception) -> str:
+    """Why nobody answers; without a URL, which may have a password in it."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return str(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -137,8 +137,7 @@ def _told(error: Exception) -> str:
     return type(error).__name__
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
+    """A URL as it may be told: without user and password."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"Prometheus at {parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

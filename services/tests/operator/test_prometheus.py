@@ -40,14 +40,14 @@ async def server():
 
 
 def an_endpoint(server, **options):
-    return Endpoint(url=server.url, **{"interval": 0.05, "timeout": 0.1, "retries": 0, **options})
+    return Endpoint(url=server.url, **{"interval": 0.05, "timeout": 30.0, "retries": 0, **options})
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("prometheus:9090", "http://prometheus:9090/api/v1/status/config"),
-        ("https://prometheus/x/", "https://prometheus/x/api/v1/status/config"),
+        ("prometheus:9090", "http://prometheus:9090"),
+        ("https://prometheus/x/", "https://prometheus/x"),
     ],
 )
 def test_an_address_without_a_scheme_is_one_of_http(url, expected):
@@ -61,14 +61,25 @@ def test_an_address_without_a_scheme_is_one_of_http(url, expected):
 async def test_what_is_wrong_is_told(server, status, said):
     server.status = status
     async with aiohttp.ClientSession() as session:
-        found = await ask(session, an_endpoint(server))
-    assert found == (said and f"{server.url} {said}")
+        found = await ask(session, an_endpoint(server, timeout=30.0 if status else 0.1))
+    assert found == (said and f"http://{server.url} {said}")
 
 
 async def test_one_that_cannot_be_reached_is_told():
     async with aiohttp.ClientSession() as session:
         found = await ask(session, Endpoint(url="127.0.0.1:1", retries=0))
-    assert found.startswith("127.0.0.1:1 cannot be reached")
+    assert found.startswith("http://127.0.0.1:1 cannot be reached")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://kai:word@127.0.0.1:1/x", "kai:word@127.0.0.1:1", "http://kai:word@127.0.0.1:none"]
+)
+async def test_nobody_is_told_a_password(url):
+    """Conditions and logs are read by more people than who may know it."""
+    async with aiohttp.ClientSession() as session:
+        found = await ask(session, Endpoint(url=url, retries=0))
+    assert "cannot be reached" in found
+    assert "word" not in found
 
 
 async def test_it_is_tried_again_before_it_counts_as_gone(server):
@@ -91,7 +102,7 @@ async def test_it_is_told_when_it_goes_and_when_it_is_back(server):
     await eventually(lambda: changes)
     server.status = 200
     await eventually(lambda: len(changes) == 2)
-    assert changes == [f"{server.url} answers with status 500", None]
+    assert changes == [f"http://{server.url} answers with status 500", None]
     monitor.follow(None)
     assert not monitor.follows
     watching.cancel()
