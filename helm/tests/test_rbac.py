@@ -36,7 +36,7 @@ ACCOUNTS = {
     "kai_resource_reservation": "kai-resource-reservation",
     "kai_scheduler": "scheduler",
 }
-METHODS = {"get", "list", "create", "update", "patch", "delete", "create_subresource"}
+METHODS = {"get", "list", "pages", "create", "update", "patch", "delete", "create_subresource"}
 READS = {"get", "list", "watch"}
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 KARTAS = Resource("run.ai", "v1alpha1", "kartas", "Karta")
@@ -116,7 +116,8 @@ class Module:
             for resource in self._resources(call.args[1]):
                 yield from on(resource, "list", "watch")
         elif isinstance(function, ast.Attribute) and function.attr in METHODS and is_client(function.value):
-            verb, subresource = function.attr, subresource_of(call)
+            verb = "list" if function.attr == "pages" else function.attr
+            subresource = subresource_of(call)
             for resource in self._resources(call.args[0]):
                 yield from on(resource, verb.removesuffix("_subresource"), subresource=subresource)
 

@@ -10,7 +10,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from kai.kube import errors
-from kai.kube.client import KubeClient
+from kai.kube.client import KubeClient, selector_params
 from kai.kube.resources import PODS
 from kai.model import names
 from kai.model.objects import ApiObject
@@ -68,8 +68,12 @@ class Exporter:
         Raises:
             KubeError: the API server does not tell.
         """
-        found = await self._client.list(PODS, field_selector=f"spec.nodeName={self._node}", type=ApiObject)
-        self._said = {pod.key: pod.annotations.get(names.NUMA_OBSERVED, "") for pod in found}
+        # What the API server has in its memory: each node asks, and it must not read all pods for each.
+        params = selector_params("", f"spec.nodeName={self._node}") | {"resourceVersion": "0"}
+        said: dict[str, str] = {}
+        async for page in self._client.pages(PODS, params=params, type=ApiObject, metadata_only=True):
+            said |= {pod.key: pod.annotations.get(names.NUMA_OBSERVED, "") for pod in page.items or ()}
+        self._said = said
 
     async def look_at_kubelet(self) -> None:
         """Write what differs from what the kubelet says.
