@@ -62,6 +62,7 @@ class KaiProduct:
             renew_before=_time(terms.renew_before),
             authority_lifetime=_time(terms.authority_lifetime),
             passwords={_REDIS_SECRET: _redis_url(config)} if config.redis.ours else {},
+            filled_by_others=operands.filled_by_others(config),
             prometheus=_endpoint(config) if url else None,
         )
 

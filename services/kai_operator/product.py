@@ -37,7 +37,7 @@ class Needs:
     """What an installation needs that is no manifest yet.
 
     ``certificates``: purpose -> Secret -> the name in its certificate. ``passwords``: Secret -> the URL that
-    stands beside the password in it.
+    stands beside the password in it. ``filled_by_others``: Secrets that are used, and left as they are.
     """
 
     namespace: str
@@ -46,6 +46,7 @@ class Needs:
     renew_before: timedelta = timedelta(days=122)
     authority_lifetime: timedelta = timedelta(days=3650)
     passwords: Mapping[str, str] = field(default_factory=dict)
+    filled_by_others: frozenset[str] = frozenset()
     prometheus: Endpoint | None = None
 
 

@@ -19,7 +19,7 @@ import structlog
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
-from kai.kube.resources import CONFIGS, LEASES, SCHEDULING_SHARDS, Resource
+from kai.kube.resources import CONFIGS, LEASES, SCHEDULING_SHARDS, SECRETS, Resource
 from kai_operator import conditions
 from kai_operator.conditions import Standing
 from kai_operator.conversion import stop_conversion
@@ -52,6 +52,8 @@ class _Share:
     problems: Sequence[str] = ()
     #: None: what it is to have is not known, so nothing of it is touched.
     wanted: list[Manifest] | None = None
+    #: Objects that are used, and neither made nor deleted.
+    spared: frozenset[Ref] = frozenset()
     live: list[Manifest] = field(default_factory=list)
     troubles: dict[Ref, str] = field(default_factory=dict)
     transient: bool = False
@@ -154,6 +156,9 @@ class Reconciler:
         specs = [reading.shards[share.uid] for share in shares[1:] if share.uid in reading.shards]
         needs = product.needs(config)
         self._prometheus.follow(needs.prometheus)
+        shares[0].spared = frozenset(
+            Ref(SECRETS.kind, needs.namespace, name) for name in needs.filled_by_others
+        )
         contents = await self._vault.contents(needs, shares[0].owner, now=now)
         shares[0].troubles |= contents.troubles
         found = self._found(contents)
@@ -222,7 +227,7 @@ class Reconciler:
         for share in shares:
             if share.wanted is None:
                 continue
-            kept = {ref_of(manifest) for manifest in share.wanted} | share.troubles.keys()
+            kept = {ref_of(manifest) for manifest in share.wanted} | share.troubles.keys() | share.spared
             for live in self._world.cache.owned_by(share.uid):
                 if ref_of(live) not in kept:
                     await self._remove_one(share, live)

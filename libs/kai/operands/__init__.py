@@ -5,7 +5,7 @@ secrets are not among them, since what they hold is made where they are written.
 """
 
 from kai.operands.cdi import CLUSTER_POLICY, uses_cdi
-from kai.operands.certificates import certificates_of
+from kai.operands.certificates import certificates_of, filled_by_others
 from kai.operands.facts import OPTIONAL_KINDS, Facts
 from kai.operands.installation import missing_kinds, operands_of_config, operands_of_shard
 from kai.operands.manifests import Manifest
@@ -26,6 +26,7 @@ __all__ = [
     "Shard",
     "ShardSpec",
     "certificates_of",
+    "filled_by_others",
     "missing_kinds",
     "operands_of_config",
     "operands_of_shard",

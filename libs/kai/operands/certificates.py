@@ -31,8 +31,17 @@ def grpc_secret(role: str) -> str:
 
 def certificates_of(config: ConfigSpec) -> Mapping[str, Mapping[str, str]]:
     """Authority -> secret -> DNS name in its certificate. None where somebody else makes them."""
-    if config.certificates.existing.enabled:
-        return {}
+    return {} if config.certificates.existing.enabled else _all(config)
+
+
+def filled_by_others(config: ConfigSpec) -> frozenset[str]:
+    """Secrets with certificates that somebody else makes: they are used, and are nobody's to delete."""
+    if not config.certificates.existing.enabled:
+        return frozenset()
+    return frozenset(secret for hosts in _all(config).values() for secret in hosts)
+
+
+def _all(config: ConfigSpec) -> Mapping[str, Mapping[str, str]]:
     namespace = config.namespace
     found: dict[str, dict[str, str]] = {
         WEBHOOKS: {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kai.operands import InvalidSpec, read_config
+from kai.operands import InvalidSpec, certificates_of, filled_by_others, read_config
 
 
 def a_config(**spec):
@@ -205,3 +205,11 @@ def test_what_cannot_be_used_is_told_with_what_to_write(spec, field, part):
 def test_a_spec_that_is_no_mapping_is_told(spec):
     with pytest.raises(InvalidSpec, match=r"Config kai-config: spec is .*; it must be a mapping of fields"):
         read_config({"metadata": {"name": "kai-config"}, "spec": spec})
+
+
+def test_certificates_of_others_are_used_under_the_names_of_ours():
+    ours = read_config({"spec": {}})
+    theirs = read_config({"spec": {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}})
+    assert certificates_of(theirs) == {}
+    assert filled_by_others(theirs) == {name for hosts in certificates_of(ours).values() for name in hosts}
+    assert filled_by_others(ours) == set()

@@ -103,7 +103,7 @@ class MadeUp:
     explode_for: str = ""
 
     def read_config(self, found):
-        return self._read(found, {"namespace", "maps", "deployment", "certificates", "passwords"})
+        return self._read(found, {"namespace", "maps", "deployment", "certificates", "passwords", "theirs"})
 
     def read_shard(self, found, config):
         return {**self._read(found, {"partitionLabelValue", "args"}), "name": found["metadata"]["name"]}
@@ -119,6 +119,7 @@ class MadeUp:
             namespace=NAMESPACE,
             certificates=config.get("certificates", {}),
             passwords=config.get("passwords", {}),
+            filled_by_others=frozenset(config.get("theirs", ())),
             lifetime=self.lifetime,
             renew_before=self.lifetime / 3,
             authority_lifetime=self.lifetime,

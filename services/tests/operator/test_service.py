@@ -490,6 +490,21 @@ async def test_certificates_are_made_and_webhooks_trust_them(admin, operator):
         )
 
 
+async def test_secrets_that_somebody_else_fills_from_now_on_stay_and_are_not_put_right(admin, operator):
+    await configure(admin, certificates=CERTIFICATES)
+    async with operator():
+        before = await there(admin, SECRETS, "admission-tls")
+        await change(admin, certificates=None, theirs=["admission-tls"])
+        await until(admin, "Deployed", "True")
+        theirs = {"data": {"tls.crt": base64.b64encode(b"theirs").decode()}}
+        await admin.patch(SECRETS, "admission-tls", theirs, namespace=NAMESPACE)
+        await change(admin, certificates=None, theirs=["admission-tls"], maps={"settings": {}})
+        await there(admin, CONFIG_MAPS, "settings")
+        now = await admin.get(SECRETS, "admission-tls", namespace=NAMESPACE)
+        assert now["metadata"]["uid"] == before["metadata"]["uid"]
+        assert now["data"]["tls.crt"] == theirs["data"]["tls.crt"]
+
+
 async def test_a_password_is_made_once(admin, operator):
     await configure(admin, passwords={"kai-redis": "rediss://kai-redis:6379/0"})
     async with operator():
