@@ -20,13 +20,9 @@ COPY pyproject.toml README.md LICENSE ./
 COPY libs/kai libs/kai
 COPY services services
 RUN /opt/kai/bin/pip install --no-deps --no-build-isolation .
-# Numba writes where it reads its cache, but the root file system is read-only: what is compiled here is copied
-# to a writable place when a container starts.
-RUN printf '%s\n' '#!/bin/sh' \
-      'test -d "$NUMBA_CACHE_DIR" || cp -r /opt/kai/numba "$NUMBA_CACHE_DIR" 2>/dev/null' \
-      'exec "$@"' > /opt/kai/bin/kai-start \
-    && chmod 755 /opt/kai/bin/kai-start
-# It knows by the time of the source whether that is current, and layers keep whole seconds only.
+# Numba writes where it reads its cache, but the root file system is read-only: what is compiled here the scheduler
+# copies to a writable place when it starts (kai.runtime.compiled). Numba knows by the time of the source whether that
+# is current, and layers keep whole seconds only.
 RUN mkdir /opt/kai/numba \
     && find /opt/kai/lib -path '*/kai/engine/packing/compiled.py' -exec sh -c 'touch -d "@$(stat -c %Y "$0")" "$0"' {} \; \
     && NUMBA_CACHE_DIR=/opt/kai/numba /opt/kai/bin/python -m kai.engine.packing.warm
@@ -77,7 +73,6 @@ ENV PATH=/opt/kai/bin:$PATH \
 RUN mkdir --mode=1777 /cluster /certificates /redis
 USER 10000:10000
 WORKDIR /tmp
-ENTRYPOINT ["kai-start"]
 
 FROM runtime AS local
 COPY --from=product-in-a-box /opt/kai /opt/kai

@@ -1,6 +1,7 @@
 """``python -m kai_scheduler``."""
 
 from kai import observe, runtime
+from kai.runtime import compiled
 from kai_scheduler.service import SchedulerService
 from kai_scheduler.settings import SchedulerSettings
 
@@ -9,6 +10,7 @@ def main() -> None:
     """Run the scheduler."""
     settings = SchedulerSettings.load()
     observe.configure(service="scheduler", settings=settings.observe)
+    compiled.lay_out()
     runtime.run(SchedulerService(settings))
 
 
