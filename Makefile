@@ -70,13 +70,15 @@ statuses: install
 reviews: install
 	@$(BIN)/python -m e2e.bench.admission $(ARGS)
 
-# As many random worlds as one asks for, and 50 times as many hostile reviews and objects, from a seed to
-# repeat: make fuzz CASES=5000 SEED=7
+# As many random worlds as one asks for, 50 times as many hostile reviews and objects, and half as many edits of
+# Config and shards, from a seed to repeat: make fuzz CASES=5000 SEED=7
 fuzz: install
 	@KAI_FUZZ_EXAMPLES=$(or $(CASES),$(EXAMPLES),2000) KAI_FUZZ_SEED=$(or $(SEED),1) \
 		KAI_FUZZ_REVIEWS=$$(( 50 * $(or $(CASES),$(EXAMPLES),2000) )) \
+		KAI_FUZZ_EDITS=$$(( $(or $(CASES),$(EXAMPLES),2000) / 2 )) \
 		$(BIN)/python -m pytest -q --timeout=0 libs/tests/engine/test_properties.py libs/tests/engine/properties libs/tests/replay \
-		libs/tests/engine/test_extremes.py libs/tests/snapshot/test_bounds.py services/tests/fuzz
+		libs/tests/engine/test_extremes.py libs/tests/snapshot/test_bounds.py services/tests/fuzz \
+		services/tests/operator/test_edits.py
 
 # Random life and trouble on a cluster, judged from outside: make soak MINUTES=30 SEED=7
 soak: install

@@ -2,8 +2,7 @@
 
 import asyncio
 import base64
-import random
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -571,95 +570,3 @@ async def test_of_several_only_one_works(admin, operator):
         await there(admin, CONFIG_MAPS, "settings")
         lease = await there(admin, LEASES, "kai-operator")
         assert lease["spec"]["holderIdentity"]
-
-
-# --- many edits --------------------------------------------------------------------------------
-class Edits:
-    """Random edits of Config, of shards and, by hand, of what was made of them; and what there is to be."""
-
-    def __init__(self, client, seed):
-        self._client, self._random = client, random.Random(seed)
-        self.spec = {"maps": {}}
-        self.shards = {}
-
-    async def one(self):
-        kinds = [self._map, self._map, self._no_map, self._slip, self._shard, self._pool, self._no_shard]
-        await self._random.choice([*kinds, self._by_hand, self._delete])()
-
-    async def _map(self):
-        value = str(self._random.randrange(1000))
-        self.spec = {"maps": {**self.spec["maps"], self._name(): {"value": value}}}
-        await self._configure()
-
-    async def _no_map(self):
-        gone = self._name()
-        self.spec = {"maps": {name: data for name, data in self.spec["maps"].items() if name != gone}}
-        await self._configure()
-
-    async def _slip(self):
-        await self._configure(slip={})
-        await self._configure()
-
-    async def _shard(self):
-        name = f"shard-{self._random.randrange(6)}"
-        if name not in self.shards:
-            self.shards[name] = f"{name}-pool"
-            await a_shard(self._client, name, self.shards[name])
-
-    async def _pool(self):
-        if self.shards:
-            name = self._random.choice(sorted(self.shards))
-            self.shards[name] = f"{name}-{self._random.randrange(1000)}"
-            patch = {"spec": {"partitionLabelValue": self.shards[name]}}
-            await self._client.patch(SCHEDULING_SHARDS, name, patch)
-
-    async def _no_shard(self):
-        if self.shards:
-            name = self._random.choice(sorted(self.shards))
-            del self.shards[name]
-            await self._client.delete(SCHEDULING_SHARDS, name)
-
-    async def _by_hand(self):
-        with suppress(errors.NotFound):
-            patch = {"data": {"by": "hand"}}
-            await self._client.patch(CONFIG_MAPS, self._name(), patch, namespace=NAMESPACE)
-
-    async def _delete(self):
-        with suppress(errors.NotFound):
-            await self._client.delete(CONFIG_MAPS, self._name(), namespace=NAMESPACE)
-
-    def _name(self):
-        return f"map-{self._random.randrange(8)}"
-
-    async def _configure(self, **more):
-        """Replaced as a whole; again where the operator has said something of it meanwhile."""
-        while True:
-            found = await self._client.get(CONFIGS, "kai-config")
-            with suppress(errors.Conflict):
-                await self._client.update(CONFIGS, "kai-config", {**found, "spec": {**self.spec, **more}})
-                return
-
-    @property
-    def expected(self):
-        shards = {f"kai-scheduler-{name}": {"pool": pool} for name, pool in self.shards.items()}
-        return {**self.spec["maps"], **shards}
-
-
-async def made(client):
-    found = await client.list(CONFIG_MAPS, namespace=NAMESPACE)
-    return {one["metadata"]["name"]: one["data"] for one in found}
-
-
-@pytest.mark.parametrize("seed", range(2))
-async def test_a_thousand_edits_end_in_what_the_last_one_asks_for(admin, operator, seed):
-    await configure(admin, maps={})
-    edits = Edits(admin, seed)
-    for _ in range(2):  # with a new process in between
-        async with operator():
-            for _ in range(500):
-                await edits.one()
-            expected = edits.expected
-            await eventually(
-                lambda: made(admin), lambda found, wanted=expected: found == wanted, what="all is made"
-            )
-            await until(admin, "Ready", "True")

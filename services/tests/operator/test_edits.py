@@ -1,0 +1,421 @@
+"""Whatever Config and shards went through, the end is what they say last, and what was done by hand is gone.
+
+``KAI_FUZZ_EDITS=1000`` tries as many edits; a run that ends otherwise is made smaller before it is told.
+"""
+
+import asyncio
+import os
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from deadlines import eventually, patience
+from kai.kube import errors
+from kai.kube.client import KubeClient
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    CONFIGS,
+    CRDS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    SCHEDULING_SHARDS,
+    SECRETS,
+    SERVICES,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
+from kai.model import names
+from kai.runtime import Host
+from kai_local.apiserver.serving.server import ApiServer
+from kai_operator import bodies, writer
+from kai_operator.kinds import KINDS, NETWORK_POLICIES, SELECTOR, kind_of, ref_of
+from kai_operator.leaders import leader_slices
+from kai_operator.operands import KaiProduct
+from kai_operator.ownership import owner_reference
+from kai_operator.product import Found
+from kai_operator.secret_data import decoded
+from kai_operator.service import OperatorService
+from kai_operator.settings import OperatorSettings
+from kai_operator.vault import Contents
+
+pytestmark = pytest.mark.integration
+
+#: Edits in one run.
+EACH = 50
+EDITS = int(os.environ.get("KAI_FUZZ_EDITS", "150"))
+SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
+HOME = names.NAMESPACE
+CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+DEFINITIONS = [yaml.safe_load(path.read_text()) for path in sorted(CHART_CRDS.glob("*.yaml"))]
+SHARDS = ("blue", "default", "red")
+
+
+# --- edits ---------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Configure:
+    """Fields of Config; None takes one away."""
+
+    field: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A field of a shard, which is made if it is not there."""
+
+    name: str
+    field: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class NoShard:
+    name: str
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """Somebody changes an object that the operator made, or deletes it."""
+
+    resource: Resource
+    name: str
+    patch: Any
+
+
+@dataclass(frozen=True)
+class Look:
+    """Nobody does anything before the operator has told what became of it all so far."""
+
+
+@dataclass(frozen=True)
+class Anew:
+    """The operator ends, and another process of it begins."""
+
+
+def configured(field, *values):
+    return st.builds(Configure, st.just(field), st.sampled_from([*values, None]))
+
+
+def sharded(field, *values):
+    return st.builds(Shard, st.sampled_from(SHARDS), st.just(field), st.sampled_from([*values, None]))
+
+
+def by_hand(resource, name, patch=None):
+    return st.just(ByHand(resource, name, patch))
+
+
+CONFIGURATIONS = st.one_of(
+    configured("binder.maxConcurrentReconciles", 8, 16),
+    configured("binder.replicas", 1, 3),
+    configured("admission.gpuSharing", True, False),
+    configured("queueController.metricsNamespace", "mine"),
+    configured("queueController.webhooks.refuseDeletion", True),
+    configured("podGroupController.webhooks.enableValidation", False),
+    configured("redis.enabled", False),
+    configured("redis.persistence.enabled", True),
+    configured("nodeScaleAdjuster.service.enabled", True),
+    configured("networkPolicy.enabled", False),
+    configured("global.replicaCount", 2),
+    configured("global.tls.enabled", False),
+)
+SHARD_CHANGES = st.one_of(
+    sharded("partitionLabelValue", "a", "b"),
+    sharded("placementStrategy.gpu", "spread"),
+    sharded("kValue", 0.5, 2),
+    sharded("plugins.elastic.enabled", False),
+    sharded("plugins.numa.enabled", True),
+    sharded("actions.preempt.enabled", False),
+)
+#: What the operator refuses; ``None`` mends it.
+SLIPS = st.one_of(
+    configured("certificates.renewBefore", "400d"),
+    sharded("plugins.podafinty", {"enabled": False}),
+)
+HANDS = st.one_of(
+    by_hand(DEPLOYMENTS, "binder", {"spec": {"replicas": 5}}),
+    by_hand(DEPLOYMENTS, "queue-controller", {"metadata": {"ownerReferences": None}}),
+    by_hand(DEPLOYMENTS, "pod-grouper"),
+    by_hand(
+        CONFIG_MAPS, "kai-scheduler-default", {"data": {"config.yaml": "actions: allocate", "by": "hand"}}
+    ),
+    by_hand(CONFIG_MAPS, "kai-scheduler-red"),
+    by_hand(SERVICES, "admission", {"spec": {"ports": [{"name": "webhook", "port": 444, "targetPort": 1}]}}),
+    by_hand(SERVICES, "kai-scheduler-blue"),
+    by_hand(NETWORK_POLICIES, "binder", {"spec": {"ingress": [{}]}}),
+    by_hand(SECRETS, "kai-redis"),
+    by_hand(SECRETS, "scheduler-grpc-tls-secret"),
+    by_hand(VALIDATING_WEBHOOKS, "kai-queue-validation-v2"),
+)
+ONE = st.one_of(
+    CONFIGURATIONS,
+    SHARD_CHANGES,
+    st.builds(NoShard, st.sampled_from(SHARDS)),
+    HANDS,
+    SLIPS,
+    st.just(Look()),
+    st.just(Anew()),
+)
+
+
+@st.composite
+def long_runs(draw):
+    """Unlike a list most are as long as they may be, and still can be made smaller edit by edit."""
+    edits = []
+    while len(edits) < EACH and draw(GOES_ON):
+        edits.append(draw(ONE))
+    return edits
+
+
+GOES_ON = st.integers(0, 2**16).map(bool)
+
+
+# --- the cluster ---------------------------------------------------------------------------------
+@dataclass
+class Cluster:
+    """An API server in this process, and an operator that comes and goes."""
+
+    kubeconfig: str
+    client: KubeClient
+
+    @asynccontextmanager
+    async def operator(self):
+        settings = OperatorSettings.parse([f"--namespace={HOME}"])
+        service = OperatorService(settings)
+        host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
+        connection = KubeClient.connect(self.kubeconfig, registry=host.metrics)
+        async with connection as host.client, asyncio.TaskGroup() as host.tasks:
+            work = host.tasks.create_task(service.run(host))
+            try:
+                yield
+            finally:
+                host.stopping.set()
+                await asyncio.wait([work])
+                host.stop_background()
+
+    async def edit(self, edit):
+        match edit:
+            case Configure(field, value):
+                await self.client.patch(CONFIGS, "kai-config", nested(field, value))
+            case Shard(name, field, value):
+                try:
+                    await self.client.patch(SCHEDULING_SHARDS, name, nested(field, value))
+                except errors.NotFound:
+                    spec = {"partitionLabelValue": "" if name == "default" else name}
+                    await self.client.create(SCHEDULING_SHARDS, {"metadata": {"name": name}, "spec": spec})
+                    await self.client.patch(SCHEDULING_SHARDS, name, nested(field, value))
+            case NoShard(name):
+                with suppress(errors.NotFound):
+                    await self.client.delete(SCHEDULING_SHARDS, name)
+            case ByHand(resource, name, patch):
+                place = HOME if resource.namespaced else ""
+                with suppress(errors.NotFound):
+                    if patch is None:
+                        await self.client.delete(resource, name, namespace=place)
+                    else:
+                        await self.client.patch(resource, name, patch, namespace=place)
+            case Look():
+                await eventually(self.all_told, what="the operator tells what became of it")
+
+    async def mend(self):
+        """Take back what cannot be in force, so that it is known what has to be there."""
+        await self.edit(Configure("certificates.renewBefore", None))
+        for shard in await self.client.list(SCHEDULING_SHARDS):
+            name = shard["metadata"]["name"]
+            await self.edit(Shard(name, "plugins.podafinty", None))
+            await self.edit(Shard(name, "partitionLabelValue", "" if name == "default" else name))
+
+    async def owners(self):
+        """Config, and all shards."""
+        config = await self.client.get(CONFIGS, "kai-config")
+        return config, sorted(
+            await self.client.list(SCHEDULING_SHARDS), key=lambda shard: shard["metadata"]["name"]
+        )
+
+    async def all_told(self):
+        config, shards = await self.owners()
+        return all(condition(owner, "Reconciling") == "False" for owner in (config, *shards))
+
+    async def problems(self):
+        """What is not as Config and shards have it now, in words."""
+        config, shards = await self.owners()
+        found = [
+            f"{owner['metadata']['name']}: Deployed is {condition(owner, 'Deployed')}"
+            for owner in (config, *shards)
+            if condition(owner, "Deployed") != "True"
+        ]
+        there = {ref_of(each): each for each in await self.made()}
+        wanted = self.wanted(config, shards, there)
+        secrets = self.secrets_of(config)
+        found += [f"{ref} is missing" for ref in (wanted.keys() | secrets) - there.keys()]
+        found += [f"{ref} is left" for ref in there.keys() - wanted.keys() - secrets]
+        for ref, (manifest, owner) in wanted.items():
+            if not found:  # one is enough to look again
+                found += await self.differences(manifest, owner, there[ref])
+        return found
+
+    async def made(self):
+        """All objects that the operator made."""
+        objects = []
+        for resource in (kind.resource for kind in KINDS if not kind.optional):
+            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+            found = await self.client.list(resource, label_selector=SELECTOR)
+            objects += [{**kind, **each} for each in found]
+        return objects
+
+    def product(self):
+        settings = OperatorSettings.parse([])
+        return KaiProduct(namespace=HOME, repository=settings.image_repository, tag=settings.image_tag)
+
+    def secrets_of(self, config):
+        needs = self.product().needs(self.product().read_config(config))
+        found = {name for hosts in needs.certificates.values() for name in hosts} | needs.passwords.keys()
+        return {ref_of({"kind": "Secret", "metadata": {"name": name, "namespace": HOME}}) for name in found}
+
+    def wanted(self, config, shards, there):
+        """Ref -> what is to be there, and whose it is."""
+        product = self.product()
+        spec = product.read_config(config)
+        read = [product.read_shard(shard, spec) for shard in shards]
+        found = self.found(product.needs(spec), there)
+        owner = owner_reference(CONFIGS, "kai-config", config["metadata"]["uid"])
+        wanted = {ref_of(each): (each, owner) for each in product.of_config(spec, read, found)}
+        for manifest, shard in zip(shards, read, strict=True):
+            owner = owner_reference(SCHEDULING_SHARDS, shard.name, manifest["metadata"]["uid"])
+            objects = product.of_shard(spec, shard, found)
+            objects += leader_slices(objects, None, {})
+            wanted |= {ref_of(each): (each, owner) for each in objects}
+        return wanted
+
+    def found(self, needs, there):
+        """What the Secrets that are there have others trust and know."""
+        secrets = {ref.name: each for ref, each in there.items() if ref.kind == SECRETS.kind}
+        trust = {
+            purpose: decoded(secrets[name])["ca.crt"].decode()
+            for purpose, hosts in needs.certificates.items()
+            for name in list(hosts)[:1]
+            if name in secrets
+        }
+        contents = Contents(due=None, secrets=[secrets[name] for name in needs.passwords if name in secrets])
+        return Found(trust=trust, checksums=contents.checksums)
+
+    async def differences(self, manifest, owner, live):
+        """Between an object and what the API server would make of what is wanted."""
+        prepared = bodies.prepared(manifest, owner)
+        body = bodies.body(prepared, {**live, "metadata": {**live["metadata"], "labels": {}}})
+        with suppress(errors.Conflict, errors.NotFound):  # it changes at this moment, and is looked at again
+            answer = await self.client.update(
+                kind_of(manifest).resource,
+                live["metadata"]["name"],
+                body,
+                namespace=live["metadata"].get("namespace", ""),
+                dry_run=True,
+            )
+            said, is_now = (
+                {key: each for key, each in one.items() if key not in ("metadata", "status")}
+                for one in (answer, live)
+            )
+            owners = [one["metadata"].get("ownerReferences") for one in (answer, live)]
+            if said == is_now and owners[0] == owners[1]:
+                return []
+        return [f"{ref_of(manifest)} is otherwise"]
+
+
+def nested(field, value):
+    for key in reversed(f"spec.{field}".split(".")):
+        value = {key: value}
+    return value
+
+
+def condition(owner, kind):
+    """What it says of this generation; None if that was not told."""
+    conditions = (owner.get("status") or {}).get("conditions") or ()
+    told = next((each for each in conditions if each["type"] == kind), {})
+    return told.get("status") if told.get("observedGeneration") == owner["metadata"]["generation"] else None
+
+
+@asynccontextmanager
+async def cluster(folder):
+    async with ApiServer() as server:
+        kubeconfig = str(server.write_kubeconfig(folder / "config"))
+        async with KubeClient.connect(kubeconfig) as client:
+            for definition in DEFINITIONS:
+                await client.create(CRDS, definition)
+            for name in (HOME, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE):
+                await client.create(NAMESPACES, {"metadata": {"name": name}})
+            await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
+            yield Cluster(kubeconfig, client)
+
+
+def runs(edits):
+    """The edits of each process of the operator."""
+    found = [[]]
+    for edit in edits:
+        if edit == Anew():
+            found.append([])
+        else:
+            found[-1].append(edit)
+    return found
+
+
+#: Runs that ended otherwise. Smaller ones that may do so, too, are not waited for so long.
+FAILED: list[object] = []
+
+
+async def play(edits, folder):
+    async with cluster(folder) as there:
+        *before, last = runs(edits)
+        for some in before:
+            async with there.operator():
+                for edit in some:
+                    await there.edit(edit)
+        async with there.operator():
+            for edit in last:
+                await there.edit(edit)
+            await there.mend()
+            times = 0.05 if FAILED else 1.0
+            try:
+                await eventually(there.problems, lambda found: not found, what="what is wrong", times=times)
+            except AssertionError:
+                FAILED.append(edits)
+                raise
+
+
+def as_many_as_asked_for(test):
+    """The first run that is drawn is always the smallest: one of no edits."""
+    if SEED:
+        test = seed(SEED)(test)
+    return settings(
+        max_examples=3 + EDITS // 40,  # some are short
+        deadline=None,
+        derandomize=not SEED,
+        print_blob=True,
+        report_multiple_bugs=False,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )(test)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("edits")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nobody_is_too_often_put_right():
+    """Else a run with many edits of one object by hand ends a minute later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "CORRECTIONS", EACH)
+        yield
+
+
+@pytest.mark.timeout(patience(10 + EDITS / EACH))
+@as_many_as_asked_for
+@given(edits=long_runs())
+def test_whatever_was_edited_the_end_is_what_was_asked_for_last(folder, edits):
+    asyncio.run(play(edits, folder))
