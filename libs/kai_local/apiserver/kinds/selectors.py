@@ -103,6 +103,12 @@ def parse_fields(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
     return tuple(terms)
 
 
+def exact_name(text: str) -> str:
+    """The name that objects must have by a field selector; empty where any will do, or it cannot be read."""
+    cut = [_cut(term.strip()) for term in text.split(",")]
+    return next((value for path, operator, value in cut if path == "metadata.name" and operator != "!="), "")
+
+
 def _cut(term: str) -> tuple[str, str, str]:
     for operator in ("!=", "==", "="):
         left, found, right = term.partition(operator)

@@ -34,6 +34,7 @@ from kai_local.apiserver.kinds import builtins, crds, events
 from kai_local.apiserver.kinds.catalogue import Catalogue
 from kai_local.apiserver.kinds.discovery import AGGREGATED, VERSION, Discovery
 from kai_local.apiserver.kinds.openapi import V2_DOCUMENT, V2_MEDIA_TYPE, OpenApi
+from kai_local.apiserver.kinds.selectors import exact_name
 from kai_local.apiserver.reading.reads import Reader, flag
 from kai_local.apiserver.reading.watch import Hubs
 from kai_local.apiserver.serving.bootstrap import MACHINERY, create_base_objects
@@ -257,13 +258,13 @@ class ApiServer:
         verb = routes.verb_of(http.method, target, watch=flag(http, "watch"))
         agent = http.headers.get("User-Agent", "")
         self.counts.note(agent, verb, target)
-        resource = target.resource
+        resource, name = target.resource, target.name
+        if verb in ("list", "watch"):  # a role may allow those of single objects
+            name = name or exact_name(http.query.get("fieldSelector", ""))
         try:
             self.authorizer.check(
                 user,
-                Action(
-                    verb, resource.group, resource.plural, target.subresource, target.namespace, target.name
-                ),
+                Action(verb, resource.group, resource.plural, target.subresource, target.namespace, name),
             )
         except ApiFailure:
             self.counts.note_forbidden(agent, verb, target)

@@ -37,6 +37,9 @@ def a_rule(resource, *verbs, group="", **more):
     return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs), **more}
 
 
+ONE = a_rule("pods", "list", resourceNames=["p"])
+
+
 @pytest.mark.parametrize("token", ["wrong", "Bearer"])
 async def test_a_wrong_token_is_nobody(api, token):
     status, answer = await api.call("GET", PODS, token=token)
@@ -114,6 +117,11 @@ async def test_refused_requests_are_counted_as_such(start):
         (a_rule("pods", "get"), "default", "ClusterRole", "GET", f"{PODS}/p", 200),
         (a_rule("pods", "get", resourceNames=["p"]), "default", "Role", "GET", f"{PODS}/p", 200),
         (a_rule("pods", "get", resourceNames=["q"]), "default", "Role", "GET", f"{PODS}/p", 403),
+        (ONE, "default", "Role", "GET", f"{PODS}?fieldSelector=metadata.name%3Dp", 200),
+        (ONE, "default", "Role", "GET", f"{PODS}?fieldSelector=status.phase%3DX,metadata.name%3Dp", 200),
+        (ONE, "default", "Role", "GET", f"{PODS}?fieldSelector=metadata.name%3Dq", 403),
+        (ONE, "default", "Role", "GET", f"{PODS}?fieldSelector=metadata.name!%3Dp", 403),
+        (ONE, "default", "Role", "GET", PODS, 403),
         (a_rule("pods/log", "get"), "default", "Role", "GET", f"{PODS}/p/log", 501),
         (a_rule("pods", "get"), "default", "Role", "GET", f"{PODS}/p/log", 403),
         (a_rule("*", "*"), "default", "Role", "GET", f"{PODS}/p", 200),
