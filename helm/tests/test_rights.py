@@ -7,6 +7,7 @@ import pytest
 
 from helm.tests import rights
 from helm.tests.rights import EVERYWHERE, Right
+from kai import operands
 from kai.model import names
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
@@ -52,6 +53,12 @@ def test_the_page_lists_what_each_account_may_do_row_by_row(held):
 
 def test_the_table_is_read_as_it_is_written(held):
     assert rights.checked_in() == held
+
+
+def test_the_operator_reads_the_secrets_that_it_makes_and_no_others(held):
+    of_secrets = {right for right in held[OPERATOR, names.NAMESPACE] if right.resource == "secrets"}
+    assert {right.verb for right in of_secrets if not right.name} == {"create"}
+    assert {right.name for right in of_secrets if right.name} == {*operands.all_secrets()}
 
 
 def test_nothing_is_given_out_in_namespaces_that_are_not_ours(held):

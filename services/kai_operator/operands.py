@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
 
 from kai import operands
 from kai.model import duration
@@ -13,8 +12,6 @@ from kai.operands import ConfigSpec, Facts, InvalidSpec, Shard
 from kai.wire.shards import shard_of
 from kai_operator.kinds import Manifest
 from kai_operator.product import Endpoint, Found, Needs, Unusable
-
-_REDIS_SECRET: Final = "kai-redis"  # noqa: S105 (a name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +48,10 @@ class KaiProduct:
         """Shards, by name, that want what another has, and why they do not get it."""
         return {name: str(problem) for name, problem in operands.rivals(shards).items()}
 
+    def secrets(self) -> tuple[str, ...]:
+        """All Secrets that there may be."""
+        return operands.all_secrets()
+
     def needs(self, config: ConfigSpec) -> Needs:
         """What has to be there beside manifests."""
         terms = config.certificates
@@ -61,7 +62,7 @@ class KaiProduct:
             lifetime=_time(terms.lifetime),
             renew_before=_time(terms.renew_before),
             authority_lifetime=_time(terms.authority_lifetime),
-            passwords={_REDIS_SECRET: _redis_url(config)} if config.redis.ours else {},
+            passwords={operands.PASSWORD_SECRET: _redis_url(config)} if config.redis.ours else {},
             filled_by_others=operands.filled_by_others(config),
             prometheus=_endpoint(config) if url else None,
         )
@@ -97,7 +98,7 @@ class KaiProduct:
             openshift=found.openshift,
             api_server_ports=found.api_server_ports,
             trust=found.trust,
-            redis_password_digest=found.checksums.get(_REDIS_SECRET, ""),
+            redis_password_digest=found.checksums.get(operands.PASSWORD_SECRET, ""),
             repository=self.repository,
             tag=self.tag,
         )

@@ -78,6 +78,9 @@ class Product(Protocol):
     def rivals(self, shards: Sequence[ShardSpec]) -> Mapping[str, str]:
         """Shards, by name, that want what another has, and why they do not get it."""
 
+    def secrets(self) -> Sequence[str]:
+        """Names of all Secrets that ``needs`` of any Config may name. No others are read."""
+
     def needs(self, config: ConfigSpec) -> Needs:
         """What has to be there beside manifests."""
 

@@ -67,7 +67,9 @@ class OperatorService:
                 queue.add_after(_KEY, _SETTLING_SECONDS)
 
         world = World(changed)
-        watching = Watching(host.client, world, namespace=self.settings.namespace)
+        watching = Watching(
+            host.client, world, namespace=self.settings.namespace, secrets=self._product.secrets()
+        )
         prometheus = PrometheusMonitor(changed)
         reconciler = self._reconciler(host, world, prometheus)
         host.health.add("synced", lambda: watching.synced)

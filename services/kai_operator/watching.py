@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,16 @@ import structlog
 from kai.kube.client import KubeClient
 from kai.kube.lease import Lease
 from kai.kube.reflector import Change, Reflector, Removed, Synced, Upserted
-from kai.kube.resources import CONFIGS, CRDS, LEASES, NODES, PODS, SCHEDULING_SHARDS, Resource
+from kai.kube.resources import (
+    CONFIGS,
+    CRDS,
+    LEASES,
+    NODES,
+    PODS,
+    SCHEDULING_SHARDS,
+    SECRETS,
+    Resource,
+)
 from kai.model import names
 from kai.model.objects import ApiObject
 from kai_operator.cache import Cache
@@ -92,10 +101,11 @@ class _Watch(NamedTuple):
 class Watching:
     """The watches. Optional kinds are followed from when their definition is there until it goes."""
 
-    def __init__(self, client: KubeClient, world: World, *, namespace: str) -> None:
+    def __init__(self, client: KubeClient, world: World, *, namespace: str, secrets: Sequence[str]) -> None:
         self._client = client
         self._world = world
         self._namespace = namespace
+        self._secrets = secrets
         self._definitions: Reflector[Definition] = Reflector(client, CRDS, Definition)
         self._always = list(self._plan())
         self._optional: dict[str, _Watch] = {}
@@ -160,8 +170,21 @@ class Watching:
                 surroundings.take_fake,
             ),
         ]
-        plan += [self._of_kind(kind) for kind in KINDS if not kind.optional]
+        plan += [self._of_kind(kind) for kind in KINDS if not kind.optional and kind.resource is not SECRETS]
+        plan += [self._of_secret(name) for name in self._secrets]
         return plan
+
+    def _of_secret(self, name: str) -> tuple[Reflector[Any], Callable[[Any], None]]:
+        """One by one: so a role can allow these and no others of the namespace."""
+        reflector = Reflector(
+            self._client,
+            SECRETS,
+            dict,
+            namespace=self._namespace,
+            label_selector=SELECTOR,
+            field_selector=f"metadata.name={name}",
+        )
+        return reflector, self._world.cache.sink(SECRETS)
 
     def _of_kind(self, kind: Kind) -> tuple[Reflector[Any], Callable[[Any], None]]:
         place = "" if kind.everywhere or not kind.resource.namespaced else self._namespace

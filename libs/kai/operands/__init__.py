@@ -5,7 +5,12 @@ secrets are not among them, since what they hold is made where they are written.
 """
 
 from kai.operands.cdi import CLUSTER_POLICY, uses_cdi
-from kai.operands.certificates import certificates_of, filled_by_others
+from kai.operands.certificates import (
+    PASSWORD_SECRET,
+    all_secrets,
+    certificates_of,
+    filled_by_others,
+)
 from kai.operands.facts import OPTIONAL_KINDS, Facts
 from kai.operands.installation import missing_kinds, operands_of_config, operands_of_shard
 from kai.operands.manifests import Manifest
@@ -18,6 +23,7 @@ __all__ = [
     "CLUSTER_POLICY",
     "CONFIG_NAME",
     "OPTIONAL_KINDS",
+    "PASSWORD_SECRET",
     "ConfigSpec",
     "Facts",
     "InvalidSpec",
@@ -25,6 +31,7 @@ __all__ = [
     "Problem",
     "Shard",
     "ShardSpec",
+    "all_secrets",
     "certificates_of",
     "filled_by_others",
     "missing_kinds",

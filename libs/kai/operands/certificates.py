@@ -22,11 +22,18 @@ REDIS_SECRET: Final = "kai-redis-tls-secret"  # noqa: S105
 REDIS_HOST: Final = "kai-redis"
 #: Who talks over gRPC.
 _ROLES: Final = ("scheduler", "binder", "podgroup-controller", "queue-controller", "kai-cli")
+PASSWORD_SECRET: Final = "kai-redis"  # noqa: S105
 
 
 def grpc_secret(role: str) -> str:
     """The secret with the certificate of a role."""
     return f"{role}-grpc-tls-secret"
+
+
+def all_secrets() -> tuple[str, ...]:
+    """Every Secret that an installation may have made for it, whatever its Config says."""
+    grpc = (grpc_secret(role) for role in _ROLES)
+    return (PASSWORD_SECRET, REDIS_SECRET, ADMISSION_SECRET, POD_GROUP_SECRET, QUEUE_SECRET, *grpc)
 
 
 def certificates_of(config: ConfigSpec) -> Mapping[str, Mapping[str, str]]:

@@ -114,6 +114,9 @@ class MadeUp:
             pools.setdefault(shard.get("partitionLabelValue", ""), []).append(shard["name"])
         return {late: f"wants what {first} has" for first, *others in pools.values() for late in others}
 
+    def secrets(self):
+        return "admission-tls", "kai-redis"
+
     def needs(self, config):
         return Needs(
             namespace=NAMESPACE,
