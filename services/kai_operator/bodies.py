@@ -18,8 +18,11 @@ from kai_operator.kinds import MANAGED_BY, OPERATOR, Manifest
 RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 #: On webhook configurations: keys by which we select namespaces ourselves. The others are somebody else's.
 SELECTED_KEYS: Final = "kai.scheduler/selected-by"
-#: Of an earlier release. Not helm.sh/resource-policy: helm may be about to look whether it has to delete.
-_HELM: Final = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
+#: On a Prometheus: since when it is not asked for any more. The original writes and reads the same.
+RETIRED: Final = "kai/deprecation-timestamp"
+#: Of an earlier release, or of an earlier time. Not helm.sh/resource-policy: helm may be about to look
+#: whether it has to delete.
+_FORMER: Final = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace", RETIRED)
 _HELM_LABELS: Final = ("helm.sh/chart",)
 #: Given once by the cluster, and not to be changed.
 _ASSIGNED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -56,7 +59,7 @@ def body(wanted: Manifest, live: Manifest) -> Manifest:
         "metadata": {
             **meta,
             "labels": _kept(known.get("labels"), _HELM_LABELS) | (meta.get("labels") or {}),
-            "annotations": _kept(known.get("annotations"), _HELM) | (meta.get("annotations") or {}),
+            "annotations": _kept(known.get("annotations"), _FORMER) | (meta.get("annotations") or {}),
             "resourceVersion": known["resourceVersion"],
             "uid": known["uid"],
         },
@@ -85,7 +88,7 @@ def form(live: Manifest, wanted: Manifest) -> Manifest:
         "metadata": {
             "labels": _of(meta.get("labels"), own.get("labels")),
             "annotations": _of(meta.get("annotations"), own.get("annotations")),
-            "helm": [key for key in _HELM if key in (meta.get("annotations") or {})],
+            "former": [key for key in _FORMER if key in (meta.get("annotations") or {})],
             "ownerReferences": meta.get("ownerReferences") or [],
         }
     }

@@ -19,11 +19,13 @@ class Standing:
     """How things stand with a Config or a shard, at the end of a pass.
 
     ``problems`` are of its specification, which then is not in force; ``troubles`` kept single objects from
-    being as they should; ``missing`` is what it needs and the cluster lacks.
+    being as they should; ``notes`` are what one should know though nothing is wrong; ``missing`` is what it
+    needs and the cluster lacks.
     """
 
     problems: Sequence[str] = ()
     troubles: Mapping[Ref, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
     unavailable: Sequence[str] = ()
     missing: Sequence[str] = ()
     prometheus: str | None = None
@@ -79,7 +81,12 @@ def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[
         return _condition(kind, value, reason, message, generation, now)
 
     yield told("Reconciling", False, "invalid_spec" if invalid else "reconciled", invalid)
-    yield told("Deployed", not troubles, "not_deployed" if troubles else "deployed", troubles)
+    yield told(
+        "Deployed",
+        not troubles,
+        "not_deployed" if troubles else "deployed",
+        troubles or _listed(standing.notes),
+    )
     if away:
         yield told("Available", False, "not_available", away)
     elif standing.watches_prometheus:

@@ -28,6 +28,7 @@ from kai_operator.leaders import leader_slices, left_behind
 from kai_operator.ownership import owner_reference
 from kai_operator.product import ConfigSpec, Found, Product
 from kai_operator.prometheus import PrometheusMonitor
+from kai_operator.retirement import kept
 from kai_operator.specs import Reading, Specs
 from kai_operator.status import Status
 from kai_operator.vault import Contents, Vault
@@ -56,6 +57,8 @@ class _Share:
     spared: frozenset[Ref] = frozenset()
     live: list[Manifest] = field(default_factory=list)
     troubles: dict[Ref, str] = field(default_factory=dict)
+    #: What users should know though all is well.
+    notes: Sequence[str] = ()
     transient: bool = False
 
     @property
@@ -171,7 +174,16 @@ class Reconciler:
                 share.troubles[about] = f"{about}: {type(error).__name__}: {error}; see the operator's log"
         if shares[0].wanted is not None:
             shares[0].wanted += contents.secrets
-        return found, contents.due
+        return found, min(contents.due, self._keep_retired(shares[0], now) or contents.due)
+
+    def _keep_retired(self, share: _Share, now: datetime) -> datetime | None:
+        """Have what was switched off a short time ago stay; when that is over, if anything is."""
+        if share.wanted is None:
+            return None
+        retired = kept(self._world.cache.owned_by(share.uid), share.wanted, now=now)
+        share.wanted += retired.objects
+        share.notes = retired.notes
+        return retired.due
 
     def _wanted(
         self, share: _Share, config: ConfigSpec, specs: list[Any], reading: Reading, found: Found
@@ -227,9 +239,9 @@ class Reconciler:
         for share in shares:
             if share.wanted is None:
                 continue
-            kept = {ref_of(manifest) for manifest in share.wanted} | share.troubles.keys() | share.spared
+            stay = {ref_of(manifest) for manifest in share.wanted} | share.troubles.keys() | share.spared
             for live in self._world.cache.owned_by(share.uid):
-                if ref_of(live) not in kept:
+                if ref_of(live) not in stay:
                     await self._remove_one(share, live)
 
     async def _remove_one(self, share: _Share, live: Manifest) -> None:
@@ -266,6 +278,7 @@ class Reconciler:
             standing = Standing(
                 problems=share.problems,
                 troubles=dict(sorted(share.troubles.items())),
+                notes=share.notes,
                 unavailable=sorted(conditions.unavailable(share.live)),
                 missing=missing if of_config else (),
                 watches_prometheus=of_config and self._prometheus.follows,

@@ -47,6 +47,8 @@ class Status:
         about = ObjectReference(resource.api_version, resource.kind, "", meta["name"], meta["uid"])
         for problem in standing.problems:
             self._recorder.emit(about, "Warning", "InvalidSpec", f"{problem}; what ran before goes on")
+        for note in standing.notes:
+            self._recorder.emit(about, "Normal", "Kept", note)
         for trouble in standing.troubles.values():
             self._recorder.emit(about, "Warning", "NotDeployed", trouble)
 

@@ -22,12 +22,14 @@ from kai.kube.resources import (
     NODES,
     SCHEDULING_SHARDS,
     SERVICE_ACCOUNTS,
+    SERVICES,
 )
 from kai.model import names
 from kai.runtime import Host
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
-from kai_operator.kinds import CLUSTER_POLICIES, SERVICE_MONITORS
+from kai_operator.bodies import RETIRED
+from kai_operator.kinds import CLUSTER_POLICIES, PROMETHEUSES, SERVICE_MONITORS
 from kai_operator.service import OperatorService
 from kai_operator.settings import OperatorSettings
 
@@ -181,6 +183,57 @@ async def test_zones_are_told_of_while_a_shard_looks_at_them(client):
         plugins = {"spec": {"plugins": {"numa": {"enabled": enabled}}}}
         await client.patch(SCHEDULING_SHARDS, "default", plugins)
         await eventually(exporters, lambda found, there=enabled: bool(found) is there)
+
+
+async def prometheuses(client):
+    return {each["metadata"]["name"]: each for each in await client.list(PROMETHEUSES, namespace=HOME)}
+
+
+async def switch_prometheus(client, **spec):
+    await client.patch(CONFIGS, "kai-config", {"spec": {"prometheus": spec}})
+
+
+async def deployed(client):
+    """What Config says of all objects being there."""
+    status = (await client.get(CONFIGS, "kai-config")).get("status") or {}
+    told = [each for each in status.get("conditions") or () if each["type"] == "Deployed"]
+    return (told[0]["status"], told[0]["message"]) if told else (None, "")
+
+
+async def test_a_prometheus_that_is_switched_off_is_kept_for_as_long_as_what_it_scraped(client):
+    definition = a_definition("monitoring.coreos.com", "Prometheus", ["v1"], plural="prometheuses")
+    await client.create(CRDS, definition)
+    await eventually(lambda: client.discover("monitoring.coreos.com/v1", "Prometheus", max_age=0))
+    await switch_prometheus(client, enabled=True)
+    found = await eventually(lambda: prometheuses(client), what="a Prometheus")
+    as_it_was = found["prometheus"]["spec"]
+
+    await switch_prometheus(client, enabled=False)
+    status, told = await eventually(lambda: deployed(client), lambda seen: seen[1], what="that is told")
+    assert status == "True"
+    assert f"Prometheus {HOME}/prometheus is switched off, and kept with what it scraped until 2" in told
+    retired = (await prometheuses(client))["prometheus"]
+    assert RETIRED in retired["metadata"]["annotations"]
+    assert retired["spec"] == as_it_was
+    assert (await client.get(SERVICE_ACCOUNTS, "prometheus", namespace=HOME))["metadata"]["ownerReferences"]
+    assert (await client.get(SERVICES, "usage-prometheus", namespace=HOME))["spec"]["selector"]
+
+    await switch_prometheus(client, enabled=True)
+    await eventually(
+        lambda: prometheuses(client),
+        lambda found: RETIRED not in (found["prometheus"]["metadata"].get("annotations") or {}),
+        what="it is as if it had never been switched off",
+    )
+    await eventually(lambda: deployed(client), lambda seen: seen == ("True", ""), what="nothing to tell")
+
+    await switch_prometheus(client, retentionPeriod="2s")
+    await eventually(
+        lambda: prometheuses(client), lambda found: found["prometheus"]["spec"]["retention"] == "2s"
+    )
+    await switch_prometheus(client, enabled=False)
+    await eventually(lambda: prometheuses(client), lambda found: not found, what="it goes")
+    accounts = await client.list(SERVICE_ACCOUNTS, namespace=HOME)
+    assert "prometheus" not in {each["metadata"]["name"] for each in accounts}
 
 
 async def test_the_node_scale_adjuster_comes_and_goes_with_its_switch(client):
