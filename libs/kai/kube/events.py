@@ -2,8 +2,9 @@
 
 The same event about the same object is written once and then counted: its series is brought up to
 date at most once a minute. After each write as much time passes as several of them take: an API server that
-is busy answers slowly, and is left to those who have something to do. Where it cannot keep up at all, events
-are dropped and counted.
+is busy answers slowly, and is left to those who have something to do. Namespaces take turns, so that one with
+thousands of events does not keep back those of others. Where the API server cannot keep up at all, events are
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
+from kai.kube.fair_queue import FairQueue
 from kai.kube.resources import EVENTS, Resource
 from kai.model.objects import ApiObject, ApiStruct
 
@@ -35,8 +37,10 @@ SERIES_SECONDS = 60.0
 FORGET_SECONDS = 360.0
 #: Rest after a write, in durations of that write and in seconds at most.
 COURTESY, LONGEST_REST = 4.0, 1.0
-#: Objects of which repetitions are recognised; the oldest are forgotten first.
+#: Events of which repetitions are recognised; the oldest are forgotten first.
 REMEMBERED = 8192
+#: What waits to be written: in all, and of one namespace.
+WAITING, WAITING_EACH = 16_384, 2048
 
 #: What becomes of events.
 _RESULTS: Final = ("written", "aggregated", "dropped", "gone", "failed")
@@ -78,11 +82,15 @@ _Key = tuple[str, str, str, str, str, str]
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """An event that was accepted for writing; ``name`` is empty until it has been written, ``body`` after."""
+    """An event that was accepted for writing; its body is made then, for thousands may wait."""
 
     key: _Key
-    body: dict[str, Any]
+    regarding: ObjectReference
+    action: str
+    annotations: dict[str, str] | None
+    event_time: str
     last_seen: float
+    #: Of the object in the API; empty until it has been written.
     name: str = ""
     count: int = 1
     written_count: int = 0
@@ -99,7 +107,8 @@ class EventRecorder:
         *,
         controller: str,
         instance: str = "",
-        capacity: int = 16_384,
+        capacity: int = WAITING,
+        each: int = WAITING_EACH,
         registry: CollectorRegistry | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -107,7 +116,7 @@ class EventRecorder:
         self._controller = controller
         self._instance = (instance or f"{controller}-{host_name()}")[:128]
         self._clock = clock or asyncio.get_running_loop().time
-        self._queue: asyncio.Queue[_Record] = asyncio.Queue(capacity)
+        self._queue: FairQueue[_Record] = FairQueue(capacity=capacity, each=each)
         self._records: OrderedDict[_Key, _Record] = OrderedDict()
         self._counter = Counter(
             "kai_events",
@@ -137,8 +146,7 @@ class EventRecorder:
         if record is not None and now - record.last_seen < FORGET_SECONDS:
             self._repeat(key, record, now)
             return
-        body = self._body(regarding, type, reason, message, annotations, action)
-        record = _Record(key, body, last_seen=now)
+        record = _Record(key, regarding, action or reason, annotations, _micro_now(), last_seen=now)
         if self._enqueue(record):
             self._records[key] = record
             self._records.move_to_end(key)
@@ -163,11 +171,14 @@ class EventRecorder:
         self._counter.labels("aggregated").inc()
 
     def _enqueue(self, record: _Record) -> bool:
-        try:
-            self._queue.put_nowait(record)
-        except asyncio.QueueFull:
+        namespace = record.key[0]
+        if not self._queue.put(namespace, record):
             if not self.dropped:
-                _log.warning("events dropped; the api server does not keep up", controller=self._controller)
+                _log.warning(
+                    "events dropped; the api server does not keep up",
+                    controller=self._controller,
+                    namespace=namespace,
+                )
             self.dropped += 1
             self._counter.labels("dropped").inc()
             return False
@@ -192,7 +203,7 @@ class EventRecorder:
             else:
                 self._counter.labels("written").inc()
             finally:
-                self._queue.task_done()
+                self._queue.done()
             await asyncio.sleep(min(COURTESY * (self._clock() - began), LONGEST_REST))
 
     async def _write(self, record: _Record) -> None:
@@ -200,9 +211,9 @@ class EventRecorder:
         count = record.count
         if not record.name:
             # A repetition that came before the first was written is left to the series.
-            await self._client.create(EVENTS, record.body, namespace=namespace)
-            record.name, record.written_count = record.body["metadata"]["name"], 1
-            record.body = {}  # there are thousands of them
+            body = self._body(record)
+            await self._client.create(EVENTS, body, namespace=namespace)
+            record.name, record.written_count = body["metadata"]["name"], 1
             return
         series = {"count": count, "lastObservedTime": record.last_observed}
         await self._client.patch(EVENTS, record.name, {"series": series}, namespace=namespace)
@@ -223,29 +234,22 @@ class EventRecorder:
         if self._records.get(record.key) is record:
             del self._records[record.key]
 
-    def _body(
-        self,
-        regarding: ObjectReference,
-        kind: EventType,
-        reason: str,
-        message: str,
-        annotations: dict[str, str] | None,
-        action: str,
-    ) -> dict[str, Any]:
+    def _body(self, record: _Record) -> dict[str, Any]:
+        namespace, name, _, kind, reason, message = record.key
         metadata: dict[str, Any] = {
-            "name": f"{regarding.name[:230]}.{token_hex(8)}",
-            "namespace": _home(regarding.namespace),
+            "name": f"{name[:230]}.{token_hex(8)}",
+            "namespace": _home(namespace),
         }
-        if annotations:
-            metadata["annotations"] = annotations
+        if record.annotations:
+            metadata["annotations"] = record.annotations
         return {
             "metadata": metadata,
-            "eventTime": _micro_now(),
+            "eventTime": record.event_time,
             "reportingController": self._controller,
             "reportingInstance": self._instance,
-            "action": action or reason,
+            "action": record.action,
             "reason": reason,
-            "regarding": regarding,
+            "regarding": record.regarding,
             "note": message,
             "type": kind,
         }
