@@ -9,7 +9,8 @@ import pytest
 from e2e.bench import admission
 from e2e.bench.admission import KINDS, Kind, Load, Measured, a_review, percentile
 from kai.advice.facts import Facts
-from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.runtime.webhook import WebhookServer
+from kai.tls import CertificateFiles
 from kai.validation.registration import WARN
 from kai_admission.advisor import advisor
 from kai_admission.handlers import handlers

@@ -1,7 +1,8 @@
 """The admission service: an HTTPS server without a state of its own, of which any number may run."""
 
 from kai.runtime import Host, freeze_garbage
-from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.runtime.webhook import WebhookServer
+from kai.tls import CertificateFiles
 from kai.validation.registration import WARN
 from kai_admission.advisor import advisor
 from kai_admission.cluster_watch import ClusterWatch

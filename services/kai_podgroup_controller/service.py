@@ -19,7 +19,8 @@ from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.model.dra import ResourceClaim
 from kai.model.objects import Node, PodGroup, PriorityClass, Queue
 from kai.runtime import Host, freeze_garbage
-from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.runtime.webhook import WebhookServer
+from kai.tls import CertificateFiles
 from kai.validation.registration import VALIDATE_POD_GROUP
 from kai.wire.sessions import NOTHING, SessionUpdate, take_each, watch_sessions
 from kai.wire.shards import Shard, ShardFollower

@@ -21,8 +21,9 @@ from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries
 from kai.model import names
 from kai.model.objects import Node, Queue
 from kai.runtime import Host, freeze_garbage
-from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.runtime.webhook import WebhookServer
 from kai.session.cache import SessionCache
+from kai.tls import CertificateFiles
 from kai.validation.queues import QueueRules
 from kai.validation.registration import VALIDATE_QUEUE
 from kai.wire.sessions import NOTHING, SessionUpdate, take_each, watch_sessions

@@ -28,7 +28,8 @@ from kai.kube.resources import JOBS, PODS, Resource
 from kai.model import names
 from kai.runtime import Host
 from kai.runtime.service import Service
-from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.runtime.webhook import WebhookServer
+from kai.tls import CertificateFiles
 from kai.validation.registration import MUTATE_POD, VALIDATE_POD, WARN
 from kai.wire.decisions import HEARTBEAT_SECONDS
 from kai_admission.advisor import advisor

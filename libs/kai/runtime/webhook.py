@@ -13,7 +13,6 @@ import ssl
 from asyncio import sslproto
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +21,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kai.runtime.health import Health, listen_on, split_address
+from kai.tls import CertificateFiles, Stamp, renew, server_context
 
 Json = dict[str, Any]
 
@@ -94,26 +94,6 @@ class _Review(msgspec.Struct, rename="camel"):
 _REVIEW = msgspec.json.Decoder(_Review)
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateFiles:
-    """Where certificate chain and key are, in PEM."""
-
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def in_directory(cls, directory: str) -> CertificateFiles:
-        """As a Secret of type ``kubernetes.io/tls`` is mounted."""
-        return cls(Path(directory) / "tls.crt", Path(directory) / "tls.key")
-
-    def stamp(self) -> tuple[float, float] | None:
-        """Changes whenever the files do; None while one is missing."""
-        try:
-            return self.certificate.stat().st_mtime, self.key.stat().st_mtime
-        except OSError:
-            return None
-
-
 class WebhookServer:
     """Serves ``handlers`` by path. Give :meth:`run` to a task group."""
 
@@ -170,9 +150,8 @@ class WebhookServer:
             ListenError: the address cannot be bound.
         """
         sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        stamp = await self._wait_for_certificate(context)
+        context = server_context()
+        stamp: Stamp | None = await self._wait_for_certificate(context)
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         for path in self._handlers:
             app.router.add_post(path, self._answer)
@@ -187,42 +166,20 @@ class WebhookServer:
             )
             while True:
                 await asyncio.sleep(CERTIFICATE_POLL_SECONDS)
-                stamp = self._reload(context, stamp)
+                stamp = renew(context, self._certificates, stamp)
         finally:
             await runner.cleanup()
 
-    async def _wait_for_certificate(self, context: ssl.SSLContext) -> tuple[float, float] | None:
+    async def _wait_for_certificate(self, context: ssl.SSLContext) -> Stamp:
         told = False
         while True:
-            stamp = self._reload(context, None)
+            stamp = renew(context, self._certificates, None)
             if stamp is not None:
                 return stamp
             if not told:
                 _log.warning("webhook waits for its certificate", file=str(self._certificates.certificate))
                 told = True
             await asyncio.sleep(1.0)
-
-    def _reload(
-        self, context: ssl.SSLContext, loaded: tuple[float, float] | None
-    ) -> tuple[float, float] | None:
-        """Load the files if they changed; new connections then get the new certificate."""
-        stamp = self._certificates.stamp()
-        if stamp is None or stamp == loaded:
-            return loaded
-        files = (self._certificates.certificate, self._certificates.key)
-        try:
-            # A context that failed to load serves nobody any more, so one to throw away goes first.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
-            context.load_cert_chain(*files)
-        except (ssl.SSLError, OSError) as error:
-            # Half of a rotation: the next look will find both files new.
-            _log.warning(
-                "certificate not usable yet", file=str(self._certificates.certificate), error=str(error)
-            )
-            return loaded
-        if loaded is not None:
-            _log.info("certificate renewed", file=str(self._certificates.certificate))
-        return stamp
 
     async def _answer(self, http: web.Request) -> web.Response:
         try:

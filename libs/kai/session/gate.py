@@ -23,12 +23,14 @@ from typing import Any, Final
 from kai.session.errors import CannotServe
 from kai.session.parents import ends_with_parent
 from kai.session.server import START_SECONDS, command
+from kai.tls import CertificateFiles, Stamp, renew, server_context
 
 #: Unix sockets have short names only, so it is named from within its folder.
 _SOCKET: Final = "redis.sock"
 _MOST_CONNECTIONS: Final = 256
 _HANDSHAKE_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 5.0
+_CERTIFICATE_POLL_SECONDS: Final = 1.0
 _PIECE: Final = 2**16
 
 
@@ -71,7 +73,7 @@ async def serve(gate: Gate) -> None:
         loop.add_signal_handler(number, stopping.set)
     with tempfile.TemporaryDirectory(prefix="kai-redis-") as folder, contextlib.chdir(folder):
         async with _redis(password, gate) as process, _listener(gate, context):
-            await _first(stopping.wait(), process.wait())
+            await _first(stopping.wait(), process.wait(), _renew(gate, context))
             if not stopping.is_set():
                 raise CannotServe(f"redis-server has ended with status {process.returncode}")
 
@@ -94,8 +96,7 @@ def _read_password(path: Path) -> str:
 def _context(gate: Gate) -> ssl.SSLContext | None:
     if gate.certificate is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = server_context()
     try:
         context.load_cert_chain(gate.certificate, gate.key)
     except OSError as error:
@@ -103,6 +104,18 @@ def _context(gate: Gate) -> ssl.SSLContext | None:
             f"--tls-cert {gate.certificate} with --tls-key {gate.key} cannot be used: {error}"
         ) from error
     return context
+
+
+async def _renew(gate: Gate, context: ssl.SSLContext | None) -> None:
+    """Show the certificate that lies in the files now, whenever it changes, until cancelled."""
+    if context is None or gate.certificate is None or gate.key is None:
+        await asyncio.Event().wait()
+        return
+    files = CertificateFiles(gate.certificate, gate.key)
+    loaded: Stamp | None = None
+    while True:
+        loaded = renew(context, files, loaded)
+        await asyncio.sleep(_CERTIFICATE_POLL_SECONDS)
 
 
 @asynccontextmanager

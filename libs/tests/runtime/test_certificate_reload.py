@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 from deadlines import eventually
 from kai.runtime import certificates, webhook
-from kai.runtime.webhook import AdmissionResponse, CertificateFiles, WebhookServer
+from kai.runtime.webhook import AdmissionResponse, WebhookServer
+from kai.tls import CertificateFiles
 
 NAMES = ["localhost", "127.0.0.1"]
 

@@ -15,7 +15,8 @@ from cryptography import x509
 from deadlines import eventually, within
 from kai.runtime import webhook
 from kai.runtime.health import Health, ListenError
-from kai.runtime.webhook import AdmissionResponse, CertificateFiles, WebhookServer
+from kai.runtime.webhook import AdmissionResponse, WebhookServer
+from kai.tls import CertificateFiles
 
 pytestmark = pytest.mark.integration
 

@@ -20,7 +20,8 @@ from kai.advice.facts import Capacity, Facts
 from kai.kube.errors import TransportError
 from kai.model.objects import Queue
 from kai.runtime import certificates
-from kai.runtime.webhook import CertificateFiles, WebhookServer
+from kai.runtime.webhook import WebhookServer
+from kai.tls import CertificateFiles
 from kai.validation.queues import QueueRules
 from kai.validation.registration import (
     VALIDATE_POD,

@@ -2,8 +2,10 @@
 
 import asyncio
 import ssl
+import sys
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,10 +15,15 @@ import msgspec
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from deadlines import patience
+from deadlines import eventually, patience
 from kai.runtime import webhook
-from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, CertificateFiles, WebhookServer
+from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, WebhookServer
+from kai.session.cache import SessionCache
+from kai.session.credentials import RedisCredentials
+from kai.session.errors import CacheUnavailable
+from kai.tls import CertificateFiles
 from kai.wire.channel import TlsFiles, open_channel, serve
+from kai_local.processes.ports import free_ports
 from kai_operator.rotation import Held, Terms, turn
 from kai_operator.secret_data import certificate_secret, decoded
 
@@ -68,25 +75,31 @@ class Kubelet:
 
 
 class Town:
-    """The operator's part, over and over: what is to be in the Secrets now."""
+    """The operator's part, over and over: what is to be in the Secrets now.
 
-    def __init__(self, folder):
-        self.held: dict[str, dict[str, Held]] = {purpose: dict.fromkeys(of) for purpose, of in HOSTS.items()}
+    ``readers``: who mounts a Secret beside the server that it is for; the last one to read it.
+    """
+
+    def __init__(self, folder, hosts=HOSTS, *, terms=TERMS, readers=()):
+        self.hosts, self.terms = hosts, terms
+        self.held: dict[str, dict[str, Held]] = {purpose: dict.fromkeys(of) for purpose, of in hosts.items()}
         self.trusted: dict[str, bytes] = {}
         self.shown: set[bytes] = set()
-        secrets = [name for of in HOSTS.values() for name in of]
+        secrets = [name for of in hosts.values() for name in of]
         self.kubelets = {
             name: Kubelet(folder / name, LATEST * number / len(secrets))
             for number, name in enumerate(secrets)
         }
+        self.readers = {name: Kubelet(folder / f"{name}-read", LATEST) for name in readers}
 
     def look(self):
-        for purpose, hosts in HOSTS.items():
-            found = turn(purpose, hosts, self.held[purpose], terms=TERMS, now=datetime.now(UTC))
+        for purpose, hosts in self.hosts.items():
+            found = turn(purpose, hosts, self.held[purpose], terms=self.terms, now=datetime.now(UTC))
             self.held[purpose], self.trusted[purpose] = dict(found.held), found.trusted
             for name, held in found.held.items():
                 self.shown.add(held.pair.certificate)
-                self.kubelets[name].tell(certificate_secret(name, "kai", held))
+                for kubelet in filter(None, (self.kubelets[name], self.readers.get(name))):
+                    kubelet.tell(certificate_secret(name, "kai", held))
 
     async def run(self):
         while True:
@@ -168,3 +181,69 @@ async def test_no_call_fails_while_certificates_are_replaced(tmp_path, monkeypat
     assert not failures
     assert {"webhook", "gRPC"} == set(calls)
     assert len(calls) > 10 * ROTATIONS
+
+
+# --- Redis -----------------------------------------------------------------------------------------
+REDIS = {"redis": {"redis-tls": "kai-redis"}}
+#: Redis looks at its files once a second.
+REDIS_TERMS = replace(TERMS, settling=timedelta(seconds=5))
+
+
+async def shown_by(port):
+    """The certificate that Redis shows to whoever comes now, PEM."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return ssl.DER_cert_to_PEM_cert(shown)
+
+
+async def test_redis_shows_each_new_certificate_and_no_call_of_ours_is_lost(tmp_path):
+    town, calls, failures = Town(tmp_path, REDIS, terms=REDIS_TERMS, readers=["redis-tls"]), [], []
+    town.look()
+    (tmp_path / "password").write_text("word")
+    server, [port] = town.kubelets["redis-tls"].files(), free_ports(1)
+    credentials = RedisCredentials(
+        ca=town.readers["redis-tls"].files().ca,
+        server_name="kai-redis",
+        password_file=str(tmp_path / "password"),
+    )
+
+    def connected():
+        return SessionCache.connect(f"rediss://127.0.0.1:{port}/0", shard="default", credentials=credentials)
+
+    async def ask_anew():
+        async with connected() as cache:
+            await cache.ping()
+
+    async def keep_asking(name, ask):
+        while True:
+            try:
+                await ask()
+            except CacheUnavailable as error:
+                failures.append(f"{name}: {error}")
+            calls.append(name)
+            await asyncio.sleep(0.02)
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kai.session", f"--listen=127.0.0.1:{port}"),
+        *(f"--password-file={tmp_path / 'password'}", f"--tls-cert={server.cert}", f"--tls-key={server.key}"),
+    )
+    try:
+        await eventually(lambda: shown_by(port), passing=(OSError,), what="Redis serves")
+        seen = set()
+        async with (
+            connected() as cache,
+            doing(town.run(), keep_asking("one connection", cache.ping), keep_asking("many", ask_anew)),
+        ):
+            while town.rotations < 2 and not failures:
+                seen.add(await shown_by(port))
+                await asyncio.sleep(0.1)
+    finally:
+        process.terminate()
+        await process.wait()
+    assert not failures
+    assert len(seen) >= 2
+    assert {"one connection", "many"} == set(calls)
+    assert len(calls) > 10 * len(seen)
