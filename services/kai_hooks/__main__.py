@@ -11,6 +11,7 @@ from typing import Final
 
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
+from kai.model import names
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.handover import keep
 from kai_hooks.removal import remove_leftovers
@@ -36,7 +37,9 @@ async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> No
 
 async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
     """Delete what an operator has left behind."""
-    await remove_leftovers(client, namespace=options.namespace, say=say)
+    await remove_leftovers(
+        client, namespace=options.namespace, scheduler_name=options.scheduler_name, say=say
+    )
 
 
 HOOKS: Final[dict[str, Callable[[KubeClient, argparse.Namespace, Say], Awaitable[None]]]] = {
@@ -52,6 +55,11 @@ def main() -> None:
     parser.add_argument("hook", choices=HOOKS)
     parser.add_argument("--namespace", required=True, help="namespace of the installation")
     parser.add_argument("--release", default="", help="name of the release that is upgraded")
+    parser.add_argument(
+        "--scheduler-name",
+        default=names.SCHEDULER_NAME,
+        help="what schedulers lead by (removal)",
+    )
     parser.add_argument("--folder", type=Path, default=Path("/crds"), help="with definitions (upgrade)")
     parser.add_argument("--kubeconfig", default=None, help="else the environment's, else our pod's")
     options = parser.parse_args()

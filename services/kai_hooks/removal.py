@@ -1,8 +1,9 @@
-"""What stays behind when an installation is removed: objects of shards of the user's own, which are kept."""
+"""What stays behind when an installation is removed: objects of shards of the user's own, and Leases."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Final
@@ -13,6 +14,7 @@ from kai.kube.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    LEASES,
     PDBS,
     PODS,
     SERVICE_ACCOUNTS,
@@ -26,6 +28,14 @@ _POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "Netwo
 _SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 #: In the order in which they go: what runs first.
 KINDS: Final = (DEPLOYMENTS, DAEMON_SETS, PDBS, SERVICES, _SLICES, _POLICIES, CONFIG_MAPS, SERVICE_ACCOUNTS)
+#: By which processes lead, beside schedulers. Leases belong to nobody, so that they outlive who made them.
+LEADERS: Final = (
+    "kai-operator",
+    "54dff599.kai.scheduler",
+    "kai-podgroup-controller",
+    "kai-queue-controller",
+    "kai-node-scale-adjuster",
+)
 #: How long an operator that is being deleted is waited for: it would make anew what is deleted.
 _PATIENCE_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.5
@@ -35,16 +45,19 @@ async def remove_leftovers(
     client: KubeClient,
     *,
     namespace: str,
+    scheduler_name: str,
     say: Callable[[str], None],
     patience: float = _PATIENCE_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Delete all that the operator made in the namespace, once that is gone, or ``patience`` is over.
+    """Delete all that the operator made in the namespace, once that is gone; and the Leases of what ran, once
+    it runs no more. Waits for both no longer than ``patience``, seconds.
 
     Raises:
         KubeError: the API server refuses, or cannot be reached.
     """
-    await _until_operator_is_gone(client, namespace, clock() + patience, clock)
+    until = clock() + patience
+    await _until_gone(client, namespace, _OPERATOR, until, clock)
     for resource in KINDS:
         for each in await client.list(resource, namespace=namespace, label_selector=_OURS):
             name = each["metadata"]["name"]
@@ -53,12 +66,25 @@ async def remove_leftovers(
             except NotFound:
                 continue
             say(f"{resource.kind.lower()} {name} is deleted")
+    await _until_gone(client, namespace, _OURS, until, clock)
+    await _remove_leases(client, namespace, scheduler_name, say)
 
 
-async def _until_operator_is_gone(
-    client: KubeClient, namespace: str, until: float, clock: Callable[[], float]
+async def _remove_leases(
+    client: KubeClient, namespace: str, scheduler_name: str, say: Callable[[str], None]
 ) -> None:
-    while await client.list(PODS, namespace=namespace, label_selector=_OPERATOR):
+    for each in await client.list(LEASES, namespace=namespace):
+        name = each["metadata"]["name"]
+        if name in LEADERS or name == scheduler_name or name.startswith(f"{scheduler_name}-"):
+            with contextlib.suppress(NotFound):
+                await client.delete(LEASES, name, namespace=namespace)
+                say(f"lease {name} is deleted")
+
+
+async def _until_gone(
+    client: KubeClient, namespace: str, pods: str, until: float, clock: Callable[[], float]
+) -> None:
+    while await client.list(PODS, namespace=namespace, label_selector=pods):
         if clock() >= until:
             return
         await asyncio.sleep(_LOOK_EVERY)

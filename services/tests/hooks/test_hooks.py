@@ -1,18 +1,34 @@
 """What helm has run around an installation, against an API server that keeps objects."""
 
+import asyncio
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from deadlines import eventually
+import kai_node_scale_adjuster.service
+import kai_operator.service
+import kai_pod_grouper.service
+import kai_podgroup_controller.service
+import kai_queue_controller.service
+from deadlines import eventually, patience
 from kai.kube.client import KubeClient
 from kai.kube.errors import Forbidden
-from kai.kube.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS, TOPOLOGIES, Resource
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    CRDS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    TOPOLOGIES,
+    Resource,
+)
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.handover import KEEP, handed_over, keep
-from kai_hooks.removal import remove_leftovers
+from kai_hooks.removal import LEADERS, remove_leftovers
 from kai_hooks.topologies import MIGRATED, copy_topologies
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
@@ -152,7 +168,7 @@ async def test_what_the_operator_made_goes_and_what_others_made_stays(client, sa
     for name, more in (("kai-scheduler-default", made), ("somebody", {})):
         config_map = {"metadata": {"name": name, "namespace": SPACE, **more}}
         await client.create(CONFIG_MAPS, config_map, namespace=SPACE)
-    await remove_leftovers(client, namespace=SPACE, say=said.append)
+    await remove_leftovers(client, namespace=SPACE, scheduler_name="ours", say=said.append)
     for kind in (DEPLOYMENTS, CONFIG_MAPS):
         left = [each["metadata"]["name"] for each in await client.list(kind, namespace=SPACE)]
         assert left == ["somebody"]
@@ -165,9 +181,45 @@ async def test_an_operator_that_still_runs_is_waited_for_and_not_for_ever(client
     }
     await client.create(PODS, pod, namespace=SPACE)
     times = iter([0.0, 10.0, 61.0])
-    await remove_leftovers(client, namespace=SPACE, say=said.append, clock=lambda: next(times))
+    await remove_leftovers(
+        client, namespace=SPACE, scheduler_name="ours", say=said.append, clock=lambda: next(times)
+    )
     with pytest.raises(StopIteration):
         next(times)
+
+
+async def test_the_leases_of_our_processes_go_once_they_have_ended(client, said):
+    made = {"labels": {"app.kubernetes.io/managed-by": "kai-operator"}}
+    pod = {
+        "metadata": {"name": "binder-1", "namespace": SPACE, **made},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    await client.create(PODS, pod, namespace=SPACE)
+    ours = {*LEADERS, "ours", "ours-red"}
+    for name in (*ours, "theirs", "oursnot"):
+        await client.create(LEASES, {"metadata": {"name": name, "namespace": SPACE}}, namespace=SPACE)
+
+    async def leases():
+        return {each["metadata"]["name"] for each in await client.list(LEASES, namespace=SPACE)}
+
+    removal = asyncio.create_task(
+        remove_leftovers(client, namespace=SPACE, scheduler_name="ours", say=said.append, patience=patience())
+    )
+    assert await leases() >= ours
+    await client.delete(PODS, "binder-1", namespace=SPACE, grace_seconds=0)
+    await removal
+    assert await leases() == {"theirs", "oursnot"}
+
+
+def test_leases_are_those_by_which_processes_lead():
+    services = (
+        kai_operator.service,
+        kai_pod_grouper.service,
+        kai_podgroup_controller.service,
+        kai_queue_controller.service,
+        kai_node_scale_adjuster.service,
+    )
+    assert {service.LEASE for service in services} == {*LEADERS}
 
 
 # --- topologies --------------------------------------------------------------------------------
