@@ -2,13 +2,17 @@
 
 import asyncio
 import os
+import re
+import shutil
 import signal
+import subprocess
 import time
 import uuid
 
 import pytest
 
-from e2e.harness import REAL
+from deadlines import patience
+from e2e.harness import REAL, ROOT
 from e2e.installation import HOME, an_installation, change, changed, ready, there, until_ready
 from e2e.manifests import a_pod, a_queue, as_yaml
 from e2e.troubles import process_id
@@ -111,6 +115,39 @@ async def test_what_config_says_of_admission_holds_for_the_next_pod(cluster, que
             refusal, lambda told: "GPU sharing is disabled" in told, what="it is refused"
         )
     await cluster.running(namespace, "before", count=1)
+
+
+def sentence_commands(page):
+    """What stands within sentences, as far as it only looks."""
+    return re.findall(r"`(kubectl (?:get|explain) [^`]+)`", page)
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+async def test_the_commands_of_the_page_do_what_it_says(cluster):
+    page = (ROOT / "docs" / "operator.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert blocks
+    looks = sentence_commands(page)
+    assert len(looks) >= 4
+    script = "\n".join(["set -eux -o pipefail", *blocks, *looks])
+    script = re.sub(r"--timeout=\w+", f"--timeout={patience(2):.0f}s", script)
+    environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
+    try:
+        done = await asyncio.to_thread(
+            lambda: subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True)
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        binder = await there(cluster, DEPLOYMENTS, "binder")
+        assert (binder["spec"]["replicas"], binder["status"]["readyReplicas"]) == (2, 2)
+        file = (await there(cluster, CONFIG_MAPS, "kai-scheduler-default"))["data"]["config.yaml"]
+        assert "gpuspread" in file
+    finally:
+        back = {"gpu": "binpack", "cpu": "binpack"}
+        await change(cluster, SCHEDULING_SHARDS, "default", placementStrategy=back)
+        await change(cluster, CONFIGS, "kai-config", binder={"replicas": None})
+        await until_ready(cluster)
+        await until_ready(cluster, SCHEDULING_SHARDS, "default")
 
 
 async def test_a_slip_is_told_with_its_field_and_changes_nothing(cluster):
