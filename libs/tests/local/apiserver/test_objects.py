@@ -288,6 +288,21 @@ async def test_warnings_travel_in_headers(api):
         assert answer.headers["Warning"] == '299 - "unknown field \\"dta\\""'
 
 
+@pytest.mark.parametrize("kind", ["application/merge-patch+json", "application/strategic-merge-patch+json"])
+async def test_a_patch_with_unknown_fields_is_warned_of_too(api, kind):
+    await api.post(CONFIG_MAPS, a_config_map())
+    headers = {"Authorization": f"Bearer {api.server.admin_token}", "Content-Type": kind}
+    for _ in range(2):  # the second time nothing is changed
+        async with api.session.patch(
+            f"{api.server.url}{CONFIG_MAPS}/a", data=b'{"dta": {}, "data": {"key": "other"}}', headers=headers
+        ) as answer:
+            assert answer.headers.getall("Warning") == ['299 - "unknown field \\"dta\\""']
+    assert (await api.get(f"{CONFIG_MAPS}/a"))["data"] == {"key": "other"}
+    strict = f"{CONFIG_MAPS}/a?fieldValidation=Strict"
+    status, refused = await api.call("PATCH", strict, {"dta": {}}, kind=kind)
+    assert (status, 'unknown field "dta"' in refused["message"]) == (400, True)
+
+
 async def test_a_dry_run_answers_as_if_and_stores_nothing(api):
     made = await api.post(f"{CONFIG_MAPS}?dryRun=All", a_config_map())
     assert made["metadata"]["uid"]
