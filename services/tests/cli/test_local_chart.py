@@ -284,9 +284,11 @@ def test_scaling_restarting_and_deleting_do_what_they_do_elsewhere(cluster: Inst
 
 
 def test_a_scheduler_scaled_to_nothing_is_gone_and_comes_back(cluster: Installed) -> None:
-    cluster.kubectl("scale", "-n", NAMESPACE, "deploy/kai-scheduler-default", "--replicas=0")
+    cluster.configure(scheduler={"replicas": 0})  # what kubectl scales the operator puts back
     until(lambda: "scheduler" not in cluster.processes())
-    cluster.kubectl("scale", "-n", NAMESPACE, "deploy/kai-scheduler-default", "--replicas=1")
+    cluster.ready()
+    cluster.configure(scheduler={"replicas": None})
+    cluster.ready()
     cluster.works("scheduled-again")
 
 
@@ -342,6 +344,7 @@ def test_it_can_be_uninstalled_and_installed_again_in_another_namespace(cluster:
     cluster.kubectl("delete", "pods", "--all")
     cluster.helm("uninstall", NAMESPACE, "-n", NAMESPACE, "--wait")
     until(lambda: not {"scheduler", "binder", "redis"} & cluster.processes().keys())
+    assert not cluster.kubectl("get", "leases", "-n", NAMESPACE, "-o", "name").strip()
     assert not cluster.kubectl("get", "configs.kai.scheduler,schedulingshards", "-o", "name").strip()
     cluster.helm(
         "install", "other", str(CHART), "-n", "elsewhere", "--create-namespace",
