@@ -16,9 +16,9 @@ from kai.bench.objects import usual_priorities
 from kai.engine import Engine
 from kai.model import names
 from kai.model.decisions import CycleResult
+from kai.model.merge_patch import merged
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
 from kai.snapshot.state import ClusterState, Kind
-from kai_local.apiserver.patches import patch as patches
 from kai_local.kubelet.nodes import node_status
 from kai_local.processes.ports import LOOPBACK
 
@@ -67,7 +67,7 @@ class World:
         known = _TYPES.get(manifest["kind"])
         body = self._there.get((known[0], _key(manifest))) if known is not None else None
         if body is not None:
-            self._take(patches.merge(body, patch))
+            self._take(merged(body, patch))
 
     def remove(self, manifests: Iterable[Json]) -> None:
         """Forget objects, and the groups that were made for them."""
@@ -88,7 +88,7 @@ class World:
             if pod is not None:
                 labels = {names.GPU_GROUP_LABEL: bind.gpu_groups[0]} if bind.gpu_groups else {}
                 bound = {"spec": {"nodeName": bind.node}, "metadata": {"labels": labels}}
-                self._take(patches.merge(pod, {**bound, "status": {"phase": "Running"}}))
+                self._take(merged(pod, {**bound, "status": {"phase": "Running"}}))
         return result
 
     def attack(self, attack: Attack) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from kai.kube import resources
 from kai.kube.resources import Resource
-from kai_local.apiserver.patches.patch import merge
+from kai.model.merge_patch import merged
 
 Json = dict[str, Any]
 _SERVED: Final = {each.plural: each for each in vars(resources).values() if isinstance(each, Resource)}
@@ -199,7 +199,7 @@ class MemoryApiServer:
     def change(self, plural: str, key: str, patch: Json) -> None:
         """Merge a patch into an object, if it is there."""
         if (old := self.objects[plural].get(key)) is not None:
-            self.put(plural, merge(old, patch))
+            self.put(plural, merged(old, patch))
 
     def delete(self, plural: str, key: str) -> None:
         """Let an object go, if it is there; what it owns goes too. Finalizers are for others to see."""
@@ -260,7 +260,7 @@ class MemoryApiServer:
                 each for each in old.get("status", {}).get("conditions") or () if each["type"] not in told
             ]
             patch = {**patch, "status": {**patch["status"], "conditions": [*kept, *added]}}
-        return self.put(plural, merge(old, patch))
+        return self.put(plural, merged(old, patch))
 
     def _bind(self, key: str, binding: Json) -> Json:
         pod = self._one(resources.PODS.plural, key)
@@ -269,7 +269,7 @@ class MemoryApiServer:
             raise _Refused(409, "Conflict", f"{key} has a node")
         annotations = binding["metadata"].get("annotations") or {}
         placed = {"spec": {"nodeName": binding["target"]["name"]}, "status": {"phase": "Running"}}
-        return self.put("pods", merge(pod, {**placed, "metadata": {"annotations": annotations}}))
+        return self.put("pods", merged(pod, {**placed, "metadata": {"annotations": annotations}}))
 
     @staticmethod
     def _check(old: Json, wanted: Json) -> None:
