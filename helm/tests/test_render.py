@@ -200,7 +200,9 @@ def test_admission_may_read_what_its_warnings_go_by_and_nothing_else(rendered):
         "nodes",
     }
     assert {verb for rule in rules for verb in rule["verbs"]} <= {"get", "list", "watch"}
-    assert not [role for role in rendered("defaults").of("Role").values() if "admission" in str(role)]
+    bound = rendered("defaults").one("ClusterRoleBinding", "kai-admission")["subjects"][0]["name"]
+    bindings = rendered("defaults").of("RoleBinding").values()
+    assert not [each for each in bindings if bound in {who["name"] for who in each["subjects"]}]
 
 
 # --- flags -------------------------------------------------------------------------------------
