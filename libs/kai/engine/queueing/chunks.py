@@ -165,9 +165,8 @@ def _beyond_core(job: Job, without: frozenset[PodUid] | set[PodUid]) -> list[Tas
     if job.single is not None:
         tasks = holdings.below(job.single)
         return tasks[-1:] if len(tasks) > job.single.min_member else []
-    core = {task.uid for task in holdings.core()}
-    chunk = _idle_members(job.root, holdings) or _surplus(job.root, without)
-    return chunk if core.isdisjoint(task.uid for task in chunk) else []
+    core = frozenset(task.uid for task in holdings.core())
+    return _idle_members(job.root, holdings) or _surplus(job.root, without, core)
 
 
 def _idle_members(group: SubGroupSet, holdings: Holdings) -> list[Task]:
@@ -189,8 +188,15 @@ def _active(pod_set: PodSet, without: frozenset[PodUid] | set[PodUid]) -> list[T
     ]
 
 
-def _surplus(group: SubGroupSet, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:
-    """Surplus below a set: deep first, then a whole member that is not required."""
+def _surplus(
+    group: SubGroupSet,
+    without: frozenset[PodUid] | set[PodUid],
+    core: frozenset[PodUid] = frozenset(),
+) -> list[Task]:
+    """Surplus below a set: deep first, then a whole member that is not required, but for pods of the core.
+
+    Members that need nothing are satisfied as well, so the last one in order may be one that is kept.
+    """
 
     def key(member: _Member) -> tuple[int, int, float, str]:
         return _left_key(member, without) if group.needy_first else (0, 0, 0.0, member.name)
@@ -202,11 +208,11 @@ def _surplus(group: SubGroupSet, without: frozenset[PodUid] | set[PodUid]) -> li
             if len(tasks) > member.min_member:
                 tasks.sort(key=lambda task: task.order)
                 return [tasks[-1]]
-        elif found := _surplus(member, without):
+        elif found := _surplus(member, without, core):
             return found
     if sum(_holds(member, without) for member in members) > group.threshold:
         for member in members:
-            if tasks := _tasks_below(member, without):
+            if tasks := [task for task in _tasks_below(member, without) if task.uid not in core]:
                 return tasks
     return []
 

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from kai.engine import Engine
+from kai.engine.queueing.chunks import tasks_to_evict
+from kai.model.ids import PodUid
+from kai.snapshot.core import Holdings
 from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
 from libs.tests.engine.builders import (
@@ -154,6 +157,22 @@ PREEMPTED = [
             urgent(),
         ],
         evicts=["s-a-0"],
+        waits={"u-0": "n0"},
+    ),
+    Case(
+        "what one subgroup holds beyond its minimum, though another has one that needs no pods",
+        [
+            nodes(1, gpus=4),
+            semi(
+                "s",
+                Part("x", None, min_sub_group=1),
+                Part("xa", 1, on="n0", parent="x"),
+                Part("xb", 0, pods=0, parent="x"),
+                Part("a", 1, on=["n0"] * 3),
+            ),
+            urgent(2),
+        ],
+        evicts=["s-a-1", "s-a-2"],
         waits={"u-0": "n0"},
     ),
 ]
@@ -368,6 +387,44 @@ def test_a_second_cycle_takes_no_more_than_the_first_left() -> None:
     state = a_state(nodes(1, gpus=2), semi("s", on=["n0"] * 2, min_member=1), urgent(2))
     for number in range(3):
         assert decided(state, now=NOW + number).evicts == frozenset()
+
+
+def random_parts(rng: random.Random, prefix: str = "", *, depth: int = 2) -> list[Part]:
+    """A tree of subgroups of all shapes, some of whose pods run."""
+    found = []
+    for letter in "abc"[: rng.randint(1, 3)]:
+        name = prefix + letter
+        if depth and rng.random() < 0.4:
+            below = random_parts(rng, name, depth=depth - 1)
+            members = sum(part.parent == name for part in below)
+            needed = rng.choice([None, *range(members + 1)])
+            found += [Part(name, None, parent=prefix, min_sub_group=needed), *below]
+        else:
+            on = ["n0"] * rng.randint(0, 4)
+            found.append(
+                Part(name, rng.randint(0, 3), on=on, pods=len(on) + rng.randint(0, 1), parent=prefix)
+            )
+    return found
+
+
+@fuzz
+def test_all_but_its_core_can_be_taken_in_turn_and_nothing_of_it(world: int) -> None:
+    rng = random.Random(world)
+    made = random_parts(rng)
+    top = sum(not part.parent for part in made)
+    shape = rng.choice([None, *range(top + 1)])
+    group = {**SEMI, **({} if shape is None else {"min_sub_group": shape})}
+    state = a_state(nodes(1, gpus=64), semi("s", *made, group=group))
+    [job] = state.jobs.values()
+    core = {task.uid for task in Holdings(job).core()}
+    taken: set[PodUid] = set()
+    while chunk := tasks_to_evict(job, without=taken)[0]:
+        taken |= {task.uid for task in chunk}
+        assert core.isdisjoint(taken)
+    left = Holdings(job, gone=taken)
+    assert {task.uid for task in left.core()} == core
+    if left.satisfied(job.root):
+        assert {task.uid for task in left.below(job.root)} == core
 
 
 @fuzz
