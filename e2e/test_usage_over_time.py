@@ -1,22 +1,30 @@
 """Fairness over time, on a cluster: past use is recorded, and shares follow it."""
 
+import time
 import uuid
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 import yaml
 from aiohttp import web
 
-from deadlines import eventually
+from deadlines import eventually, slowness
 from e2e import prometheus
-from e2e.harness import ROOT, local_cluster
-from e2e.manifests import a_job, a_pod, a_queue, as_yaml
+from e2e.harness import ROOT, chart_cluster, local_cluster
+from e2e.installation import HOME, change, changed, ready, there, until_ready
+from e2e.manifests import a_job, a_pod, as_yaml
 from e2e.metrics import target, total
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
-from kai.kube.resources import NODES
+from kai.kube.resources import CONFIG_MAPS, CONFIGS, EVENTS, LEASES, NODES, SCHEDULING_SHARDS
 from kai.model import names
 
 GPUS = 4
+#: What is used counts for an hour, and is looked at every second.
+OFTEN = {"windowSize": "1h", "fetchInterval": "1s", "waitTimeout": "1s"}
+#: Of what is scraped every second.
+SCRAPED_OFTEN = {**OFTEN, "extraParams": {"queryResolution": "1s"}}
+#: A change of a shard is in force after so long, on a quick machine.
+IN_FORCE_SECONDS = 10.0
 
 
 def configuration(**usage):
@@ -51,14 +59,19 @@ def scraping(prometheus_program, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def embedded(request, tmp_path_factory):
-    """Each of the two that keep the past: Redis, as where nothing is said, and Prometheus."""
-    often = {"windowSize": "1h", "fetchInterval": "1s", "waitTimeout": "1s"}
-    usage = {"usageParams": often}
+    """Each of the two that keep the past: Redis, as where nothing is said, and Prometheus; or an installation
+    by the chart, which remembers nothing until it is told to.
+    """
+    folder, usage = tmp_path_factory.mktemp("usage"), {"usageParams": OFTEN}
+    if request.param == "chart":
+        helm = request.getfixturevalue("helm_program")
+        with chart_cluster("usage", folder, helm, "--nodes=1", f"--gpus-per-node={GPUS}") as cluster:
+            yield cluster
+        return
     if request.param == "prometheus":
-        often["extraParams"] = {"queryResolution": "1s"}
         url = request.getfixturevalue("scraping").url
-        usage = {"clientType": "prometheus", "connectionString": url, "usageParams": often}
-    with remembering(tmp_path_factory.mktemp("usage"), **usage) as cluster:
+        usage = {"clientType": "prometheus", "connectionString": url, "usageParams": SCRAPED_OFTEN}
+    with remembering(folder, **usage) as cluster:
         yield cluster
 
 
@@ -91,25 +104,32 @@ async def capacity(cluster):
     await runner.cleanup()
 
 
-async def shares_follow_the_past(cluster, namespace):
-    """One team has had all GPUs for a while; another one comes, and at once gets more than half of them."""
-    await cluster.apply(
-        as_yaml(
-            a_queue("both", gpus=0), *(a_queue(each, parent="both", gpus=0) for each in ("early", "late"))
-        )
+async def scrape(cluster, scraping, capacity):
+    """Have a Prometheus look at who tells what queues have, and what there is."""
+    (address,) = (
+        one["address"] for one in cluster.status()["processes"] if one["name"] == "queue-controller"
     )
+    scraping.scrape({"queue-controller": [await target(address)], "kube-state-metrics": [capacity]})
+    await eventually(scraping.ready)
+
+
+async def shares_follow_the_past(cluster, namespace, queue):
+    """One team has had all GPUs for a while; another one comes, and at once gets more than half of them.
+
+    The queue of the first one.
+    """
+    both = await queue(gpus=0)
+    early, late = await queue(parent=both, gpus=0), await queue(parent=both, gpus=0)
     await cluster.apply(
-        as_yaml(*(a_job(f"early-{n}", namespace, "early", pods=1, gpus=1) for n in range(GPUS)))
+        as_yaml(*(a_job(f"early-{n}", namespace, early, pods=1, gpus=1) for n in range(GPUS)))
     )
     await cluster.running(namespace, "early", count=GPUS)
 
     async def usage_of_early():
-        return await total(addresses(cluster), "kai_queue_gpu_usage", queue_metadata_name="early")
+        return await total(addresses(cluster), "kai_queue_gpu_usage", queue_metadata_name=early)
 
     await cluster.eventually(usage_of_early, lambda found: found > 0.5, what="what was used is read")
-    await cluster.apply(
-        as_yaml(*(a_job(f"late-{n}", namespace, "late", pods=1, gpus=1) for n in range(GPUS)))
-    )
+    await cluster.apply(as_yaml(*(a_job(f"late-{n}", namespace, late, pods=1, gpus=1) for n in range(GPUS))))
 
     async def running_of_late():
         return [pod for pod in await cluster.pods(namespace, "late") if pod.status.phase == "Running"]
@@ -118,11 +138,12 @@ async def shares_follow_the_past(cluster, namespace):
     await cluster.eventually(
         running_of_late, lambda pods: len(pods) > GPUS // 2, what="who came late gets more than half"
     )
+    return early
 
 
 @pytest.mark.parametrize("embedded", ["redis"], indirect=True)
-async def test_who_used_much_gets_less_where_nothing_but_redis_is_there(cluster, namespace):
-    await shares_follow_the_past(cluster, namespace)
+async def test_who_used_much_gets_less_where_nothing_but_redis_is_there(cluster, queue, namespace):
+    await shares_follow_the_past(cluster, namespace, queue)
 
 
 @pytest.mark.parametrize("embedded", ["redis"], indirect=True)
@@ -136,15 +157,11 @@ async def test_the_manifests_of_the_page_are_taken(cluster):
 
 @pytest.mark.parametrize("embedded", ["prometheus"], indirect=True)
 async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
-    cluster, scraping, capacity, namespace
+    cluster, scraping, capacity, queue, namespace
 ):
-    (address,) = (
-        one["address"] for one in cluster.status()["processes"] if one["name"] == "queue-controller"
-    )
-    scraping.scrape({"queue-controller": [await target(address)], "kube-state-metrics": [capacity]})
-    await eventually(scraping.ready)
-    await shares_follow_the_past(cluster, namespace)
-    recorded = await scraping.query('max_over_time(kai_queue_allocated_gpus{queue_name="early"}[5m])')
+    await scrape(cluster, scraping, capacity)
+    early = await shares_follow_the_past(cluster, namespace, queue)
+    recorded = await scraping.query(f'max_over_time(kai_queue_allocated_gpus{{queue_name="{early}"}}[5m])')
     assert [sample.value for sample in recorded] == [GPUS]
 
     scraping.kill()
@@ -153,5 +170,99 @@ async def test_who_used_much_gets_less_and_all_goes_on_when_prometheus_is_gone(
         return await total(addresses(cluster), "kai_usage_read_failures_total")
 
     await cluster.eventually(failures, lambda found: found > 0, what="the scheduler says that nobody answers")
-    await cluster.apply(as_yaml(a_pod("meanwhile", namespace, "early")))
+    await cluster.apply(as_yaml(a_pod("meanwhile", namespace, early)))
     await cluster.running(namespace, "meanwhile", count=1)
+
+
+# --- by shard -------------------------------------------------------------------------------------
+@asynccontextmanager
+async def remembers(cluster, **usage):
+    """The default shard is told where the past is; in force soon, and again as before afterwards."""
+    await until_ready(cluster, SCHEDULING_SHARDS, "default")
+    before = await leader(cluster)
+    began = time.monotonic()
+    await change(cluster, SCHEDULING_SHARDS, "default", usageDBConfig=usage, kValue=4)
+    try:
+        await cluster.eventually(
+            lambda: leader(cluster), lambda now: now not in ("", before), what="the new scheduler leads"
+        )
+        assert time.monotonic() - began < IN_FORCE_SECONDS * slowness()
+        yield
+    finally:
+        await change(cluster, SCHEDULING_SHARDS, "default", usageDBConfig=None, kValue=None)
+        await until_ready(cluster, SCHEDULING_SHARDS, "default")
+
+
+async def leader(cluster):
+    return (await cluster.client.get(LEASES, names.SCHEDULER_NAME, namespace=HOME))["spec"]["holderIdentity"]
+
+
+@pytest.mark.parametrize("embedded", ["chart"], indirect=True)
+async def test_a_shard_that_is_told_to_remember_goes_by_what_redis_keeps(cluster, queue, namespace):
+    often, back = ({"service": {"extraArgs": args}} for args in ({"usage-interval": "1s"}, None))
+    async with (
+        changed(cluster, CONFIGS, "kai-config", back={"queueController": back}, queueController=often),
+        remembers(cluster, usageParams=OFTEN),
+    ):
+        await shares_follow_the_past(cluster, namespace, queue)
+
+
+@pytest.mark.parametrize("embedded", ["chart"], indirect=True)
+async def test_a_shard_asks_the_prometheus_that_config_names(
+    cluster, prometheus_program, capacity, queue, namespace, tmp_path
+):
+    with prometheus.running(tmp_path) as running:
+        await scrape(cluster, running, capacity)
+        named, back = (
+            {"enabled": enabled, "externalPrometheusUrl": url}
+            for enabled, url in ((True, running.url), (None, None))
+        )
+        async with (
+            changed(cluster, CONFIGS, "kai-config", back={"prometheus": back}, prometheus=named),
+            remembers(cluster, clientType="prometheus", usageParams=SCRAPED_OFTEN),
+        ):
+            await shares_follow_the_past(cluster, namespace, queue)
+
+
+@pytest.mark.parametrize("embedded", ["chart"], indirect=True)
+@pytest.mark.parametrize(
+    ("usage", "said"),
+    [
+        ({"clientType": "prometheus"}, "spec.usageDBConfig.connectionString is missing"),
+        (
+            {"usageParams": {"windowSize": "soon"}},
+            "spec.usageDBConfig.usageParams.windowSize is 'soon'; it must be a duration",
+        ),
+        (
+            {"usageParams": {"windowType": "cron"}},
+            "usageDBConfig.usageParams.cronString: must be set when windowType is cron",
+        ),
+    ],
+    ids=["nobody to ask", "no duration", "half a window"],
+)
+async def test_a_shard_that_cannot_remember_so_says_which_field_is_wrong_and_goes_on_as_before(
+    cluster, usage, said
+):
+    await until_ready(cluster, SCHEDULING_SHARDS, "default")
+    before = await leader(cluster), await there(cluster, CONFIG_MAPS, "kai-scheduler-default")
+    await change(cluster, SCHEDULING_SHARDS, "default", usageDBConfig=usage)
+    try:
+        told = await cluster.eventually(
+            lambda: ready(cluster, SCHEDULING_SHARDS, "default"),
+            lambda found: found is not None and found[:2] == ("False", "invalid_spec"),
+            what="it is refused",
+        )
+        assert said in told[2]
+
+        async def events():
+            found = await cluster.client.list(EVENTS)
+            return [one["note"] for one in found if one.get("reason") == "InvalidSpec"]
+
+        await cluster.eventually(
+            events, lambda notes: any(said in note for note in notes), what="an event says so"
+        )
+        after = await leader(cluster), await there(cluster, CONFIG_MAPS, "kai-scheduler-default")
+        assert after == before
+    finally:
+        await change(cluster, SCHEDULING_SHARDS, "default", usageDBConfig=None)
+    await until_ready(cluster, SCHEDULING_SHARDS, "default")
