@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
@@ -53,7 +53,7 @@ class _Share:
     problems: Sequence[str] = ()
     #: None: what it is to have is not known, so nothing of it is touched.
     wanted: list[Manifest] | None = None
-    #: Objects that are used, and neither made nor deleted.
+    #: Objects that are neither made nor changed nor deleted.
     spared: frozenset[Ref] = frozenset()
     live: list[Manifest] = field(default_factory=list)
     troubles: dict[Ref, str] = field(default_factory=dict)
@@ -164,10 +164,15 @@ class Reconciler:
         )
         contents = await self._vault.contents(needs, shares[0].owner, now=now)
         shares[0].troubles |= contents.troubles
+        shares[0].spared |= contents.spared
+        shares[0].transient |= not contents.complete
         found = self._found(contents)
         for share in shares:
             try:
                 share.wanted = self._wanted(share, config, specs, reading, found)
+                if not contents.complete and share.wanted is not None:
+                    other = self._wanted(share, config, specs, reading, self._supposed(found, contents))
+                    self._spare(share, other or [])
             except Exception as error:  # noqa: BLE001 (one shard must not stop the others)
                 _log.exception("cannot tell what is to be", owner=share.manifest["metadata"]["name"])
                 about = Ref(share.resource.kind, "", share.manifest["metadata"]["name"])
@@ -196,6 +201,21 @@ class Reconciler:
         objects = self._product.of_shard(config, spec, found)
         lease = self._world.leases.get(self._product.lease_of(config, spec))
         return [*objects, *leader_slices(objects, lease, self._world.pods)]
+
+    def _spare(self, share: _Share, other: list[Manifest]) -> None:
+        """Leave alone what would look otherwise if what cannot be read were another; the rest is decided."""
+        others = {ref_of(manifest): manifest for manifest in other}
+        wanted = share.wanted or []
+        share.wanted = [manifest for manifest in wanted if others.get(ref_of(manifest)) == manifest]
+        share.spared |= {ref_of(manifest) for manifest in (*wanted, *other)} - set(map(ref_of, share.wanted))
+
+    def _supposed(self, found: Found, contents: Contents) -> Found:
+        """The same, if something else stood in Secrets that cannot be read."""
+        return replace(
+            found,
+            trust={**found.trust, **dict.fromkeys(contents.unknown_trust, "unknown")},
+            checksums={**found.checksums, **dict.fromkeys(contents.unknown_checksums, "unknown")},
+        )
 
     def _found(self, contents: Contents) -> Found:
         around = self._world.surroundings

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from kai.kube.errors import KubeError
 from kai.kube.resources import SECRETS
 from kai_operator import rotation
 from kai_operator.cache import Cache
@@ -21,12 +22,24 @@ from kai_operator.writer import Writer
 
 @dataclass(slots=True)
 class Contents:
-    """What the Secrets are to hold, what to trust by purpose, and when to look again."""
+    """What the Secrets are to hold, what to trust by purpose, and when to look again.
+
+    Where a Secret cannot be read nothing is decided on it and those beside it: they are ``spared``, and it is
+    ``unknown`` what their purpose trusts, or what the checksum of a password is.
+    """
 
     due: datetime
     secrets: list[Manifest] = field(default_factory=list)
     trust: dict[str, str] = field(default_factory=dict)
     troubles: dict[Ref, str] = field(default_factory=dict)
+    spared: set[Ref] = field(default_factory=set)
+    unknown_trust: set[str] = field(default_factory=set)
+    unknown_checksums: set[str] = field(default_factory=set)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all Secrets could be read."""
+        return not self.spared
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -48,11 +61,7 @@ class Vault:
         self._made: dict[str, Manifest] = {}
 
     async def contents(self, needs: Needs, owner: dict[str, Any], *, now: datetime) -> Contents:
-        """The Secrets as they should be now. Those of somebody else are left out, and told.
-
-        Raises:
-            KubeError: those that are there cannot be read.
-        """
+        """The Secrets as they should be now. Those of somebody else are left out, and told."""
         terms = Terms(
             lifetime=needs.lifetime,
             renew_before=needs.renew_before,
@@ -62,17 +71,24 @@ class Vault:
         contents, missing = Contents(due=now + needs.lifetime), set[str]()
         for purpose, hosts in needs.certificates.items():
             found = await self._look(list(hosts), needs.namespace, owner, contents)
+            if found is None:
+                contents.unknown_trust.add(purpose)
+                continue
             missing |= {name for name, live in found.items() if live is None}
             held = {name: held_in(secret or self._made.get(name)) for name, secret in found.items()}
             ours = {name: host for name, host in hosts.items() if name in found}
             self._take(rotation.turn(purpose, ours, held, terms=terms, now=now), purpose, needs, contents)
         known = await self._look(list(needs.passwords), needs.namespace, owner, contents)
+        if known is None:
+            known = {}
+            contents.unknown_checksums.update(needs.passwords)
         missing |= {name for name, live in known.items() if live is None}
         contents.secrets += [
             password_secret(name, needs.namespace, secret or self._made.get(name), url=needs.passwords[name])
             for name, secret in known.items()
         ]
-        self._made = {
+        spared = {ref.name for ref in contents.spared}
+        self._made = {name: secret for name, secret in self._made.items() if name in spared} | {
             name: secret for secret in contents.secrets if (name := secret["metadata"]["name"]) in missing
         }
         return contents
@@ -91,18 +107,28 @@ class Vault:
 
     async def _look(
         self, names: list[str], namespace: str, owner: dict[str, Any], contents: Contents
-    ) -> dict[str, Manifest | None]:
-        """The Secrets that are there, None where there is none; those of somebody else are missing."""
+    ) -> dict[str, Manifest | None] | None:
+        """The Secrets that are there, None where there is none; those of somebody else are missing.
+
+        Nothing at all where one cannot be read.
+        """
         found: dict[str, Manifest | None] = {}
-        for name in names:
-            ref = Ref(SECRETS.kind, namespace, name)
-            live = self._cache.get(ref) or await self._writer.look(_named(ref))
+        refs = [Ref(SECRETS.kind, namespace, name) for name in names]
+        for ref in refs:
+            try:
+                live = self._cache.get(ref) or await self._writer.look(_named(ref))
+            except KubeError as error:
+                contents.troubles[ref] = (
+                    f"{ref} cannot be read, so it stays as it is, and so does what depends on it: {error}"
+                )
+                contents.spared.update(refs)
+                return None
             if live is not None and standing(live, owner) is Standing.FOREIGN:
                 contents.troubles[ref] = (
                     f"{ref} belongs to {whose(live)}, and is left alone; remove or rename it"
                 )
                 continue
-            found[name] = live
+            found[ref.name] = live
         return found
 
 

@@ -40,7 +40,8 @@ from kai_operator.leaders import SchedulerPod
 _API_SERVER: Final = "kubernetes.io/service-name=kubernetes"
 _FAKE: Final = f"{names.FAKE_GPU_LABEL}=true"
 _SCHEDULERS: Final = "app.kubernetes.io/part-of=kai-scheduler"
-#: How long a term waits for optional kinds that are served before it does without what they tell.
+#: How long a term waits for Secrets, and for optional kinds that are served, before it does without what they
+#: tell.
 OPTIONAL_SECONDS: Final = 10.0
 
 _log = structlog.get_logger(__name__)
@@ -105,9 +106,9 @@ class Watching:
         self._client = client
         self._world = world
         self._namespace = namespace
-        self._secrets = secrets
         self._definitions: Reflector[Definition] = Reflector(client, CRDS, Definition)
         self._always = list(self._plan())
+        self._secret_watches = {f"secret {name}": self._of_secret(name) for name in secrets}
         self._optional: dict[str, _Watch] = {}
         self._definitions_changed = asyncio.Event()
         self._definitions_followed = asyncio.Event()
@@ -115,7 +116,7 @@ class Watching:
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for reflector, sink in self._always:
+            for reflector, sink in (*self._always, *self._secret_watches.values()):
                 tasks.create_task(reflector.run(sink), name=f"watch {reflector.resource.plural}")
             await self._follow_optional(tasks)
 
@@ -127,20 +128,21 @@ class Watching:
     async def until_synced(self) -> None:
         """Wait until everything has been told that a pass goes by.
 
-        Optional kinds count, too: who does not know yet what they say would write it, and take it back. But
-        one that the API server does not tell of holds nobody up for long.
+        Secrets and optional kinds count, too: who does not know yet what they say would write it, and take it
+        back. But what the API server does not tell of holds nobody up for long.
         """
         for reflector, _ in self._always:
             await reflector.synced.wait()
         await self._definitions_followed.wait()
-        watches = {name: watch.reflector.synced for name, watch in self._optional.items()}
+        watches = {name: reflector.synced for name, (reflector, _) in self._secret_watches.items()}
+        watches |= {name: watch.reflector.synced for name, watch in self._optional.items()}
         try:
             async with asyncio.timeout(OPTIONAL_SECONDS):
                 for synced in watches.values():
                     await synced.wait()
         except TimeoutError:
             missing = sorted(name for name, synced in watches.items() if not synced.is_set())
-            _log.warning("going on without what these say", kinds=missing)
+            _log.warning("going on without what these say", missing=missing)
 
     def _plan(self) -> list[tuple[Reflector[Any], Callable[[Any], None]]]:
         client, world, home = self._client, self._world, self._namespace
@@ -171,7 +173,6 @@ class Watching:
             ),
         ]
         plan += [self._of_kind(kind) for kind in KINDS if not kind.optional and kind.resource is not SECRETS]
-        plan += [self._of_secret(name) for name in self._secrets]
         return plan
 
     def _of_secret(self, name: str) -> tuple[Reflector[Any], Callable[[Any], None]]:

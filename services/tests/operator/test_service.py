@@ -527,6 +527,44 @@ async def test_a_secret_of_somebody_else_is_not_touched(admin, operator):
         assert (await admin.get(SECRETS, "admission-tls", namespace=NAMESPACE))["data"] == {"x": "eA=="}
 
 
+@pytest.mark.parametrize("status", [403, 500])
+async def test_secrets_that_cannot_be_read_keep_nothing_else_back(api, admin, operator, monkeypatch, status):
+    monkeypatch.setattr("kai_operator.watching.OPTIONAL_SECONDS", 0.1)
+    passwords = {"kai-redis": "redis://kai-redis:6379/0"}
+    await configure(admin, certificates=CERTIFICATES, passwords=passwords, maps={"settings": {}})
+    async with operator():
+        await until(admin, "Deployed", "True")
+    names = ("admission-tls", "kai-redis")
+    before = [await admin.get(SECRETS, name, namespace=NAMESPACE) for name in names]
+    webhook = await admin.get(VALIDATING_WEBHOOKS, "validating")
+    await admin.delete(CONFIG_MAPS, "settings", namespace=NAMESPACE)
+    away = Rule(user_agent=AGENT, resource="secrets", status=status, count=-1)
+    api.faults.rules.append(away)
+    async with operator():
+        told = await until(admin, "Deployed", "False")
+        assert "Secret kai-scheduler/admission-tls cannot be read, so it stays as it is" in told[2]
+        assert "Secret kai-scheduler/kai-redis cannot be read" in told[2]
+        assert await found(admin, CONFIG_MAPS, "settings")
+        assert await admin.get(VALIDATING_WEBHOOKS, "validating") == webhook
+        api.faults.rules.remove(away)
+        await until(admin, "Deployed", "True")
+        assert [await admin.get(SECRETS, name, namespace=NAMESPACE) for name in names] == before
+
+
+async def test_what_depends_on_a_secret_that_cannot_be_read_waits_for_it(api, admin, operator, monkeypatch):
+    monkeypatch.setattr("kai_operator.watching.OPTIONAL_SECONDS", 0.1)
+    away = Rule(user_agent=AGENT, resource="secrets", status=403, count=-1)
+    api.faults.rules.append(away)
+    await configure(admin, certificates=CERTIFICATES, maps={"settings": {}})
+    async with operator():
+        await until(admin, "Deployed", "False")
+        assert await found(admin, CONFIG_MAPS, "settings")
+        assert await found(admin, VALIDATING_WEBHOOKS, "validating", namespace="") is None
+        api.faults.rules.remove(away)
+        webhook = await there(admin, VALIDATING_WEBHOOKS, "validating", namespace="")
+        assert webhook["webhooks"][0]["clientConfig"]["caBundle"]
+
+
 async def test_a_certificate_is_renewed_while_the_process_runs(admin, operator, build):
     await configure(admin, certificates=CERTIFICATES)
     product = build.product(lifetime=timedelta(seconds=6))
