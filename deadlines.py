@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ async def eventually(
             if inspect.isawaitable(seen):
                 seen = await seen
             if accept(seen):
-                return seen
+                return cast(T, seen)
         except passing as error:
             seen = error
         if clock() - began > patience(times):

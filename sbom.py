@@ -17,14 +17,16 @@ import sysconfig
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from email.message import Message
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from cyclonedx.contrib.license.exceptions import InvalidSpdxLicenseException
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import License
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.markers import Marker
@@ -123,7 +125,7 @@ def _part(of: str, name: str, version: str, **more: Any) -> Component:
 
 def python_licenses(package: Distribution) -> list[str]:
     """What a package says of its licence: an expression, else a short name, else what classifiers say."""
-    said = package.metadata
+    said = cast(Message, package.metadata)
     if expression := said.get("License-Expression"):
         return [expression]
     name = (said.get("License") or "").strip()
@@ -135,7 +137,7 @@ def python_licenses(package: Distribution) -> list[str]:
 
 def needed_by(package: Distribution, known: Iterable[str]) -> set[str]:
     """Of ``known`` packages those that this one requires on this platform, without its extras."""
-    wanted = set()
+    wanted: set[str] = set()
     for line in package.requires or ():
         requirement = Requirement(line)
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
@@ -200,7 +202,9 @@ def inventory(lock: str, *, site: Path, root: Path | None = None, exact: bool = 
     Raises:
         Mismatch: with ``exact``, if the two differ.
     """
-    installed = {canonicalize_name(each.name): each for each in distributions(path=[str(site)])}
+    installed: dict[str, Distribution] = {
+        canonicalize_name(each.name): each for each in distributions(path=[str(site)])
+    }
     pinned = pins(lock)
     if exact:
         check(pinned, installed)
@@ -230,7 +234,7 @@ def inventory(lock: str, *, site: Path, root: Path | None = None, exact: bool = 
     return bom
 
 
-def _licenses(named: Iterable[str]) -> list[object]:
+def _licenses(named: Iterable[str]) -> list[License]:
     """Of an expression that stands alone that, else each by name: CycloneDX does not mix them."""
     make, wanted = LicenseFactory(), list(named)
     if len(wanted) == 1:
@@ -238,7 +242,7 @@ def _licenses(named: Iterable[str]) -> list[object]:
     return [_by_name(make, each) for each in wanted]
 
 
-def _by_name(make: LicenseFactory, text: str) -> object:
+def _by_name(make: LicenseFactory, text: str) -> License:
     try:
         return make.make_with_id(text)
     except InvalidSpdxLicenseException:

@@ -25,9 +25,10 @@ BUILT_IN = ("v1", "apps/v1", "batch/v1")
 @pytest.fixture(scope="module")
 def kinds(embedded):
     """The cluster serves the kinds of all cases; those that it did not know are gone afterwards."""
-    made = asyncio.run(define(*embedded))
+    name, kubeconfig = embedded
+    made = asyncio.run(define(name, kubeconfig))
     yield
-    asyncio.run(take_away(*embedded, made))
+    asyncio.run(take_away(kubeconfig, made))
 
 
 async def define(name, kubeconfig) -> list[str]:
@@ -37,7 +38,7 @@ async def define(name, kubeconfig) -> list[str]:
         return await definitions.install(cluster, cases.DEFINITIONS)
 
 
-async def take_away(_name, kubeconfig, made) -> None:
+async def take_away(kubeconfig, made) -> None:
     async with KubeClient.connect(str(kubeconfig), user_agent="e2e") as client:
         for definition in made:
             await client.delete(CRDS, definition)

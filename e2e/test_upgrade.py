@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from e2e.harness import REAL, ROOT, chart_cluster
+from e2e.installation import ready
 from e2e.manifests import a_deployment, a_pod, as_yaml
-from e2e.test_operator import ready
 from kai.kube.resources import CONFIGS, DEPLOYMENTS, PODS, SECRETS
 from kai.model import names
 

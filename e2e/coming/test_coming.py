@@ -179,12 +179,12 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
     assert (await devices(cluster)).keys() == there.keys()
 
     # We go.
-    before, held = await settled(cluster, where, ("",)), await seen(cluster, RESERVATIONS)
+    before, reserved = await settled(cluster, where, ("",)), await seen(cluster, RESERVATIONS)
     await follow(cluster, "back", helm_program)
     await cluster.eventually(lambda: left(cluster), lambda found: not found, what="nothing of ours is left")
     assert await finalizers(cluster) <= others
     assert await seen(cluster, where) == before
-    assert await seen(cluster, RESERVATIONS) == held
+    assert await seen(cluster, RESERVATIONS) == reserved
     for pod in await original.reservations():
         assert pod.labels[names.APP_LABEL] == names.RESERVATION_APP
         assert pod.labels[names.GPU_GROUP_LABEL] in there

@@ -39,17 +39,26 @@ def test_a_term_is_compared_with_a_pod_a_few_times_in_a_cycle_however_often_pods
 
 
 def test_wishes_by_keys_that_no_node_has_are_not_weighed(monkeypatch):
-    world = besieged(*[floods.terms_about_other_pods] * 2, seed=5)
+    world, tenant = World(), Tenant(random.Random(5), site.TENANT_NAMESPACES)
+    namespace = tenant.namespaces[0]
+    wished = [
+        {"weight": 100, "podAffinityTerm": {"topologyKey": key, "labelSelector": {}}}
+        for key in ("kubernetes.io/hostname", *(f"k{n}.example.com/zone" for n in range(50)))
+    ]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wished}}
+    world.put([tenant.pod("wishes", namespace, spec={"affinity": affinity})])
+    assert len(world.cycle().binds) == 1
     weighed: Counter[str] = Counter()
     original = attraction.in_domains
 
-    def counted(handle, key, counts, weight):
+    def counted(handle, key, *, amounts):
         weighed[key] += 1
-        return original(handle, key, counts, weight)
+        return original(handle, key, amounts=amounts)
 
     monkeypatch.setattr(attraction, "in_domains", counted)
-    world.cycle()
-    assert set(weighed) <= {"kubernetes.io/hostname"}
+    world.put([tenant.pod("another", namespace)])
+    assert len(world.cycle().binds) == 1
+    assert set(weighed) == {"kubernetes.io/hostname"}
 
 
 def test_the_counts_of_neighbours_are_those_of_the_state_after_any_moves():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from e2e.soak.frame import Breach, Frame, LogLine
+from e2e.soak.frame import Breach, Frame, LogLine, ProcessSample
 from e2e.soak.journal import Clock, Journal
 from e2e.soak.plan import NEW_WORK
 from e2e.soak.rules import accounts, constraints, groups, placement, processes, queues
@@ -114,9 +114,7 @@ class Judge:
         """Take over what somebody else has judged."""
         self._note(at, breaches)
 
-    def conclude(
-        self, at: float, *, placed: list[Placed], samples: Iterable[processes.ProcessSample]
-    ) -> None:
+    def conclude(self, at: float, *, placed: list[Placed], samples: Iterable[ProcessSample]) -> None:
         """Judge what only the whole shows."""
         self._note(at, probes_are_placed_soon(placed, load=self._load()))
         works = [

@@ -129,7 +129,7 @@ def draw(report: Report, path: Path) -> None:
     figure = Figure(figsize=(11, 10), layout="constrained")
     memory, descriptors, latency = figure.subplots(3, 1, sharex=True)
     for axes in (memory, descriptors):
-        axes.set_prop_cycle(color=colormaps["tab20"].colors)
+        axes.set_prop_cycle(color=[colormaps["tab20"](number) for number in range(20)])
     lives: dict[str, list[ProcessSample]] = defaultdict(list)
     for sample in report.samples:
         lives[sample.name].append(sample)

@@ -87,7 +87,7 @@ class Watcher:
         self.groups = Mirror(self._group_changed)
         self.queues = Mirror(self._queue_changed)
         self.events = Mirror(self._event_came)
-        self._reflectors = [
+        self._reflectors: list[tuple[Reflector[Any], Mirror]] = [
             (Reflector(client, resources.PODS, LocalPod), self.pods),
             (Reflector(client, resources.NODES, Node), self.nodes),
             (Reflector(client, resources.QUEUES, Queue), self.queues),

@@ -104,7 +104,7 @@ class Town:
 
     def _host(self, name: str, settings: Any) -> Host:
         host = Host(name=name, settings=settings, metrics=observe.new_registry())
-        host.client = KubeClient(Exchange(self.server, RequestMetrics(host.metrics)))  # type: ignore[arg-type]
+        host.client = KubeClient(Exchange(self.server, RequestMetrics(host.metrics)))
         self.hosts[name] = host
         return host
 
