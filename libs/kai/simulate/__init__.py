@@ -1,4 +1,8 @@
-"""What the engine would do, without a cluster: shares of queues at one moment, and over time.
+"""What the engine would do, without a cluster.
 
-Inputs are those of the original's two simulators, so that files which people have go on working.
+``journal``     doing something to a state that is taken back exactly
+``changes``     what somebody could change, as data
+``lives``       what becomes of pods that are deleted
+``fair_share``  shares of queues at one moment
+``time_based``  shares over time; inputs of both are those of the original's two simulators
 """

@@ -172,11 +172,8 @@ class Intake:
         task.claims = gpu_claims
         if facts.nominated:
             task.nominated = facts.nominated
-        if cls.affine:
-            cluster.affine[uid] = task
-        if claims:
-            for key in self._claim_keys(pod):
-                cluster.claim_users.setdefault(key, {})[uid] = task
+        if cls.affine or claims:
+            self.index(task)
         self._accounts.attach(task)
         if facts.reservation:
             self._granted.read_claims(facts, pod)
@@ -217,6 +214,16 @@ class Intake:
         self.unindex(task)
         cluster.overruled.pop(facts_of(task).key, None)
         del cluster.tasks[task.uid], cluster.tasks_by_key[facts_of(task).key]
+
+    def index(self, task: Task) -> None:
+        """Put a task into the indices that go by its spec."""
+        cluster = self._cluster
+        if task.cls.affine:
+            cluster.affine[task.uid] = task
+        pod = facts_of(task).pod
+        if pod is not None:
+            for key in self._claim_keys(pod):
+                cluster.claim_users.setdefault(key, {})[task.uid] = task
 
     def unindex(self, task: Task) -> None:
         """Take a task out of the indices that go by its spec."""

@@ -17,6 +17,7 @@ from kai.model.ids import GpuGroup, PodGroupKey, PodUid
 from kai.snapshot import pods, refused
 from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.check import check_state
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.collector import paused
 from kai.snapshot.exclusion import Exclusion
@@ -25,6 +26,7 @@ from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
 from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
+from kai.snapshot.mementos import Memento, Mementos
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.spare import Shrinkage, forget_spare
 from kai.snapshot.status import Status
@@ -44,6 +46,7 @@ class ClusterState(Cluster):
         self._groups = GroupIntake(self, self._accounts)
         self._intake = Intake(self, self._accounts, self._granted, self._groups)
         self._exclusion = Exclusion(self, self._accounts, self._intake, self._groups)
+        self._mementos = Mementos(self, self._accounts, self._intake)
         self._shrinkage = Shrinkage()
 
     # --- objects -------------------------------------------------------------------------------
@@ -347,6 +350,45 @@ class ClusterState(Cluster):
         facts.granted_ids = ()
         if task.declared_cls is not None:  # it asks for what it says, having got nothing
             task.cls, task.declared_cls = task.declared_cls, None
+
+    # --- what somebody asks about ----------------------------------------------------------------
+    def known(self, kind: Kind, key: str) -> Any:
+        """The newest version of an object, by ``namespace/name`` or name; None if there is none.
+
+        Pods are kept as rows only.
+        """
+        match kind:
+            case Kind.NODE:
+                node = self.nodes.by_name.get(key)
+                return None if node is None else node.object
+            case Kind.QUEUE:
+                return self.queue_objects.get(key)
+            case Kind.POD_GROUP:
+                return self.group_objects.get(PodGroupKey(key))
+            case Kind.PRIORITY_CLASS:
+                return self.priority_classes.get(key)
+            case _:
+                return self.objects[kind].get(key)
+
+    def recall(self, task: Task) -> Memento:
+        """A pod as it is now, for :meth:`reinstate`."""
+        return self._mementos.recall(task)
+
+    def reinstate(self, memento: Memento) -> None:
+        """Let a pod be as it was, whether it is still there or not; no other pod has its name by then."""
+        self._mementos.reinstate(memento)
+
+    def reclass(self, task: Task, cls: TaskClass) -> None:
+        """Let a pod be of another class; all sums follow."""
+        self._mementos.reclass(task, cls)
+
+    def withdraw(self, task: Task) -> None:
+        """Let a pod be gone until it is reinstated."""
+        self._mementos.withdraw(task)
+
+    def finish(self, task: Task) -> None:
+        """Let a pod have succeeded, though the watch does not say so."""
+        self._mementos.finish(task)
 
     # --- time ----------------------------------------------------------------------------------
     def settle(self, now: float) -> None:

@@ -1,0 +1,111 @@
+"""What becomes of pods that are deleted: their owners make others, where they have owners."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kai.model import names
+from kai.model.objects import ObjectMeta, Pod, PodStatus
+from kai.model.rules.gpu_groups import is_gpu_group_label
+from kai.simulate.journal import Journal
+from kai.snapshot.kinds import Kind
+from kai.snapshot.rows import Task
+from kai.snapshot.state import ClusterState
+from kai.snapshot.times import rfc3339
+
+#: Between the name of a pod and the number of the one that came for it; no name can have it.
+_AGAIN: Final = "~"
+
+
+def origin(key: str) -> str:
+    """The pod (``namespace/name``) that was there first, of all that came for it one after the other."""
+    return key.partition(_AGAIN)[0]
+
+
+def comes_back(state: ClusterState, task: Task) -> bool:
+    """Whether somebody makes a pod anew that is deleted: not where it is a workload of its own.
+
+    What made its pod group is looked at. Of a group without an owner nobody can tell; its pods come back.
+    """
+    job = task.job
+    if job is None:
+        return False
+    group = state.group_objects.get(job.key)
+    owners = group.metadata.owner_references if group is not None else None
+    return not owners or owners[0].kind != "Pod"
+
+
+def again(state: ClusterState, task: Task, *, now: float) -> Pod:
+    """The pod that an owner makes when this one is deleted: new, and waiting for a place.
+
+    ``now`` is in Unix seconds. Before: the pod of that name is still known, or was.
+    """
+    facts = task.facts
+    assert facts is not None
+    first, _, number = task.name.partition(_AGAIN)
+    name = f"{first}{_AGAIN}{int(number or 0) + 1}"
+    body = facts.pod if facts.pod is not None and not facts.reservation else task.cls.pod
+    if task.declared_cls is not None:
+        body = task.declared_cls.pod
+    labels = {key: text for key, text in (task.labels or {}).items() if not is_gpu_group_label(key)}
+    annotations = {**body.annotations}
+    if facts.group_key:
+        annotations[names.POD_GROUP_ANNOTATION] = facts.group_key.partition("/")[2]
+    return Pod(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=task.namespace,
+            uid=f"{task.namespace}-{name}",
+            labels=labels or None,
+            annotations=annotations,
+            creation_timestamp=rfc3339(now),
+        ),
+        spec=msgspec.structs.replace(
+            body.spec,
+            node_name="",
+            scheduler_name=state.params.scheduler_name,
+            service_account_name=facts.account,
+            scheduling_gates=None,
+        ),
+        status=PodStatus(phase="Pending", resource_claim_statuses=body.status.resource_claim_statuses),
+    )
+
+
+def replace(journal: Journal, task: Task, *, now: float) -> Task | None:
+    """Let a pod be gone, and the one come that its owner makes; None where nobody does."""
+    state = journal.state
+    pod = again(state, task, now=now) if comes_back(state, task) else None
+    end(journal, task)
+    if pod is None:
+        return None
+    _free_claims(journal, pod)
+    return journal.create(pod)
+
+
+def end(journal: Journal, task: Task) -> None:
+    """Let a pod be gone, and the pods that held its devices for it where nobody else uses these."""
+    node, groups = task.node, task.groups
+    journal.end(task)
+    if node is None or not groups:
+        return
+    here = list(journal.state.on_node.get(node.name, {}).values())
+    for group in groups:
+        holders = [each for each in here if each.facts is not None and group in each.facts.group_ids]
+        reserving = [each for each in holders if each.facts is not None and each.facts.reservation]
+        if not any(group in each.groups for each in here if each not in reserving):
+            for each in reserving:
+                if each.uid in journal.state.tasks:
+                    journal.end(each)
+
+
+def _free_claims(journal: Journal, pod: Pod) -> None:
+    """Claims that are made for a pod come anew with it, and hold nothing yet."""
+    for made in pod.status.resource_claim_statuses or ():
+        key = f"{pod.metadata.namespace}/{made.resource_claim_name}"
+        claim = journal.state.objects[Kind.RESOURCE_CLAIM].get(key)
+        if claim is not None:
+            journal.put(
+                Kind.RESOURCE_CLAIM, {field: value for field, value in claim.items() if field != "status"}
+            )
