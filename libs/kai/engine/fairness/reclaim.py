@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -59,24 +59,25 @@ class ReclaimRules:
             return not fits((allocated[0], allocated[1], allocated[2]), bound=self.shares.allocatable[theirs])
         return _useful(request, allocated, deserved=self.shares.deserved[theirs])
 
-    def would_return(
-        self, asked: ResourceVector, *, left: ResourceVector, queue: int, gained: ResourceVector, taker: int
-    ) -> bool:
-        """Whether what was taken from a queue would be taken back at once.
+    def returning(
+        self, *, left: ResourceVector, queue: int, gained: ResourceVector, taker: int
+    ) -> Callable[[ResourceVector], bool] | None:
+        """Says of what was taken from a queue whether it would be taken back at once; None if nothing would.
 
         Args:
-            asked: what was taken.
             left: what the queue (a row) holds without it.
             queue: where its line parts from that of the taker, which is ``taker`` there.
             gained: what that would hold.
         """
-        then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
-        deserved = self.shares.deserved
-        return (
-            fits(then, bound=deserved[queue])
-            and not fits(gained, bound=deserved[taker])
-            and _useful(asked, gained, deserved=deserved[taker])
-        )
+        deserved, most = self.shares.deserved[queue], self.shares.deserved[taker]
+        if fits(gained, bound=most):
+            return None
+
+        def returns(asked: ResourceVector) -> bool:
+            then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
+            return fits(then, bound=deserved) and _useful(asked, gained, deserved=most)
+
+        return returns
 
     def open(self, queue: int, request: ResourceVector, *, firm: ResourceVector | None) -> Reclamation:
         """Begin to collect victims for a job, judged by the queue state of this moment.

@@ -164,16 +164,23 @@ class FairReclaim(Entitlement, VictimPolicy):
 
         It may be taken since its queue holds too much, but that is what others of them hold.
         """
+        returning: dict[int, Callable[[ResourceVector], bool] | None] = {}
         for row, tasks in losses:
-            mine, theirs = self._forest.leveled(job.queue.row, row)
-            held = ledger.held(mine)
-            gained = (held[0] + request[0], held[1] + request[1], held[2] + request[2])
-            asked = self._request(tasks)
-            if self._rules.would_return(
-                asked, left=ledger.held(theirs), queue=theirs, gained=gained, taker=mine
-            ):
+            if row not in returning:
+                returning[row] = self._returning(job, ledger, request, row)
+            returns = returning[row]
+            if returns is not None and returns(self._request(tasks)):
                 return True
         return False
+
+    def _returning(
+        self, job: Job, ledger: Reclamation, request: ResourceVector, row: int
+    ) -> Callable[[ResourceVector], bool] | None:
+        """Of a queue that loses: says of an amount whether that would come back; None if nothing would."""
+        mine, theirs = self._forest.leveled(job.queue.row, row)
+        held = ledger.held(mine)
+        gained = (held[0] + request[0], held[1] + request[1], held[2] + request[2])
+        return self._rules.returning(left=ledger.held(theirs), queue=theirs, gained=gained, taker=mine)
 
     def _waiting(self, row: int) -> dict[ResourceVector, list[Job]]:
         """Jobs below a queue that waited when this was first asked, by what their next chunk asks for."""
