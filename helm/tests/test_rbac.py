@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 import kai_node_scale_adjuster.service
 import kai_operator.service
@@ -19,6 +20,7 @@ import kai_queue_controller.service
 from derived import plural
 from kai.kube import resources
 from kai.kube.resources import Resource
+from kai.operands import Grants, beyond, beyond_shard, read_config, read_grants, read_shard
 from kai.operands.facts import OPTIONAL_KINDS
 from kai_operator import kinds as operator_kinds
 from kai_pod_grouper.offline import rights
@@ -287,10 +289,74 @@ def test_a_prometheus_of_ours_may_find_whom_it_scrapes_and_do_nothing_else(helm)
     }
 
 
-@pytest.mark.parametrize("said", [{}, {"enabled": True, **EXTERNAL}], ids=["none", "one of somebody else"])
-def test_where_no_prometheus_is_ours_nothing_is_granted_to_one(helm, said):
-    objects = helm.render(values={"prometheus": said, **WITHOUT_CERTIFICATES})
+def test_where_prometheus_is_yours_nothing_is_granted_to_one_of_ours(helm):
+    objects = helm.render(values={"prometheus": {"enabled": True, **EXTERNAL}, **WITHOUT_CERTIFICATES})
     assert "kai-prometheus" not in objects.of("ClusterRole")
+
+
+# --- what the operator is told of this ---------------------------------------------------------
+def told_grants(objects):
+    (text,) = (flag for flag in objects.flags("kai-operator") if flag.startswith("--grants="))
+    return read_grants(text.partition("=")[2])
+
+
+SETS = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_config_of_the_chart_asks_for_nothing_that_it_does_not_grant(helm, name):
+    objects = helm.chart(values=SETS[name])
+    grants, config = told_grants(objects), read_config(objects.one("Config", "kai-config"))
+    assert beyond(config, grants) == []
+    for shard in objects.of("SchedulingShard").values():
+        assert beyond_shard(read_shard(shard, config), config, grants) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, Grants(scheduler_name="kai-scheduler")),
+        ({"admissionPolicies": {"enabled": False}}, Grants()),
+        (
+            {"binder": {"enabled": False}, "numaPlacementExporter": {"enabled": False}},
+            Grants(scheduler_name="kai-scheduler", binder=False, numa_placement_exporter=False),
+        ),
+        (
+            {"global": {"clusterAutoscaling": True}, "nodescaleadjuster": {"scalingPodNamespace": "scale"}},
+            Grants(scheduler_name="kai-scheduler", node_scale_adjuster=True, scaling_namespace="scale"),
+        ),
+        (
+            {"scheduler": {"args": {"eviction-api": True, "update-pod-eviction-condition": "yes"}}},
+            Grants(scheduler_name="kai-scheduler", evictions=True, eviction_conditions=True),
+        ),
+        (
+            {"scheduler": {"args": {"wait-for-config-maps": False}}},
+            Grants(scheduler_name="kai-scheduler", config_maps=False),
+        ),
+        (
+            {"global": {"namespaceLabelSelector": {"team": "a"}, "schedulerName": "mine"}},
+            Grants(scheduler_name="mine", namespaces=True),
+        ),
+        (
+            {
+                "podgrouper": {
+                    "defaultPrioritiesConfigMapName": "priorities",
+                    "defaultPrioritiesConfigMapNamespace": "home",
+                }
+            },
+            Grants(scheduler_name="kai-scheduler", priorities="home/priorities"),
+        ),
+        (
+            {"global": {"resourceReservation": {"namespace": "held", "serviceAccount": "holder"}}},
+            Grants(
+                scheduler_name="kai-scheduler", reservation_namespace="held", reservation_account="holder"
+            ),
+        ),
+        ({"prometheus": EXTERNAL}, Grants(scheduler_name="kai-scheduler", prometheus=False)),
+    ],
+)
+def test_the_operator_is_told_what_its_chart_grants(helm, values, expected):
+    assert told_grants(helm.chart(values=values)) == expected
 
 
 @pytest.mark.parametrize(

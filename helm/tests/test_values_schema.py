@@ -20,7 +20,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 #: Flags that the installation itself gives, and nobody else may.
 GIVEN = {
     "advertise-host", "cert-dir", "config", "context", "kubeconfig", "namespace",
-    "tls-ca", "tls-cert", "tls-key",
+    "tls-ca", "tls-cert", "tls-key", "grants",
     "resource-reservation-namespace", "scale-adjust-namespace",
 }  # fmt: skip
 COMPONENTS = {

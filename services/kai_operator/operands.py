@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from kai import operands
 from kai.model import duration
-from kai.operands import ConfigSpec, Facts, InvalidSpec, Shard
+from kai.operands import ConfigSpec, Facts, Grants, InvalidSpec, Shard
 from kai.wire.shards import shard_of
 from kai_operator.kinds import Manifest
 from kai_operator.product import Endpoint, Found, Needs, Unusable
@@ -27,6 +27,8 @@ class KaiProduct:
     image_pull_secret: str = ""
     #: How long a changed Secret may need to reach everybody.
     settling: timedelta = timedelta(0)
+    #: What there are roles for; None: nobody says so, and everything is tried.
+    grants: Grants | None = None
 
     def read_config(self, manifest: Manifest) -> ConfigSpec:
         """What a Config says. Raises :class:`Unusable`."""
@@ -40,9 +42,12 @@ class KaiProduct:
     def read_shard(self, manifest: Manifest, config: ConfigSpec) -> Shard:
         """What a SchedulingShard says. Raises :class:`Unusable`."""
         try:
-            return operands.read_shard(manifest, config)
+            shard = operands.read_shard(manifest, config)
         except InvalidSpec as error:
             raise Unusable([str(problem) for problem in error.problems]) from None
+        if self.grants is not None and (beyond := operands.beyond_shard(shard, config, self.grants)):
+            raise Unusable([str(problem) for problem in beyond])
+        return shard
 
     def rivals(self, shards: Sequence[Shard]) -> dict[str, str]:
         """Shards, by name, that want what another has, and why they do not get it."""
@@ -117,6 +122,8 @@ class KaiProduct:
                 f"{least.total_seconds():g}s to reach all processes, so it must be at least that"
             )
             raise Unusable([problem])
+        if self.grants is not None and (beyond := operands.beyond(config, self.grants)):
+            raise Unusable([str(problem) for problem in beyond])
 
     def _with_pull_secret(self, config: ConfigSpec) -> ConfigSpec:
         if not self.image_pull_secret:

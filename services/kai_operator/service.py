@@ -10,6 +10,7 @@ import structlog
 
 from kai.kube.lease import Term
 from kai.kube.workqueue import QueueMetrics, WorkQueue
+from kai.operands import read_grants
 from kai.runtime import Host, freeze_garbage
 from kai_operator.operands import KaiProduct
 from kai_operator.product import Product
@@ -45,6 +46,7 @@ class OperatorService:
             tag=settings.image_tag,
             image_pull_secret=settings.image_pull_secret,
             settling=self._settling,
+            grants=read_grants(settings.grants) if settings.grants else None,
         )
 
     async def run(self, host: Host) -> None:

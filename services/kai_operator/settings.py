@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from kai.operands import read_grants
 from kai.runtime import Duration, ServiceSettings
 
 
@@ -20,6 +21,16 @@ class OperatorSettings(ServiceSettings):
     settle_time: Duration = Field(
         300.0, gt=0, description="how long a changed Secret may need to reach every process that mounts it"
     )
+    grants: str = Field(
+        "", description="JSON: what there are roles for; more is refused. Empty: everything is tried"
+    )
     resync_period: Duration = Field(
         600.0, gt=0, description="time after which everything is compared again, though nothing changed"
     )
+
+    @field_validator("grants")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        if text:
+            read_grants(text)
+        return text

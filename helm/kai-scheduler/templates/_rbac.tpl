@@ -79,3 +79,37 @@ subjects:
 {{- define "kai.numaExporterMayRun" -}}
 {{- if ne (toString (.Values.numaPlacementExporter | default dict).enabled) "false" -}}true{{- end -}}
 {{- end -}}
+
+{{/* What the roles and policies of this chart were made for, beyond what every installation has. */}}
+{{- define "kai.grants" -}}
+{{- $v := .Values -}}
+{{- $priorities := $v.podgrouper.defaultPrioritiesConfigMapName -}}
+admission: {{ $v.admission.enabled }}
+binder: {{ $v.binder.enabled }}
+podGrouper: {{ $v.podgrouper.enabled }}
+podGroupController: {{ $v.podgroupcontroller.enabled }}
+queueController: {{ $v.queuecontroller.enabled }}
+scheduler: {{ $v.scheduler.enabled }}
+nodeScaleAdjuster: {{ not (not $v.global.clusterAutoscaling) }}
+numaPlacementExporter: {{ eq (include "kai.numaExporterMayRun" .) "true" }}
+prometheus: {{ eq (include "kai.prometheusMayRun" .) "true" }}
+evictions: {{ eq (include "kai.flagIsOn" (dict "values" $v.scheduler "flag" "eviction-api")) "true" }}
+evictionConditions: {{ eq (include "kai.flagIsOn" (dict "values" $v.scheduler "flag" "update-pod-eviction-condition")) "true" }}
+configMaps: {{ ne (include "kai.flagIsOff" (dict "values" $v.scheduler "flag" "wait-for-config-maps")) "true" }}
+namespaces: {{ eq (include "kai.groupsByNamespace" .) "true" }}
+priorities: {{ ternary (printf "%s/%s" $v.podgrouper.defaultPrioritiesConfigMapNamespace $priorities) "" (not (not $priorities)) | quote }}
+schedulerName: {{ ternary $v.global.schedulerName "" (eq (include "kai.policiesUsed" .) "true") | quote }}
+reservationNamespace: {{ $v.global.resourceReservation.namespace | quote }}
+reservationAccount: {{ $v.global.resourceReservation.serviceAccount | quote }}
+scalingNamespace: {{ include "kai.scalingNamespace" . | quote }}
+{{- end -}}
+
+{{/* "true" unless you have one: Config may ask for one of ours at any time, whose account is there from then on. */}}
+{{- define "kai.prometheusMayRun" -}}
+{{- if not .Values.prometheus.externalPrometheusUrl -}}true{{- end -}}
+{{- end -}}
+
+{{/* "true" if the pod-grouper looks at the labels of namespaces. */}}
+{{- define "kai.groupsByNamespace" -}}
+{{- if or .Values.global.namespaceLabelSelector (get (.Values.podgrouper.args | default dict) "namespace-label-selector") -}}true{{- end -}}
+{{- end -}}

@@ -12,6 +12,7 @@ from kai.operands.certificates import (
     filled_by_others,
 )
 from kai.operands.facts import OPTIONAL_KINDS, Facts
+from kai.operands.grants import Grants, beyond, beyond_shard, read_grants
 from kai.operands.installation import missing_kinds, operands_of_config, operands_of_shard
 from kai.operands.manifests import Manifest
 from kai.operands.spec.config import CONFIG_NAME, ConfigSpec, read_config
@@ -26,18 +27,22 @@ __all__ = [
     "PASSWORD_SECRET",
     "ConfigSpec",
     "Facts",
+    "Grants",
     "InvalidSpec",
     "Manifest",
     "Problem",
     "Shard",
     "ShardSpec",
     "all_secrets",
+    "beyond",
+    "beyond_shard",
     "certificates_of",
     "filled_by_others",
     "missing_kinds",
     "operands_of_config",
     "operands_of_shard",
     "read_config",
+    "read_grants",
     "read_shard",
     "rivals",
     "uses_cdi",

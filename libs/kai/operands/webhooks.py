@@ -7,11 +7,11 @@ from typing import Final
 
 from kai.operands.certificates import WEBHOOKS
 from kai.operands.manifests import Installation, Manifest, labels
+from kai.operands.spec.flags import switched
 from kai.validation import registration
 from kai.validation.registration import ClientConfig, PodScope
 
 _BLOCK_DEVICES: Final = "block-nvidia-visible-devices"
-_ON: Final = ("true", "t", "yes", "y", "on", "1")
 
 
 def admission_webhooks(installation: Installation) -> list[Manifest]:
@@ -50,7 +50,7 @@ def pod_scope(installation: Installation) -> PodScope:
     """Which pods admission is asked about."""
     config = installation.config
     spec, everywhere = config.admission, config.everywhere
-    blocked = spec.service.extra_args.get(_BLOCK_DEVICES, "").lower() in _ON
+    blocked = switched(spec.service.extra_args, _BLOCK_DEVICES)
     return PodScope(
         namespace=config.namespace,
         scheduler_name=everywhere.scheduler_name,
@@ -58,7 +58,7 @@ def pod_scope(installation: Installation) -> PodScope:
         queue_label_selector=spec.queue_label_selector,
         namespace_labels=everywhere.namespace_label_selector,
         pod_labels=everywhere.pod_label_selector,
-        all_pods=spec.block_nvidia_visible_devices or blocked,
+        all_pods=spec.block_nvidia_visible_devices or blocked is True,
     )
 
 

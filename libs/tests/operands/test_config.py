@@ -201,6 +201,11 @@ def test_what_cannot_be_used_is_told_with_what_to_write(spec, field, part):
     assert part in told[field]
 
 
+def test_names_of_webhooks_may_be_said_as_they_are():
+    checks = {"webhookConfigurationNamePrefix": "kai-queue-validation-"}
+    assert read_config(a_config(queueController={"webhooks": checks})) == read_config(a_config())
+
+
 @pytest.mark.parametrize("spec", ["yes", 3, ["a"]])
 def test_a_spec_that_is_no_mapping_is_told(spec):
     with pytest.raises(InvalidSpec, match=r"Config kai-config: spec is .*; it must be a mapping of fields"):

@@ -10,6 +10,7 @@ from kai.model import names
 from kai.operands.spec.fields import Fields, MapOf, Part, part, refused, value
 from kai.operands.spec.kinds import (
     NAME,
+    NAME_PREFIX,
     OPTIONAL_NAME,
     PORT,
     POSITIVE,
@@ -70,7 +71,7 @@ class ValidationSpec(Fields):
 
     enable_validation: bool = value(SWITCH, True, meaning="Whether it is registered.")
     webhook_configuration_name_prefix: str = value(
-        NAME, "", meaning="Its configuration is called this, and the version of the API."
+        NAME_PREFIX, "", meaning="Its configuration is called this, and the version of the API."
     )
 
 

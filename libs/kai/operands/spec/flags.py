@@ -20,10 +20,14 @@ _FIXED: Final = frozenset(
         "tls-key",
         "cert-dir",
         "advertise-host",
+        "grants",
     }
 )
 
 
+#: How switches are set and taken back.
+_ON: Final = ("true", "t", "yes", "y", "on", "1")
+_OFF: Final = ("false", "f", "no", "n", "off", "0")
 #: What several processes must see alike -> the field that tells all of them.
 _OF_ALL: Final = {
     "resource-reservation-namespace": "spec.binder.resourceReservation.namespace of the Config",
@@ -39,6 +43,12 @@ def settable(component: str) -> tuple[str, ...]:
 def may_be_added(flag: str) -> bool:
     """Whether it is left to whoever installs."""
     return flag not in _FIXED and flag not in _OF_ALL
+
+
+def switched(given: Mapping[str, str], flag: str) -> bool | None:
+    """Whether a switch is set or taken back; None if it is not given, or as neither."""
+    said = given.get(flag, "").lower()
+    return True if said in _ON else False if said in _OFF else None
 
 
 def check_flags(component: str, given: Mapping[str, str], at: Place) -> None:

@@ -122,6 +122,12 @@ TEXT: Final = text()
 NAME: Final[Scalar[str]] = Scalar(
     "a name of lower-case letters, digits, - and .", _matching(_SUBDOMAIN, _LONGEST_NAME), {"type": "string"}
 )
+#: With what names begin.
+NAME_PREFIX: Final[Scalar[str]] = Scalar(
+    "the beginning of a name of lower-case letters, digits, - and .",
+    _matching(rf"{_SUBDOMAIN}[-.]?", _LONGEST_NAME),
+    {"type": "string"},
+)
 #: A name that is part of others, or a namespace.
 SHORT_NAME: Final[Scalar[str]] = Scalar(
     "a name of lower-case letters, digits and -, of at most 63 characters",

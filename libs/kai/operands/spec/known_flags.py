@@ -203,6 +203,7 @@ FLAGS: Final[dict[str, tuple[str, ...]]] = {
         "drain-timeout",
         "enable-profiler",
         "feature-gates",
+        "grants",
         "health-listen",
         "health-probe-bind-address",
         "image-pull-secret",
