@@ -5,13 +5,13 @@ take :func:`patience` seconds: :data:`BASE_SECONDS`, times :func:`slowness` of t
 times what the environment variable ``KAI_TEST_PATIENCE`` says. A wait that fails tells what it waited for,
 what it saw last, and how long that was. A test that hangs is ended after five such waits (``conftest.py``).
 
-Deadlines of the product are settings of the product, and none of this.
+Deadlines of the product are settings of the product, and none of this; but how slow the machine is has one
+measure, by which ``kai local`` waits, too (:mod:`kai_local.processes.slowness`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import os
 import time
@@ -19,16 +19,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar, cast
 
+from kai_local.processes.slowness import cores, speed
+from kai_local.processes.slowness import slowness as slowness
+
 T = TypeVar("T")
 
 #: Seconds that a wait may take on a machine that is quick and idle.
 BASE_SECONDS: Final = 60.0
 #: Multiplies every patience.
 VARIABLE: Final = "KAI_TEST_PATIENCE"
-#: Nothing is waited for longer than this many times the base because the machine is slow.
-_SLOWEST: Final = 5.0
-#: Seconds that :func:`_work` takes on the machine for which the base was chosen.
-_WORK_SECONDS: Final = 0.01
 _LOOK_EVERY_SECONDS: Final = 0.02
 _SHOWN: Final = 2000
 
@@ -36,14 +35,6 @@ _SHOWN: Final = 2000
 def patience(times: float = 1.0) -> float:
     """Seconds that a wait may take now; ``times`` as many where it comprises several of the ordinary kind."""
     return BASE_SECONDS * times * slowness() * _asked_for()
-
-
-def slowness() -> float:
-    """How many times longer work takes on this machine now: its speed, and how many want each of its cores.
-
-    1 on a quick machine that is idle; 2 where four processes wanted two cores during the last minute.
-    """
-    return min(_SLOWEST, max(1.0, _speed()) * max(1.0, os.getloadavg()[0] / _cores()))
 
 
 async def eventually(
@@ -111,8 +102,8 @@ async def within(what: str, *, times: float = 1.0) -> AsyncIterator[None]:
 def describe() -> str:
     """One line about how long waits may take now, and why."""
     return (
-        f"patience: {patience():.0f} s a wait, for a load of {os.getloadavg()[0]:.1f} on {_cores()} cores "
-        f"of {1 / _speed():.1f} times the usual speed; {VARIABLE}={_asked_for():g}"
+        f"patience: {patience():.0f} s a wait, for a load of {os.getloadavg()[0]:.1f} on {cores()} cores "
+        f"of {1 / speed():.1f} times the usual speed; {VARIABLE}={_asked_for():g}"
     )
 
 
@@ -136,21 +127,3 @@ def _text_of(look: Callable[[], object]) -> str:
         return " ".join(inspect.getsource(look).split())[:_SHOWN]
     except (OSError, TypeError):  # a callable without a text of its own
         return repr(look)
-
-
-@functools.cache
-def _speed() -> float:
-    """How many times the usual a piece of work takes here; the best of some."""
-    return min(_work() for _ in range(3)) / _WORK_SECONDS
-
-
-def _work() -> float:
-    """In seconds of this thread's own: what others take of the machine is told by its load."""
-    began, total = time.thread_time(), 0
-    for number in range(200_000):
-        total += number * number % 7
-    return time.thread_time() - began
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -20,10 +20,12 @@ import msgspec
 import yaml
 
 from kai_local.errors import ClusterError
+from kai_local.processes.slowness import slowness
 from kai_local.real import binaries
 
 RELEASE, NAMESPACE = "kai-scheduler", "kai-scheduler"
 _CHART = Path(__file__).resolve().parents[3] / "helm" / "kai-scheduler"
+#: On a quick machine that is idle.
 _HELM_PATIENCE = 180.0
 _READY_PATIENCE = 120.0
 _LOOK_EVERY = 0.2
@@ -118,7 +120,11 @@ def _helm(installation: Installation) -> None:
         f"--kubeconfig={installation.kubeconfig}",
         f"--values={values}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_HELM_PATIENCE, check=False)
+    patience = _HELM_PATIENCE * slowness()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
+    except subprocess.TimeoutExpired:
+        raise ClusterError(f"helm did not install the chart within {patience:.0f} s") from None
     if done.returncode != 0:
         raise ClusterError(f"helm does not install the chart: {done.stderr.strip()}")
 
@@ -129,11 +135,12 @@ async def _until_ready(client: Any) -> None:
     Raises:
         ClusterError: some are not in time; says which, and what their status says.
     """
-    deadline = time.monotonic() + _READY_PATIENCE
+    began = time.monotonic()
     while late := await _late(client):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > _READY_PATIENCE * slowness():
             names = ", ".join(late)
-            raise ClusterError(f"not ready after {_READY_PATIENCE:g} s: {names}\n{await _states(client)}")
+            raise ClusterError(f"not ready after {waited:.0f} s: {names}\n{await _states(client)}")
         await asyncio.sleep(_LOOK_EVERY)
 
 

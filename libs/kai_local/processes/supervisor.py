@@ -20,12 +20,14 @@ from typing import Self
 from kai.session.parents import ends_with_parent
 from kai_local.processes.identity import ProcessIdentity
 from kai_local.processes.probes import Probe
+from kai_local.processes.slowness import slowness
 
 _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 30.0
 _HEALTHY_AFTER = 20.0  # seconds of life after which a crash counts as the first one again
 _PROBE_EVERY = 0.1
 _CRASHES_BEFORE_READY = 3
+_LOOK_AT_MACHINE_EVERY = 5.0
 _LOG_TAIL = 15
 _LONGEST_LINE = 2**20
 
@@ -141,10 +143,13 @@ class Supervisor:
             raise ProcessFailed(f"{problem}\n{log_tail(child.log)}")
 
     async def wait_ready(self, names: Sequence[str], patience: float) -> None:
-        """Return when all of ``names`` are ready; :class:`ProcessFailed` if one crashes thrice or is late."""
-        deadline = time.monotonic() + patience
+        """Return when all of ``names`` are ready; :class:`ProcessFailed` if one crashes thrice or is late.
+
+        ``patience``: seconds that this may take on a quick machine that is idle.
+        """
+        began = time.monotonic()
         for name in names:
-            await self._wait_one_ready(self.children[name], deadline)
+            await self._wait_one_ready(self.children[name], began, patience)
 
     async def stop(self, names: Sequence[str]) -> None:
         """End ``names`` together: SIGTERM, and SIGKILL to the group when that takes too long."""
@@ -176,18 +181,20 @@ class Supervisor:
             if child.identity is not None:
                 child.identity.signal(signal.SIGKILL)
 
-    async def _wait_one_ready(self, child: Child, deadline: float) -> None:
+    async def _wait_one_ready(self, child: Child, began: float, patience: float) -> None:
         name = child.program.name
         while child.state is not State.READY:
             if child.restarts >= _CRASHES_BEFORE_READY:
                 problem = f"{name} does not start: it ended with status {child.exit_status}"
                 raise ProcessFailed(f"{problem}\n{log_tail(child.log)}")
             child.changed.clear()
-            try:
-                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+            waited = time.monotonic() - began
+            left = patience * slowness() - waited
+            if left <= 0:
+                raise ProcessFailed(f"{name} is not ready after {waited:.0f} s\n{log_tail(child.log)}")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _LOOK_AT_MACHINE_EVERY)):
                     await child.changed.wait()
-            except TimeoutError:
-                raise ProcessFailed(f"{name} is not ready in time\n{log_tail(child.log)}") from None
 
     async def _keep_running(self, child: Child) -> None:
         backoff = _FIRST_BACKOFF

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import deadlines
+import kai_local.processes.slowness as slowness_of_machine
 from deadlines import BASE_SECONDS, VARIABLE, eventually, patience, until, within
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,8 +23,8 @@ WAITING = {"run", "check_output", "check_call", "communicate"}
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine of two cores, quick and idle."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(deadlines, "_cores", lambda: 2)
-    monkeypatch.setattr(deadlines, "_speed", lambda: 0.7)
+    monkeypatch.setattr(slowness_of_machine, "cores", lambda: 2)
+    monkeypatch.setattr(slowness_of_machine, "speed", lambda: 0.7)
     monkeypatch.setattr("os.getloadavg", lambda: (0.3, 0.0, 0.0))
     return monkeypatch
 
@@ -50,7 +50,7 @@ def test_patience_grows_with_what_the_machine_has_to_do_and_with_what_is_asked_f
     machine: pytest.MonkeyPatch, load: float, speed: float, asked_for: str, expected: float
 ) -> None:
     machine.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
-    machine.setattr(deadlines, "_speed", lambda: speed)
+    machine.setattr(slowness_of_machine, "speed", lambda: speed)
     machine.setenv(VARIABLE, asked_for)
     assert patience() == pytest.approx(BASE_SECONDS * expected)
     assert patience(2) == pytest.approx(2 * BASE_SECONDS * expected)

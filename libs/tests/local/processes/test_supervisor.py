@@ -22,6 +22,7 @@ def a_program(name: str, code: str, **options: object) -> Program:
     return Program(name, (sys.executable, "-c", textwrap.dedent(code)), **options)  # type: ignore[arg-type]
 
 
+UP = "import time; print('up', flush=True); time.sleep(600)"
 RUNS_ON = "import time; time.sleep(600)"
 IGNORES_TERM = """
 import signal, time
@@ -73,8 +74,18 @@ async def test_a_program_that_keeps_crashing_is_named_with_the_end_of_its_log(tm
 async def test_a_program_that_is_never_ready_is_named(tmp_path: Path) -> None:
     async with Supervisor(tmp_path) as supervisor:
         supervisor.start(a_program("slow", RUNS_ON, ready=exists(tmp_path / "nowhere")))
-        with pytest.raises(ProcessFailed, match="slow is not ready in time"):
+        with pytest.raises(ProcessFailed, match=r"slow is not ready after \d+ s"):
             await supervisor.wait_ready(["slow"], 0.3)
+
+
+async def test_on_a_slow_machine_programs_are_waited_for_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kai_local.processes.supervisor.slowness", lambda: 1e6 * patience())
+    async with Supervisor(tmp_path) as supervisor:
+        child = supervisor.start(a_program("slow", UP, ready=exists(tmp_path / "slow.log", "up")))
+        await supervisor.wait_ready(["slow"], 1e-6)
+        assert child.state is State.READY
 
 
 async def test_a_program_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> None:
