@@ -89,7 +89,7 @@ def gang_waits_with_a_reason(world: World) -> Seen:
     event = world.event_of(group.metadata.namespace, group.metadata.name, "Unschedulable")
     explained = world.explain(group.metadata.namespace, group.metadata.name)
     first = message.splitlines()[0].rstrip()
-    done = bool(event) and first in explained
+    done = bool(event) and ": ESCALATE (" in explained
     return Seen(done, f"none bound: {first}")
 
 

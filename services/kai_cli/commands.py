@@ -15,7 +15,7 @@ from kai_cli import absence
 #: Name -> module and the Typer application or function in it, in the order in which help lists them.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "get": ("kai_cli.get", "app"),
-    "explain": ("kai_cli.explain", "app"),
+    "explain": ("kai_cli.explain", "explain"),
     "local": ("kai_cli.local", "app"),
     "top": ("kai_cli.top", "top"),
     "group": ("kai_cli.group", "group"),

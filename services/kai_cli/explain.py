@@ -1,319 +1,289 @@
-"""``kai explain``: why a pod group or pod does not run, from the engine itself."""
+"""``kai explain``: why anything waits, and what would let it run, proven on a copy of the cluster."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Annotated, Any, Final
+import time
+from typing import Annotated, Final
 
+import msgspec
 import typer
 
+from kai.answers import objects
+from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, Verdict, document
+from kai.answers.answering import answer_pod, answer_pod_group, answer_queue
+from kai.answers.situation import Situation
 from kai.kube.client import KubeClient
-from kai.kube.errors import NotFound
-from kai.kube.resources import POD_GROUPS, PODS
+from kai.kube.errors import ApiError, NotFound
+from kai.kube.resources import CORE_EVENTS, LEASES, POD_GROUPS
 from kai.model import names
-from kai.model.objects import Pod, PodGroup
-from kai.wire.clients import SchedulerClient
-from kai.wire.errors import PeerUnavailable
-from kai.wire.session_codec import decode_shares
-from kai.wire.v1 import explain_pb2, session_pb2
+from kai.model.ids import PodGroupKey
+from kai.model.objects import Json, Pod, PodGroup
+from kai.replay import circumstances
+from kai.snapshot import codec
+from kai.snapshot.times import seconds
+from kai.wire.chunks import Received
+from kai.wire.errors import MalformedMessage, PeerUnavailable
+from kai_cli import output
 from kai_cli.connection import Target, ask
-from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
-from kai_cli.views import amounts
+from kai_cli.output import Format, FormatOption
+from kai_cli.subjects import POD, POD_GROUP, QUEUE, Subject, found_subject
+from kai_cli.views import answers as view
 
-app = typer.Typer(no_args_is_help=True, help="Say why a pod group or a pod does not run.")
 NamespaceOption = Annotated[
     str, typer.Option("-n", "--namespace", help="Where it is; that of the context if left out.")
 ]
+What = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME", help="job/x, deploy/x, pod/x, podgroup/x, queue/x, any kind/name, or a name."
+    ),
+]
+_GROUPER_WARNING: Final = "PodGrouperWarning"
+_OVER: Final = ("Succeeded", "Failed")
 
 
-def _bare(name: str) -> str:
-    """The name in ``podgroup/NAME`` and ``pod/NAME``, as ``kubectl get -o name`` prints them."""
-    return name.rpartition("/")[2]
-
-
-Name = Annotated[str, typer.Argument(parser=_bare, metavar="NAME", help="Its name; pod/NAME will do too.")]
-_WAITING: Final = "Pending"
-_GPU: Final = 2
-#: Pods that wait alike share a row where there are more of them than this.
-_ALIKE: Final = 3
-
-
-@app.command("podgroup")
-@app.command("pg", hidden=True)
-def pod_group(
+def explain(
     context: typer.Context,
-    name: Name,
+    what: What,
+    *,
     namespace: NamespaceOption = "",
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Why a pod group is pending, and what would unblock it.
+    """Say why something waits, and what would let it run.
 
-    Where the scheduler does not answer, what is recorded on the PodGroup is shown instead.
+    One verdict (RUNS, WAIT, CHANGE, ESCALATE, NEVER), one reason with numbers, how far it got, and changes of
+    which each was tried on a copy of the cluster. Where no scheduler answers, what objects record is told.
     """
     target = Target.of(context)
 
-    async def question() -> dict[str, Any]:
+    async def question() -> Answer:
         async with target.cluster() as client:
-            where = namespace or client.namespace
-            try:
-                async with target.scheduler(client) as scheduler:
-                    answer = await scheduler.explain_pod_group(namespace=where, name=name)
-            except PeerUnavailable as error:
-                typer.echo(f"kai: {error}; showing what the PodGroup says", err=True)
-                return await recorded(client, where, name)
-            if not answer.found:
-                raise fail(await missing(client, where, name))
-            return pod_group_document(where, name, answer)
+            subject = await found_subject(client, what, namespace=namespace or client.namespace)
+            return await _Explanation(target, client, subject).answer()
 
     found = ask(question)
     if output is Format.TABLE:
-        print_pod_group(found)
+        view.show(found)
     else:
-        document(found, output)
+        print_document(document(found), output)
 
 
-@app.command("pod")
-def pod(
-    context: typer.Context,
-    name: Name,
-    namespace: NamespaceOption = "",
-    output: FormatOption = Format.TABLE,
-) -> None:
-    """Why a pod is where it is, or what each node says against it.
+def print_document(found: Json, form: Format) -> None:
+    """As JSON or YAML."""
+    output.document(found, form)
 
-    Where the scheduler does not answer, what is recorded on the pod is shown instead.
-    """
-    target = Target.of(context)
 
-    async def question() -> dict[str, Any]:
-        async with target.cluster() as client:
-            where = namespace or client.namespace
+class _Explanation:
+    """One question: what objects say comes first, then what the engine says."""
+
+    def __init__(self, target: Target, client: KubeClient, subject: Subject) -> None:
+        self.target, self.client, self.subject = target, client, subject
+        #: Pod groups by name, and whether they exist.
+        self._known: dict[str, bool] = {}
+        self._situation: Situation | None = None
+        #: Why no scheduler could be asked.
+        self._silence = ""
+
+    async def answer(self) -> Answer:
+        """The answer, about what was asked for."""
+        found = await self._found()
+        subject = self.subject
+        found = objects.with_failed_binds(objects.with_gates(found, subject.pods), subject.pods)
+        return msgspec.structs.replace(
+            found,
+            kind=subject.kind,
+            namespace=subject.namespace,
+            name=subject.name,
+            evictions=await self._evictions(found.pod_group),
+        )
+
+    async def _found(self) -> Answer:
+        subject = self.subject
+        if subject.kind == QUEUE:
+            await self._ask()
+            return await self._of_engine(None)
+        if subject.pods or subject.kind == POD_GROUP:
+            await self._ask()
+        waiting = [pod for pod in subject.pods if not pod.spec.node_name and pod.status.phase not in _OVER]
+        for pod in waiting or subject.pods[:1]:
+            if (told := await self._of_objects(pod)) is not None:
+                return told
+        if not subject.pods:
+            owner = await self._owner()
+            if owner is not None:
+                return objects.without_pods(owner)
+        if not subject.groups:
+            return objects.without_pods(
+                subject.object or {"kind": subject.kind, "metadata": {"name": subject.name}}
+            )
+        return await self._of_engine(waiting[0] if waiting else None)
+
+    async def _owner(self) -> Json | None:
+        """Whose pods are to come: the subject itself, or what its pod group was made for."""
+        subject = self.subject
+        if subject.kind != POD_GROUP or subject.object is None:
+            return subject.object
+        for owner in subject.object["metadata"].get("ownerReferences") or ():
             try:
-                async with target.scheduler(client) as scheduler:
-                    return await explained_pod(client, scheduler, where, name)
-            except PeerUnavailable as error:
-                typer.echo(f"kai: {error}; showing what the pod says", err=True)
-                return await recorded_pod(client, where, name)
+                resource = await self.client.discover(owner["apiVersion"], owner["kind"])
+                if resource is None:
+                    continue
+                where = subject.namespace if resource.namespaced else ""
+                obj = await self.client.get(resource, owner["name"], namespace=where)
+            except ApiError:
+                continue
+            return {**obj, "kind": resource.kind}
+        return None
 
-    found = ask(question)
-    if output is Format.TABLE:
-        print_pod(found)
-    else:
-        document(found, output)
+    # --- objects -----------------------------------------------------------------------------------
+    async def _of_objects(self, pod: Pod) -> Answer | None:
+        told = objects.without_scheduler(pod, scheduler_name=self._scheduler_name())
+        if told is not None:
+            return told
+        named = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
+        exists = bool(named) and await self._group_exists(named)
+        if exists:
+            return None
+        return objects.without_group(
+            pod,
+            exists=False,
+            now=time.time(),
+            warnings=[] if named else await self._warnings(pod),
+            groupers=None if named else await self._groupers(),
+        )
+
+    async def _group_exists(self, name: str) -> bool:
+        if name not in self._known:
+            try:
+                await self.client.get(POD_GROUPS, name, namespace=self.subject.namespace)
+            except NotFound:
+                self._known[name] = False
+            else:
+                self._known[name] = True
+        return self._known[name]
+
+    async def _warnings(self, pod: Pod) -> list[str]:
+        events = await self._events("Pod", pod.metadata.name)
+        told = [each for each in events if each.get("reason") == _GROUPER_WARNING]
+        return [str(each.get("message", "")) for each in told]
+
+    async def _groupers(self) -> int | None:
+        """How many pod-groupers hold their Lease now; None where that cannot be seen."""
+        try:
+            lease = await self.client.get(LEASES, names.POD_GROUPER_LEASE, namespace=self.target.namespace)
+        except NotFound:
+            return 0
+        except ApiError:
+            return None
+        spec = lease.get("spec") or {}
+        lasts = float(spec.get("leaseDurationSeconds") or 15)
+        return int(
+            bool(spec.get("holderIdentity")) and time.time() - seconds(spec.get("renewTime")) < 2 * lasts
+        )
+
+    async def _events(self, kind: str, name: str) -> list[Json]:
+        selector = f"involvedObject.kind={kind},involvedObject.name={name}"
+        try:
+            return await self.client.list(
+                CORE_EVENTS, namespace=self.subject.namespace, field_selector=selector
+            )
+        except ApiError:  # one may not see them; everything else is told
+            return []
+
+    async def _evictions(self, group: str) -> tuple[PastEviction, ...]:
+        if not group or self.subject.kind == QUEUE:
+            return ()
+        return objects.evictions(await self._events(POD_GROUP, group))
+
+    # --- the engine --------------------------------------------------------------------------------
+    async def _ask(self) -> None:
+        """Have the scheduler tell how things are, or note why it does not."""
+        try:
+            async with self.target.scheduler(self.client) as scheduler:
+                self._situation = _situation(await scheduler.picture())
+        except PeerUnavailable as error:
+            self._silence = str(error)
+
+    def _scheduler_name(self) -> str:
+        """What pods name that are for the scheduler that was asked."""
+        told = self._situation.snapshot.params.get("scheduler_name") if self._situation is not None else None
+        return str(told or names.SCHEDULER_NAME)
+
+    async def _of_engine(self, waiting: Pod | None) -> Answer:
+        if self._situation is None:
+            return await self._recorded(self._silence, waiting)
+        return self._answered(self._situation, waiting)
+
+    def _answered(self, situation: Situation, waiting: Pod | None) -> Answer:
+        subject = self.subject
+        if subject.kind == QUEUE:
+            found = answer_queue(situation, subject.name)
+        elif subject.kind == POD:
+            found = answer_pod(situation, subject.key)
+        else:
+            groups = (
+                [waiting.annotations[names.POD_GROUP_ANNOTATION]] if waiting is not None else subject.groups
+            )
+            found = answer_pod_group(situation, PodGroupKey(f"{subject.namespace}/{groups[0]}"))
+        return found if found is not None else self._unknown()
+
+    def _unknown(self) -> Answer:
+        """It is there, and the scheduler that was asked does not know it."""
+        text = (
+            "the scheduler that was asked does not know it: it belongs to another node pool, or its queue "
+            "gave it up after one try, or it is newer than the last cycle; --scheduler-lease asks another one"
+        )
+        return self._plain(Code.ANOTHER_SHARD, Verdict.CHANGE, text)
+
+    async def _recorded(self, why: str, waiting: Pod | None) -> Answer:
+        """What objects say while no scheduler can be asked."""
+        text = why
+        if recorded := await self._last_words(waiting):
+            text += f"; the last that was recorded: {recorded}"
+        return self._plain(Code.SCHEDULER_SILENT, Verdict.ESCALATE, text)
+
+    async def _last_words(self, waiting: Pod | None) -> str:
+        if waiting is not None:
+            told = [
+                c.message for c in waiting.status.conditions or () if c.type == "PodScheduled" and c.message
+            ]
+            failed = [
+                f"the last bind failed: {c.message}"
+                for c in waiting.status.conditions or ()
+                if (c.type, c.status) == (names.POD_BOUND, "False")
+            ]
+            if told or failed:
+                return "; ".join([*told[-1:], *failed[-1:]])
+        for name in self.subject.groups[:1]:
+            group = await self.client.get(POD_GROUPS, name, namespace=self.subject.namespace, type=PodGroup)
+            conditions = (group.status and group.status.scheduling_conditions) or []
+            return conditions[-1].message if conditions else ""
+        return ""
+
+    def _plain(self, code: Code, verdict: Verdict, text: str) -> Answer:
+        reason = Reason(code=code, text=text)
+        subject = self.subject
+        return Answer(
+            kind=subject.kind,
+            namespace=subject.namespace,
+            name=subject.name,
+            pod_group=(subject.groups or [""])[0] if subject.kind != QUEUE else "",
+            verdict=verdict,
+            reason=reason,
+            stages=Ladder().failed(reason),
+        )
 
 
-async def explained_pod(
-    client: KubeClient, scheduler: SchedulerClient, namespace: str, name: str
-) -> dict[str, Any]:
-    """What the scheduler says of a pod, what its pod group waits for, and how its last bind failed."""
-    answer = await scheduler.explain_pod(namespace=namespace, name=name)
-    if not answer.found:
-        raise fail(await missing_pod(client, namespace, name))
-    found = pod_document(namespace, name, answer)
-    if answer.status == _WAITING and answer.pod_group:
-        where, _, group = answer.pod_group.partition("/")
-        waits = await scheduler.explain_pod_group(namespace=where, name=group)
-        found["podGroupMessage"] = waits.outcome.message
-    with suppress(NotFound):
-        pod = await client.get(PODS, name, namespace=namespace, type=Pod)
-        found["bindFailure"] = bind_failure(pod)
-    return found
-
-
-def bind_failure(pod: Pod) -> str:
-    """How the last attempt to bind a pod failed; empty if none did."""
-    conditions = pod.status.conditions or ()
-    failed = [c.message for c in conditions if (c.type, c.status) == (names.POD_BOUND, "False")]
-    return failed[-1] if failed and not pod.spec.node_name else ""
-
-
-# --- answers as documents ----------------------------------------------------------------------
-def pod_group_document(
-    namespace: str, name: str, answer: explain_pb2.ExplainPodGroupResponse
-) -> dict[str, Any]:
-    """The scheduler's answer as JSON; queue amounts are GPU devices."""
-    outcome = answer.outcome
-    return {
-        "podGroup": f"{namespace}/{name}",
-        "queue": answer.queue,
-        "priority": answer.priority,
-        "preemptible": answer.preemptible,
-        "semiPreemptible": answer.semi_preemptible,
-        "minMember": answer.min_member,
-        "pods": {"total": answer.pods, "pending": answer.pods_pending, "allocated": answer.pods_allocated},
-        "outcome": _outcome_name(outcome),
-        "message": outcome.message,
-        "reasons": [
-            {
-                "reason": item.reason,
-                "message": item.message,
-                **({"details": json.loads(item.details)} if item.details else {}),
-            }
-            for item in outcome.explanations
-        ],
-        "queues": [
-            {
-                "queue": share.queue,
-                "gpuQuota": share.deserved[_GPU],
-                "gpuLimit": share.limit[_GPU],
-                "gpuFairShare": share.fair_share[_GPU],
-                "gpuAllocated": share.allocated[_GPU],
-                "gpuRequested": share.requested[_GPU],
-            }
-            for share in decode_shares(answer.queues)
-        ],
-        "podLines": [
-            {"name": line.name, "status": line.status, "node": line.node, "message": line.message}
-            for line in answer.pod_lines
-        ],
-        "remedies": list(answer.remedies),
-    }
-
-
-def pod_document(namespace: str, name: str, answer: explain_pb2.ExplainPodResponse) -> dict[str, Any]:
-    """The scheduler's answer as JSON."""
-    return {
-        "pod": f"{namespace}/{name}",
-        "podGroup": answer.pod_group,
-        "status": answer.status,
-        "node": answer.node,
-        "message": answer.message,
-        "nodes": [
-            {"node": verdict.node, "fits": verdict.fits, "filter": verdict.filter, "reason": verdict.reason}
-            for verdict in answer.nodes
-        ],
-    }
-
-
-def _outcome_name(outcome: session_pb2.PodGroupOutcome) -> str:
-    label = session_pb2.PodGroupOutcome.Outcome.Name(outcome.outcome)
-    return label.removeprefix("OUTCOME_").replace("_", " ").lower()
-
-
-async def recorded(client: KubeClient, namespace: str, name: str) -> dict[str, Any]:
-    """What the PodGroup itself records, for when the scheduler cannot be asked."""
-    group = await client.get(POD_GROUPS, name, namespace=namespace, type=PodGroup)
-    conditions = (group.status and group.status.scheduling_conditions) or []
-    last = conditions[-1] if conditions else None
-    return {
-        "podGroup": f"{namespace}/{name}",
-        "queue": group.spec.queue,
-        "minMember": group.spec.min_member,
-        "outcome": "unschedulable" if last else "nothing recorded",
-        "message": last.message if last else "",
-        "reasons": (last.reasons if last else None) or [],
-    }
-
-
-async def recorded_pod(client: KubeClient, namespace: str, name: str) -> dict[str, Any]:
-    """What the pod itself records, for when the scheduler cannot be asked."""
-    pod = await client.get(PODS, name, namespace=namespace, type=Pod)
-    group = pod.annotations.get(names.POD_GROUP_ANNOTATION)
-    told = [one.message for one in pod.status.conditions or () if one.type == "PodScheduled" and one.message]
-    return {
-        "pod": f"{namespace}/{name}",
-        "podGroup": f"{namespace}/{group}" if group else "",
-        "status": pod.status.phase,
-        "node": pod.spec.node_name,
-        "message": told[-1] if told else "",
-        "bindFailure": bind_failure(pod),
-        "nodes": [],
-    }
-
-
-async def missing(client: KubeClient, namespace: str, name: str) -> str:
-    """Why the scheduler does not know a pod group: it is not there, or not the scheduler's."""
+def _situation(received: Received) -> Situation:
     try:
-        group = await client.get(POD_GROUPS, name, namespace=namespace, type=PodGroup)
-    except NotFound:
-        return f"podgroup {namespace}/{name} does not exist; see kai get podgroups -n {namespace}"
-    return (
-        f"podgroup {namespace}/{name} is not known to this scheduler: it belongs to another node pool, "
-        f"or queue {group.spec.queue!r} gave it up after one try"
+        told = circumstances.decode(received.circumstances)
+        snapshot = codec.decode(received.data)
+    except (circumstances.CircumstancesError, codec.SnapshotError) as error:
+        raise MalformedMessage(f"{error}; are the scheduler and kai of the same version?") from error
+    return Situation(
+        snapshot=snapshot,
+        now=told.now,
+        config=told.config,
+        usage=told.usage,
+        faults={(each.kind, each.key): each for each in told.faults},
     )
-
-
-async def missing_pod(client: KubeClient, namespace: str, name: str) -> str:
-    """Why the scheduler does not know a pod: it is not there, or not the scheduler's."""
-    try:
-        pod = await client.get(PODS, name, namespace=namespace, type=Pod)
-    except NotFound:
-        return f"pod {namespace}/{name} does not exist; see kubectl get pods -n {namespace}"
-    return (
-        f"pod {namespace}/{name} is not known to this scheduler: its schedulerName is "
-        f"{pod.spec.scheduler_name or 'default-scheduler'!r}, or it belongs to another node pool"
-    )
-
-
-# --- answers for people ------------------------------------------------------------------------
-def print_pod_group(found: dict[str, Any]) -> None:
-    """A page: verdict first, then reasons, queues, pods and remedies."""
-    pods = found.get("pods")
-    outcome = "has no pods" if pods and not pods["total"] else found["outcome"]
-    emit(f"{found['podGroup']}: {outcome}" + (f": {found['message']}" if found["message"] else ""))
-    counts = (
-        f", {pods['allocated']} of {pods['total']} pods placed, {pods['pending']} pending" if pods else ""
-    )
-    kind = "preemptible" if found.get("preemptible") else "non-preemptible"
-    kind = "semi-preemptible" if found.get("semiPreemptible") else kind
-    priority = f", priority {found['priority']} ({kind})" if "priority" in found else ""
-    queue = f"queue {found['queue']}" if found["queue"] else "no queue"
-    unknown = " (does not exist)" if found["queue"] and found.get("queues") == [] else ""
-    emit(f"{queue}{unknown}{priority}, minimum {found['minMember']}{counts}")
-    _section("reasons", [f"{item['reason']}: {item['message']}" for item in found["reasons"]])
-    if found.get("queues"):
-        columns = [
-            Column("QUEUE"),
-            *(
-                Column(heading, True)
-                for heading in ("GPU QUOTA", "GPU LIMIT", "FAIR SHARE", "ALLOCATED", "REQUESTED")
-            ),
-        ]
-        keys = ("gpuQuota", "gpuLimit", "gpuFairShare", "gpuAllocated", "gpuRequested")
-        rows = [
-            ("  " * depth + item["queue"], *(amounts.gpus(item[key]) for key in keys))
-            for depth, item in enumerate(found["queues"])
-        ]
-        emit("", table(columns, rows))
-    if found.get("podLines"):
-        columns = [Column("POD"), Column("STATUS"), Column("NODE"), Column("WHY", prose=True)]
-        emit("", table(columns, pod_rows(found["podLines"])))
-    _section("what would help", found.get("remedies", ()))
-
-
-def pod_rows(lines: Sequence[dict[str, str]]) -> list[tuple[str, str, str, str]]:
-    """A row for each pod, and one for all that are in the same state for the same reason if they are many."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for line in lines:
-        alike.setdefault((line["status"], line["node"], line["message"]), []).append(line["name"])
-    rows: list[tuple[str, str, str, str]] = []
-    for (status, node, message), pods in alike.items():
-        shown = [f"{pods[0]} and {len(pods) - 1} more"] if len(pods) > _ALIKE else pods
-        rows += [(name, status, node, message) for name in shown]
-    return rows
-
-
-def print_pod(found: dict[str, Any]) -> None:
-    """A page: where the pod is, or each node's verdict."""
-    emit(f"{found['pod']}: {found['status']}" + (f" on {found['node']}" if found["node"] else ""))
-    if found["podGroup"]:
-        reason = found.get("podGroupMessage")
-        emit(f"in pod group {found['podGroup']}" + (f", which waits: {reason}" if reason else ""))
-    if found["message"]:
-        emit(found["message"])
-    if found.get("bindFailure"):
-        emit(f"the last bind failed: {found['bindFailure']}")
-    if found["nodes"]:
-        rows = [
-            (one["node"], "yes" if one["fits"] else "no", one["filter"], one["reason"])
-            for one in found["nodes"]
-        ]
-        columns = [Column("NODE"), Column("FITS"), Column("FILTER"), Column("REASON", prose=True)]
-        emit("", table(columns, rows))
-
-
-def _section(title: str, lines: Sequence[str]) -> None:
-    if lines:
-        emit("", f"{title}:", *(f"  - {text}" for text in lines))

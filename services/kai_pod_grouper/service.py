@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from kai.kube.client import KubeClient
 from kai.kube.events import EventRecorder
 from kai.kube.lease import Term
+from kai.model import names
 from kai.runtime import FatalError, Host, freeze_garbage
 from kai.wire.channel import CannotListen, serve
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
@@ -21,7 +22,7 @@ from kai_pod_grouper.live.writer import Writer
 from kai_pod_grouper.offline import preview_server
 from kai_pod_grouper.settings import PodGrouperSettings
 
-LEASE: Final = "54dff599.kai.scheduler"
+LEASE: Final = names.POD_GROUPER_LEASE
 
 log = structlog.get_logger(__name__)
 

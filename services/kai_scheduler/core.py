@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
+from kai.engine.config import SchedulerConfig
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.kube.reflector import Unreadable
@@ -35,6 +36,10 @@ _log = structlog.get_logger(__name__)
 
 class Decider(Protocol):
     """The engine, as far as the service knows it. Keys are ``namespace/name``, times Unix seconds."""
+
+    config: SchedulerConfig
+    #: What the last cycle went by.
+    last_usage: Usage
 
     def run(
         self,

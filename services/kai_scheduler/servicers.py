@@ -45,7 +45,9 @@ class SessionServicer(SessionServiceServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, f"snapshot {request.version} is not kept")
             return
         epoch = self.log.epoch if self.log is not None else 0
-        for chunk in split_snapshot(found.data, version=found.version, epoch=epoch):
+        for chunk in split_snapshot(
+            found.data, version=found.version, epoch=epoch, circumstances=found.circumstances
+        ):
             yield chunk
 
     async def WatchSessions(  # noqa: N802

@@ -152,14 +152,20 @@ class Search:
         )
 
     def _bounds(self) -> Made | None:
-        """What is too low on the way to the top, all of it: nothing less can help."""
+        """What is too low on the way to the top, less what need not be: it may take from its own queue."""
         memory = self._session.state.max_gpu_memory_mib
         amounts = asked(self._tasks, gpu_memory_mib=memory)
         firm = asked_firmly(self._job, self._tasks, gpu_memory_mib=memory)
         changes = self._too_low(Bound.LIMIT, lambda queue: (queue.limit, queue.allocated), amounts)
         if firm is not None:
             changes += self._too_low(Bound.QUOTA, lambda queue: (queue.deserved, queue.non_preemptible), firm)
-        return self._one(*changes) if changes else None
+        if not changes or not self._helps(*changes):
+            return None
+        for each in list(changes):
+            others = [change for change in changes if change is not each]
+            if others and self._helps(*others):
+                changes = others
+        return None if self._over else tuple(changes)
 
     def _too_low(
         self, bound: Bound, of: Callable[[Queue], tuple[ResourceVector, Sequence[int]]], amounts: Amounts

@@ -12,7 +12,7 @@ import grpc
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.wire.channel import TlsFiles, open_channel
-from kai.wire.chunks import join_snapshot
+from kai.wire.chunks import Received, receive_snapshot
 from kai.wire.errors import PeerUnavailable
 from kai.wire.leader import LeaderTracker
 from kai.wire.v1.explain_pb2 import (
@@ -73,9 +73,14 @@ class SchedulerClient:
             PeerUnavailable: no answer within ``deadline`` seconds, or it has no such version.
             MalformedMessage: chunks are missing.
         """
+        found = await self.picture(version=version, deadline=deadline)
+        return found.version, found.data
+
+    async def picture(self, *, version: int = 0, deadline: float = SNAPSHOT_DEADLINE_SECONDS) -> Received:
+        """The same with its circumstances, as :mod:`kai.replay.circumstances` reads them; raises the same."""
         try:
             call = self._sessions.GetSnapshot(GetSnapshotRequest(version=version), timeout=deadline)
-            return await join_snapshot(call)
+            return await receive_snapshot(call)
         except grpc.aio.AioRpcError as error:
             raise _unavailable("GetSnapshot", error) from error
 

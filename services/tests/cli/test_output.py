@@ -7,7 +7,6 @@ import io
 from rich.console import Console
 
 from kai_cli import output
-from kai_cli.explain import pod_rows
 from kai_cli.output import Column
 from kai_cli.views import nodes, pod_groups, queues
 
@@ -68,15 +67,3 @@ def test_a_program_gets_lines_whole_and_without_trailing_blanks(capsys):
     reason = "word " * 100 + "end"
     output.emit(output.table([Column("NAME"), Column("WHY", prose=True)], [("a", reason), ("b", "")]))
     assert capsys.readouterr().out.splitlines() == ["NAME  WHY", f"a     {reason}", "b"]
-
-
-def test_pods_that_wait_alike_share_a_row_when_they_are_many():
-    def line(name, message=""):
-        return {"name": name, "status": "Pending", "node": "", "message": message}
-
-    lines = [*(line(f"p{index}") for index in range(5)), line("odd", "no room"), line("even", "no room")]
-    assert pod_rows(lines) == [
-        ("p0 and 4 more", "Pending", "", ""),
-        ("odd", "Pending", "", "no room"),
-        ("even", "Pending", "", "no room"),
-    ]

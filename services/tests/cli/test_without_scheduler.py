@@ -98,15 +98,18 @@ def test_one_look_at_the_cluster_says_what_is_not_known(kubeconfig: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("name", ["p", "pod/p"])
-def test_a_pod_is_explained_by_what_it_records(kubeconfig: Path, name: str) -> None:
-    done = kai(kubeconfig, "explain", "pod", name)
+@pytest.mark.parametrize("words", [["p"], ["pod/p"], ["pod", "p"], ["pod", "pod/p"]])
+def test_a_pod_is_explained_by_what_it_records(kubeconfig: Path, words: list[str]) -> None:
+    done = kai(kubeconfig, "explain", *words)
     assert done.returncode == 0, done.stderr
-    assert "showing what the pod says" in done.stderr
-    assert done.stdout == "default/p: Pending\nin pod group default/g\nno node has 9 GPUs\n"
+    verdict, reason, group = done.stdout.splitlines()[:3]
+    assert verdict == "pod default/p: ESCALATE (SchedulerSilent)"
+    assert "no scheduler leads" in reason
+    assert reason.endswith("; the last that was recorded: no node has 9 GPUs")
+    assert group == "pod group: g"
 
 
-def test_a_bind_that_failed_is_told_and_the_namespace_is_that_of_the_context(
+def test_what_never_reaches_a_scheduler_is_told_and_the_namespace_is_that_of_the_context(
     kubeconfig: Path, tmp_path: Path
 ) -> None:
     config = yaml.safe_load(kubeconfig.read_text())
@@ -115,8 +118,10 @@ def test_a_bind_that_failed_is_told_and_the_namespace_is_that_of_the_context(
     own.write_text(yaml.safe_dump(config))
     done = kai(own, "explain", "pod", "p")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "team/p: Pending"
-    assert done.stdout.splitlines()[-1] == "the last bind failed: no such volume"
+    assert done.stdout.splitlines()[:2] == [
+        "pod team/p: CHANGE (PodGroupMissing)",
+        "pod p names pod group 'g', which does not exist",
+    ]
 
 
 def test_all_namespaces_are_what_is_shown_without_one(kubeconfig: Path) -> None:
@@ -147,3 +152,23 @@ def test_a_folder_without_certificates_is_told_and_nothing_asked(kubeconfig: Pat
     done = kai(kubeconfig, "--system-namespace", "killed", "--tls-dir", str(tmp_path), "get", "queues")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"kai: --tls-dir: {tmp_path}/ca.crt: No such file or directory\n"
+
+
+def test_what_is_not_there_or_has_several_meanings_is_told(kubeconfig: Path) -> None:
+    none = kai(kubeconfig, "explain", "job/none")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert none.stderr == "kai: job default/none does not exist; see kubectl get jobs -n default\n"
+    nobody = kai(kubeconfig, "explain", "nobody")
+    assert "nothing in namespace default is called 'nobody'" in nobody.stderr
+    what = kai(kubeconfig, "explain", "gadget/x")
+    assert "'gadget' is no kind of object here" in what.stderr
+
+
+def test_an_answer_as_data_has_the_documented_keys(kubeconfig: Path) -> None:
+    found = json.loads(kai(kubeconfig, "explain", "podgroup/g", "-o", "json").stdout)
+    assert list(found) == [
+        "kind", "namespace", "name", "podGroup", "verdict", "reason", "stages", "changes", "forecast",
+        "position", "evictions",
+    ]  # fmt: skip
+    assert (found["kind"], found["name"], found["reason"]["code"]) == ("PodGroup", "g", "SchedulerSilent")
+    assert [each["state"] for each in found["stages"]] == ["failed", *["not reached"] * 8]

@@ -48,11 +48,14 @@ class GetSnapshotResponse(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    CIRCUMSTANCES_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     epoch: _builtins.int
     sequence: _builtins.int
     last: _builtins.bool
     data: _builtins.bytes
+    circumstances: _builtins.bytes
+    """On the first chunk: what decisions depend on beside the cluster, as JSON (kai.replay.circumstances)."""
     def __init__(
         self,
         *,
@@ -61,10 +64,11 @@ class GetSnapshotResponse(_message.Message):
         sequence: _builtins.int = ...,
         last: _builtins.bool = ...,
         data: _builtins.bytes = ...,
+        circumstances: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "epoch", b"epoch", "last", b"last", "sequence", b"sequence", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["circumstances", b"circumstances", "data", b"data", "epoch", b"epoch", "last", b"last", "sequence", b"sequence", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,246 @@
+"""What is meant by ``job/x``, any ``kind/name``, or a bare name, and the pods that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from kai.kube import resources
+from kai.kube.client import KubeClient
+from kai.kube.errors import ApiError, NotFound
+from kai.kube.resources import CRDS, POD_GROUPS, PODS, QUEUES, Resource
+from kai.model import names
+from kai.model.objects import Json, OwnerReference, Pod
+from kai_cli.output import fail
+
+POD, POD_GROUP, QUEUE = "Pod", "PodGroup", "Queue"
+#: Kinds by all the names that kubectl takes for them.
+_BUILT_IN: Final[dict[Resource, tuple[str, ...]]] = {
+    PODS: ("pod", "pods", "po"),
+    POD_GROUPS: ("podgroup", "podgroups", "pg"),
+    QUEUES: ("queue", "queues"),
+    resources.JOBS: ("job", "jobs"),
+    resources.CRON_JOBS: ("cronjob", "cronjobs", "cj"),
+    resources.DEPLOYMENTS: ("deployment", "deployments", "deploy"),
+    resources.REPLICA_SETS: ("replicaset", "replicasets", "rs"),
+    resources.STATEFUL_SETS: ("statefulset", "statefulsets", "sts"),
+    resources.DAEMON_SETS: ("daemonset", "daemonsets", "ds"),
+}
+#: Owners of owners of pods are looked for so far up.
+_GENERATIONS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is asked about."""
+
+    kind: str
+    namespace: str
+    name: str
+    #: The object itself where it is neither a pod nor a queue; None where it cannot be read.
+    object: Json | None = None
+    pods: Sequence[Pod] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the pod groups that its pods name, in order, each once."""
+        if self.kind == POD_GROUP:
+            return [self.name]
+        named = {pod.annotations.get(names.POD_GROUP_ANNOTATION, "") for pod in self.pods}
+        return sorted(named - {""})
+
+
+async def found_subject(client: KubeClient, words: Sequence[str], *, namespace: str) -> Subject:
+    """What one or two words mean: ``kind/name``, ``kind name``, or a name alone.
+
+    Raises:
+        typer.Exit: there is no such thing, or there are several; it has been told which.
+    """
+    kind, name = _split(words)
+    search = _Search(client, namespace)
+    if kind:
+        return await search.of_kind(kind, name)
+    return await search.of_any_kind(name)
+
+
+def _split(words: Sequence[str]) -> tuple[str, str]:
+    if len(words) > 2:
+        raise fail(f"one thing is explained at a time, not {len(words)}: write kind/name", status=2)
+    kind, slash, name = words[-1].rpartition("/")
+    if slash and not name:
+        raise fail(f"{words[-1]!r} has no name after the slash", status=2)
+    # `kai explain podgroup pod/x` asks for the one named last, as kubectl's output gives it.
+    return (kind or (words[0] if len(words) == 2 else "")).lower(), name or words[-1]
+
+
+@dataclass(slots=True)
+class _Search:
+    client: KubeClient
+    namespace: str
+    #: Owners by uid: what is above an object, and the object's kind and name.
+    _owners: dict[str, list[OwnerReference]] = field(default_factory=dict)
+    _pods: list[Pod] | None = None
+
+    async def of_kind(self, word: str, name: str) -> Subject:
+        kind = word.partition(".")[0]
+        resource = next((each for each, words in _BUILT_IN.items() if kind in words), None)
+        resource = resource or await self._custom(kind)
+        if resource is None:
+            raise fail(f"{word!r} is no kind of object here; see kubectl api-resources")
+        if resource is QUEUES:
+            await self.client.get(QUEUES, name)
+            return Subject(kind=QUEUE, namespace="", name=name)
+        if resource is PODS:
+            return self._of_pod(await self._pod(name))
+        try:
+            found = await self.client.get(
+                resource, name, namespace=self.namespace if resource.namespaced else ""
+            )
+        except NotFound:
+            raise fail(
+                f"{resource.kind.lower()} {self.namespace}/{name} does not exist; "
+                f"see kubectl get {resource.plural} -n {self.namespace}"
+            ) from None
+        return await self._workload(resource, found)
+
+    async def of_any_kind(self, name: str) -> Subject:
+        found: dict[str, Subject] = {}
+        for resource in _BUILT_IN:
+            try:
+                if resource is QUEUES:
+                    await self.client.get(QUEUES, name)
+                    found[f"queue/{name}"] = Subject(kind=QUEUE, namespace="", name=name)
+                elif resource is PODS:
+                    found[f"pod/{name}"] = self._of_pod(
+                        await self.client.get(PODS, name, namespace=self.namespace, type=Pod)
+                    )
+                else:
+                    obj = await self.client.get(resource, name, namespace=self.namespace)
+                    found[f"{resource.kind.lower()}/{name}"] = await self._workload(resource, obj)
+            except ApiError:  # there is none, or one may not see it
+                continue
+        for owner in await self._owners_named(name):
+            found.setdefault(f"{owner.kind.lower()}/{name}", await self._owned(owner))
+        if not found:
+            raise fail(
+                f"nothing in namespace {self.namespace} is called {name!r}: no workload, pod, pod group or "
+                f"queue; see kai get podgroups -n {self.namespace}"
+            )
+        if len(found) > 1:
+            raise fail(
+                f"{name!r} is the name of several things; say which: {', '.join(sorted(found))}", status=2
+            )
+        return next(iter(found.values()))
+
+    # --- pods --------------------------------------------------------------------------------------
+    async def _pod(self, name: str) -> Pod:
+        try:
+            return await self.client.get(PODS, name, namespace=self.namespace, type=Pod)
+        except NotFound:
+            raise fail(
+                f"pod {self.namespace}/{name} does not exist; see kubectl get pods -n {self.namespace}"
+            ) from None
+
+    def _of_pod(self, pod: Pod) -> Subject:
+        return Subject(kind=POD, namespace=pod.metadata.namespace, name=pod.metadata.name, pods=[pod])
+
+    async def _all_pods(self) -> list[Pod]:
+        if self._pods is None:
+            self._pods = await self.client.list(PODS, namespace=self.namespace, type=Pod)
+        return self._pods
+
+    # --- workloads ---------------------------------------------------------------------------------
+    async def _workload(self, resource: Resource, obj: Json) -> Subject:
+        meta = obj.get("metadata") or {}
+        name, uid = str(meta.get("name", "")), str(meta.get("uid", ""))
+        if resource is POD_GROUPS:
+            pods = [
+                pod
+                for pod in await self._all_pods()
+                if pod.annotations.get(names.POD_GROUP_ANNOTATION) == name
+            ]
+        else:
+            pods = [pod for pod in await self._all_pods() if uid in await self._above(pod)]
+        return Subject(
+            kind=resource.kind,
+            namespace=self.namespace,
+            name=name,
+            object={**obj, "kind": resource.kind, "apiVersion": resource.api_version},
+            pods=pods,
+        )
+
+    async def _owned(self, owner: OwnerReference) -> Subject:
+        pods = [pod for pod in await self._all_pods() if owner.uid in await self._above(pod)]
+        return Subject(kind=owner.kind, namespace=self.namespace, name=owner.name, pods=pods)
+
+    async def _owners_named(self, name: str) -> list[OwnerReference]:
+        found: dict[str, OwnerReference] = {}
+        for pod in await self._all_pods():
+            above = await self._above(pod)
+            found |= {uid: owner for uid, owner in above.items() if owner.name == name}
+        return list(found.values())
+
+    async def _above(self, pod: Pod) -> dict[str, OwnerReference]:
+        """All that a pod belongs to, by uid."""
+        found: dict[str, OwnerReference] = {}
+        front = list(pod.metadata.owner_references or ())
+        for _ in range(_GENERATIONS):
+            front = [owner for owner in front if owner.uid not in found]
+            if not front:
+                break
+            found |= {owner.uid: owner for owner in front}
+            front = [above for owner in front for above in await self._owners_of(owner)]
+        return found
+
+    async def _owners_of(self, owner: OwnerReference) -> list[OwnerReference]:
+        known = self._owners.get(owner.uid)
+        if known is None:
+            known = self._owners[owner.uid] = await self._read_owners(owner)
+        return known
+
+    async def _read_owners(self, owner: OwnerReference) -> list[OwnerReference]:
+        try:
+            resource = await self.client.discover(owner.api_version, owner.kind)
+            if resource is None:
+                return []
+            where = self.namespace if resource.namespaced else ""
+            obj = await self.client.get(resource, owner.name, namespace=where)
+        except ApiError:  # it is gone, or one may not see it
+            return []
+        meta = obj.get("metadata") or {}
+        return msgspec.convert(meta.get("ownerReferences") or [], list[OwnerReference])
+
+    async def _custom(self, word: str) -> Resource | None:
+        """A kind of a custom resource, by any of its names."""
+        try:
+            definitions = await self.client.list(CRDS)
+        except ApiError:  # one may not see them: owners of pods may say
+            definitions = []
+        for definition in definitions:
+            spec = definition["spec"]
+            called = spec["names"]
+            words = {
+                called.get("plural"),
+                called.get("singular"),
+                called["kind"].lower(),
+                *(called.get("shortNames") or ()),
+            }
+            if word in words:
+                version = next((each["name"] for each in spec["versions"] if each.get("served")), None)
+                if version is not None:
+                    return Resource(
+                        spec["group"],
+                        version,
+                        called["plural"],
+                        called["kind"],
+                        spec["scope"] == "Namespaced",
+                    )
+        return None
