@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("kai_cli.run", "run"),
     "pack": ("kai_cli.pack", "pack"),
     "simulate": ("kai_cli.simulate", "app"),
+    "what-if": ("kai_cli.what_if", "what_if"),
 }
 #: Arguments and options that are not known are taken as well.
 _WHATEVER: Final = {"ignore_unknown_options": True, "allow_extra_args": True}

@@ -47,14 +47,7 @@ def snapshot(
     The file holds all pods, nodes, queues, pod groups and claims of the cluster, so treat it accordingly, or
     ask for one without names.
     """
-    where = address or _local(name)
-    try:
-        data = asyncio.run(_get(f"http://{where}/get-snapshot"))
-    except aiohttp.ClientResponseError as error:
-        what = "is it a scheduler, with the plugin snapshot on?"
-        raise fail(f"{where} answers {error.status} to /get-snapshot; {what}") from error
-    except (aiohttp.ClientError, ValueError, TimeoutError) as error:
-        raise fail(f"no scheduler answers at {where}: {error}; {_FORWARD}") from error
+    data = taken(address, name=name)
     if anonymous:
         data = _without_names(data)
     try:
@@ -62,6 +55,22 @@ def snapshot(
     except OSError as error:
         raise fail(f"{output}: {error.strerror}") from error
     typer.echo(f"{output}: {len(data) / 2**20:.1f} MiB; look at it with `kai replay {output}`", err=True)
+
+
+def taken(address: str, *, name: str) -> bytes:
+    """A snapshot file of the scheduler at ``address``; without one, of the local cluster of this name.
+
+    Raises:
+        typer.Exit: none answers, which is told.
+    """
+    where = address or _local(name)
+    try:
+        return asyncio.run(_get(f"http://{where}/get-snapshot"))
+    except aiohttp.ClientResponseError as error:
+        what = "is it a scheduler, with the plugin snapshot on?"
+        raise fail(f"{where} answers {error.status} to /get-snapshot; {what}") from error
+    except (aiohttp.ClientError, ValueError, TimeoutError) as error:
+        raise fail(f"no scheduler answers at {where}: {error}; {_FORWARD}") from error
 
 
 def _without_names(data: bytes) -> bytes:

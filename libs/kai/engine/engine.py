@@ -109,6 +109,7 @@ class Engine:
             faults=(*state.faults.values(), *state.overruled.values()),
             setbacks=tuple(self._containment.setbacks),
             next_due=min(result.next_due, self._containment.next_due) if result.next_due else 0.0,
+            alarm=min(result.alarm, self._containment.next_due),
         )
 
 
@@ -170,7 +171,8 @@ class _Cycle:
         session.close()
         timings["close"] = time.perf_counter() - started
         decided = session.decisions
-        next_due = 0.0 if decided.binds or decided.evictions or decided.nominations else session.due_time()
+        alarm = session.due_time()
+        next_due = 0.0 if decided.binds or decided.evictions or decided.nominations else alarm
         return CycleResult(
             binds=tuple(decided.binds),
             evictions=tuple(decided.evictions),
@@ -186,6 +188,7 @@ class _Cycle:
             searches=decided.searches,
             counters=decided.counters,
             next_due=next_due,
+            alarm=alarm,
             gave_way=turns.gave_way,
         )
 

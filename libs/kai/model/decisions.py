@@ -7,6 +7,7 @@ What a cycle makes thousands of are structs, which are made several times faster
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Final, TypeAlias
@@ -193,6 +194,9 @@ class CycleResult:
     #: Unix seconds at which time alone may change what would be decided (minimum runtime, delays,
     #: staleness). 0: unknown, so soon, while anything is pending; infinite: only when told anything new.
     next_due: float = 0.0
+    #: The same, whatever is pending: before it, nothing but what is told anew changes what is decided, once a
+    #: cycle decides what the one before it did.
+    alarm: float = math.inf
     #: Searches stopped for what came meanwhile; they go on in the next cycle, which should come soon.
     gave_way: bool = False
     #: Seconds by phase: ``open``, each action by name, ``close``.

@@ -31,6 +31,8 @@ class Journal:
         #: Pods that were there at first and are not as they were, and those that came since; by uid.
         self._mementos: dict[PodUid, Memento] = {}
         self._born: dict[PodUid, Task] = {}
+        #: Pods that are gone since, in order.
+        self.gone: list[Task] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -105,17 +107,13 @@ class Journal:
         """A pod is gone."""
         if self._born.pop(task.uid, None) is None:
             self._remember(task)
+        self.gone.append(task)
         self.state.withdraw(task)
 
     def finish(self, task: Task) -> None:
         """A pod has succeeded."""
         self._remember(task)
         self.state.finish(task)
-
-    def evict(self, task: Task) -> None:
-        """A pod is being deleted, by somebody else than the scheduler."""
-        self._remember(task)
-        self.state.assume_evicted(task.uid)
 
     def reclass(self, task: Task, pod: Pod) -> None:
         """A pod asks for what ``pod`` does, and may run where that may."""

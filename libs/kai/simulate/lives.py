@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from kai.model import names
+from kai.model.ids import GpuGroup
 from kai.model.objects import ObjectMeta, Pod, PodStatus
 from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import Task
+from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.times import rfc3339
 
 #: Between the name of a pod and the number of the one that came for it; no name can have it.
 _AGAIN: Final = "~"
+_NUMBERED: Final = re.compile(rf"{_AGAIN}[0-9]+")
 
 
 def origin(key: str) -> str:
     """The pod (``namespace/name``) that was there first, of all that came for it one after the other."""
     return key.partition(_AGAIN)[0]
+
+
+def without_numbers(text: str) -> str:
+    """A text in which each pod is called by the name of the one that was there first."""
+    return _NUMBERED.sub("", text)
 
 
 def comes_back(state: ClusterState, task: Task) -> bool:
@@ -88,16 +97,27 @@ def end(journal: Journal, task: Task) -> None:
     """Let a pod be gone, and the pods that held its devices for it where nobody else uses these."""
     node, groups = task.node, task.groups
     journal.end(task)
+    _give_back(journal, node, groups)
+
+
+def finish(journal: Journal, task: Task) -> None:
+    """Let a pod have succeeded, and the pods that held its devices be gone, where nobody else uses these."""
+    node, groups = task.node, task.groups
+    journal.finish(task)
+    _give_back(journal, node, groups)
+
+
+def _give_back(journal: Journal, node: Node | None, groups: Iterable[GpuGroup]) -> None:
     if node is None or not groups:
         return
     here = list(journal.state.on_node.get(node.name, {}).values())
+    reserving = [each for each in here if each.facts is not None and each.facts.reservation]
     for group in groups:
-        holders = [each for each in here if each.facts is not None and group in each.facts.group_ids]
-        reserving = [each for each in holders if each.facts is not None and each.facts.reservation]
-        if not any(group in each.groups for each in here if each not in reserving):
-            for each in reserving:
-                if each.uid in journal.state.tasks:
-                    journal.end(each)
+        if any(group in each.groups for each in node.tasks.values() if each not in reserving):
+            continue
+        for each in reserving:
+            if each.facts is not None and group in each.facts.group_ids and each.uid in journal.state.tasks:
+                journal.end(each)
 
 
 def _free_claims(journal: Journal, pod: Pod) -> None:

@@ -32,13 +32,15 @@ class PodMembership:
 class Preview:
     """Groups that were made or changed, whole; pods in the manifest's order; warnings as events would be.
 
-    ``notes`` are what a log would say: labels and annotations that were ignored.
+    ``notes`` are what a log would say: labels and annotations that were ignored. ``pod_bodies`` are all pods
+    as they would be.
     """
 
     pod_groups: tuple[Json, ...]
     pods: tuple[PodMembership, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    pod_bodies: tuple[Json, ...]
 
 
 async def preview(text: str, options: GroupingOptions, *, defaults: str = "") -> Preview:
@@ -47,7 +49,12 @@ async def preview(text: str, options: GroupingOptions, *, defaults: str = "") ->
     Raises:
         InvalidWorkload: the manifest cannot be read at all. A pod that cannot be grouped is a warning.
     """
-    return await _Session(read_manifest(text), options, defaults=defaults).run()
+    return await preview_of(read_manifest(text), options, defaults=defaults)
+
+
+async def preview_of(manifest: Manifest, options: GroupingOptions, *, defaults: str = "") -> Preview:
+    """The same of objects that were read already."""
+    return await _Session(manifest, options, defaults=defaults).run()
 
 
 class _Session:
@@ -67,6 +74,7 @@ class _Session:
             pods=tuple(pods),
             warnings=tuple(self._warnings),
             notes=tuple(dict.fromkeys(self._notes)),
+            pod_bodies=tuple(self._cluster.pod_bodies.values()),
         )
 
     async def _take(self, namespace: str, name: str) -> PodMembership:

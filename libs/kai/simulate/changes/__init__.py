@@ -20,10 +20,11 @@ from kai.simulate.changes.pods import (
     SetNodeSelector,
     SetRequest,
 )
-from kai.simulate.changes.queues import Bound, DeleteQueue, SetBounds
+from kai.simulate.changes.queues import RESOURCES, Bound, DeleteQueue, SetBounds
 from kai.simulate.changes.workloads import AddWorkload, RemoveWorkload
 
 __all__ = [
+    "RESOURCES",
     "AddNodes",
     "AddToleration",
     "AddWorkload",

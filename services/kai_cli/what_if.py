@@ -1,0 +1,282 @@
+"""``kai what-if``: what would follow from a change, with nothing changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from kai.model import duration, quantity
+from kai.model.faults import OutOfBounds
+from kai.model.objects import Json, Pod, PodGroup
+from kai.replay import archive, objects, scene
+from kai.replay.scene import Scene
+from kai.simulate import changes, naming
+from kai.simulate import what_if as simulated
+from kai.simulate.changes import Bound, Change, ChangeRefused
+from kai.snapshot.kinds import Kind
+from kai.snapshot.state import ClusterState
+from kai.snapshot.times import rfc3339
+from kai_cli import snapshot
+from kai_cli.files import text_of
+from kai_cli.output import Format, FormatOption, document, fail
+from kai_cli.views import what_if as views
+from kai_pod_grouper.errors import GroupingError
+from kai_pod_grouper.offline.manifest import Manifest, read_manifest
+from kai_pod_grouper.offline.preview import preview_of
+from kai_pod_grouper.offline.templates import completed
+from kai_pod_grouper.options import GroupingOptions
+
+_UNLIMITED: Final = ("unlimited", "-1")
+_USAGE: Final = """name one of:
+
+  -f FILE                          submit what is in a file
+  quota QUEUE AMOUNT...            set a queue's quota: 8 (GPUs), gpu=8, cpu=16, memory=64Gi, gpu=unlimited
+  limit QUEUE AMOUNT...            set its limit
+  weight QUEUE NUMBER              set its over-quota weight
+  priority WORKLOAD CLASS          give a workload another priority class
+  preemptibility WORKLOAD VALUE    make it preemptible, non-preemptible or semi-preemptible
+  minimum WORKLOAD PODS            let it start with so many pods
+  delete WORKLOAD                  delete it
+  drain NODE...                    cordon nodes and empty them
+  remove NODE...                   take nodes away
+  nodes COUNT --like NODE          add nodes that are like one that there is
+  delete-queue QUEUE               delete a queue"""
+
+
+def what_if(
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="[CHANGE ARGUMENT...]", help="What would change.")
+    ] = None,
+    *,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("-f", "--filename", help="Manifests to submit, - for standard input; may be repeated."),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Of workloads and manifests that name none.")
+    ] = "default",
+    like: Annotated[str, typer.Option("--like", metavar="NODE", help="With nodes: what they are like.")] = "",
+    snapshot_file: Annotated[
+        Path | None,
+        typer.Option("--snapshot", metavar="FILE", help="The cluster as `kai snapshot` wrote it."),
+    ] = None,
+    address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Of the scheduler to ask, as for `kai snapshot`.")
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Without either: the cluster of `kai local` to ask [local].")
+    ] = "",
+    within: Annotated[
+        str, typer.Option(metavar="DURATION", help="For how long to look ahead, such as 10m or 2h.")
+    ] = "1h",
+    lasting: Annotated[
+        str,
+        typer.Option(
+            "--runtime", metavar="DURATION", help="Workloads end after so long; else none that runs ends."
+        ),
+    ] = "",
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Say what would follow from a change: who would be evicted, who would start. Nothing is changed.
+
+    The scheduler's own engine decides, on the cluster as it is. Changes: -f FILE, quota, limit, weight,
+    priority, preemptibility, minimum, delete, drain, remove, nodes, delete-queue; without any of them what
+    each takes is listed.
+    """
+    if bool(what) == bool(files):
+        raise fail(_USAGE, status=2)
+    ahead = _duration("--within", within)
+    runtime = _duration("--runtime", lasting) if lasting else None
+    found = _scene(snapshot_file, address, name)
+    try:
+        wanted = (
+            _submitted(found, files, namespace)
+            if files
+            else _changes(found.state, what or [], namespace=namespace, like=like)
+        )
+        answer = simulated.ask(
+            found.state,
+            found.config,
+            wanted,
+            now=found.now,
+            within=ahead,
+            runtimes=simulated.all_lasting(runtime),
+        )
+        told = views.as_document(found.state, wanted, answer)
+    except (ChangeRefused, OutOfBounds) as error:
+        raise fail(str(error)) from error
+    if output is Format.TABLE:
+        views.print_answer(told)
+    else:
+        document(told, output)
+
+
+# --- the cluster ----------------------------------------------------------------------------------
+def _scene(file: Path | None, address: str, name: str) -> Scene:
+    """The cluster as a file or a scheduler has it."""
+    where = str(file) if file is not None else address or "the scheduler"
+    try:
+        data = snapshot.taken(address, name=name) if file is None else file.read_bytes()
+        found = scene.set_up(archive.read(data))
+    except OSError as error:
+        raise fail(f"{where}: {error.strerror}") from error
+    except archive.ArchiveError as error:
+        raise fail(f"{where}: {error}") from error
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    return found
+
+
+# --- changes --------------------------------------------------------------------------------------
+def _changes(state: ClusterState, words: Sequence[str], *, namespace: str, like: str) -> list[Change]:
+    action, arguments = words[0], words[1:]
+
+    def group(text: str) -> str:
+        return naming.group_named(state, text, namespace=namespace)
+
+    known: dict[str, tuple[int, int | None, Callable[[], list[Change]]]] = {
+        "quota": (2, None, lambda: [_bounds(Bound.QUOTA, arguments)]),
+        "limit": (2, None, lambda: [_bounds(Bound.LIMIT, arguments)]),
+        "weight": (2, None, lambda: [_bounds(Bound.WEIGHT, arguments)]),
+        "priority": (
+            2,
+            2,
+            lambda: [changes.SetPriority(group=group(arguments[0]), priority_class=arguments[1])],
+        ),
+        "preemptibility": (
+            2,
+            2,
+            lambda: [changes.SetPreemptibility(group=group(arguments[0]), preemptibility=arguments[1])],
+        ),
+        "minimum": (
+            2,
+            2,
+            lambda: [changes.SetMinimum(group=group(arguments[0]), minimum=_count("minimum", arguments[1]))],
+        ),
+        "delete": (1, 1, lambda: [changes.RemoveWorkload(group=group(arguments[0]))]),
+        "drain": (1, None, lambda: [changes.DrainNode(node=node) for node in arguments]),
+        "remove": (1, None, lambda: [changes.RemoveNode(node=node) for node in arguments]),
+        "nodes": (1, 1, lambda: [changes.AddNodes(like=like, count=_count("nodes", arguments[0]))]),
+        "delete-queue": (1, 1, lambda: [changes.DeleteQueue(queue=arguments[0])]),
+    }
+    if action not in known:
+        raise fail(f"{action!r} is no change that is known; {_USAGE}", status=2)
+    least, most, made = known[action]
+    if (
+        len(arguments) < least
+        or (most is not None and len(arguments) > most)
+        or ((action == "nodes") != bool(like))
+    ):
+        raise fail(f"{action!r} does not go so; {_USAGE}", status=2)
+    return made()
+
+
+def _bounds(bound: Bound, arguments: Sequence[str]) -> Change:
+    amounts: dict[str, float] = {}
+    for text in arguments[1:]:
+        resource, said, amount = text.rpartition("=")
+        resource = (resource if said else "gpu").lower()
+        if resource not in changes.RESOURCES:
+            raise ChangeRefused(f"{text!r}: queues share out gpu, cpu and memory; write gpu=8, for example")
+        amounts[resource] = _amount(resource, amount, bound)
+    return changes.SetBounds(queue=arguments[0], bound=bound, amounts=amounts)
+
+
+def _amount(resource: str, text: str, bound: Bound) -> float:
+    """In the units of queues: GPUs, thousandths of CPUs, millions of bytes; -1 is unlimited."""
+    if text.lower() in _UNLIMITED and bound is not Bound.WEIGHT:
+        return -1.0
+    try:
+        amount = float(quantity.parse(text))
+    except quantity.InvalidQuantity as error:
+        raise ChangeRefused(f"{resource}: {error}") from error
+    if amount < 0:
+        raise ChangeRefused(f"{resource}: {text} is negative; write an amount, or unlimited")
+    if bound is Bound.WEIGHT:
+        return amount
+    return amount * {"cpu": 1000.0, "memory": 1e-6}.get(resource, 1.0)
+
+
+def _count(what: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ChangeRefused(f"{what}: {text!r} is no number; write how many")
+    return int(text)
+
+
+def _duration(option: str, text: str) -> float:
+    try:
+        found = duration.parse(text)
+    except duration.InvalidDuration as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+    if found < 0:
+        raise typer.BadParameter(f"{text!r} is negative", param_hint=option)
+    return found
+
+
+# --- manifests ------------------------------------------------------------------------------------
+def _submitted(found: Scene, files: Sequence[Path], namespace: str) -> list[Change]:
+    """The workloads of manifests, grouped as the pod-grouper does."""
+    params = found.state.params
+    options = GroupingOptions(
+        scheduler_name=params.scheduler_name,
+        queue_label_key=params.queue_label_key,
+        node_pool_label_key=params.node_pool_label_key,
+    )
+    try:
+        manifest = read_manifest("\n---\n".join(text_of(path) for path in files))
+        whole = [*completed(manifest.objects, namespace=namespace), *_priority_classes(found.state)]
+        made = asyncio.run(preview_of(Manifest(tuple(whole), manifest.problems), options))
+    except (OSError, UnicodeDecodeError) as error:
+        raise fail(f"cannot read the manifest: {error}") from error
+    except GroupingError as error:
+        raise fail(str(error)) from error
+    for warning in made.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    for note in made.notes:
+        typer.echo(f"note: {note}", err=True)
+    if not made.pod_groups:
+        raise ChangeRefused(
+            "the manifest has no pods for this scheduler; give them schedulerName "
+            f"{params.scheduler_name}, and put the pods of kinds that have no template into the file"
+        )
+    try:
+        pods = [_pod(body, found) for body in made.pod_bodies]
+        groups = [_group(body, found.now) for body in made.pod_groups]
+    except (msgspec.ValidationError, quantity.InvalidQuantity) as error:
+        raise ChangeRefused(f"the manifest cannot be read: {error}") from error
+    there = {naming.called(group) for group in found.state.group_objects.values()}
+    if again := sorted({naming.called(group) for group in groups} & there):
+        raise ChangeRefused(
+            f"{', '.join(again)} is in the cluster already; give it another name in the manifest, "
+            "to see what a second one would do"
+        )
+    ours = [pod for pod in pods if pod.spec.scheduler_name == params.scheduler_name]
+    return [changes.AddWorkload(groups=groups, pods=ours, file=" -f ".join(map(str, files)))]
+
+
+def _priority_classes(state: ClusterState) -> list[Json]:
+    return [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        for name in state.priority_classes
+    ]
+
+
+def _pod(body: Json, found: Scene) -> Pod:
+    """The pod as it is created: without a place."""
+    pod: Pod = objects.read(Kind.POD, body, scheduler_name=found.state.params.scheduler_name)
+    created = rfc3339(found.now)
+    meta = msgspec.structs.replace(pod.metadata, creation_timestamp=created, deletion_timestamp=None)
+    spec = msgspec.structs.replace(pod.spec, node_name="")
+    return Pod(metadata=meta, spec=spec)
+
+
+def _group(body: Json, now: float) -> PodGroup:
+    group = msgspec.convert(body, PodGroup)
+    uid = group.metadata.uid or group.metadata.name
+    meta = msgspec.structs.replace(group.metadata, creation_timestamp=rfc3339(now), uid=uid)
+    return msgspec.structs.replace(group, metadata=meta)

@@ -1,0 +1,172 @@
+"""``kai what-if``, as a user types it, on a snapshot file."""
+
+import json
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.model.objects import OwnerReference
+from kai.replay import archive
+from kai_cli.__main__ import app
+
+NOW = 1_900_000_000.0
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: new
+  labels: {kai.scheduler/queue: team, priorityClassName: build}
+  annotations: {kai.scheduler/batch-min-member: "2"}
+spec:
+  parallelism: 2
+  completions: 2
+  template:
+    spec:
+      schedulerName: kai-scheduler
+      containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+
+def a_job(name, queue, *, pods=1, node=""):
+    group = a_group(name, queue=queue, min_member=pods, created=NOW - 900, started=NOW - 500 if node else 0)
+    group.metadata.owner_references = [
+        OwnerReference(api_version="batch/v1", kind="Job", name=name, uid=f"u-{name}")
+    ]
+    return group, [a_pod(f"{name}-{n}", group=name, gpus=1, node=node) for n in range(pods)]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Queue other has all eight GPUs; a job of queue team waits for two."""
+    jobs = [a_job(f"theirs-{n}", "other", node=f"node-{n // 4}") for n in range(8)]
+    jobs.append(a_job("ours", "team", pods=2))
+    objects = {
+        "nodes": [a_node(f"node-{n}", gpus=4) for n in range(2)],
+        "queues": [
+            a_queue("top"),
+            a_queue("team", parent="top", gpu=4),
+            a_queue("other", parent="top", gpu=8),
+        ],
+        "podGroups": [group for group, _ in jobs],
+        "pods": [pod for _, pods in jobs for pod in pods],
+        "priorityClasses": usual_priorities(),
+    }
+    raw = {kind: [msgspec.to_builtins(each) for each in listed] for kind, listed in objects.items()}
+    path = tmp_path / "snapshot.zip"
+    path.write_bytes(archive.write(archive.Archive(config=None, params=None, raw_objects=raw, taken_at=NOW)))
+    return path
+
+
+@pytest.fixture
+def ask(cluster):
+    def run(*arguments, **more):
+        arguments = ["what-if", *map(str, arguments), "--snapshot", str(cluster)]
+        return CliRunner().invoke(app, arguments, **more)
+
+    return run
+
+
+def told(result):
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_quota_as_a_table(ask):
+    result = ask("quota", "other", "4")
+    assert result.exit_code == 0, result.output
+    first, *_ = result.stdout.splitlines()
+    assert first == (
+        "set the quota of queue 'other' to 4 GPUs: kubectl patch queue/other --type=merge "
+        """-p '{"spec": {"resources": {"gpu": {"quota": 4}}}}'"""
+    )
+    assert "default/job/ours" in result.stdout
+    assert "~" not in result.stdout
+
+
+def test_a_quota_as_data(ask):
+    answer = told(ask("quota", "other", "gpu=4", "-o", "json"))
+    assert answer["evicted"] == ["default/theirs-6-0", "default/theirs-7-0"]
+    assert answer["started"] == ["default/ours-0", "default/ours-1"]
+    queues = {each["queue"]: each for each in answer["queues"]}
+    assert queues["other"]["before"]["quota"]["gpu"] == 8
+    assert queues["other"]["after"]["quota"]["gpu"] == 4
+    assert queues["team"]["after"]["allocated"]["gpu"] == 2
+    works = {each["workload"]: each for each in answer["workloads"]}
+    assert works["default/job/ours"]["after"] == {"running": 2, "waiting": 0}
+    assert works["default/job/theirs-7"]["after"] == {"running": 0, "waiting": 1}
+    assert works["default/job/theirs-7"]["reason"]
+    assert {event["by"] for event in answer["events"] if event["what"] == "evicted"} == {"default/job/ours"}
+
+
+def test_amounts_are_in_the_units_of_people(ask):
+    answer = told(ask("limit", "other", "cpu=500m", "memory=1Gi", "gpu=unlimited", "-o", "json"))
+    [change] = answer["changes"]
+    assert json.loads(change["command"].partition("-p '")[2].rstrip("'")) == {
+        "spec": {"resources": {"cpu": {"limit": 500}, "memory": {"limit": 1073.741824}, "gpu": {"limit": -1}}}
+    }
+
+
+def test_a_manifest_runs_in_the_place_of_others(ask):
+    answer = told(ask("-f", "-", "-o", "json", input=JOB))
+    works = {each["workload"]: each for each in answer["workloads"]}
+    assert works["default/job/new"] == {
+        "workload": "default/job/new",
+        "podGroup": works["default/job/new"]["podGroup"],
+        "queue": "team",
+        "before": None,
+        "after": {"running": 0, "waiting": 2},
+        "reason": works["default/job/new"]["reason"],
+    }
+    assert works["default/job/new"]["reason"]
+    ends = told(ask("-f", "-", "-o", "json", "--runtime", "10m", input=JOB))
+    assert {"default/new-0", "default/new-1"} <= set(ends["started"])
+
+
+def test_what_is_there_already_is_told_so(ask):
+    result = ask("-f", "-", input=JOB.replace("name: new", "name: ours"))
+    assert result.exit_code == 1
+    assert "default/job/ours is in the cluster already" in result.stderr
+
+
+def test_nodes_and_workloads(ask):
+    more = told(ask("nodes", "1", "--like", "node-0", "-o", "json"))
+    assert more["started"] == ["default/ours-0", "default/ours-1"]
+    drained = told(ask("drain", "node-0", "-o", "json"))
+    assert len(drained["deleted"]) == 4
+    gone = told(ask("delete", "job/theirs-3", "-o", "json"))
+    assert gone["deleted"] == ["default/theirs-3-0"]
+    fewer = told(ask("minimum", "ours", "1", "-o", "json"))
+    assert fewer["changes"][0]["command"] == (
+        "kubectl annotate job/ours kai.scheduler/batch-min-member=1 --overwrite -n default"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["quota", "othr", "4"], "there is no queue 'othr'; did you mean 'other'?"),
+        (["drain", "node0"], "there is no node 'node0'; did you mean 'node-0'?"),
+        (
+            ["priority", "job/our", "build"],
+            "there is no workload 'job/our' in namespace default; did you",
+        ),
+        (["quota", "other", "tpu=4"], "queues share out gpu, cpu and memory"),
+        (["quota", "other", "four"], "'four'"),
+        (["quota", "other", "gpu=-4"], "gpu: -4 is negative; write an amount, or unlimited"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(ask, arguments, said):
+    result = ask(*arguments)
+    assert result.exit_code == 1, result.output
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["quota"], ["quotas", "a", "1"], ["nodes", "3"], ["drain", "a", "--like", "b"]]
+)
+def test_wrong_use_lists_what_there_is(ask, arguments):
+    result = ask(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "set a queue's quota" in result.stderr
