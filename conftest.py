@@ -15,6 +15,9 @@ import structlog
 
 import deadlines
 
+# Here, as tests of more than one folder import it.
+pytest.register_assert_rewrite("libs.tests.engine.builders")
+
 #: A test that takes so many times as long as one wait may take is taken to hang.
 _HANGING = 5
 #: Where npm puts a helm, if there is none on the PATH.

@@ -18,6 +18,7 @@ from kai.simulate.changes import Change, made
 from kai.simulate.journal import Journal
 from kai.snapshot import codec
 from kai.snapshot.codec import ClusterSnapshot
+from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
 
 #: So many cycles follow each other at one moment before a moment counts as settled.
@@ -42,7 +43,7 @@ class Situation:
     @cached_property
     def state(self) -> ClusterState:
         """A copy of the cluster to look at; nothing is tried on it."""
-        return codec.restore(self.snapshot)
+        return self._restored()
 
     @cached_property
     def session(self) -> Session:
@@ -54,7 +55,14 @@ class Situation:
     @cached_property
     def _tried(self) -> ClusterState:
         """Another copy, on which everything is tried and taken back."""
-        return codec.restore(self.snapshot)
+        return self._restored()
+
+    def _restored(self) -> ClusterState:
+        state = codec.restore(self.snapshot)
+        for kind in Kind:
+            named = [(key, fault) for (of, key), fault in self.faults.items() if of == kind.kubernetes]
+            state.faults.update({(kind, key): fault for key, fault in named})
+        return state
 
     @contextmanager
     def trial(self, changes: Sequence[Change]) -> Iterator[Trial]:
