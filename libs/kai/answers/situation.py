@@ -59,9 +59,10 @@ class Situation:
 
     def _restored(self) -> ClusterState:
         state = codec.restore(self.snapshot)
-        for kind in Kind:
-            named = [(key, fault) for (of, key), fault in self.faults.items() if of == kind.kubernetes]
-            state.faults.update({(kind, key): fault for key, fault in named})
+        kinds = {kind.kubernetes: kind for kind in Kind}
+        for (of, key), fault in self.faults.items():
+            if of in kinds:
+                state.faults[kinds[of], key] = fault
         return state
 
     @contextmanager
