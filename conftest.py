@@ -69,6 +69,19 @@ def prometheus_program() -> str:
 
 
 @pytest.fixture(scope="session")
+def postgresql() -> Iterator[Any]:
+    """A real PostgreSQL server: an installed one, or Debian's."""
+    from e2e import postgresql  # it needs what only few tests need
+
+    try:
+        programs = postgresql.programs()
+    except postgresql.PostgresqlMissing as missing:
+        pytest.skip(str(missing))
+    with postgresql.in_temporary_folder(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def helm_program() -> str:
     """A real helm: one on the PATH, or the one that an npm package carries."""
     if found := shutil.which("helm"):

@@ -6,13 +6,10 @@ the package is unpacked, not installed.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,11 +20,11 @@ import aiohttp
 import yaml
 
 import deadlines
+from e2e import debian
 from kai.prometheus import PrometheusClient, Sample
 from kai_local.processes.ports import free_ports
 
 PACKAGE: Final = "prometheus"
-PROGRAMS: Final = (PACKAGE, "promtool")
 _FETCH_SECONDS: Final = 180.0
 
 
@@ -44,57 +41,10 @@ def program(name: str = PACKAGE) -> Path:
     """
     if found := shutil.which(name):
         return Path(found)
-    folder = _cache() / "bin"
-    folder.mkdir(parents=True, exist_ok=True)
-    # Tests run in several processes; one of them fetches.
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not all(os.access(folder / each, os.X_OK) for each in PROGRAMS):
-            _fetch(folder)
-    return folder / name
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
-    return Path(base) / "kai" / PACKAGE
-
-
-def _fetch(target: Path) -> None:
-    if missing := [each for each in ("apt-get", "dpkg-deb") if shutil.which(each) is None]:
-        raise PrometheusMissing(f"there is no prometheus on the PATH, and no {missing[0]} to fetch Debian's")
-    with tempfile.TemporaryDirectory(dir=target) as folder:
-        here = Path(folder)
-        # First by the lists of packages that the machine has, then by fresh ones of our own.
-        own = _own_lists(here)
-        if _run(["apt-get", "download", PACKAGE], here) and (
-            failure := _run(["apt-get", *own, "update"], here)
-            or _run(["apt-get", *own, "download", PACKAGE], here)
-        ):
-            raise PrometheusMissing(f"apt-get cannot fetch prometheus: {failure}")
-        (package,) = here.glob("*.deb")
-        if failure := _run(["dpkg-deb", "-x", package.name, "unpacked"], here):
-            raise PrometheusMissing(f"the package of prometheus cannot be unpacked: {failure}")
-        for each in PROGRAMS:
-            (here / "unpacked" / "usr" / "bin" / each).replace(target / each)
-
-
-def _own_lists(here: Path) -> list[str]:
-    (here / "lists" / "partial").mkdir(parents=True)
-    (here / "archives" / "partial").mkdir(parents=True)
-    settings = (f"Dir::State::Lists={here / 'lists'}", f"Dir::Cache::Archives={here / 'archives'}")
-    return [part for setting in (*settings, "Dir::Cache::pkgcache=", "Dir::Cache::srcpkgcache=")
-            for part in ("-o", setting)]  # fmt: skip
-
-
-def _run(command: Sequence[str], folder: Path) -> str:
-    """The last line that a command said if it failed; empty if it did not."""
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"no end within {_FETCH_SECONDS:g} s"
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        return debian.unpacked(PACKAGE, (PACKAGE,)) / "usr" / "bin" / name
+    except debian.Unavailable as error:
+        raise PrometheusMissing(str(error)) from error
 
 
 # --- a server -------------------------------------------------------------------------------------

@@ -1,0 +1,23 @@
+"""What can go wrong with a store of the past.
+
+HistoryError
+├── InvalidUrl        the address of the store cannot be one
+├── StoreUnavailable  the database cannot be reached, is full, or gave up; it may answer later
+└── SchemaTooNew      a newer version of us has written it
+"""
+
+
+class HistoryError(Exception):
+    """Any of those below; the message tells what to do."""
+
+
+class InvalidUrl(HistoryError):
+    """The address of the store cannot be one."""
+
+
+class StoreUnavailable(HistoryError):
+    """The database does not answer now."""
+
+
+class SchemaTooNew(HistoryError):
+    """A newer version has written the store; this one would damage what it does not know."""

@@ -1,0 +1,69 @@
+"""SQLite: a file, written by one process and read by many threads of it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import Any, Final
+
+from kai.history.databases import Transaction
+
+#: Whoever writes may keep others waiting so long.
+_BUSY_SECONDS: Final = 30.0
+#: The file belongs to whoever writes it: it says who ran what.
+_MODE: Final = 0o600
+_PAGES_AT_ONCE: Final = 2000
+
+
+class SqliteDriver:
+    """Connections to one file, which is made where there is none."""
+
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    most_values = 30_000
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def connect(self) -> Any:
+        """With a write-ahead log, so that who reads and who writes do not wait for each other."""
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _MODE))
+        # Transactions are begun in words, so that one that writes says so at its beginning.
+        connection = sqlite3.connect(
+            self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            # Before the first table is made: room of what was deleted is given back in steps.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A machine that loses power may lose the last second, never the file.
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def begin(self, cursor: Any, *, writing: bool) -> None:
+        """Whoever writes has the file from here on."""
+        cursor.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    def written(self, statement: str) -> str:
+        """As it is."""
+        return statement
+
+    def size(self, transaction: Transaction) -> int:
+        """All pages of the file."""
+        ((pages,),) = transaction.rows("PRAGMA page_count")
+        ((bytes_each,),) = transaction.rows("PRAGMA page_size")
+        return int(pages) * int(bytes_each)
+
+    def reclaim(self, connection: Any) -> None:
+        """Cut the file where its end is free, in steps that others can write between."""
+        while True:
+            (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+            if not free:
+                break
+            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+            (left,) = connection.execute("PRAGMA freelist_count").fetchone()
+            if left >= free:
+                break
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
