@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from e2e.harness import REAL, chart_cluster
 from kai.kube.errors import NotFound
-from kai.kube.resources import CONFIGS
+from kai.kube.resources import CONFIGS, LEASES
 from kai.model import names
 
 HOME = names.NAMESPACE
@@ -78,3 +78,12 @@ async def there(cluster, resource, name, *, namespace=HOME):
         return await cluster.client.get(resource, name, namespace=namespace)
     except NotFound:
         return None
+
+
+async def leader(cluster):
+    """Which scheduler of the default shard leads: for a moment after a rollout nobody does, ready or not."""
+
+    async def holder():
+        return (await there(cluster, LEASES, names.SCHEDULER_NAME))["spec"].get("holderIdentity")
+
+    return await cluster.eventually(holder, bool, what="a scheduler leads")
