@@ -50,22 +50,30 @@ def trimmer() -> Callable[[], None] | None:
 
 
 class Collector:
-    """Forgets what only saves work, and collects all garbage. ``clock`` is monotonic."""
+    """Forgets what only saves work, and collects all garbage. ``clock`` is monotonic.
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    What it costs is told by ``cpu_seconds`` of this thread: on a busy machine it takes longer, and is no more
+    work; a burst is over there, too, and what it left is to go.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        cpu_seconds: Callable[[], float] = time.thread_time,
+    ) -> None:
         self._clock = clock
+        self._cpu_seconds = cpu_seconds
         self._not_before = 0.0
 
     def collect(self) -> None:
         """Do so, or nothing where it would take more than its part of the time."""
-        began = self._clock()
-        if began < self._not_before:
+        if self._clock() < self._not_before:
             return
+        began = self._cpu_seconds()
         remembered.forget()
         forget_keys()
         gc.collect()
-        ended = self._clock()
-        self._not_before = ended + (ended - began) / COLLECTING
+        self._not_before = self._clock() + (self._cpu_seconds() - began) / COLLECTING
 
 
 def forget_keys() -> None:

@@ -93,12 +93,25 @@ def test_what_refers_to_itself_is_collected_and_what_only_saves_work_forgotten()
 @pytest.mark.usefixtures("no_collector")
 def test_who_has_much_to_look_through_looks_seldom():
     took = 0.25
-    times = iter([0.0, took, 0.9 * took / COLLECTING, 1.1 * took / COLLECTING, 2.0 * took / COLLECTING])
-    collector = Collector(clock=lambda: next(times))
+    times = iter(each * took / COLLECTING for each in (0.0, 0.0, 0.9, 1.1, 1.1))
+    cpu = iter([0.0, took, took, 2 * took])
+    collector = Collector(clock=lambda: next(times), cpu_seconds=lambda: next(cpu))
     collector.collect()
     gone = _circle()
     collector.collect()
     assert gone() is not None
+    collector.collect()
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_on_a_busy_machine_garbage_is_looked_for_no_less_often():
+    took, waited = 0.02, 1.0  # of a core, and for one
+    times = iter([0.0, waited, 30.0, 30.0 + waited])
+    cpu = iter([0.0, took, took, 2 * took])
+    collector = Collector(clock=lambda: next(times), cpu_seconds=lambda: next(cpu))
+    collector.collect()
+    gone = _circle()
     collector.collect()
     assert gone() is None
 
