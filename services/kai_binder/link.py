@@ -11,7 +11,7 @@ import grpc
 import structlog
 
 from kai.kube.backoff import Backoff
-from kai.kube.lease import Leader
+from kai.kube.leases import Leader
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.decisions import (
     HEARTBEAT_SECONDS,

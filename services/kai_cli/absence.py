@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -14,6 +15,16 @@ _REMEDY: Final = (
     "images of the services leave it out; take the image that `docker build --target local .` makes, or "
     "install from the sources with `make install`"
 )
+#: What help says of a command that is not here.
+MISSING: Final = "Not in this installation: it needs the cluster in a box (kai_local)."
+
+
+def of_box() -> bool:
+    """Whether there is no cluster in a box in this installation."""
+    try:
+        return importlib.util.find_spec("kai_local") is None
+    except ModuleNotFoundError:
+        return True
 
 
 def is_of_box(error: ModuleNotFoundError) -> bool:
@@ -27,7 +38,7 @@ def stand_in(name: str) -> Callable[[typer.Context], None]:
     def tell(context: typer.Context) -> None:
         raise _missing(f"`kai {name}`", _REMEDY)
 
-    tell.__doc__ = "Not in this installation: it needs the cluster in a box (kai_local)."
+    tell.__doc__ = MISSING
     return tell
 
 

@@ -4,57 +4,125 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from kai_cli import absence
 
-#: Name -> module and the Typer application or function in it, in the order in which help lists them.
-COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "get": ("kai_cli.get", "app"),
-    "explain": ("kai_cli.explain", "explain"),
-    "local": ("kai_cli.local", "app"),
-    "top": ("kai_cli.top", "top"),
-    "group": ("kai_cli.group", "group"),
-    "render": ("kai_cli.render", "render"),
-    "conformance": ("kai_cli.conformance", "conformance"),
-    "bench": ("kai_cli.bench", "bench"),
-    "snapshot": ("kai_cli.snapshot", "snapshot"),
-    "replay": ("kai_cli.replay", "replay"),
-    "run": ("kai_cli.run", "run"),
-    "pack": ("kai_cli.pack", "pack"),
-    "simulate": ("kai_cli.simulate", "app"),
-    "what-if": ("kai_cli.what_if", "what_if"),
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command is, and what help says of it, which need not be imported to be listed."""
+
+    module: str
+    #: The Typer application or function in it.
+    name: str
+    summary: str
+    needs_box: bool = False
+
+
+#: By name, in the order in which help lists them.
+COMMANDS: Final[dict[str, Place]] = {
+    "get": Place("kai_cli.get", "app", "Show queues, pod groups or nodes."),
+    "explain": Place("kai_cli.explain", "explain", "Say why something waits, and what would let it run."),
+    "local": Place(
+        "kai_cli.local",
+        "app",
+        "A cluster in a box: API server, simulated nodes, Redis and all services, on this machine.",
+        needs_box=True,
+    ),
+    "top": Place("kai_cli.top", "top", "Queues, nodes and what waits, live; Ctrl-C ends it."),
+    "group": Place(
+        "kai_cli.group",
+        "group",
+        "Show which pod groups the workloads in a file would become, without a cluster.",
+    ),
+    "render": Place(
+        "kai_cli.render",
+        "render",
+        "Print the objects that the operator would make of a Config and SchedulingShards.",
+    ),
+    "conformance": Place(
+        "kai_cli.conformance",
+        "conformance",
+        "Run scheduling scenarios and fair-share divisions, and print what differs.",
+    ),
+    "bench": Place(
+        "kai_cli.bench",
+        "bench",
+        "Measure scheduling cycles in milliseconds, warm and cold; each cluster checks its decisions.",
+    ),
+    "snapshot": Place(
+        "kai_cli.snapshot",
+        "snapshot",
+        "Write what the scheduler's decisions depend on to a file; `kai replay` decides from it.",
+    ),
+    "replay": Place(
+        "kai_cli.replay",
+        "replay",
+        "Run one scheduling cycle over a snapshot file and print decisions, reasons and timings.",
+    ),
+    "run": Place(
+        "kai_cli.run",
+        "run",
+        "Run the services against the cluster of the kubeconfig; Ctrl-C drains and ends them.",
+        needs_box=True,
+    ),
+    "pack": Place(
+        "kai_cli.pack",
+        "pack",
+        "Fill a cluster with pods drawn from a trace, and say how much of its GPUs was allocated.",
+    ),
+    "simulate": Place("kai_cli.simulate", "app", "Simulate fair shares: at one moment, or over time."),
+    "what-if": Place(
+        "kai_cli.what_if",
+        "what_if",
+        "Say what would follow from a change: who would be evicted, who would start. Nothing is changed.",
+    ),
 }
 #: Arguments and options that are not known are taken as well.
 _WHATEVER: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 class Commands(TyperGroup):
-    """A group that imports a command when it is asked for."""
+    """A group that imports a command when it is used; to list or suggest it, its place is enough."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = {name: _listed(name, place) for name, place in COMMANDS.items()}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names."""
-        return list(COMMANDS)
+        """All names, in the order of the table."""
+        return list(self.commands)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, name = COMMANDS[cmd_name]
-        try:
-            found = getattr(importlib.import_module(module), name)
-        except ModuleNotFoundError as error:
-            if not absence.is_of_box(error):
-                raise
-            command: Any = _single(cmd_name, absence.stand_in(cmd_name), context_settings=_WHATEVER)
-        else:
-            command = get_group(found) if isinstance(found, typer.Typer) else _single(cmd_name, found)
-        command.name = cmd_name
-        return command
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments begin with, itself."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in COMMANDS else command, rest
+
+
+def _listed(name: str, place: Place) -> Any:
+    """What stands for a command in lists."""
+    return TyperCommand(name, help=absence.MISSING if place.needs_box and absence.of_box() else place.summary)
+
+
+def loaded(name: str) -> Any:
+    """The command of this name, imported."""
+    place = COMMANDS[name]
+    try:
+        found = getattr(importlib.import_module(place.module), place.name)
+    except ModuleNotFoundError as error:
+        if not absence.is_of_box(error):
+            raise
+        command: Any = _single(name, absence.stand_in(name), context_settings=_WHATEVER)
+    else:
+        command = get_group(found) if isinstance(found, typer.Typer) else _single(name, found)
+    command.name = name
+    return command
 
 
 def _single(name: str, function: Callable[..., None], **more: Any) -> Any:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
 from kai.model import names
-from kai_cli.logs import configure_logs
 from kai_cli.output import fail
 
 if TYPE_CHECKING:  # the commands that need no cluster do without what talks to one
@@ -67,49 +64,36 @@ class Target:
     async def scheduler(self, client: KubeClient) -> AsyncIterator[SchedulerClient]:
         """A client of the scheduler that leads."""
         from kai.wire.clients import connect_scheduler
-        from kai.wire.errors import PeerUnavailable
 
-        if not await self._led(client):
-            raise PeerUnavailable(
-                f"lease {self.namespace}/{self.lease}: no scheduler leads; is one running for this shard?"
-            )
+        where = {"lease_name": self.lease, "namespace": self.namespace}
         async with (
             self._tls(client) as tls,
-            connect_scheduler(client, lease_name=self.lease, namespace=self.namespace, tls=tls) as scheduler,
+            connect_scheduler(client, **where, tls=tls, deadline=0) as scheduler,  # nobody is waited for
         ):
             yield scheduler
 
-    async def _led(self, client: KubeClient) -> bool:
-        """Whether a scheduler says that it leads: where none does there is nobody to wait for."""
-        from kai.kube.errors import NotFound
-        from kai.kube.resources import LEASES
-
-        try:
-            lease = await client.get(LEASES, self.lease, namespace=self.namespace, type=dict)
-        except NotFound:
-            return False
-        return bool((lease.get("spec") or {}).get("holderIdentity"))
-
     async def shares(self, client: KubeClient) -> dict[str, QueueShare] | None:
         """Shares by queue as the scheduler last divided them; None where it does not answer soon."""
-        from kai.wire.errors import WireError
-        from kai.wire.sessions import watch_sessions
+        import asyncio
 
-        if not await self._led(client):
-            return None
+        import structlog
+
+        from kai.wire.errors import WireError
+
         try:
-            async with asyncio.timeout(SHARES_DEADLINE_SECONDS), self._tls(client) as tls:
-                updates = watch_sessions(client, lease_name=self.lease, namespace=self.namespace, tls=tls)
-                async for update in updates:
-                    if update.full or update.shares:
-                        return {share.queue: share for share in update.shares}
-        except (TimeoutError, WireError):
+            async with asyncio.timeout(SHARES_DEADLINE_SECONDS), self.scheduler(client) as scheduler:
+                return {share.queue: share for share in await scheduler.shares()}
+        except (TimeoutError, WireError) as error:
+            structlog.get_logger(__name__).debug(
+                "shares are not known", reason=str(error) or "no answer in time"
+            )
             return None
-        return None
 
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         typer.echo(f"kai {metadata.version('kai-scheduler')}")
         raise typer.Exit
 
@@ -138,6 +122,8 @@ def choose(
     ] = False,
 ) -> None:
     """A GPU scheduler for Kubernetes: look at it, ask it, run it, try it in a box."""
+    from kai_cli.logs import configure_logs  # not for help, which ends before
+
     configure_logs(verbose=verbose)
     context.obj = Target(
         kubeconfig=kubeconfig, context=kube_context, lease=lease, namespace=system_namespace, tls_dir=tls_dir
@@ -146,6 +132,8 @@ def choose(
 
 def ask(question: Callable[[], Awaitable[Answer]]) -> Answer:
     """Run a question to its end; what fails is told in one line, with exit status 1."""
+    import asyncio
+
     from kai.kube.errors import KubeError, NotFound
     from kai.wire.errors import WireError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.measure import measure_renderables
@@ -110,8 +108,12 @@ def emit(*parts: RenderableType, screen: Console | None = None) -> None:
 def document(value: Any, form: Format | ListFormat) -> None:
     """Print a value as JSON or YAML."""
     if form == Format.JSON:
+        import json
+
         typer.echo(json.dumps(value, indent=2))
     else:
+        import yaml
+
         typer.echo(yaml.safe_dump(value, sort_keys=False), nl=False)
 
 

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from kai.kube.lease import GIVEN_BACK_SECONDS, Lease
+from kai.kube.lease import GIVEN_BACK_SECONDS
+from kai.kube.leases import Lease
 from kai.model.objects import ApiObject, ApiStruct
 from kai_operator.kinds import ENDPOINT_SLICES, Manifest
 

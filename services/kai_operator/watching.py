@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from kai.kube.client import KubeClient
-from kai.kube.lease import Lease
+from kai.kube.leases import Lease
 from kai.kube.reflector import Change, Reflector, Removed, Synced, Upserted
 from kai.kube.resources import (
     CONFIGS,

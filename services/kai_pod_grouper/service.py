@@ -14,7 +14,7 @@ from kai.kube.events import EventRecorder
 from kai.kube.lease import Term
 from kai.model import names
 from kai.runtime import FatalError, Host, freeze_garbage
-from kai.wire.channel import CannotListen, serve
+from kai.wire.serving import CannotListen, serve
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import OwnerCache
 from kai_pod_grouper.live.reconciler import Reconciler

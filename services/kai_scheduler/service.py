@@ -25,7 +25,7 @@ from kai.runtime.health import split_address
 from kai.session.cache import SessionCache
 from kai.session.publisher import PublisherMetrics, SessionPublisher
 from kai.snapshot.state import ClusterState
-from kai.wire.channel import serve
+from kai.wire.serving import serve
 from kai.wire.v1.decision_pb2_grpc import add_DecisionServiceServicer_to_server
 from kai.wire.v1.explain_pb2_grpc import add_ExplainServiceServicer_to_server
 from kai.wire.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
@@ -245,7 +245,7 @@ class _GrpcServices:
     """Our gRPC services, which answer for whichever term runs."""
 
     def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
-        self._sessions = SessionServicer(snapshots, troubles)
+        self._sessions = SessionServicer(core, snapshots, troubles)
         self._decisions = DecisionServicer()
         self._explain = ExplainServicer(core, troubles, clock=time.time)
 

@@ -42,6 +42,11 @@ class SessionLog:
         self._news = asyncio.Event()
         self._closed = False
 
+    @property
+    def shares(self) -> tuple[QueueShare, ...]:
+        """Those of the newest session."""
+        return self._shares
+
     def record(
         self, result: CycleResult, *, opened_at: float, forgotten: Iterable[str] = ()
     ) -> WatchSessionsResponse | None:

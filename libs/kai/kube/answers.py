@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from kai.kube import errors
-from kai.kube.exchange import Request
+from kai.kube.request import Request
 from kai.kube.unreadable import simplified
 
 T = TypeVar("T")

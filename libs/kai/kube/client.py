@@ -16,17 +16,16 @@ from prometheus_client import CollectorRegistry
 
 from kai.kube.answers import Page, decoded
 from kai.kube.discovery import Discovery
-from kai.kube.exchange import DEADLINE_SECONDS, Exchange, Request
+from kai.kube.exchange import Exchange
 from kai.kube.metrics import RequestMetrics
 from kai.kube.pace import Pace
+from kai.kube.request import DEADLINE_SECONDS, LIST_DEADLINE_SECONDS, PAGE_SIZE, Request
 from kai.kube.resources import Resource
 from kai.kube.transport import Transport
 
 T = TypeVar("T")
 Json = dict[str, Any]
 
-LIST_DEADLINE_SECONDS = 60.0
-PAGE_SIZE = 500
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 

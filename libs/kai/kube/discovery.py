@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from kai.kube import errors
 from kai.kube.answers import decoded
-from kai.kube.exchange import DEADLINE_SECONDS, Exchange, Request
+from kai.kube.request import DEADLINE_SECONDS, Request
 from kai.kube.resources import Resource
 
 #: Group and version are names of at most 253 and 63 characters.
@@ -26,10 +26,17 @@ class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource]
 
 
+class Asked(Protocol):
+    """Whoever sends requests."""
+
+    async def call(self, request: Request, *, deadline: float) -> bytes:
+        """The body of the answer."""
+
+
 class Discovery:
     """Asks for a version of a group once, and remembers what it has."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Asked) -> None:
         self._exchange = exchange
         #: By version when it was asked for, and what it has by kind.
         self._known: dict[str, tuple[float, dict[str, Resource]]] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
@@ -19,35 +18,12 @@ from kai.kube import errors
 from kai.kube.backoff import Backoff
 from kai.kube.metrics import RequestMetrics
 from kai.kube.pace import Pace
+from kai.kube.request import DEADLINE_SECONDS, Request
 from kai.kube.transport import Transport
 
-#: For one object; lists have more time.
-DEADLINE_SECONDS: Final = 10.0
 _LEASES: Final = "leases"
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to send. ``verb``, ``resource`` and ``subject`` are for people and metrics."""
-
-    verb: str
-    resource: str
-    path: str
-    method: str = "GET"
-    subject: str = ""
-    params: dict[str, str] | None = None
-    data: bytes | None = None
-    content_type: str = "application/json"
-    #: What kind of answer is wanted; empty: the object as it is.
-    accept: str = ""
-    #: Whether carrying it out twice is the same as once.
-    repeatable: bool = True
-    retry_throttled: bool = True
-
-    def __str__(self) -> str:
-        return " ".join(part for part in (self.verb, self.resource, self.subject) if part)
 
 
 class Exchange:
@@ -83,9 +59,7 @@ class Exchange:
                     self.metrics.retried(request.verb, request.resource)
                     await asyncio.sleep(delay)
         except TimeoutError:
-            raise errors.DeadlineExceeded(
-                f"{request}: no answer of {self.transport.server} in {deadline:g} s"
-            ) from None
+            raise errors.late(request, self.transport.server, deadline) from None
 
     async def reach(self, *, wait: float) -> None:
         """One question that everyone may ask, so that a wrong address or credential is told at once.
@@ -165,14 +139,13 @@ class Exchange:
         server = self.transport.server
         match error:
             case aiohttp.ClientConnectorCertificateError() | ssl.SSLCertVerificationError():
-                return errors.TransportError(f"{request}: certificate of {server} is not trusted: {error}")
+                return errors.untrusted(request, server, error)
             case aiohttp.ClientConnectorError():
-                return errors.TransportError(f"{request}: cannot connect to {server}: {error.os_error}")
+                return errors.unreachable(request, server, error.os_error)
             case aiohttp.ServerTimeoutError():
                 return errors.DeadlineExceeded(f"{request}: {server} is silent")
             case _:
-                reason = str(error) or type(error).__name__
-                return errors.TransportError(f"{request}: connection to {server} broke: {reason}")
+                return errors.broken(request, server, error)
 
 
 def _may_repeat(request: Request, error: errors.KubeError) -> bool:

@@ -19,37 +19,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from kai.kube import errors
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
+from kai.kube.leases import Leader, Lease, leader_of
 from kai.kube.reflector import Reflector, Removed, Upserted
 from kai.kube.resources import LEASES
 from kai.model import names
-from kai.model.objects import ApiObject, ApiStruct
 
 #: How long a Lease lasts that its holder has given back.
 GIVEN_BACK_SECONDS: Final = 1
 
 _log = structlog.get_logger(__name__)
-
-
-class LeaseSpec(ApiStruct):
-    """``spec`` of a Lease."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class Lease(ApiObject):
-    """coordination.k8s.io/v1 Lease."""
-
-    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +48,6 @@ class LeaseTimes:
 class Term:
     """One time of leading. ``epoch`` is greater than that of every earlier term of anyone."""
 
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """Who leads now: its identity, ``host:port`` (may be empty) and epoch."""
-
-    identity: str
-    endpoint: str
     epoch: int
 
 
@@ -347,7 +321,7 @@ async def follow_leader(client: KubeClient, name: str, namespace: str) -> AsyncI
             try:
                 async with asyncio.timeout(_patience(current) if held else None):
                     await changed.wait()
-                leader = _leader(current)
+                leader = leader_of(current)
             except TimeoutError:
                 leader = None
             changed.clear()
@@ -365,16 +339,6 @@ def _patience(lease: Lease | None) -> float:
     """How long a Lease may go without renewal, with some allowance for the way of the news."""
     seconds = lease.spec.lease_duration_seconds if lease is not None else None
     return 1.5 * (seconds or LeaseTimes().duration)
-
-
-def _leader(lease: Lease | None) -> Leader | None:
-    if lease is None or not lease.spec.holder_identity:
-        return None
-    epoch = lease.annotations.get(names.EPOCH_ANNOTATION, "")
-    if not epoch.isdecimal():
-        return None
-    endpoint = lease.annotations.get(names.ENDPOINT_ANNOTATION, "")
-    return Leader(lease.spec.holder_identity, endpoint, int(epoch))
 
 
 def _now() -> str:

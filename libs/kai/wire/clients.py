@@ -1,20 +1,27 @@
-"""Clients of the scheduler: found through its Lease, with deadlines, and tried again where that helps."""
+"""Clients of the scheduler: found through its Lease, with deadlines, and tried again where that helps.
 
+Programs that live for a moment use these, so nothing here follows anything, or loads what does.
+"""
+
+# ruff: noqa: A002 (`type=Lease` reads as in the client of the API server)
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import grpc
 
 from kai.kube.backoff import Backoff
-from kai.kube.client import KubeClient
+from kai.kube.errors import NotFound
+from kai.kube.leases import Leader, Lease, leader_of
+from kai.kube.resources import LEASES, Resource
+from kai.model.decisions import QueueShare
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.chunks import Received, receive_snapshot
 from kai.wire.errors import PeerUnavailable
-from kai.wire.leader import LeaderTracker
+from kai.wire.session_codec import decode_shares
 from kai.wire.v1.explain_pb2 import (
     ExplainPodGroupRequest,
     ExplainPodGroupResponse,
@@ -22,7 +29,7 @@ from kai.wire.v1.explain_pb2 import (
     ExplainPodResponse,
 )
 from kai.wire.v1.explain_pb2_grpc import ExplainServiceStub
-from kai.wire.v1.session_pb2 import GetSnapshotRequest
+from kai.wire.v1.session_pb2 import GetJobOrderRequest, GetSharesRequest, GetSnapshotRequest, Turn
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
 DEADLINE_SECONDS: Final = 10.0
@@ -32,7 +39,17 @@ CONNECT_SECONDS: Final = 3.0
 #: Worth another try: nothing was done, or asking twice does no harm.
 _TRANSIENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED)
 
+#: How often a Lease that nobody holds is looked at.
+_LOOK_SECONDS: Final = 0.2
+
 Answer = TypeVar("Answer")
+
+
+class Reads(Protocol):
+    """What is wanted of a client of the API server."""
+
+    async def get(self, res: Resource, name: str, *, namespace: str = ..., type: type[Lease]) -> Lease:
+        """One object."""
 
 
 class SchedulerClient:
@@ -84,10 +101,27 @@ class SchedulerClient:
         except grpc.aio.AioRpcError as error:
             raise _unavailable("GetSnapshot", error) from error
 
+    async def shares(self, *, deadline: float = DEADLINE_SECONDS) -> tuple[QueueShare, ...]:
+        """How the last session shared out the cluster.
+
+        Raises:
+            PeerUnavailable: no answer within ``deadline`` seconds.
+        """
+        found = await _ask(self._sessions.GetShares, GetSharesRequest(), deadline)
+        return decode_shares(found.shares)
+
+    async def job_order(self, *, deadline: float = DEADLINE_SECONDS) -> list[Turn]:
+        """Who waits, whoever the next session serves first before the others.
+
+        Raises:
+            PeerUnavailable: no answer within ``deadline`` seconds.
+        """
+        return list((await _ask(self._sessions.GetJobOrder, GetJobOrderRequest(), deadline)).turns)
+
 
 @asynccontextmanager
 async def connect_scheduler(
-    client: KubeClient,
+    client: Reads,
     *,
     lease_name: str,
     namespace: str,
@@ -96,21 +130,31 @@ async def connect_scheduler(
 ) -> AsyncIterator[SchedulerClient]:
     """A client of the scheduler that leads now.
 
+    With a ``deadline`` of 0 the Lease is looked at once.
+
     Raises:
         PeerUnavailable: nobody leads, after waiting for ``deadline`` seconds, or the leader is out of reach.
         KubeError: the Lease cannot be read.
     """
-    async with LeaderTracker(client, lease_name=lease_name, namespace=namespace) as tracker:
-        try:
-            async with asyncio.timeout(deadline):
-                leader = await tracker.present()
-        except TimeoutError:
+    give_up = asyncio.get_running_loop().time() + deadline
+    while (leader := await _leader(client, lease_name, namespace)) is None:
+        if asyncio.get_running_loop().time() + _LOOK_SECONDS > give_up:
             raise PeerUnavailable(
                 f"lease {namespace}/{lease_name}: no scheduler leads; is one running for this shard?"
-            ) from None
+            )
+        await asyncio.sleep(_LOOK_SECONDS)
     async with open_channel(leader.endpoint, tls=tls) as channel:
         await _connected(channel, leader.endpoint, "with TLS" if tls else "without TLS")
         yield SchedulerClient(channel)
+
+
+async def _leader(client: Reads, name: str, namespace: str) -> Leader | None:
+    """Who leads and can be called."""
+    try:
+        leader = leader_of(await client.get(LEASES, name, namespace=namespace, type=Lease))
+    except NotFound:
+        return None
+    return leader if leader is not None and leader.endpoint else None
 
 
 async def _connected(channel: grpc.aio.Channel, endpoint: str, how: str) -> None:

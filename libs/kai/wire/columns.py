@@ -5,11 +5,9 @@ Every length is checked here and nowhere else.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kai.wire.errors import MalformedMessage
 
@@ -41,19 +39,20 @@ def split(column: str, *, rows: int, field: str) -> list[str]:
     return texts
 
 
-def pack(values: Iterable[Any], dtype: str) -> bytes:
-    """Numbers (or rows of numbers) as a column; ``dtype`` is a numpy name with byte order, like ``<i4``."""
-    return np.array(list(values), dtype=dtype).tobytes()
+def pack(values: Iterable[float], kind: str) -> bytes:
+    """Numbers as a column; ``kind`` is what :mod:`struct` calls them, like ``i`` and ``d``."""
+    numbers = list(values)
+    return struct.pack(f"<{len(numbers)}{kind}", *numbers)
 
 
-def unpack(data: bytes, dtype: str, *, rows: int, width: int = 1, field: str) -> NDArray[Any]:
-    """The numbers of a column: shape (rows,), or (rows, width) where width is greater than 1.
+def unpack(data: bytes, kind: str, *, count: int, field: str) -> tuple[Any, ...]:
+    """The ``count`` numbers of a column.
 
     Raises:
         MalformedMessage: the column is longer or shorter than that.
     """
-    expected = rows * width * np.dtype(dtype).itemsize
+    layout = f"<{count}{kind}"
+    expected = struct.calcsize(layout)
     if len(data) != expected:
-        raise MalformedMessage(f"{field}: {len(data)} bytes where {rows} rows need {expected}")
-    column = np.frombuffer(data, dtype=dtype)
-    return column.reshape(rows, width) if width > 1 else column
+        raise MalformedMessage(f"{field}: {len(data)} bytes where {count} numbers need {expected}")
+    return struct.unpack(layout, data)

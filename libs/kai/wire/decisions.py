@@ -99,11 +99,11 @@ def encode_batch(batch: DecisionBatch) -> pb.DecisionBatch:
         names=join([d.pod.name for d in decisions], field=f"{_MESSAGE}.names"),
         pod_groups=join([d.pod.pod_group for d in decisions], field=f"{_MESSAGE}.pod_groups"),
         node_names=join(list(nodes), field=f"{_MESSAGE}.node_names"),
-        node_index=pack((nodes[d.node] for d in decisions), "<i4"),
-        resource_type=pack((d.resource_type for d in decisions), "<u1"),
-        gpu_count=pack((d.gpu_count for d in decisions), "<i4"),
-        gpu_portion=pack((d.gpu_portion for d in decisions), "<f8"),
-        prepare_only=pack((row.prepare_only for row in rows), "<u1"),
+        node_index=pack((nodes[d.node] for d in decisions), "i"),
+        resource_type=pack((d.resource_type for d in decisions), "B"),
+        gpu_count=pack((d.gpu_count for d in decisions), "i"),
+        gpu_portion=pack((d.gpu_portion for d in decisions), "d"),
+        prepare_only=pack((row.prepare_only for row in rows), "B"),
         details=[_detail(index, d) for index, d in enumerate(decisions) if _has_detail(d)],
         node_pool=pools.pop() if pools else "",
     )
@@ -144,8 +144,8 @@ def decode_batch(message: pb.DecisionBatch) -> DecisionBatch:
     def texts(name: str) -> list[str]:
         return split(getattr(message, name), rows=rows, field=f"{_MESSAGE}.{name}")
 
-    def numbers(name: str, dtype: str) -> list[Any]:
-        return list(unpack(getattr(message, name), dtype, rows=rows, field=f"{_MESSAGE}.{name}").tolist())
+    def numbers(name: str, kind: str) -> tuple[Any, ...]:
+        return unpack(getattr(message, name), kind, count=rows, field=f"{_MESSAGE}.{name}")
 
     nodes = message.node_names.split("\n") if rows else []
     details = {detail.row: detail for detail in message.details}
@@ -155,11 +155,11 @@ def decode_batch(message: pb.DecisionBatch) -> DecisionBatch:
         texts("namespaces"),
         texts("names"),
         texts("pod_groups"),
-        numbers("node_index", "<i4"),
-        numbers("resource_type", "<u1"),
-        numbers("gpu_count", "<i4"),
-        numbers("gpu_portion", "<f8"),
-        numbers("prepare_only", "<u1"),
+        numbers("node_index", "i"),
+        numbers("resource_type", "B"),
+        numbers("gpu_count", "i"),
+        numbers("gpu_portion", "d"),
+        numbers("prepare_only", "B"),
         strict=True,
     )
     try:

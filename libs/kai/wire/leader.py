@@ -8,7 +8,8 @@ from typing import Self
 
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
-from kai.kube.lease import Leader, follow_leader
+from kai.kube.lease import follow_leader
+from kai.kube.leases import Leader
 
 
 class LeaderTracker:

@@ -31,6 +31,8 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
         {Role.PODGROUP_CONTROLLER, Role.QUEUE_CONTROLLER, Role.KAI_CLI}
     ),
     "/kai.wire.v1.SessionService/GetSnapshot": frozenset({Role.KAI_CLI}),
+    "/kai.wire.v1.SessionService/GetShares": frozenset({Role.KAI_CLI}),
+    "/kai.wire.v1.SessionService/GetJobOrder": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.ExplainService/ExplainPodGroup": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.ExplainService/ExplainPod": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.GroupingService/Preview": frozenset({Role.KAI_CLI}),

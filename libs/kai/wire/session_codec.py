@@ -130,7 +130,9 @@ def decode_update(message: pb.WatchSessionsResponse) -> SessionUpdate:
 # --- queue shares ------------------------------------------------------------------------------
 def encode_shares(shares: Sequence[QueueShare]) -> pb.QueueShares:
     """Queue shares as columns. A display name is free text: a newline in it becomes a space."""
-    triples = {name: pack((getattr(share, name) for share in shares), "<f8") for name in _TRIPLES}
+    triples = {
+        name: pack((part for share in shares for part in getattr(share, name)), "d") for name in _TRIPLES
+    }
     return pb.QueueShares(
         rows=len(shares),
         queues=join([share.queue for share in shares], field="QueueShares.queues"),
@@ -138,7 +140,7 @@ def encode_shares(shares: Sequence[QueueShare]) -> pb.QueueShares:
             [share.display_name.replace("\n", " ") for share in shares], field="QueueShares.display_names"
         ),
         parents=join([share.parent for share in shares], field="QueueShares.parents"),
-        priority=pack((share.priority for share in shares), "<i4"),
+        priority=pack((share.priority for share in shares), "i"),
         **triples,
     )
 
@@ -155,9 +157,9 @@ def decode_shares(message: pb.QueueShares) -> tuple[QueueShare, ...]:
         return split(getattr(message, name), rows=rows, field=f"QueueShares.{name}")
 
     queues, display_names, parents = texts("queues"), texts("display_names"), texts("parents")
-    priorities = unpack(message.priority, "<i4", rows=rows, field="QueueShares.priority").tolist()
-    triples: dict[str, list[Any]] = {
-        name: unpack(getattr(message, name), "<f8", rows=rows, width=3, field=f"QueueShares.{name}").tolist()
+    priorities = unpack(message.priority, "i", count=rows, field="QueueShares.priority")
+    triples: dict[str, Any] = {
+        name: unpack(getattr(message, name), "d", count=3 * rows, field=f"QueueShares.{name}")
         for name in _TRIPLES
     }
     return tuple(
@@ -166,7 +168,7 @@ def decode_shares(message: pb.QueueShares) -> tuple[QueueShare, ...]:
             display_name=display_names[row],
             parent=parents[row],
             priority=priorities[row],
-            **{name: tuple(column[row]) for name, column in triples.items()},
+            **{name: column[3 * row : 3 * row + 3] for name, column in triples.items()},
         )
         for row in range(rows)
     )

@@ -12,7 +12,7 @@ import structlog
 
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
-from kai.kube.lease import Leader
+from kai.kube.leases import Leader
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.errors import MalformedMessage
 from kai.wire.leader import LeaderTracker

@@ -1,7 +1,8 @@
 """Following the holder of a Lease over HTTP."""
 
 from deadlines import within
-from kai.kube.lease import Leader, follow_leader
+from kai.kube.lease import follow_leader
+from kai.kube.leases import Leader
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kai-scheduler/leases"
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from kai.kube import errors
-from kai.kube.lease import LeaderElector, Lease
+from kai.kube.lease import LeaderElector
+from kai.kube.leases import Lease
 from kai.model import names
 from kai.model.objects import ObjectMeta
 

@@ -4,9 +4,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from deadlines import patience
-from kai.wire.channel import CannotListen, open_channel, serve
+from kai.wire.channel import open_channel
 from kai.wire.chunks import CHUNK_BYTES, join_snapshot, split_snapshot
 from kai.wire.errors import MalformedMessage
+from kai.wire.serving import CannotListen, serve
 from kai.wire.v1.session_pb2 import GetSnapshotRequest, GetSnapshotResponse
 from kai.wire.v1.session_pb2_grpc import (
     SessionServiceServicer,

@@ -16,7 +16,7 @@ from kai.model.decisions import (
     QueueShare,
     ResourceType,
 )
-from kai.wire.columns import join, split, unpack
+from kai.wire.columns import join, pack, split, unpack
 from kai.wire.decisions import (
     Assignment,
     DecisionBatch,
@@ -187,6 +187,7 @@ def test_one_empty_text_is_not_no_text():
     assert split(join([], field="x"), rows=0, field="x") == []
 
 
-def test_numbers_come_back_in_rows_of_their_width():
-    column = unpack(np.arange(6, dtype="<f8").tobytes(), "<f8", rows=2, width=3, field="x")
-    assert column.tolist() == [[0, 1, 2], [3, 4, 5]]
+def test_numbers_are_little_endian_arrays():
+    numbers = tuple(map(float, range(6)))
+    assert pack(numbers, "d") == np.array(numbers, dtype="<f8").tobytes()
+    assert unpack(pack(numbers, "d"), "d", count=6, field="x") == numbers

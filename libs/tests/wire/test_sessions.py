@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from deadlines import eventually, within
-from kai.kube.lease import Leader
+from kai.kube.leases import Leader
 from kai.wire import sessions
-from kai.wire.channel import serve
+from kai.wire.serving import serve
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.sessions import take_each, watch_sessions
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server

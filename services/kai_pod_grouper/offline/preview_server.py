@@ -8,7 +8,7 @@ from typing import Any, Final
 import grpc
 import msgspec
 
-from kai.wire.channel import Registration
+from kai.wire.serving import Registration
 from kai.wire.v1 import grouping_pb2, grouping_pb2_grpc
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.offline.preview import preview

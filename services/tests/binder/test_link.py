@@ -7,9 +7,8 @@ import grpc
 import pytest
 
 from deadlines import eventually, within
-from kai.kube.lease import Leader
+from kai.kube.leases import Leader
 from kai.model.decisions import BindDecision, PodRef
-from kai.wire.channel import serve
 from kai.wire.decisions import (
     Assignment,
     DecisionBatch,
@@ -19,6 +18,7 @@ from kai.wire.decisions import (
     decode_batch,
     encode_batch,
 )
+from kai.wire.serving import serve
 from kai.wire.v1 import decision_pb2 as pb
 from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer, add_DecisionServiceServicer_to_server
 from kai_binder import link as link_module

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kai_cli.__main__ import app
-from kai_cli.commands import COMMANDS
+from kai_cli.commands import COMMANDS, loaded
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -35,6 +35,31 @@ def test_commands_about_this_machine_load_no_client_and_no_engine() -> None:
     code = f"import sys, kai_cli.local, kai_cli.__main__; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_help_lists_of_a_command_is_what_the_command_says_of_itself(name: str) -> None:
+    said = " ".join(str(loaded(name).help).split("\n\n")[0].split())
+    assert said.startswith(COMMANDS[name].summary)
+
+
+def test_help_loads_no_command_and_nothing_heavy() -> None:
+    heavy = ("aiohttp", "grpc", "numpy", "kubernetes", "structlog", "kai.kube", "kai.engine", "kai_cli.get")
+    code = f"""
+import sys
+from kai_cli.__main__ import main
+try:
+    main()
+finally:
+    print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
+    assert done.stderr == "[]\n"
+    assert "explain" in done.stdout
+
+
+def test_a_command_that_is_nearly_right_is_suggested() -> None:
+    assert "Did you mean 'get'?" in CliRunner().invoke(app, ["gett"]).output
 
 
 def test_the_version_is_told() -> None:

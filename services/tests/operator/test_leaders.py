@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kai.kube.lease import Lease
+from kai.kube.leases import Lease
 from kai_operator.leaders import SchedulerPod, leader_of, leader_slices, left_behind
 
 

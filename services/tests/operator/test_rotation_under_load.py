@@ -22,7 +22,8 @@ from kai.session.cache import SessionCache
 from kai.session.credentials import RedisCredentials
 from kai.session.errors import CacheUnavailable
 from kai.tls import CertificateFiles
-from kai.wire.channel import TlsFiles, open_channel, serve
+from kai.wire.channel import TlsFiles, open_channel
+from kai.wire.serving import serve
 from kai_local.processes.ports import free_ports
 from kai_operator.rotation import Held, Terms, turn
 from kai_operator.secret_data import certificate_secret, decoded

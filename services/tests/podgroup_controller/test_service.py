@@ -14,7 +14,7 @@ from kai.kube.lease import LeaderElector
 from kai.kube.resources import CORE_EVENTS, CRDS, NAMESPACES, POD_GROUPS, PODS
 from kai.model.decisions import Outcome
 from kai.runtime import Host
-from kai.wire.channel import serve
+from kai.wire.serving import serve
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
 from kai_local.apiserver.serving.faults import Rule

@@ -1,0 +1,46 @@
+"""What a Lease says about who leads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from kai.model import names
+from kai.model.objects import ApiObject, ApiStruct
+
+
+class LeaseSpec(ApiStruct):
+    """``spec`` of a Lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(ApiObject):
+    """coordination.k8s.io/v1 Lease."""
+
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads now: its identity, ``host:port`` (may be empty) and epoch."""
+
+    identity: str
+    endpoint: str
+    epoch: int
+
+
+def leader_of(lease: Lease | None) -> Leader | None:
+    """Who holds a Lease and says so; None where nobody does."""
+    if lease is None or not lease.spec.holder_identity:
+        return None
+    epoch = lease.annotations.get(names.EPOCH_ANNOTATION, "")
+    if not epoch.isdecimal():
+        return None
+    endpoint = lease.annotations.get(names.ENDPOINT_ANNOTATION, "")
+    return Leader(lease.spec.holder_identity, endpoint, int(epoch))
