@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,12 +108,14 @@ def in_temporary_folder(programs: Path) -> Iterator[Server]:
 
 
 def _wait(programs: Path, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + deadlines.patience()
     asking = [str(programs / "pg_isready"), "-q", "-h", _HOST, "-p", str(port)]
-    while subprocess.run(asking, check=False, env=_environment(programs)).returncode:
-        if process.poll() is not None or time.monotonic() > end:
-            raise PostgresqlMissing(f"it does not answer: {log.read_text()[-2000:]}")
-        time.sleep(0.05)
+
+    def answers() -> bool:
+        if process.poll() is not None:
+            raise PostgresqlMissing(f"it has ended: {log.read_text()[-2000:]}")
+        return not subprocess.run(asking, check=False, env=_environment(programs)).returncode
+
+    deadlines.until(answers, what="PostgreSQL answers")
 
 
 def _as_user(folder: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ import aiohttp
 import psutil
 import yaml
 
+import deadlines
 from e2e.manifests import a_job
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, JOBS, PODS, PRIORITY_CLASSES
@@ -31,7 +32,8 @@ from kai.model.objects import ApiObject
 
 CRDS_FOLDER = Path(__file__).resolve().parents[2] / "helm" / "kai-scheduler" / "crds"
 COUNTS = "/kai.local/requests"
-LIMIT_SECONDS = 600
+#: Waits of the ordinary kind that one for many workloads may take.
+PATIENCE = 10.0
 
 
 @dataclass
@@ -97,13 +99,6 @@ def admin_session(folder: Path) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=trust))
 
 
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Look every few milliseconds; a benchmark need not be told."""
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while not await condition():  # noqa: ASYNC110 (what is awaited is another process)
-            await asyncio.sleep(0.02)
-
-
 @asynccontextmanager
 async def a_bench() -> AsyncIterator[Bench]:
     with tempfile.TemporaryDirectory() as folder:
@@ -162,7 +157,7 @@ async def measure(
     async def done() -> bool:
         return (await bench.counts())["patch pods"] >= pods
 
-    await until(done)
+    await deadlines.eventually(done, what="all pods are grouped", times=PATIENCE)
     wall = time.monotonic() - started
     own, theirs = cpu_of(process) - cpu, cpu_of(bench.server) - server_cpu
     counts = await bench.counts()
@@ -184,7 +179,7 @@ async def run(workloads: int, size: int, gang: int) -> None:
             return (await bench.counts())["get jobs"] > 0
 
         async with a_pod_grouper(bench) as process:
-            await until(first_request)
+            await deadlines.eventually(first_request, what="the pod-grouper begins", times=PATIENCE)
             since = {"started": time.monotonic(), "cpu": cpu_of(process), "server_cpu": cpu_of(bench.server)}
             await measure(bench, f"backlog of {workloads} workloads", process, pods, **since)
             await bench.counts(reset=True)
@@ -197,7 +192,7 @@ async def run(workloads: int, size: int, gang: int) -> None:
             return (await bench.counts())["get jobs"] > workloads
 
         async with a_pod_grouper(bench) as process:
-            await until(all_read)
+            await deadlines.eventually(all_read, what="all owners are read again", times=PATIENCE)
             counts, own = await bench.counts(), cpu_of(process)
         writes = sum(n for key, n in counts.items() if key.startswith(("create", "patch", "update")))
         sys.stdout.write(f"restart: {counts['get jobs']} reads, {writes} writes, {own:.2f} s of CPU\n")

@@ -255,7 +255,7 @@ async def settle(world: World, *, calm: float) -> float:
     while time.monotonic() - last < calm or await world.wrong():
         if time.monotonic() - began > LIMIT_SECONDS:
             break
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # seldom: what is asked of the server is in what is measured
         if (now := await world.writes()) != seen:
             seen, last = now, time.monotonic()
     return last - began

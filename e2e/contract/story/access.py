@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
+import deadlines
 from e2e.contract.exchange import MERGE, Server
 from e2e.contract.story.manifests import GROUPS, MAPS, NAMESPACE, PODS, QUEUES, a_map, a_queue
 
@@ -43,11 +42,11 @@ async def webhooks(server: Server) -> None:
     body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "contract"}, "webhooks": [hook]}  # fmt: skip
     await server.ask("webhook configuration", "POST", path, body)
-    for _ in range(100):  # the server looks for new ones now and then
-        answer = await server.ask("", "POST", f"{MAPS}?dryRun=All", a_map("refused", a="1"), keep=False)
-        if answer.status != 201:
-            break
-        await asyncio.sleep(0.1)
+    await deadlines.eventually(  # the server looks for new ones now and then
+        lambda: server.ask("", "POST", f"{MAPS}?dryRun=All", a_map("refused", a="1"), keep=False),
+        lambda answer: answer.status != 201,
+        what="the server asks the webhook",
+    )
     await server.ask("what a webhook that is absent must admit", "POST", MAPS, a_map("refused", a="1"))
     await server.ask("what it is not asked about", "POST", MAPS, a_map("admitted", a="1"))
     await server.ask("", "DELETE", f"{path}/contract", keep=False)

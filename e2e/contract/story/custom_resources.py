@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
+import deadlines
 from e2e.contract.exchange import MERGE, STRATEGIC, Server
 from e2e.contract.story.manifests import CRDS, GROUPS, QUEUES, Json, a_group, a_queue, crd_manifests
 
@@ -51,12 +50,11 @@ async def custom_resources(server: Server) -> None:
 
 
 async def _until_served(server: Server, path: str) -> None:
-    for _ in range(100):
-        answer = await server.ask("", "GET", path, keep=False)
-        if answer.status == 200:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{path} is not served")
+    await deadlines.eventually(
+        lambda: server.ask("", "GET", path, keep=False),
+        lambda answer: answer.status == 200,
+        what=f"{path} is served",
+    )
 
 
 async def refused_custom_resources(server: Server) -> None:
