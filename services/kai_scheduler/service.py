@@ -245,7 +245,7 @@ class _GrpcServices:
     """Our gRPC services, which answer for whichever term runs."""
 
     def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
-        self._sessions = SessionServicer(core, snapshots, troubles)
+        self._sessions = SessionServicer(snapshots, troubles)
         self._decisions = DecisionServicer()
         self._explain = ExplainServicer(core, troubles, clock=time.time)
 

@@ -27,9 +27,8 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 class SessionServicer(SessionServiceServicer):
     """Serves the sessions of whoever leads in this process; turns watchers away while nobody does."""
 
-    def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
+    def __init__(self, snapshots: Snapshots, troubles: Troubles) -> None:
         self.log: SessionLog | None = None
-        self._core = core
         self._snapshots = snapshots
         self._troubles = troubles
 
@@ -72,27 +71,6 @@ class SessionServicer(SessionServiceServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead yet")
             raise AssertionError("aborted")
         return session_pb2.GetSharesResponse(shares=encode_shares(log.shares))
-
-    async def GetJobOrder(  # noqa: N802
-        self, request: session_pb2.GetJobOrderRequest, context: _Context
-    ) -> session_pb2.GetJobOrderResponse:
-        """Who waits, in the order of service."""
-        try:
-            order = await self._core.question(self._core.engine.job_order)
-        except Exception as error:
-            self._troubles.note("job order", error)
-            await context.abort(grpc.StatusCode.INTERNAL, _failed("the order cannot be told", error))
-            raise
-        if order is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "no cycle has run yet")
-            raise AssertionError("aborted")
-        queues = {job.id: queue for queue, jobs in order.queue_order.items() for job in jobs}
-        return session_pb2.GetJobOrderResponse(
-            turns=[
-                session_pb2.Turn(pod_group=job.id, queue=queues[job.id], priority=job.priority)
-                for job in order.global_order
-            ]
-        )
 
 
 class ExplainServicer(ExplainServiceServicer):

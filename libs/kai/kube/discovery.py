@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from kai.kube import errors
 from kai.kube.answers import decoded
+from kai.kube.exchange import Exchange
 from kai.kube.request import DEADLINE_SECONDS, Request
 from kai.kube.resources import Resource
 
@@ -26,17 +27,10 @@ class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource]
 
 
-class Asked(Protocol):
-    """Whoever sends requests."""
-
-    async def call(self, request: Request, *, deadline: float) -> bytes:
-        """The body of the answer."""
-
-
 class Discovery:
     """Asks for a version of a group once, and remembers what it has."""
 
-    def __init__(self, exchange: Asked) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         #: By version when it was asked for, and what it has by kind.
         self._known: dict[str, tuple[float, dict[str, Resource]]] = {}

@@ -152,27 +152,6 @@ def api_error(status: int, body: bytes, *, request: str, retry_after: float | No
     )
 
 
-# --- below HTTP: the words are the same whatever sends the request; raise them ``from`` the error -------
-def untrusted(request: object, server: str, error: Exception) -> TransportError:
-    """The server's certificate is not one of those that we trust."""
-    return TransportError(f"{request}: certificate of {server} is not trusted: {error}")
-
-
-def unreachable(request: object, server: str, error: Exception) -> TransportError:
-    """There is no connection."""
-    return TransportError(f"{request}: cannot connect to {server}: {error}")
-
-
-def broken(request: object, server: str, error: Exception) -> TransportError:
-    """There was a connection, and no whole answer."""
-    return TransportError(f"{request}: connection to {server} broke: {str(error) or type(error).__name__}")
-
-
-def late(request: object, server: str, deadline: float) -> DeadlineExceeded:
-    """There was no answer in time."""
-    return DeadlineExceeded(f"{request}: no answer of {server} in {deadline:g} s")
-
-
 def _is_of_another(said: Status) -> bool:
     """Whether a patch named the uid that its object shall have, and an object with another one is there.
 

@@ -59,7 +59,9 @@ class Exchange:
                     self.metrics.retried(request.verb, request.resource)
                     await asyncio.sleep(delay)
         except TimeoutError:
-            raise errors.late(request, self.transport.server, deadline) from None
+            raise errors.DeadlineExceeded(
+                f"{request}: no answer of {self.transport.server} in {deadline:g} s"
+            ) from None
 
     async def reach(self, *, wait: float) -> None:
         """One question that everyone may ask, so that a wrong address or credential is told at once.
@@ -139,13 +141,14 @@ class Exchange:
         server = self.transport.server
         match error:
             case aiohttp.ClientConnectorCertificateError() | ssl.SSLCertVerificationError():
-                return errors.untrusted(request, server, error)
+                return errors.TransportError(f"{request}: certificate of {server} is not trusted: {error}")
             case aiohttp.ClientConnectorError():
-                return errors.unreachable(request, server, error.os_error)
+                return errors.TransportError(f"{request}: cannot connect to {server}: {error.os_error}")
             case aiohttp.ServerTimeoutError():
                 return errors.DeadlineExceeded(f"{request}: {server} is silent")
             case _:
-                return errors.broken(request, server, error)
+                reason = str(error) or type(error).__name__
+                return errors.TransportError(f"{request}: connection to {server} broke: {reason}")
 
 
 def _may_repeat(request: Request, error: errors.KubeError) -> bool:

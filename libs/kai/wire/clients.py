@@ -3,20 +3,19 @@
 Programs that live for a moment use these, so nothing here follows anything, or loads what does.
 """
 
-# ruff: noqa: A002 (`type=Lease` reads as in the client of the API server)
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
 
 from kai.kube.backoff import Backoff
 from kai.kube.errors import NotFound
 from kai.kube.leases import Leader, Lease, leader_of
-from kai.kube.resources import LEASES, Resource
+from kai.kube.resources import LEASES
 from kai.model.decisions import QueueShare
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.chunks import Received, receive_snapshot
@@ -29,8 +28,11 @@ from kai.wire.v1.explain_pb2 import (
     ExplainPodResponse,
 )
 from kai.wire.v1.explain_pb2_grpc import ExplainServiceStub
-from kai.wire.v1.session_pb2 import GetJobOrderRequest, GetSharesRequest, GetSnapshotRequest, Turn
+from kai.wire.v1.session_pb2 import GetSharesRequest, GetSnapshotRequest
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
+
+if TYPE_CHECKING:  # whose client it is has loaded it
+    from kai.kube.client import KubeClient
 
 DEADLINE_SECONDS: Final = 10.0
 SNAPSHOT_DEADLINE_SECONDS: Final = 60.0
@@ -43,13 +45,6 @@ _TRANSIENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAU
 _LOOK_SECONDS: Final = 0.2
 
 Answer = TypeVar("Answer")
-
-
-class Reads(Protocol):
-    """What is wanted of a client of the API server."""
-
-    async def get(self, res: Resource, name: str, *, namespace: str = ..., type: type[Lease]) -> Lease:
-        """One object."""
 
 
 class SchedulerClient:
@@ -110,18 +105,10 @@ class SchedulerClient:
         found = await _ask(self._sessions.GetShares, GetSharesRequest(), deadline)
         return decode_shares(found.shares)
 
-    async def job_order(self, *, deadline: float = DEADLINE_SECONDS) -> list[Turn]:
-        """Who waits, whoever the next session serves first before the others.
-
-        Raises:
-            PeerUnavailable: no answer within ``deadline`` seconds.
-        """
-        return list((await _ask(self._sessions.GetJobOrder, GetJobOrderRequest(), deadline)).turns)
-
 
 @asynccontextmanager
 async def connect_scheduler(
-    client: Reads,
+    client: KubeClient,
     *,
     lease_name: str,
     namespace: str,
@@ -148,7 +135,7 @@ async def connect_scheduler(
         yield SchedulerClient(channel)
 
 
-async def _leader(client: Reads, name: str, namespace: str) -> Leader | None:
+async def _leader(client: KubeClient, name: str, namespace: str) -> Leader | None:
     """Who leads and can be called."""
     try:
         leader = leader_of(await client.get(LEASES, name, namespace=namespace, type=Lease))

@@ -50,11 +50,6 @@ class SessionServiceStub:
                 request_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesRequest.SerializeToString,
                 response_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesResponse.FromString,
                 _registered_method=True)
-        self.GetJobOrder = channel.unary_unary(
-                '/kai.wire.v1.SessionService/GetJobOrder',
-                request_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetJobOrderRequest.SerializeToString,
-                response_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetJobOrderResponse.FromString,
-                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -83,13 +78,6 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetJobOrder(self, request, context):
-        """Who waits, in the order in which the next session serves them as queues stand now.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -107,11 +95,6 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.GetShares,
                     request_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesRequest.FromString,
                     response_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesResponse.SerializeToString,
-            ),
-            'GetJobOrder': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetJobOrder,
-                    request_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetJobOrderRequest.FromString,
-                    response_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetJobOrderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -196,33 +179,6 @@ class SessionService:
             '/kai.wire.v1.SessionService/GetShares',
             kai_dot_wire_dot_v1_dot_session__pb2.GetSharesRequest.SerializeToString,
             kai_dot_wire_dot_v1_dot_session__pb2.GetSharesResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetJobOrder(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/kai.wire.v1.SessionService/GetJobOrder',
-            kai_dot_wire_dot_v1_dot_session__pb2.GetJobOrderRequest.SerializeToString,
-            kai_dot_wire_dot_v1_dot_session__pb2.GetJobOrderResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,8 +41,6 @@ class SessionServiceStub:
     """
     GetShares: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetSharesRequest, _session_pb2.GetSharesResponse]
     """How the last session shared out the cluster."""
-    GetJobOrder: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetJobOrderRequest, _session_pb2.GetJobOrderResponse]
-    """Who waits, in the order in which the next session serves them as queues stand now."""
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
@@ -57,8 +55,6 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     GetShares: _aio.UnaryUnaryMultiCallable[_session_pb2.GetSharesRequest, _session_pb2.GetSharesResponse]  # type: ignore[assignment]
     """How the last session shared out the cluster."""
-    GetJobOrder: _aio.UnaryUnaryMultiCallable[_session_pb2.GetJobOrderRequest, _session_pb2.GetJobOrderResponse]  # type: ignore[assignment]
-    """Who waits, in the order in which the next session serves them as queues stand now."""
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the scheduler knows and found, for controllers, standbys and the command line."""
@@ -88,13 +84,5 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.GetSharesResponse, _abc.Awaitable[_session_pb2.GetSharesResponse]]:
         """How the last session shared out the cluster."""
-
-    @_abc_1.abstractmethod
-    def GetJobOrder(
-        self,
-        request: _session_pb2.GetJobOrderRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_session_pb2.GetJobOrderResponse, _abc.Awaitable[_session_pb2.GetJobOrderResponse]]:
-        """Who waits, in the order in which the next session serves them as queues stand now."""
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
