@@ -10,8 +10,8 @@ import msgspec
 from kai.model import names
 from kai.model.objects import TopologyConstraint
 from kai.simulate import lives
-from kai.simulate.changes.change import job_of, patch
-from kai.simulate.changes.groups import resource_of
+from kai.simulate.changes.change import job_of
+from kai.simulate.changes.groups import on_owner
 from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Task
@@ -32,13 +32,9 @@ class MoveToQueue:
         return f"submit {self.group} to queue {self.queue!r}"
 
     def command(self, state: ClusterState) -> str | None:
-        """A label of the workload, or a patch of a group that has no owner."""
-        job = job_of(state, self.group)
-        owners = state.group_objects[job.key].metadata.owner_references
-        if not owners:
-            return patch(f"podgroup/{job.name}", job.namespace, {"spec": {"queue": self.queue}})
-        target = resource_of(owners[0].kind, owners[0].api_version, owners[0].name)
-        return f"kubectl label {target} {names.QUEUE_LABEL}={self.queue} --overwrite -n {job.namespace}"
+        """A label of the workload that the group has, and a patch of the group."""
+        label = f"label {{}} {names.QUEUE_LABEL}={self.queue} --overwrite"
+        return on_owner(state, self.group, label, {"queue": self.queue})
 
     def make(self, journal: Journal) -> None:
         """Put another version of the group."""
@@ -57,17 +53,11 @@ class RelaxTopology:
         return f"require no topology level of {self.group}"
 
     def command(self, state: ClusterState) -> str | None:
-        """The annotation of the workload goes, or a patch of a group that has no owner and no subgroups."""
-        job = job_of(state, self.group)
-        group = state.group_objects[job.key]
-        if group.spec.sub_groups:
+        """The annotation of the workload goes, and the level of the group; None where there are subgroups."""
+        if state.group_objects[job_of(state, self.group).key].spec.sub_groups:
             return None
-        owners = group.metadata.owner_references
-        if owners:
-            target = resource_of(owners[0].kind, owners[0].api_version, owners[0].name)
-            return f"kubectl annotate {target} {names.TOPOLOGY_REQUIRED}- -n {job.namespace}"
-        body = {"spec": {"topologyConstraint": {"requiredTopologyLevel": None}}}
-        return patch(f"podgroup/{job.name}", job.namespace, body)
+        level = {"topologyConstraint": {"requiredTopologyLevel": None}}
+        return on_owner(state, self.group, f"annotate {{}} {names.TOPOLOGY_REQUIRED}-", level)
 
     def make(self, journal: Journal) -> None:
         """Put another version of the group."""
@@ -96,13 +86,9 @@ class EndDelay:
         return f"take the preemption delay from {self.group}"
 
     def command(self, state: ClusterState) -> str | None:
-        """The annotation of the workload goes, or a patch of a group that has no owner."""
-        job = job_of(state, self.group)
-        owners = state.group_objects[job.key].metadata.owner_references
-        if not owners:
-            return patch(f"podgroup/{job.name}", job.namespace, {"spec": {"preemptionDelay": None}})
-        target = resource_of(owners[0].kind, owners[0].api_version, owners[0].name)
-        return f"kubectl annotate {target} {names.PREEMPTION_DELAY}- -n {job.namespace}"
+        """The annotation of the workload goes, and the delay of the group."""
+        delay = f"annotate {{}} {names.PREEMPTION_DELAY}-"
+        return on_owner(state, self.group, delay, {"preemptionDelay": None})
 
     def make(self, journal: Journal) -> None:
         """Put another version of the group."""

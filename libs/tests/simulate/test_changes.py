@@ -239,7 +239,8 @@ def test_commands_are_for_what_made_a_group() -> None:
     ]
     state = _cluster(group, pod)
     assert SetPriority(group="default/job", priority_class="build").command(state) == (
-        "kubectl label pytorchjob.kubeflow.org/job priorityClassName=build --overwrite -n default"
+        "kubectl label pytorchjob.kubeflow.org/job priorityClassName=build --overwrite -n default && "
+        """kubectl patch podgroup/job -n default --type=merge -p '{"spec": {"priorityClassName": "build"}}'"""
     )
     assert SetMinimum(group="default/job", minimum=1).command(state) is None
     assert RemoveWorkload(group="default/job").command(state) == (

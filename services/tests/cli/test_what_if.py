@@ -138,8 +138,9 @@ def test_nodes_and_workloads(ask):
     gone = told(ask("delete", "job/theirs-3", "-o", "json"))
     assert gone["deleted"] == ["default/theirs-3-0"]
     fewer = told(ask("minimum", "ours", "1", "-o", "json"))
-    assert fewer["changes"][0]["command"] == (
-        "kubectl annotate job/ours kai.scheduler/batch-min-member=1 --overwrite -n default"
+    assert fewer["changes"][0]["command"].startswith(
+        "kubectl annotate job/ours kai.scheduler/batch-min-member=1 --overwrite -n default && "
+        "kubectl patch podgroup/"
     )
 
 

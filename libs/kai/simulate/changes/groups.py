@@ -30,8 +30,8 @@ class SetPriority:
         return f"give {self.group} the priority class {self.priority_class!r}"
 
     def command(self, state: ClusterState) -> str | None:
-        """A label of the workload, or a patch of a group that has no owner."""
-        return _on_owner(
+        """A label of the workload that the group has, and a patch of the group."""
+        return on_owner(
             state,
             self.group,
             f"label {{}} {names.PRIORITY_CLASS_LABEL}={self.priority_class} --overwrite",
@@ -61,8 +61,8 @@ class SetPreemptibility:
         return f"make {self.group} {self.preemptibility}"
 
     def command(self, state: ClusterState) -> str | None:
-        """A label of the workload, or a patch of a group that has no owner."""
-        return _on_owner(
+        """A label of the workload that the group has, and a patch of the group."""
+        return on_owner(
             state,
             self.group,
             f"label {{}} {names.PREEMPTIBILITY_LABEL}={self.preemptibility} --overwrite",
@@ -92,12 +92,12 @@ class SetMinimum:
         return f"let {self.group} start with {pods}"
 
     def command(self, state: ClusterState) -> str | None:
-        """An annotation of a Job, or a patch of a group without owner; else the kind decides."""
+        """An annotation of a Job, and a patch of the group; of other owners the kind decides."""
         job_of(state, self.group)
         owner = _owner(state, self.group)
         if owner is not None and owner.kind != "Job":
             return None
-        return _on_owner(
+        return on_owner(
             state,
             self.group,
             f"annotate {{}} {names.BATCH_MIN_MEMBER}={self.minimum} --overwrite",
@@ -138,14 +138,20 @@ def _owner(state: ClusterState, key: str) -> Any:
     return owners[0] if owners else None
 
 
-def _on_owner(state: ClusterState, key: str, words: str, spec: dict[str, Any]) -> str:
-    """What is done to the workload, from which its group follows; to the group itself where it has none."""
+def on_owner(state: ClusterState, key: str, words: str, spec: dict[str, Any]) -> str:
+    """What is done to the group, and to the workload that it was made of where there is one.
+
+    Both, since they hold for different things: nobody looks at a workload again while its pods stay as they
+    are, and some fields of a group that is there are never touched; but the groups of pods to come, and all
+    that is brought up to date with the workload, follow from its labels and annotations.
+    """
     job = job_of(state, key)
+    group = patch(f"podgroup/{job.name}", job.namespace, {"spec": spec})
     owner = _owner(state, key)
     if owner is None:
-        return patch(f"podgroup/{job.name}", job.namespace, {"spec": spec})
+        return group
     target = resource_of(owner.kind, owner.api_version, owner.name)
-    return f"kubectl {words.format(target)} -n {job.namespace}"
+    return f"kubectl {words.format(target)} -n {job.namespace} && {group}"
 
 
 def _replace(journal: Journal, key: str, **fields: Any) -> None:
@@ -155,4 +161,4 @@ def _replace(journal: Journal, key: str, **fields: Any) -> None:
     )
 
 
-__all__ = ["SetMinimum", "SetPreemptibility", "SetPriority", "resource_of"]
+__all__ = ["SetMinimum", "SetPreemptibility", "SetPriority", "on_owner", "resource_of"]
