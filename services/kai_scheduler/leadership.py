@@ -25,7 +25,7 @@ from kai_scheduler.evictions import Evictor
 from kai_scheduler.metrics import SchedulerMetrics
 from kai_scheduler.pace import Pace
 from kai_scheduler.refusals import RefusalWatch
-from kai_scheduler.sessions import SessionLog, is_pending
+from kai_scheduler.sessions import KEPT_SECONDS, SessionLog, is_pending
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
 from kai_scheduler.troubles import Troubles
@@ -102,9 +102,15 @@ class Leadership:
                 group.create_task(self._refusals.run(), name="refusals")
                 group.create_task(self.decisions.run(), name="decisions")
                 group.create_task(self._cycles(), name="cycles")
+                group.create_task(self._forget_sessions(), name="past sessions")
         finally:
             self.log.close()
             self.decisions.close()
+
+    async def _forget_sessions(self) -> None:
+        while True:
+            await asyncio.sleep(KEPT_SECONDS)
+            self.log.forget(now=self._clock())
 
     # --- cycles --------------------------------------------------------------------------------
     async def _cycles(self) -> None:

@@ -89,10 +89,14 @@ class SessionLog:
             self._announce()
             raise
         self._ring.append(message)
-        while self._ring[0].opened_at < opened_at - KEPT_SECONDS:
-            self._ring.popleft()
+        self.forget(now=opened_at)
         self._announce()
         return message
+
+    def forget(self, *, now: float) -> None:
+        """Keep no session that is too old; ``now`` is Unix seconds. A cluster at rest opens no new ones."""
+        while self._ring and self._ring[0].opened_at < now - KEPT_SECONDS:
+            self._ring.popleft()
 
     def everything(self) -> WatchSessionsResponse:
         """The full update of the newest version. Groups of which nothing is pending need no mention."""

@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 from kai.model import quantity
+from kai.runtime import trimming
 from kai.runtime.trimming import COLLECTING, PERIOD_SECONDS, Collector, trim_at_rest, trimmer
 
 
@@ -61,6 +62,28 @@ def test_keys_of_objects_that_were_read_are_forgotten_though_all_is_out_of_garba
     assert left < 50
 
 
+def test_names_of_attributes_that_were_looked_up_are_forgotten():
+    program = """
+        import sys
+        from kai.runtime.trimming import forget_attributes
+        class Told:
+            pass
+        def look_up():
+            for name in [f"name-{n}" + "x" * (n % 40) for n in range(20_000)]:
+                getattr(Told, name, None)
+        look_up()
+        forget_attributes()
+        few = sys.getallocatedblocks()
+        look_up()
+        remembered = sys.getallocatedblocks() - few
+        forget_attributes()
+        print(remembered, sys.getallocatedblocks() - few)
+    """
+    remembered, left = _told(program)
+    assert remembered > 300  # or Python keeps none
+    assert left < 50
+
+
 class _Circle:
     """Refers to itself."""
 
@@ -102,6 +125,16 @@ def test_who_has_much_to_look_through_looks_seldom():
     assert gone() is not None
     collector.collect()
     assert gone() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_what_costs_nothing_is_forgotten_at_each_rest(monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(trimming, "forget_attributes", lambda: forgotten.append(True))
+    collector = Collector(clock=lambda: 0.0, cpu_seconds=iter([0.0, 1.0]).__next__)
+    collector.collect()
+    collector.collect()
+    assert len(forgotten) == 2
 
 
 @pytest.mark.usefixtures("no_collector")

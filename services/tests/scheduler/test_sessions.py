@@ -152,6 +152,17 @@ async def test_what_is_old_is_kept_for_nobody(seconds, full):
     )
 
 
+async def test_what_is_old_is_dropped_though_nothing_new_comes():
+    log = a_log()
+    log.record(a_cycle(an_outcome("ns/a")), opened_at=1.0)
+    log.record(a_cycle(an_outcome("ns/b")), opened_at=2.0)
+    log.forget(now=1.0 + KEPT_SECONDS)
+    assert [message.version for message in await read(log, 1, after=1, epoch=5)] == [2]
+    log.forget(now=3.0 + KEPT_SECONDS)
+    (message,) = await read(log, 1, after=1, epoch=5)
+    assert (message.full, message.version, len(message.outcomes)) == (True, 2, 2)
+
+
 async def test_groups_that_are_gone_are_forgotten():
     log = a_log()
     log.record(a_cycle(an_outcome("ns/a"), an_outcome("ns/b")), opened_at=1.0)
