@@ -52,25 +52,26 @@ class _Tree:
         keys = tuple(level.node_label for level in topology.spec.levels)
         aliases = {level.alias: depth for depth, level in enumerate(topology.spec.levels) if level.alias}
         aliases |= {key: depth for depth, key in enumerate(keys)}
-        count = len(labels.nodes)
-        rows = [tuple(node.object.labels.get(key, "") for key in keys) for node in labels.nodes]
-        members = np.fromiter(
-            (all(key in node.object.labels for key in keys) for node in labels.nodes), dtype=bool, count=count
-        )
-        inside = [row for row, member in zip(rows, members.tolist(), strict=True) if member]
-        domains = np.full((len(keys), count), -1, dtype=np.int64)
+        columns = [labels.column(key) for key in keys]
+        members = np.ones(len(labels.nodes), dtype=bool)
+        for numbers, _ in columns:
+            members &= numbers >= 0
+        domains = np.full((len(keys), len(members)), -1, dtype=np.int64)
         paths: list[tuple[tuple[str, ...], ...]] = []
         parents: list[tuple[int, ...]] = []
-        above: dict[tuple[str, ...], int] = {}
-        for depth in range(len(keys)):
-            found = sorted({row[: depth + 1] for row in inside})
-            numbers = {path: number for number, path in enumerate(found)}
-            for node, row in enumerate(rows):
-                if members[node]:
-                    domains[depth, node] = numbers[row[: depth + 1]]
-            paths.append(tuple(found))
-            parents.append(tuple(above[path[:-1]] if depth else 0 for path in found))
-            above = numbers
+        above = np.zeros(np.count_nonzero(members), dtype=np.int64)
+        begun: tuple[tuple[str, ...], ...] = ((),)
+        for depth, (numbers, values) in enumerate(columns):
+            # Ordered by the domain above and then by value, domains are in the order of their paths.
+            order = sorted(range(len(values)), key=values.__getitem__)
+            ranks = np.empty(len(values), dtype=np.int64)
+            ranks[order] = np.arange(len(values))
+            found, above = np.unique(above * len(values) + ranks[numbers[members]], return_inverse=True)
+            domains[depth, members] = above
+            origins = [divmod(code, len(values)) for code in found.tolist()]
+            begun = tuple((*begun[parent], values[order[rank]]) for parent, rank in origins)
+            paths.append(begun)
+            parents.append(tuple(parent for parent, _ in origins))
         return cls(keys, aliases, members, domains, tuple(paths), tuple(parents))
 
 
