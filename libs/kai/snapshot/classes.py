@@ -9,6 +9,7 @@ from typing import Any, Final
 from kai.model.decisions import ResourceType
 from kai.model.objects import Pod, Toleration
 from kai.snapshot.amounts import GPU_CENTI, Amounts
+from kai.snapshot.resources import PODS
 
 _VAST: Final = 1 << 43
 
@@ -83,6 +84,8 @@ class TaskClass:
     affine: bool = field(init=False)
     #: Whether it asks for so much of anything that a few hundred of its pods would not fit into 64 bits.
     vast: bool = field(init=False)
+    #: All that it asks for: hundredths of GPUs, MiB of GPU memory, millicores, bytes, and the rest together.
+    demand: tuple[int, int, int, int, int] = field(init=False, repr=False)
     #: What a queue is charged wherever the node does not matter.
     _charge: Amounts = field(init=False, repr=False)
 
@@ -92,6 +95,8 @@ class TaskClass:
         self.affine = bool(self.constraints.pod_affinity or self.constraints.pod_anti_affinity)
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
         self.vast = any(amount > _VAST for _, amount in self.items)
+        rest = sum(amount for column, amount in self.items if column > PODS)
+        self.demand = (self.centi_gpus, self.gpu_memory_mib * self.devices, self.cpu, self.memory, rest)
 
     def device_memory(self, device_mib: int) -> int:
         """Memory on each device, in MiB.

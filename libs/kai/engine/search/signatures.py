@@ -49,7 +49,7 @@ def _constraints(pod_set: PodSet) -> tuple[tuple[str, str, str], ...]:
 class Representative:
     """A job that failed."""
 
-    #: Ascending: requests of all pending tasks as (cpu, memory, GPU memory, hundredths of GPUs, items).
+    #: Ascending: what each pending task asks for (:attr:`~kai.snapshot.classes.TaskClass.demand`).
     requests: tuple[tuple[int, ...], ...]
     #: Why it found too few victims, where plugins kept some safe.
     why: Why | None = None
@@ -83,14 +83,14 @@ class Representatives:
 
 
 def _requests(job: Job) -> tuple[tuple[int, ...], ...]:
-    vectors = []
-    for pod_set in job.pod_sets.values():
-        for task in pod_set.tasks.values():
-            if task.status is Status.PENDING:
-                cls = task.cls
-                rest = sum(amount for column, amount in cls.items if column > 3)
-                vectors.append((cls.centi_gpus, cls.gpu_memory_mib * cls.devices, cls.cpu, cls.memory, rest))
-    return tuple(sorted(vectors))
+    return tuple(
+        sorted(
+            task.cls.demand
+            for pod_set in job.pod_sets.values()
+            for task in pod_set.tasks.values()
+            if task.status is Status.PENDING
+        )
+    )
 
 
 def _within(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
@@ -98,7 +98,7 @@ def _within(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
 
 
 def _easier(candidate: tuple[tuple[int, ...], ...], failed: tuple[tuple[int, ...], ...]) -> bool:
-    if not candidate or not failed:
+    if not candidate or not failed or candidate == failed:
         return False
     if len(failed) > len(candidate):
         return True
