@@ -15,11 +15,9 @@ import structlog
 
 from kai.engine.config import SchedulerConfig
 from kai.engine.explain.job_order import JobOrder
-from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.kube.reflector import Unreadable
 from kai.model.decisions import CycleResult, ResourceVector
 from kai.model.faults import Fault, OutOfBounds
-from kai.model.ids import PodGroupKey
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState, Kind
 from kai_scheduler.changes import Changes
@@ -35,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Decider(Protocol):
-    """The engine, as far as the service knows it. Keys are ``namespace/name``, times Unix seconds."""
+    """The engine, as far as the service knows it. Times are Unix seconds."""
 
     config: SchedulerConfig
     #: What the last cycle went by.
@@ -53,14 +51,6 @@ class Decider(Protocol):
 
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """In which order jobs are looked at; None before the first cycle. Leaves the state as it was."""
-
-    def explain_pod_group(
-        self, state: ClusterState, key: PodGroupKey, *, now: float
-    ) -> PodGroupAnswer | None:
-        """Why a pod group is as it is; None if there is none. Leaves the state as it was."""
-
-    def explain_pod(self, state: ClusterState, key: str, *, now: float) -> PodAnswer | None:
-        """Why a pod is where it is; None if there is none. Leaves the state as it was."""
 
 
 class Core:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
@@ -27,7 +26,6 @@ from kai.session.publisher import PublisherMetrics, SessionPublisher
 from kai.snapshot.state import ClusterState
 from kai.wire.serving import serve
 from kai.wire.v1.decision_pb2_grpc import add_DecisionServiceServicer_to_server
-from kai.wire.v1.explain_pb2_grpc import add_ExplainServiceServicer_to_server
 from kai.wire.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
 from kai_scheduler.changes import ChangeQueue
 from kai_scheduler.core import Core, Decider
@@ -35,7 +33,7 @@ from kai_scheduler.debug_server import DebugServer
 from kai_scheduler.decisions import DecisionServicer
 from kai_scheduler.leadership import Leadership
 from kai_scheduler.metrics import SchedulerMetrics
-from kai_scheduler.servicers import ExplainServicer, SessionServicer
+from kai_scheduler.servicers import SessionServicer
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
 from kai_scheduler.sources import reflectors
@@ -47,7 +45,7 @@ _log = structlog.get_logger(__name__)
 
 _FAULTS_SHOWN = 5
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_SERVICES = tuple(f"kai.wire.v1.{name}Service" for name in ("Session", "Decision", "Explain"))
+_SERVICES = tuple(f"kai.wire.v1.{name}Service" for name in ("Session", "Decision"))
 
 
 class SchedulerService:
@@ -88,7 +86,7 @@ class SchedulerService:
             clock=asyncio.get_running_loop().time,
         )
         snapshots = Snapshots(core)
-        grpc_services = _GrpcServices(core, snapshots, troubles)
+        grpc_services = _GrpcServices(snapshots, troubles)
         if settings.tls is None and split_address(settings.grpc_listen)[0] not in _LOOPBACK:
             _log.warning(
                 "gRPC without TLS: whoever reaches the port may call everything", listen=settings.grpc_listen
@@ -244,26 +242,24 @@ class SchedulerService:
 class _GrpcServices:
     """Our gRPC services, which answer for whichever term runs."""
 
-    def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
+    def __init__(self, snapshots: Snapshots, troubles: Troubles) -> None:
         self._sessions = SessionServicer(snapshots, troubles)
         self._decisions = DecisionServicer()
-        self._explain = ExplainServicer(core, troubles, clock=time.time)
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add all services to a server."""
         add_SessionServiceServicer_to_server(self._sessions, server)
         add_DecisionServiceServicer_to_server(self._decisions, server)
-        add_ExplainServiceServicer_to_server(self._explain, server)
 
     @contextmanager
     def opened(self, term: Leadership) -> Iterator[None]:
         """Serve a term while the block runs."""
-        self._sessions.log = self._explain.log = term.log
+        self._sessions.log = term.log
         self._decisions.term = term.decisions
         try:
             yield
         finally:
-            self._sessions.log = self._explain.log = self._decisions.term = None
+            self._sessions.log = self._decisions.term = None
 
 
 def _lacking(claims: Reflector[Any]) -> str | None:

@@ -30,7 +30,7 @@ class SchedulerSettings(TlsSettings, RedisSettings):
     )  # fmt: skip
 
     health_listen: Listen = Field(":8080", description="host:port of /healthz and /readyz")
-    grpc_listen: Listen = Field(":9090", description="host:port of sessions, decisions and explanations")
+    grpc_listen: Listen = Field(":9090", description="host:port of sessions and decisions")
     advertise_host: str = Field(
         "", description="host that others reach us by; default that of --grpc-listen, else our pod's address"
     )

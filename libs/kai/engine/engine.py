@@ -12,15 +12,13 @@ from kai.engine.config import SchedulerConfig
 from kai.engine.config.arguments import ConfigError
 from kai.engine.containment.cycles import Containment
 from kai.engine.containment.transaction import Transaction, undone_if_failed
-from kai.engine.explain import detail, job_order, outcomes, questions
+from kai.engine.explain import detail, job_order, outcomes
 from kai.engine.explain.job_order import JobOrder
-from kai.engine.explain.questions import PodAnswer, PodGroupAnswer
 from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
 from kai.engine.queueing.shares import Usage
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import CycleResult, PodGroupOutcome
-from kai.model.ids import PodGroupKey
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
 
@@ -48,27 +46,11 @@ class Engine:
         """
         return Session(state, self.config, now, usage=dict(self.last_usage), plugins=OPENERS, turns=turns)
 
-    def explain_pod_group(
-        self, state: ClusterState, key: PodGroupKey, *, now: float
-    ) -> PodGroupAnswer | None:
-        """Why a pod group (``namespace/name``) waits, and what would let it run; None if there is none.
-
-        Remedies are tried on the state and taken back, so that it ends as it began, also where this raises.
-        Nobody asks during a cycle.
-        """
-        with undone_if_failed(state):
-            return questions.explain_pod_group(self.open, state, key, now=now)
-
-    def explain_pod(self, state: ClusterState, key: str, *, now: float) -> PodAnswer | None:
-        """What each node says to a pod (``namespace/name``); None if there is none.
-
-        The state ends as it began, also where this raises. Costs time by the number of nodes.
-        """
-        with undone_if_failed(state):
-            return questions.explain_pod(self.open, state, key, now=now)
-
     def job_order(self, state: ClusterState) -> JobOrder | None:
-        """The order in which jobs that wait are looked at, as of the last cycle; None before the first."""
+        """The order in which jobs that wait are looked at, as of the last cycle; None before the first.
+
+        The state ends as it began, also where this raises. Nobody asks during a cycle.
+        """
         if self.last_cycle is None:
             return None
         with undone_if_failed(state):

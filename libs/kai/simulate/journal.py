@@ -55,7 +55,7 @@ class Journal:
             for task in pod_set.tasks.values()
         ]
         self._kept = state.kept
-        state.kept = self._kept.lent(same_nodes=True)
+        state.kept = self._kept.lent()
 
     # --- objects -------------------------------------------------------------------------------
     def put(self, kind: Kind, obj: Any) -> None:

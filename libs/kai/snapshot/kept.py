@@ -41,16 +41,15 @@ class KeptValues:
         final = {key: value for key, value in self._carried.items() if not key.revocable}
         self._carried = saved.carried()._carried | final
 
-    def lent(self, *, same_nodes: bool) -> KeptValues:
-        """What a trial may know; what it finds out stays there. Kept values only where nodes are the same."""
+    def lent(self) -> KeptValues:
+        """What a trial may know; what it finds out stays there."""
         trial = KeptValues()
         trial._carried = {key: key.copied(value) for key, value in self._carried.items() if key.lent}
-        if same_nodes:
-            trial._kept = {
-                key: (stamp, key.lent(value))
-                for key, (stamp, value) in self._kept.items()
-                if key.lent is not None
-            }
+        trial._kept = {
+            key: (stamp, key.lent(value))
+            for key, (stamp, value) in self._kept.items()
+            if key.lent is not None
+        }
         return trial
 
 
@@ -58,7 +57,7 @@ class Kept(Generic[T]):
     """The key to a value of one type that saves its owner work."""
 
     def __init__(self, *, lent: Callable[[T], T] | None = None) -> None:
-        """``lent`` gives what a trial on the same nodes may have of it; without, it gets nothing."""
+        """``lent`` gives what a trial may have of it; without, it gets nothing."""
         self.lent = lent
 
     def get(self, values: KeptValues, stamp: object, make: Callable[[], T]) -> T:

@@ -21,13 +21,6 @@ from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.chunks import Received, receive_snapshot
 from kai.wire.errors import PeerUnavailable
 from kai.wire.session_codec import decode_shares
-from kai.wire.v1.explain_pb2 import (
-    ExplainPodGroupRequest,
-    ExplainPodGroupResponse,
-    ExplainPodRequest,
-    ExplainPodResponse,
-)
-from kai.wire.v1.explain_pb2_grpc import ExplainServiceStub
 from kai.wire.v1.session_pb2 import GetSharesRequest, GetSnapshotRequest
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
@@ -51,30 +44,7 @@ class SchedulerClient:
     """Questions to the scheduler at one endpoint. Open it with :func:`connect_scheduler`."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._explain = ExplainServiceStub(channel)
         self._sessions = SessionServiceStub(channel)
-
-    async def explain_pod_group(
-        self, *, namespace: str, name: str, deadline: float = DEADLINE_SECONDS
-    ) -> ExplainPodGroupResponse:
-        """Why a pod group is pending, and what would unblock it; ``found`` is false if there is none.
-
-        Raises:
-            PeerUnavailable: no answer within ``deadline`` seconds.
-        """
-        request = ExplainPodGroupRequest(namespace=namespace, name=name)
-        return await _ask(self._explain.ExplainPodGroup, request, deadline)
-
-    async def explain_pod(
-        self, *, namespace: str, name: str, deadline: float = DEADLINE_SECONDS
-    ) -> ExplainPodResponse:
-        """Why a pod is where it is or is nowhere; ``found`` is false if there is none.
-
-        Raises:
-            PeerUnavailable: no answer within ``deadline`` seconds.
-        """
-        request = ExplainPodRequest(namespace=namespace, name=name)
-        return await _ask(self._explain.ExplainPod, request, deadline)
 
     async def snapshot(
         self, *, version: int = 0, deadline: float = SNAPSHOT_DEADLINE_SECONDS

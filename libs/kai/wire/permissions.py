@@ -32,8 +32,6 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
     ),
     "/kai.wire.v1.SessionService/GetSnapshot": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.SessionService/GetShares": frozenset({Role.KAI_CLI}),
-    "/kai.wire.v1.ExplainService/ExplainPodGroup": frozenset({Role.KAI_CLI}),
-    "/kai.wire.v1.ExplainService/ExplainPod": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.GroupingService/Preview": frozenset({Role.KAI_CLI}),
     "/grpc.health.v1.Health/Check": frozenset(Role),
     "/grpc.health.v1.Health/List": frozenset(),  # not served

@@ -23,6 +23,7 @@ from kai.engine.plugins import OPENERS
 from kai.engine.plugins.elastic import Elastic
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup
+from kai.snapshot import codec
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState, Kind
@@ -319,11 +320,15 @@ def test_what_an_attempt_found_before_it_failed_is_told_by_the_next_one() -> Non
 
 
 def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
-    state, engine = a_cluster(), contained()
+    state, engine = a_cluster(gpus=2), contained()
     submit(state, "poison", pods=3)
-    with fails_over([POISON], Ledger, "hold", after=True), pytest.raises(Boom):
-        engine.explain_pod_group(state, POISON, now=NOW)
+    engine.run(state, NOW)
+    before = codec.cut(state).digest
+    with fails_over([POISON], Elastic, "rank"), pytest.raises(Boom):
+        engine.job_order(state)
     state.check()
+    assert codec.cut(state).digest == before
+    state.apply(Kind.NODE, a_node("more", gpus=1))
     assert len(engine.run(state, NOW).binds) == 3
 
 

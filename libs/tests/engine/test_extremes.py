@@ -88,8 +88,3 @@ def test_values_at_their_bounds_fail_nothing(seed: int) -> None:
         state.check()
         for bind in result.binds:
             state.bind_done(bind.pod.uid)
-    for key in list(state.jobs):
-        engine.explain_pod_group(state, key, now=NOW + 3)
-    for task in list(state.tasks.values()):
-        engine.explain_pod(state, task.key, now=NOW + 3)
-    state.check()

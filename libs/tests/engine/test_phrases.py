@@ -143,8 +143,3 @@ def test_a_pod_without_a_place_among_those_of_a_node_is_told_in_the_words_that_c
     state.apply(Kind.POD, a_pod("job-0", group="job", **asks))
     [outcome] = Engine().run(state, NOW).outcomes
     assert "1 node(s) pod number exceeded" in outcome.pod_messages["default/job-0"]
-    answer = Engine().explain_pod(state, "default/job-0", now=NOW)
-    assert answer is not None
-    assert [(node.filter, node.reason) for node in answer.nodes] == [
-        ("Resources", "node(s) pod number exceeded")
-    ]

@@ -244,17 +244,6 @@ def test_a_gang_does_not_start_with_pods_that_may_not():
     assert reasons(result)["team-a/g"] == ["QueueAccessDenied"]
 
 
-def test_who_asks_about_the_pod_or_the_group_is_told():
-    state = a_cluster(admitting(a_queue("q-b", gpu=4)))
-    submit(state, "g", "team-a")
-    engine = Engine()
-    engine.run(state, NOW)
-    assert "it admits nobody" in engine.explain_pod(state, "team-a/g-0", now=NOW).message
-    answer = engine.explain_pod_group(state, "team-a/g", now=NOW)
-    assert answer.outcome.message.startswith("QueueAccessDenied: ")
-    assert answer.remedies == ()
-
-
 def test_a_snapshot_decides_the_same():
     state = a_cluster(
         admitting(

@@ -44,7 +44,6 @@ NO_ROWS = {
     ("kai_scheduler/dispatch.py", "gang.members"),
     ("kai_scheduler/dispatch.py", "work.gang.members"),
     ("kai_scheduler/dispatch.py", "work.phase"),
-    ("kai_scheduler/servicers.py", "found.version"),
 }
 #: What a shared device is charged.
 DEVICES = {"held_mib", "releasing_mib", "pipelined_mib", "reservation_pods"}

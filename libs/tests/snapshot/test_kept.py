@@ -41,7 +41,7 @@ def test_a_trial_knows_what_it_is_lent_and_leaves_nothing() -> None:
     kept = [key.get(memory, 1, lambda: [1]) for key in (alike, copied, own)]
     promised.of(memory).append("a")
     stale.of(memory).append("b")
-    trial = memory.lent(same_nodes=True)
+    trial = memory.lent()
     assert alike.get(trial, 1, lambda: [2]) is kept[0]
     assert copied.get(trial, 1, lambda: [2]) == [1]
     assert own.get(trial, 1, lambda: [2]) == [2]
@@ -50,9 +50,3 @@ def test_a_trial_knows_what_it_is_lent_and_leaves_nothing() -> None:
     assert (promised.of(trial), stale.of(trial)) == (["a", "c"], [])
     assert kept == [[1], [1], [1]]
     assert promised.of(memory) == ["a"]
-
-
-def test_a_trial_on_other_nodes_is_lent_nothing_that_was_found_about_nodes() -> None:
-    memory, alike = KeptValues(), Kept[int](lent=as_it_is)
-    alike.get(memory, 1, lambda: 1)
-    assert alike.get(memory.lent(same_nodes=False), 1, lambda: 2) == 2

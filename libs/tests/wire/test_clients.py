@@ -59,4 +59,4 @@ async def test_a_scheduler_that_answers_no_question_is_connected_to_all_the_same
         client = Leases(f"127.0.0.1:{port}")
         async with connect_scheduler(client, lease_name="l", namespace="n") as scheduler:
             with pytest.raises(PeerUnavailable, match=grpc.StatusCode.UNIMPLEMENTED.name):
-                await scheduler.explain_pod(namespace="n", name="p")
+                await scheduler.shares()

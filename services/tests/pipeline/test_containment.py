@@ -16,7 +16,7 @@ from kai.session.server import redis_server
 from kai.snapshot import codec
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import PeerUnavailable
-from kai_scheduler import decisions, explanations
+from kai_scheduler import decisions
 from kai_scheduler.sessions import SessionLog
 
 pytestmark = pytest.mark.integration
@@ -190,12 +190,12 @@ async def test_a_question_that_fails_is_answered_with_why_and_changes_nothing(cl
     async with cluster.scheduler() as scheduler, cluster.binder(), asking(cluster) as client:
         await cluster.pod("p0")
         await cluster.bound("p0")
-        monkeypatch.setattr(explanations, "_describe", broken)
-        with pytest.raises(PeerUnavailable, match=r"PodGroup default/pg-p0 cannot be explained.*no answer"):
-            await client.explain_pod_group(namespace="default", name="pg-p0")
+        monkeypatch.setattr(codec, "cut", broken)
+        with pytest.raises(PeerUnavailable, match=r"the snapshot cannot be cut.*no answer"):
+            await client.snapshot()
         await cluster.pod("p1")
         await cluster.bound("p1")
-        assert sample(scheduler, "cut_off_total", what="explanation") == 1
+        assert sample(scheduler, "cut_off_total", what="snapshot") == 1
 
 
 async def test_a_decision_that_cannot_be_told_keeps_no_other_back_and_is_made_again(cluster, monkeypatch):

@@ -1,4 +1,4 @@
-"""What others get from a scheduler: sessions, explanations, snapshots, metrics; and evictions."""
+"""What others get from a scheduler: sessions, snapshots, metrics; and evictions."""
 
 import asyncio
 import io
@@ -62,24 +62,6 @@ async def test_sessions_tell_shares_outcomes_and_binds_over_a_change_of_leader(c
     assert placed.version < refused.version
     assert again.epoch > refused.epoch
     assert {share.queue for share in again.shares} == {"top", "test"}
-
-
-async def test_a_pending_pod_group_is_explained(cluster):
-    await cluster.node("n1", gpus=2)
-    async with cluster.scheduler(), connect_scheduler(cluster.client, **LEASE) as scheduler:
-        await cluster.pod("large", gpus=5)
-
-        async def explained():
-            answer = await scheduler.explain_pod_group(namespace="default", name="pg-large")
-            return answer if answer.found and answer.outcome.explanations else None
-
-        answer = await cluster.until(explained)
-        pod = await scheduler.explain_pod(namespace="default", name="large")
-        nobody = await scheduler.explain_pod(namespace="default", name="nobody")
-    assert (answer.queue, answer.pods, answer.pods_pending) == ("test", 1, 1)
-    assert [(line.name, line.status) for line in answer.pod_lines] == [("large", "Pending")]
-    assert (pod.found, pod.pod_group, pod.status) == (True, "default/pg-large", "Pending")
-    assert not nobody.found
 
 
 async def test_shares_are_told_without_what_became_of_every_group(cluster):

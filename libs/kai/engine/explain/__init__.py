@@ -1,1 +1,1 @@
-"""Answers to "why": exact counts of nodes by reason, and what would change the outcome."""
+"""What a cycle found about each pod group, as it is told to people."""

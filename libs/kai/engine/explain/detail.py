@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
-from kai.engine.explain.questions import NodeAnswer, node_answers
+import numpy as np
+
+from kai.engine.framework.fit import is_shortage, node_verdicts
 from kai.engine.framework.session import Session
+from kai.engine.kernel.labels import Mask
 from kai.engine.reasons import NO_ROOM
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
-from kai.snapshot.rows import Node, Task
+from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
@@ -25,17 +29,34 @@ def detail_pods(session: Session) -> None:
 
 def _lines(session: Session, task: Task) -> Iterator[str]:
     assert task.job is not None
-    answers = node_answers(session, task, task.job)
-    for node, answer in zip(session.nodes.nodes, answers, strict=True):
-        yield f"{node.name}: {_why(session, task, node, answer)}"
+    verdicts = _verdicts(session, task, task.job)
+    for node, reasons in zip(session.nodes.nodes, verdicts, strict=True):
+        yield f"{node.name}: {_why(session, task, node, reasons)}"
 
 
-def _why(session: Session, task: Task, node: Node, answer: NodeAnswer) -> str:
-    if answer.fits:
+def _verdicts(session: Session, task: Task, job: Job) -> Iterator[tuple[str, ...]]:
+    """Why each node cannot take a pod that waits, in the order of rows; nothing where it could."""
+    concerned = session.concerned(task.cls)
+    if concerned is None:
+        yield from node_verdicts(session, task, nodes=None, masks=[])
+        return
+    nowhere = np.zeros(len(session.nodes), dtype=bool)
+    refusals = (each.refuse(task, job) for each in concerned.pre_filters)
+    masks: list[tuple[Mask, str]] = [(nowhere, why) for why in refusals if why]
+    masks += [found for each in concerned.filters if (found := each.mask(task)) is not None]
+    verdicts = node_verdicts(session, task, nodes=None, masks=masks)
+    for node, reasons in zip(session.nodes.nodes, verdicts, strict=True):
+        checks = (each.check(task, node) for each in concerned.node_filters)
+        yield reasons or tuple(islice(filter(None, checks), 1))
+
+
+def _why(session: Session, task: Task, node: Node, reasons: tuple[str, ...]) -> str:
+    if not reasons:
         return "could take the pod, but not all that has to run with it"
-    if answer.filter != "Resources":
-        return answer.reason
-    return "; ".join(_shortages(session, task, node)) or answer.reason
+    told = ", ".join(reasons)
+    if not all(map(is_shortage, reasons)):
+        return told
+    return "; ".join(_shortages(session, task, node)) or told
 
 
 def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:

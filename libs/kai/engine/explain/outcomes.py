@@ -42,7 +42,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
         annotations = {} if job.aside is not None else _annotations(job)
         if not annotations and key not in published and _nothing_to_say(session, job):
             continue
-        outcome = describe(session, job, annotations=annotations)
+        outcome = _describe(session, job, annotations=annotations)
         if published.get(key) != outcome:
             changed.append(outcome)
     published.update([(outcome.pod_group, outcome) for outcome in changed])
@@ -51,11 +51,6 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
         for key in [key for key in published if key not in state.jobs]:
             del published[key]
     return tuple(changed)
-
-
-def published(state: ClusterState, key: PodGroupKey) -> PodGroupOutcome | None:
-    """What was told last of a pod group (``namespace/name``), if anything was."""
-    return _PUBLISHED.of(state.kept).get(key)
 
 
 def unpublish(state: ClusterState, found: Iterable[PodGroupOutcome]) -> None:
@@ -80,16 +75,10 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
     )
 
 
-def describe(
-    session: Session, job: Job, *, annotations: dict[str, str | None] | None = None
-) -> PodGroupOutcome:
-    """What this cycle found about one pod group. Nothing changes.
-
-    ``annotations`` are those to change on it; None looks for them.
-    """
+def _describe(session: Session, job: Job, *, annotations: dict[str, str | None]) -> PodGroupOutcome:
+    """What this cycle found about one pod group; ``annotations`` are those to change on it."""
     if job.aside is not None:
         return _set_aside(job, job.aside)
-    annotations = _annotations(job) if annotations is None else annotations
     settled = not job.pending and not job.gated
     core_pods = _core_pods(job)
     decided = session.decisions

@@ -51,7 +51,7 @@ def allocate_job(
         return False
     over = session.over_capacity(job, tasks)
     if over is not None:
-        if not simulation and not session.quiet:
+        if not simulation:
             session.error(job, over)
         return False
     attempt = _Attempt(session, statement, job, simulation)
@@ -66,7 +66,7 @@ class _Attempt:
         self.statement = statement
         self.job = job
         self.simulation = simulation
-        self.records = not simulation and not session.quiet
+        self.records = not simulation
 
     def members(
         self, group: SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
@@ -120,8 +120,7 @@ class _Attempt:
         found = sets.subsets(self.job, member, tasks, nodes=nodes, extra=extra)
         if not isinstance(found, Unschedulable):
             return found
-        if not self.session.quiet:
-            self.session.error(self.job, found)
+        self.session.error(self.job, found)
         return ()
 
     def _task(self, task: Task, nodes: Mask | None, extra: Floats | None) -> bool:

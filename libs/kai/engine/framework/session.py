@@ -79,8 +79,6 @@ class Session:
         self.nodes = state.nodes
         self.ledger = state.ledger
         self.errors: dict[PodGroupKey, JobErrors] = {}
-        #: Somebody only asks what would be: reasons are not looked for.
-        self.quiet = False
         #: What others keep here until the session ends.
         self.kept = KeptValues()
         self.clock: Callable[[], float] = time.monotonic

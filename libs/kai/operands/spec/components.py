@@ -290,7 +290,7 @@ class SchedulerServiceSpec(Fields):
     type: str = value(one_of(("ClusterIP",)), "ClusterIP", meaning="ClusterIP: it has no other address.")
     port: int = value(PORT, 8080, meaning="Port of /metrics of the Service.")
     target_port: int = value(PORT, 8080, meaning="Port of the process that it leads to, and of its probes.")
-    grpc_port: int = value(PORT, 9090, meaning="Port of sessions, decisions and explanations.")
+    grpc_port: int = value(PORT, 9090, meaning="Port of sessions and decisions.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,4 @@ def test_a_session_is_gone_when_its_question_is_answered(world):
     state, engine = a_state(a_world(world)), _Watched()
     engine.run(state, NOW)
     engine.job_order(state)
-    for key in list(state.jobs):
-        engine.explain_pod_group(state, key, now=NOW)
-    for task in list(state.tasks.values()):
-        engine.explain_pod(state, task.key, now=NOW)
     assert not engine.left()
