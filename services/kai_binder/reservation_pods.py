@@ -12,6 +12,7 @@ from kai.model import names
 from kai.model.claims import Claim, claims_of
 from kai.model.ids import PodUid
 from kai.model.objects import ApiObject, ApiStruct, Toleration
+from kai.model.rules.phases import has_ended
 
 CONTAINER: Final = "resource-reservation"
 #: What these pods may do unless an installation says otherwise: they look at a device, and tell which it is.
@@ -55,7 +56,7 @@ class ReservationPod(ApiObject):
     @property
     def lost(self) -> bool:
         """Whether it has ended, or is about to: what it held is not held any more."""
-        return bool(self.metadata.deletion_timestamp) or self.status.phase in ("Succeeded", "Failed")
+        return bool(self.metadata.deletion_timestamp) or has_ended(self.status.phase)
 
     @property
     def claims(self) -> dict[PodUid, Claim]:

@@ -18,6 +18,7 @@ from kai.kube.resources import CORE_EVENTS, LEASES, POD_GROUPS
 from kai.model import names
 from kai.model.ids import PodGroupKey
 from kai.model.objects import Json, Pod, PodGroup
+from kai.model.rules.phases import has_ended
 from kai.replay import circumstances
 from kai.snapshot import codec
 from kai.snapshot.times import seconds
@@ -39,7 +40,6 @@ What = Annotated[
     ),
 ]
 _GROUPER_WARNING: Final = "PodGrouperWarning"
-_OVER: Final = ("Succeeded", "Failed")
 
 
 def explain(
@@ -104,7 +104,7 @@ class _Explanation:
             return await self._of_engine(None)
         if subject.pods or subject.kind == POD_GROUP:
             await self._ask()
-        waiting = [pod for pod in subject.pods if not pod.spec.node_name and pod.status.phase not in _OVER]
+        waiting = [pod for pod in subject.pods if not (pod.spec.node_name or has_ended(pod.status.phase))]
         for pod in waiting or subject.pods[:1]:
             if (told := await self._of_objects(pod)) is not None:
                 return told

@@ -13,12 +13,12 @@ from kai.model import names
 from kai.model.faults import OutOfBounds
 from kai.model.objects import ApiObject, ApiStruct, Condition, Container, Pod
 from kai.model.rules.gpu_shares import Share, asked_share
+from kai.model.rules.phases import has_ended
 from kai.snapshot.times import seconds
 
 _LONGEST_NAME: Final = 253
 _LONGEST_LABEL: Final = 63
 _DIGEST: Final = 16
-_TERMINAL: Final = ("Succeeded", "Failed")
 
 
 class Wish(Enum):
@@ -69,7 +69,7 @@ class WaitingPod:
 
 def waiting_pod(pod: Pod) -> WaitingPod | None:
     """The pod, if it waits for a part of GPUs; one whose request cannot be read does not (it is told so)."""
-    if pod.spec.node_name or pod.status.phase in _TERMINAL or pod.metadata.deletion_timestamp:
+    if pod.spec.node_name or has_ended(pod.status.phase) or pod.metadata.deletion_timestamp:
         return None
     try:
         share = asked_share(pod.annotations)
@@ -119,7 +119,7 @@ class ScalingPod(ApiObject):
     @property
     def ended(self) -> bool:
         """Whether it has done what it was there for, or never will."""
-        return self.status.phase in _TERMINAL
+        return has_ended(self.status.phase)
 
     @property
     def going(self) -> bool:

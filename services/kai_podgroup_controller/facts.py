@@ -104,6 +104,11 @@ class WatchedPod:
         return self.phase in (PENDING, RUNNING)
 
     @property
+    def waits(self) -> bool:
+        """Whether it is for a scheduler to place: no gate holds it back, and it has no node yet."""
+        return self.phase == PENDING and not self.node and self.scheduled[1] != "SchedulingGated"
+
+    @property
     def allocated(self) -> bool:
         """Whether it holds what it asks for."""
         return self.phase == RUNNING or (self.phase == PENDING and self.scheduled[0] == "True")

@@ -11,7 +11,7 @@ from kai.kube.resources import PODS, Resource
 from kai.model.faults import INVALID_OBJECT, SET_ASIDE, Fault
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.facts import PENDING, WatchedGroup, WatchedPod
+from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
 
 #: Reasons of conditions that are taken back when the fault is over.
 FAULT_REASONS: Final = (INVALID_OBJECT, SET_ASIDE)
@@ -67,8 +67,7 @@ class FaultBook:
 def well_again(group: WatchedGroup, cluster: Cluster) -> Iterator[WatchedPod]:
     """The waiting pods of a group whose condition still tells of a fault that is over."""
     for pod in cluster.members(group.key):
-        waits = pod.phase == PENDING and not pod.node
-        if waits and pod.scheduled[1] in FAULT_REASONS and pod.key not in cluster.faulty_pods:
+        if pod.waits and pod.scheduled[1] in FAULT_REASONS and pod.key not in cluster.faulty_pods:
             yield pod
 
 
@@ -78,6 +77,5 @@ def faulty_pods(group: WatchedGroup, cluster: Cluster) -> Iterator[tuple[Watched
         return
     for pod in cluster.members(group.key):
         fault = cluster.faulty_pods.get(pod.key)
-        waits = pod.phase == PENDING and not pod.node and pod.scheduled[1] != "SchedulingGated"
-        if fault is not None and fault.uid == pod.uid and waits:
+        if fault is not None and fault.uid == pod.uid and pod.waits:
             yield pod, fault

@@ -9,7 +9,7 @@ from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.model.objects import Json
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.conditions import UNSCHEDULABLE, message_of
-from kai_podgroup_controller.facts import PENDING, POD_SCHEDULED, WatchedGroup, WatchedPod
+from kai_podgroup_controller.facts import POD_SCHEDULED, WatchedGroup, WatchedPod
 
 
 def unschedulable_pods(
@@ -24,8 +24,7 @@ def unschedulable_pods(
     for pod in cluster.members(group.key):
         if pod.key in cluster.faulty_pods:
             continue  # it is told what is wrong with itself
-        waits = pod.phase == PENDING and not pod.node and pod.scheduled[1] != "SchedulingGated"
-        if waits and (tried or pod.key in invalid):
+        if pod.waits and (tried or pod.key in invalid):
             text = outcome.pod_messages.get(pod.key) or outcome.message
             yield pod, message_of(group, text)
 

@@ -18,6 +18,7 @@ import msgspec
 
 from kai.kube.reflector import Removed, Sink, Synced, Unreadable, Upserted
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
+from kai.model.rules.phases import has_ended
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.times import seconds
 
@@ -183,7 +184,7 @@ class ChangeQueue:
         meta, spec, phase = pod.metadata, pod.spec, pod.status.phase
         known = self._pods.get(pod.key) == meta.uid
         self._pods[pod.key] = meta.uid
-        if meta.deletion_timestamp or phase in ("Succeeded", "Failed"):
+        if meta.deletion_timestamp or has_ended(phase):
             self._waits_no_more(meta.uid)
             self._starting.pop(meta.uid, None)
             return Urgency.PROMPT

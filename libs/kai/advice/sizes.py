@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from kai.advice.facts import Capacity, Facts
 from kai.advice.finding import Code, Finding
-from kai.advice.templates import Workload, requests
+from kai.advice.templates import Workload
 from kai.model import names, quantity
-from kai.model.objects import Container, Pod, PodSpec
+from kai.model.objects import Pod, ResourceList
+from kai.model.requests import pod_requests
 from kai.model.rules.gpus import is_mig
 
 _PORTION_DIGITS = 20
@@ -19,30 +21,18 @@ def findings(workload: Workload, facts: Facts) -> Iterator[Finding]:
     capacity = facts.capacity
     if capacity is None or not capacity.nodes:
         return
-    wanted = requested(workload.spec)
+    wanted = requested(workload.pod)
     yield from _beyond_nodes(workload.pod, wanted, capacity)
     yield from _gang(workload, wanted, capacity)
 
 
-def requested(spec: PodSpec) -> dict[str, float]:
+def requested(pod: Pod) -> dict[str, float]:
     """What one pod asks for by resource, in base units; what cannot be read counts as nothing."""
-    running: dict[str, float] = {}
-    peak: dict[str, float] = {}
-    for container in spec.containers:
-        _add(running, container)
-    for container in spec.init_containers or ():
-        alone: dict[str, float] = {}
-        _add(alone, container)
-        if container.restart_policy == "Always":
-            _add(running, container)
-        else:
-            peak = {key: max(alone.get(key, 0), peak.get(key, 0)) for key in alone.keys() | peak.keys()}
-    return {key: max(running.get(key, 0), peak.get(key, 0)) for key in running.keys() | peak.keys()}
+    return {resource: float(total) for resource, total in pod_requests(pod, _amounts).items()}
 
 
-def _add(total: dict[str, float], container: Container) -> None:
-    for resource, text in requests(container).items():
-        total[resource] = total.get(resource, 0) + amount(text)
+def _amounts(resources: ResourceList) -> dict[str, Decimal]:
+    return {resource: Decimal(amount(text)) for resource, text in resources.items()}
 
 
 def amount(text: str) -> float:

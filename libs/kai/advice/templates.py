@@ -85,8 +85,3 @@ def containers(spec: PodSpec) -> list[Container]:
 def limits(container: Container) -> ResourceList:
     """What the container is held to."""
     return (container.resources and container.resources.limits) or {}
-
-
-def requests(container: Container) -> ResourceList:
-    """What the container asks for: where it says limits only, these."""
-    return limits(container) | ((container.resources and container.resources.requests) or {})

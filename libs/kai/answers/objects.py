@@ -11,6 +11,7 @@ from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, ToldC
 from kai.answers.words import counted, listed
 from kai.model import names
 from kai.model.objects import Json, Pod
+from kai.model.rules.phases import has_ended
 from kai.model.spelling import nearest
 from kai.snapshot.times import seconds
 
@@ -18,7 +19,6 @@ from kai.snapshot.times import seconds
 _USUAL: Final = "default-scheduler"
 #: A pod-grouper needs a moment.
 GROUPING_SECONDS: Final = 10.0
-_OVER: Final = ("Succeeded", "Failed")
 _EVICTIONS_TOLD: Final = 10
 
 
@@ -34,7 +34,7 @@ def without_scheduler(pod: Pod, *, scheduler_name: str) -> Answer | None:
     else:
         text = f"its schedulerName is {named!r}, so it is not for {scheduler_name!r} to place"
         reason = Reason(code=Code.ANOTHER_SCHEDULER, text=text, amounts=amounts)
-    verdict = Verdict.RUNS if pod.spec.node_name or pod.status.phase in _OVER else Verdict.CHANGE
+    verdict = Verdict.RUNS if pod.spec.node_name or has_ended(pod.status.phase) else Verdict.CHANGE
     return _of_pod(pod, verdict, reason, Ladder())
 
 
@@ -51,7 +51,7 @@ def without_group(
         groupers: how many pod-groupers are ready; None where that is not known.
     """
     named = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
-    if (named and exists) or pod.spec.node_name or pod.status.phase in _OVER:
+    if (named and exists) or pod.spec.node_name or has_ended(pod.status.phase):
         return None
     ladder = Ladder()
     ladder.passes("it is this scheduler's")

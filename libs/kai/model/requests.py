@@ -89,7 +89,7 @@ def pod_requests(pod: AnyPod, amounts: Callable[[ResourceList], dict[K, N]]) -> 
     sidecars: dict[K, N] = {}
     peak: dict[K, N] = {}
     for container in spec.init_containers or ():
-        if container.restart_policy == "Always":
+        if is_sidecar(container):
             _add(sidecars, of(container))
         else:
             started = amounts(requests(container.resources))  # it cannot be resized
@@ -102,6 +102,11 @@ def pod_requests(pod: AnyPod, amounts: Callable[[ResourceList], dict[K, N]]) -> 
     if spec.overhead:
         _add(total, amounts(spec.overhead))
     return total
+
+
+def is_sidecar(init: _Container) -> bool:
+    """Whether an init container runs beside those that come after it, for as long as the pod does."""
+    return init.restart_policy == "Always"
 
 
 def requests(resources: ResourceRequirements | None) -> ResourceList:

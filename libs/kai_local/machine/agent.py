@@ -22,6 +22,7 @@ from kai.kube.reflector import Change, Reflector, Removed, Upserted
 from kai.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, SERVICES
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
+from kai.model.rules.phases import has_ended
 from kai_local.machine import status
 from kai_local.machine.kubelet import serve_kubelet
 from kai_local.machine.launch import (
@@ -180,7 +181,7 @@ class Machine:
         if hosted is not None and (pod is None or pod["metadata"]["uid"] != hosted.uid):
             await self._end(key, hosted)
             hosted = None
-        if pod is None or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        if pod is None or has_ended(pod["status"].get("phase", "")):
             return None
         if pod["metadata"].get("deletionTimestamp"):
             await self._delete(key, pod, hosted)

@@ -16,6 +16,7 @@ from kai.model.objects import (
     ResourceRequirements,
     Toleration,
 )
+from kai.model.rules.phases import has_ended
 
 
 class LocalContainer(ApiStruct):
@@ -78,7 +79,7 @@ class LocalPod(ApiObject):
     @property
     def terminal(self) -> bool:
         """Whether its containers have ended for good."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return has_ended(self.status.phase)
 
     @property
     def terminating(self) -> bool:

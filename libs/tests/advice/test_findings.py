@@ -249,6 +249,17 @@ CASES = {
         a_deployment(limits={"memory": "1Ti"}),
         "one pod asks for 1024 GiB of memory, the largest node has 512 GiB",
     ),
+    "more GPUs than any node has while an init container runs beside a sidecar": (
+        Code.NO_SUCH_NODE,
+        a_pod(
+            limits={"nvidia.com/gpu": "1"},
+            initContainers=[
+                {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": "4"}}},
+                {"name": "init", "resources": {"limits": {"nvidia.com/gpu": "6"}}},
+            ],
+        ),
+        "one pod asks for 10 nvidia.com/gpu, the largest node has 8 nvidia.com/gpu",
+    ),
     "a mig profile that no node has": (
         Code.NO_SUCH_NODE,
         a_pod(limits={"nvidia.com/mig-7g.80gb": "1"}),

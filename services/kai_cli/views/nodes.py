@@ -14,6 +14,7 @@ from kai.model.requests import pod_requests
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.model.rules.gpu_shares import asked_share
 from kai.model.rules.gpus import is_gpu, shared_memory_mib
+from kai.model.rules.phases import has_ended
 from kai.model.rules.reservations import holds_device
 from kai_cli.output import Column
 from kai_cli.views import amounts
@@ -22,7 +23,6 @@ COLUMNS = (
     Column("NODE"), Column("STATUS"), Column("GPUS", True), Column("USED", True), Column("FREE", True),
     Column("DEVICES"), Column("WHO", prose=True),
 )  # fmt: skip
-_ENDED = {"Succeeded", "Failed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def table_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[NodeRow]:
     """One row per node, by name."""
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
-        if pod.spec.node_name and pod.status.phase not in _ENDED:
+        if pod.spec.node_name and not has_ended(pod.status.phase):
             by_node[pod.spec.node_name].append(pod)
     return [
         _row(node, by_node[node.metadata.name]) for node in sorted(nodes, key=lambda node: node.metadata.name)

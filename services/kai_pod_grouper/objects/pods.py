@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kai.model.objects import ApiObject, ApiStruct, Json
+from kai.model.rules.phases import has_ended
 from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.objects.documents import Document
 
@@ -33,7 +34,7 @@ class Pod(ApiObject):
     @property
     def holds_node(self) -> bool:
         """Whether it takes room on a node, and is to stay there."""
-        ends = self.metadata.deletion_timestamp is not None or self.status.phase in ("Succeeded", "Failed")
+        ends = self.metadata.deletion_timestamp is not None or has_ended(self.status.phase)
         return bool(self.spec.node_name) and not ends
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kai.model import dra, quantity
 from kai.model.objects import Container, Json, Pod
+from kai.model.requests import is_sidecar
 
 _Request = tuple[dra.DeviceRequest, int]
 
@@ -28,7 +29,7 @@ def extended_requests(pod: Pod, classes: Mapping[str, str]) -> tuple[list[dra.De
     """
     init = pod.spec.init_containers or []
     containers = [*init, *pod.spec.containers]
-    brief = [at for at, each in enumerate(init) if each.restart_policy != "Always"]
+    brief = [at for at, each in enumerate(init) if not is_sidecar(each)]
     requests: list[dra.DeviceRequest] = []
     mappings: list[Json] = []
     for resource in sorted(classes):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kai.model import quantity
 from kai.model.objects import Container, Pod
+from kai.model.requests import is_sidecar
 
 #: Amounts by resource name, positive only; CPU in millicores.
 Amounts = Mapping[str, int]
@@ -36,12 +37,12 @@ def numa_request(pod: Pod) -> NumaRequest | None:
     """The pod's units; None if it asks for nothing that is ever aligned."""
     guaranteed = is_guaranteed(pod)
     init = pod.spec.init_containers or []
-    sidecars = [_amounts(each, guaranteed) for each in init if _is_sidecar(each)]
+    sidecars = [_amounts(each, guaranteed) for each in init if is_sidecar(each)]
     containers = [_amounts(each, guaranteed) for each in pod.spec.containers]
     whole = _pod_amounts(init, sidecars + containers, guaranteed)
     if not whole:
         return None
-    brief = tuple(_amounts(each, guaranteed) for each in init if not _is_sidecar(each))
+    brief = tuple(_amounts(each, guaranteed) for each in init if not is_sidecar(each))
     return NumaRequest(guaranteed=guaranteed, pod=whole, lasting=(*sidecars, *containers), brief=brief)
 
 
@@ -63,10 +64,6 @@ def _limits_cpu_and_memory(container: Container) -> bool:
     )
 
 
-def _is_sidecar(container: Container) -> bool:
-    return container.restart_policy == "Always"
-
-
 def _pod_amounts(init: Iterable[Container], lasting: Iterable[Amounts], guaranteed: bool) -> Amounts:
     """What lasts, or the peak while init containers run, whichever is more of each resource."""
     total: Counter[str] = Counter()
@@ -76,7 +73,7 @@ def _pod_amounts(init: Iterable[Container], lasting: Iterable[Amounts], guarante
     peak: Counter[str] = Counter()
     for container in init:
         amounts = _amounts(container, guaranteed)
-        if _is_sidecar(container):
+        if is_sidecar(container):
             started.update(amounts)
         else:
             peak |= started + Counter(amounts)
