@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
@@ -186,12 +185,6 @@ class Ladder:
         """The next stage is passed."""
         stage = Stage(stage=_ORDER[len(self._passed)], state=StageState.PASSED, text=text)
         self._passed.append(stage)
-
-    def skip_to(self, stage: StageName, texts: Sequence[str] = ()) -> None:
-        """All stages before this one are passed, those that were not told yet with these texts."""
-        more = iter(texts)
-        while _ORDER[len(self._passed)] is not stage:
-            self.passes(next(more, ""))
 
     @property
     def next(self) -> StageName:

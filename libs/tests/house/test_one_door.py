@@ -13,7 +13,10 @@ from kai.snapshot import amounts, rows
 ROOT = Path(__file__).resolve().parents[3]
 SNAPSHOT = ROOT / "libs/kai/snapshot"
 #: Those who read rows: nothing of them is theirs to write.
-READERS = (ROOT / "libs/kai/engine", ROOT / "services/kai_scheduler")
+READERS = tuple(
+    ROOT / name
+    for name in ("libs/kai/engine", "libs/kai/simulate", "libs/kai/answers", "services/kai_scheduler")
+)
 ROWS = (
     rows.Task,
     rows.PodFacts,
@@ -41,6 +44,15 @@ NO_ROWS = {
     ("engine/queueing/shares.py", "columns.deserved"),
     ("engine/queueing/shares.py", "columns.limit"),
     ("engine/queueing/shares.py", "columns.weight"),
+    ("simulate/fair_share.py", "columns.deserved"),
+    ("simulate/fair_share.py", "columns.limit"),
+    ("simulate/fair_share.py", "columns.weight"),
+    # of a memento, which has facts of its own
+    ("simulate/journal.py", "facts.assumed_allotment"),
+    ("simulate/journal.py", "facts.assumed_groups"),
+    ("simulate/journal.py", "facts.assumed_node"),
+    ("simulate/journal.py", "memento.facts.evicting"),
+    ("simulate/journal.py", "state.version"),
     ("kai_scheduler/dispatch.py", "gang.members"),
     ("kai_scheduler/dispatch.py", "work.gang.members"),
     ("kai_scheduler/dispatch.py", "work.phase"),

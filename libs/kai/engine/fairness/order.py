@@ -119,16 +119,6 @@ class FairOrder:
             self._known = (*map(np.array, (fair, deserved, scale)), mask, *map(np.array, (order, weakness)))
         return self._known
 
-    def dominant_share(self, queue: int) -> float:
-        """The largest part that the queue has of any resource it may allocate.
-
-        ``queue`` is a row. 0 is nothing and 1 all that it may have, rounded to billionths; it may be more.
-        Where it may have nothing of a resource, holding any of it counts as very much.
-        """
-        cpu, memory, gpu = self._allocated[queue].tolist()
-        scale = self._constants[queue].scale
-        return _rounded(max(0.0, cpu * scale[0], memory * scale[1], gpu * scale[2])) / _BILLION
-
 
 def _rounded(share: float) -> float:
     """In billionths, so that what differs only by rounding is equal."""

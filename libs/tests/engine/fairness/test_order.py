@@ -63,9 +63,10 @@ def test_victims_are_taken_off_the_share():
 
 
 def test_an_unlimited_share_is_measured_by_the_cluster():
-    order = order_of((-1, 0, 5), (0, 8, 5), total=20.0)
-    assert order.dominant_share(0) == pytest.approx(0.25)
-    assert order.dominant_share(1) == pytest.approx(0.625)
+    large = order_of((-1, 9, 5), (8, 8, 5), total=20.0)
+    assert large.key(0) < large.key(1)
+    small = order_of((-1, 9, 5), (8, 8, 5), total=6.0)
+    assert small.key(1) < small.key(0)
 
 
 def test_the_weaker_queue_comes_first_and_no_other_difference_counts():
