@@ -27,7 +27,7 @@ from kai.snapshot import codec
 from kai.snapshot.ledger import Ledger
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import a_group, a_node, a_pod, a_queue, a_state
+from libs.tests.engine.builders import a_group, a_job, a_node, a_pod, a_queue, a_state, add
 
 POISON = "default/poison"
 
@@ -76,14 +76,7 @@ def a_cluster(*, gpus: int = 8, queues: int = 1) -> ClusterState:
 
 
 def submit(state, name, *, queue="q0", pods=1, gpus=1, node="", namespace="default", **more):
-    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, min_member=pods, namespace=namespace, **more))
-    for number in range(pods):
-        state.apply(
-            Kind.POD,
-            a_pod(
-                f"{name}-{number}", group=name, gpus=gpus, node=node, namespace=namespace, created=NOW - 10
-            ),
-        )
+    add(state, a_job(name, queue=queue, on=[node] * pods, gpus=gpus, namespace=namespace, **more))
 
 
 def bound(result) -> list[str]:

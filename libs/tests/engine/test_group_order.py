@@ -8,9 +8,20 @@ import pytest
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import PluginOption
 from kai.model import names
-from kai.model.objects import SubGroup
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, decided, without
+from libs.tests.engine.builders import (
+    NOW,
+    Part,
+    a_group,
+    a_job,
+    a_node,
+    a_pod,
+    a_queue,
+    a_state,
+    add,
+    decided,
+    without,
+)
 
 #: The pod with the label is the youngest and the last by name, so that only the label can make it the first.
 LABELLED = {
@@ -30,11 +41,11 @@ def served(state: ClusterState, config: SchedulerConfig) -> list[str]:
 
 def an_elastic_group(labels: dict[str, dict[str, str]], pods: Iterable[str]) -> ClusterState:
     """Room for one of its pods, whichever goes first."""
-    state = cluster(gpus=1)
-    state.apply(Kind.POD_GROUP, a_group("job", queue="team", min_member=1))
-    for age, name in enumerate(pods):
-        state.apply(Kind.POD, a_pod(name, group="job", gpus=1, created=age, labels=labels.get(name)))
-    return state
+    members = [
+        a_pod(name, group="job", gpus=1, created=age, labels=labels.get(name))
+        for age, name in enumerate(pods)
+    ]
+    return a_state(a_node("n", gpus=1), a_group("job", queue="team"), members)
 
 
 @pytest.mark.parametrize("plugin", list(LABELLED))
@@ -89,32 +100,25 @@ def test_a_priority_that_is_no_number_is_refused_whether_or_not_it_counts(config
 
 def two_subgroups(state: ClusterState) -> ClusterState:
     """`a` has its one pod and may grow, `b` lacks its one; there is room for one pod more."""
-    parts = [SubGroup(name=name, min_member=1) for name in "ab"]
-    group = a_group("job", queue="team", started=NOW - 500, sub_groups=parts, min_sub_group=1)
-    state.apply(Kind.POD_GROUP, group)
-    for name, node in (("a-0", "n"), ("a-1", ""), ("b-0", "")):
-        state.apply(Kind.POD, a_pod(name, group="job", gpus=1, sub_group=name[0], node=node))
+    parts = (Part("a", on=["n", ""]), Part("b"))
+    add(state, a_job("job", *parts, gpus=1, group={"min_sub_group": 1}))
     return state
 
 
 def test_a_subgroup_below_its_minimum_goes_first_only_while_subgrouporder_is_on() -> None:
-    assert served(two_subgroups(cluster(gpus=2)), SchedulerConfig()) == ["b-0"]
-    assert served(two_subgroups(cluster(gpus=2)), without("subgrouporder")) == ["a-1"]
+    assert served(two_subgroups(cluster(gpus=2)), SchedulerConfig()) == ["job-b-0"]
+    assert served(two_subgroups(cluster(gpus=2)), without("subgrouporder")) == ["job-a-1"]
 
 
 def test_a_group_that_comes_later_goes_by_the_order_in_force() -> None:
     state, config = cluster(gpus=2), without("subgrouporder")
     Engine(config).run(state, NOW)
-    assert served(two_subgroups(state), config) == ["a-1"]
+    assert served(two_subgroups(state), config) == ["job-a-1"]
 
 
 @pytest.mark.parametrize("generators", [("sg-nodelocalgreedy",), ("sg-multinodegang",), ()])
 def test_victims_are_searched_by_the_generators_that_are_on(generators: tuple[str, ...]) -> None:
     off = {"sg-nodelocalgreedy", "sg-multinodegang"} - set(generators)
-    state = cluster(gpus=1)
-    state.apply(Kind.POD_GROUP, a_group("low", queue="team", started=NOW - 500))
-    state.apply(Kind.POD, a_pod("low", group="low", gpus=1, node="n"))
-    state.apply(Kind.POD_GROUP, a_group("high", queue="team", priority="inference"))
-    state.apply(Kind.POD, a_pod("high", group="high", gpus=1))
-    result = Engine(without(*off)).run(state, NOW)
-    assert [each.pod.name for each in result.evictions] == (["low"] if generators else [])
+    low, high = a_job("low", gpus=1, on="n"), a_job("high", gpus=1, priority="inference")
+    state = a_state(a_node("n", gpus=1), low, high)
+    assert decided(state, without(*off)).evicts == ({"low-0"} if generators else set())

@@ -1,8 +1,8 @@
 from kai.engine import Engine
 from kai.engine.explain.job_order import OrderedJob
 from kai.snapshot import codec
-from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state
+from kai.snapshot.state import ClusterState
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state
 
 
 def _state() -> ClusterState:
@@ -35,12 +35,8 @@ def test_jobs_are_told_in_the_order_in_which_they_are_looked_at() -> None:
 
 
 def test_what_queues_used_in_the_past_counts_between_cycles_as_in_them() -> None:
-    state = ClusterState()
-    state.apply(Kind.NODE, a_node("n", gpus=2))
-    for queue in ("a", "b"):
-        state.apply(Kind.QUEUE, a_queue(queue, gpu=0))
-        state.apply(Kind.POD_GROUP, a_group(queue, queue=queue))
-        state.apply(Kind.POD, a_pod(queue, group=queue, gpus=3))
+    teams = [(a_queue(queue, gpu=0), a_job(queue, queue=queue, gpus=3)) for queue in ("a", "b")]
+    state = a_state(a_node("n", gpus=2), teams)
     told = {}
     for used in (0.0, 0.9):
         engine = Engine()

@@ -8,7 +8,7 @@ from kai.engine.plugins.minruntime import MinRuntime
 from kai.model.decisions import PodGroupOutcome
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
+from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add
 
 MINUTE = 60.0
 BY_QUEUE = SchedulerConfig(
@@ -36,13 +36,11 @@ def a_cluster(*, research: str | None = None) -> ClusterState:
 
 
 def runs(state: ClusterState, name: str, queue: str, *, minutes: float, gpus: int = 8) -> None:
-    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, started=NOW - minutes * MINUTE))
-    state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=gpus, node="node"))
+    add(state, a_job(name, queue=queue, gpus=gpus, on="node", started=NOW - minutes * MINUTE))
 
 
 def waits(state: ClusterState, name: str, queue: str, priority: str = "train") -> None:
-    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, priority=priority))
-    state.apply(Kind.POD, a_pod(f"{name}-0", group=name, gpus=1))
+    add(state, a_job(name, queue=queue, gpus=1, priority=priority))
 
 
 def protected_minutes(state: ClusterState, victim: str, taker: str, config: SchedulerConfig) -> int:

@@ -12,7 +12,7 @@ from kai.model.objects import (
     Toleration,
 )
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, bound
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add, bound
 
 
 def a_cluster(*, nodes=2, gpus=2):
@@ -20,14 +20,11 @@ def a_cluster(*, nodes=2, gpus=2):
 
 
 def submit(state, name, *, priority="train", created=0, spec=None, node="", containers=None, **more):
-    state.apply(
-        Kind.POD_GROUP,
-        a_group(name, queue="team", priority=priority, created=created, started=NOW if node else 0),
-    )
     pod = a_pod(name, group=name, node=node, spec=spec, **more)
     if containers is not None:
         pod.spec.containers = containers
-    state.apply(Kind.POD, pod)
+    started = NOW if node else 0
+    add(state, a_group(name, queue="team", priority=priority, created=created, started=started), pod)
 
 
 def cycle(state, actions=None):

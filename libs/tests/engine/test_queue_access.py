@@ -12,7 +12,17 @@ from kai.model.objects import QueueAccess, SubGroup
 from kai.snapshot import codec
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_priority_class, a_queue, a_state
+from libs.tests.engine.builders import (
+    NOW,
+    a_group,
+    a_job,
+    a_node,
+    a_pod,
+    a_priority_class,
+    a_queue,
+    a_state,
+    add,
+)
 
 
 def admitting(queue, **access):
@@ -29,12 +39,10 @@ def a_cluster(*queues, gpus=4, params=None):
     return a_state(priority, a_node("n", gpus=gpus), queues, params=params)
 
 
-def submit(state, name, namespace, *, queue="q-b", pods=1, account="", node="", **group):
-    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, namespace=namespace, **group))
-    for number in range(pods):
-        spec = {"service_account_name": account} if account else {}
-        pod = a_pod(f"{name}-{number}", group=name, namespace=namespace, gpus=1, node=node, spec=spec)
-        state.apply(Kind.POD, pod)
+def submit(state, name, namespace, *, queue="q-b", pods=1, account="", node="", min_member=1, **more):
+    where = {"queue": queue, "namespace": namespace, "on": [node] * pods}
+    spec = {"service_account_name": account} if account else {}
+    add(state, a_job(name, **where, min_member=min_member, gpus=1, spec=spec, **more))
 
 
 def cycle(state):

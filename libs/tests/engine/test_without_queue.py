@@ -2,35 +2,26 @@
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.model.decisions import Outcome
 from kai.snapshot import codec
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.queues import NO_QUEUE
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import Kind
+from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_queue, a_state, add, outcomes
 
-NOW = 1_900_000_000.0
 
-
-def a_state(*queues, gpus=1, **params):
-    state = ClusterState(StateParams(**params))
-    for each in usual_priorities():
-        state.apply(Kind.PRIORITY_CLASS, each)
-    state.apply(Kind.NODE, a_node("n", gpus=gpus))
-    for queue in queues:
-        state.apply(Kind.QUEUE, queue)
-    return state
+def a_cluster(*queues, gpus=1, **params):
+    return a_state(a_node("n", gpus=gpus), queues, params=StateParams(**params))
 
 
 def submit(state, name, *, queue, node="", **group):
-    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, **group))
-    state.apply(Kind.POD, a_pod(name, group=name, gpus=1, node=node))
+    add(state, a_job(name, queue=queue, gpus=1, on=node, group=group))
 
 
 def moved(state, name, queue, **group):
     """Its owner has it name another queue."""
-    state.apply(Kind.POD_GROUP, a_group(name, queue=queue, **group))
+    add(state, a_group(name, queue=queue, **group))
 
 
 def cycle(state):
@@ -44,8 +35,7 @@ def evicted(result):
 
 
 def told(result, group):
-    [outcome] = [each for each in result.outcomes if each.pod_group == f"default/{group}"]
-    return outcome
+    return outcomes(result)[group]
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["all levels share", "leaves share"])
@@ -53,7 +43,7 @@ def told(result, group):
     "says", [{}, {"preemptibility": "non-preemptible"}, {"priority": "inference"}], ids=str
 )
 def test_who_has_what_runs_name_a_queue_that_is_not_there_gains_nothing(full, says):
-    state = a_state(a_queue("mine", gpu=0), a_queue("yours", gpu=1), full_hierarchy_fairness=full)
+    state = a_cluster(a_queue("mine", gpu=0), a_queue("yours", gpu=1), full_hierarchy_fairness=full)
     submit(state, "sly", queue="mine", node="n")
     cycle(state)
     moved(state, "sly", "nowhere", **says)
@@ -61,46 +51,46 @@ def test_who_has_what_runs_name_a_queue_that_is_not_there_gains_nothing(full, sa
     assert state.queues[NO_QUEUE].allocated[2] == 100
     assert state.queues["mine"].allocated[2] == 0
     submit(state, "honest", queue="yours")
-    assert evicted(cycle(state)) == ["sly"]
+    assert evicted(cycle(state)) == ["sly-0"]
 
 
 def test_nobody_is_evicted_while_there_is_room():
-    state = a_state(a_queue("mine"), a_queue("yours"), gpus=2)
+    state = a_cluster(a_queue("mine"), a_queue("yours"), gpus=2)
     submit(state, "lost", queue="nowhere", node="n")
     submit(state, "other", queue="yours")
     result = cycle(state)
     assert evicted(result) == []
-    assert [each.pod.name for each in result.binds] == ["other"]
+    assert [each.pod.name for each in result.binds] == ["other-0"]
 
 
 def test_what_runs_is_charged_again_when_its_queue_is_back():
-    state = a_state(a_queue("mine"), a_queue("yours"))
+    state = a_cluster(a_queue("mine"), a_queue("yours"))
     submit(state, "job", queue="mine", node="n", preemptibility="non-preemptible")
     cycle(state)
     state.remove(Kind.QUEUE, "mine")
     cycle(state)
     assert (state.jobs["default/job"].preemptible, state.queues[NO_QUEUE].allocated[2]) == (True, 100)
-    state.apply(Kind.QUEUE, a_queue("mine"))
+    add(state, a_queue("mine"))
     cycle(state)
     assert state.queues["mine"].allocated[2] == state.queues["mine"].non_preemptible[2] == 100
     assert not state.jobs["default/job"].preemptible
-    state.apply(Kind.QUEUE, a_queue("third"))
+    add(state, a_queue("third"))
     cycle(state)
     assert NO_QUEUE not in state.queues
 
 
 def test_what_runs_below_a_queue_that_is_gone_has_no_queue_either():
-    state = a_state(a_queue("department"), a_queue("team", parent="department"), a_queue("yours", gpu=1))
+    state = a_cluster(a_queue("department"), a_queue("team", parent="department"), a_queue("yours", gpu=1))
     submit(state, "job", queue="team", node="n")
     cycle(state)
     state.remove(Kind.QUEUE, "department")
     assert "'department', above queue 'team', does not exist" in told(cycle(state), "job").message
     submit(state, "honest", queue="yours")
-    assert evicted(cycle(state)) == ["job"]
+    assert evicted(cycle(state)) == ["job-0"]
 
 
 def test_what_waits_without_a_queue_is_given_no_place_and_asks_for_nothing():
-    state = a_state(a_queue("yours"), gpus=4)
+    state = a_cluster(a_queue("yours"), gpus=4)
     submit(state, "lost", queue="nowhere")
     result = cycle(state)
     assert result.binds == ()
@@ -108,12 +98,12 @@ def test_what_waits_without_a_queue_is_given_no_place_and_asks_for_nothing():
     assert outcome.outcome is Outcome.UNSCHEDULABLE
     assert [each.reason for each in outcome.explanations] == ["QueueDoesNotExist"]
     assert state.queues[NO_QUEUE].pending == [0, 0, 0]
-    state.apply(Kind.QUEUE, a_queue("nowhere"))
-    assert [each.pod.name for each in cycle(state).binds] == ["lost"]
+    add(state, a_queue("nowhere"))
+    assert [each.pod.name for each in cycle(state).binds] == ["lost-0"]
 
 
 def test_many_names_of_queues_that_are_not_there_are_one_account():
-    state = a_state(a_queue("yours"), gpus=8)
+    state = a_cluster(a_queue("yours"), gpus=8)
     for number in range(50):
         submit(state, f"lost-{number}", queue=f"nowhere-{number}")
     cycle(state)
@@ -121,9 +111,9 @@ def test_many_names_of_queues_that_are_not_there_are_one_account():
 
 
 def test_a_snapshot_of_it_says_the_same():
-    state = a_state(a_queue("yours", gpu=1))
+    state = a_cluster(a_queue("yours", gpu=1))
     submit(state, "lost", queue="nowhere", node="n")
     submit(state, "honest", queue="yours")
     state.settle(NOW)
     again = codec.restore(codec.decode(codec.encode(codec.cut(state))))
-    assert evicted(cycle(again)) == ["lost"]
+    assert evicted(cycle(again)) == ["lost-0"]
