@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from deadlines import patience
-from e2e.harness import ROOT, local_cluster
+from e2e.harness import local_cluster
 from e2e.manifests import a_job, a_pod, as_yaml, on
+from e2e.page import bodies
 from e2e.podresources import a_kubelet, a_sysfs, container, devices, given
-from e2e.test_pages import BLOCK
 from e2e.third_party.definitions import a_definition, served
 from e2e.troubles import restart
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
@@ -25,7 +25,6 @@ from kai_local.kubelet.nodes import NodeShape, NumaShape, numa_manifest
 
 GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
 API_VERSION = f"{GROUP}/v1alpha2"
-PAGE = ROOT / "docs" / "numa.md"
 #: Two zones of 4 GPUs, 8 CPUs and 32 GiB each.
 SHAPE = NodeShape(gpus=8, cpus=16, memory="64Gi")
 
@@ -166,7 +165,7 @@ async def test_what_was_seen_on_the_node_counts_before_what_was_foretold(cluster
 async def test_the_pod_of_the_page_gets_one_zone_of_the_node_of_the_page(cluster, node, namespace):
     await know_zones(cluster)
     name = await node(SHAPE)
-    topology, pod = (next(yaml.safe_load_all(block)) for block in BLOCK.findall(PAGE.read_text()))
+    topology, pod = bodies("numa.md")
     topology["metadata"]["name"], pod["metadata"]["namespace"] = name, namespace
     pod["spec"] |= on(name)
     await cluster.apply(as_yaml(topology, pod))

@@ -14,7 +14,8 @@ import pytest
 from deadlines import patience
 from e2e.harness import REAL, ROOT
 from e2e.installation import HOME, an_installation, change, changed, leader, ready, there, until_ready
-from e2e.manifests import a_pod, a_queue, as_yaml
+from e2e.manifests import a_pod, as_yaml
+from e2e.page import Page
 from e2e.troubles import process_id
 from kai.kube.errors import Forbidden
 from kai.kube.resources import (
@@ -203,36 +204,30 @@ async def test_what_is_deleted_or_edited_by_hand_heals(cluster):
 
 
 async def test_another_shard_schedules_its_own_and_leaves_nothing(cluster, namespace):
-    value = f"pool-{uuid.uuid4().hex[:6]}"
-    labels = {names.NODE_POOL_LABEL: value}
+    page, pool = Page(cluster, namespace), "page-lab"
     node = (await cluster.worker_nodes())[-1]
-    shard = {"metadata": {"name": value}, "spec": {"partitionLabelValue": value}}
-    parent, child = f"{value}-parent", f"{value}-queue"
-    await cluster.client.create(SCHEDULING_SHARDS, shard)
-    await cluster.client.patch(NODES, node, {"metadata": {"labels": labels}})
+    await cluster.client.patch(NODES, node, {"metadata": {"labels": {names.NODE_POOL_LABEL: pool}}})
     try:
-        await until_ready(cluster, SCHEDULING_SHARDS, value)
-        for queue in (a_queue(parent), a_queue(child, parent=parent)):
-            queue["metadata"]["labels"] = labels
-            await cluster.apply(as_yaml(queue))
-        await cluster.apply(as_yaml(a_pod("own", namespace, child, gpus=1, labels=labels)))
-        [pod] = await cluster.running(namespace, "own", count=1)
-        assert pod.spec.node_name == node
-        lease = f"{names.SCHEDULER_NAME}-{value}"
+        await page.apply("shards.md")
+        await until_ready(cluster, SCHEDULING_SHARDS, pool)
+        pods = await page.running("page-in-lab", 2)
+        assert {pod.spec.node_name for pod in pods} == {node}
+        file = (await there(cluster, CONFIG_MAPS, f"{names.SCHEDULER_NAME}-{pool}"))["data"]["config.yaml"]
+        assert ("gpuspread" in file, "defaultReclaimMinRuntime: 5m" in file) == (True, True)
+        lease = f"{names.SCHEDULER_NAME}-{pool}"
         assert (await there(cluster, LEASES, lease))["spec"]["holderIdentity"]
     finally:
-        await cluster.client.delete(SCHEDULING_SHARDS, value)
+        await page.clear()
         await cluster.client.patch(NODES, node, {"metadata": {"labels": {names.NODE_POOL_LABEL: None}}})
-        for queue in (child, parent):
-            await cluster.delete("scheduling.run.ai/v2", "Queue", queue)
 
     async def left():
-        name = f"{names.SCHEDULER_NAME}-{value}"
+        name = f"{names.SCHEDULER_NAME}-{pool}"
         kinds = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, LEASES)
         return [resource.kind for resource in kinds if await there(cluster, resource, name)]
 
     await cluster.eventually(left, lambda found: not found, what="nothing is left of the shard")
-    assert [pod.metadata.name for pod in await cluster.running(namespace, "own", count=1)] == ["own"]
+    now = await cluster.running(namespace, "page-in-lab", count=2)
+    assert {pod.metadata.uid for pod in now} == {pod.metadata.uid for pod in pods}
 
 
 @pytest.mark.skipif(REAL, reason="processes of the embedded cluster are ours to kill")

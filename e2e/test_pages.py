@@ -1,52 +1,12 @@
 """Manifests that stand on a page are applied as they are, and become what the page says."""
 
-import re
-
 import pytest
-import yaml
 
-from e2e.harness import ROOT
-from e2e.manifests import as_yaml
-from kai.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES
+from e2e.page import Page
+from kai.kube.resources import CONFIG_MAPS, QUEUES
 from kai.model import names
-from kai.model.objects import PodGroup, Queue
+from kai.model.objects import Queue
 from kai_local.kubelet.nodes import NodeShape
-
-BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-#: What of a page's manifests is in no namespace, and so has a name that no test has.
-_CLUSTER_WIDE = ("Queue", "Topology")
-
-
-class Page:
-    """The manifests of a page, applied in order in a namespace of the test's own."""
-
-    def __init__(self, cluster, namespace):
-        self.cluster = cluster
-        self.namespace = namespace
-        self.made = []
-
-    async def apply(self, name, *, of=lambda body: True):
-        text = (ROOT / "docs" / name).read_text()
-        bodies = [body for block in BLOCK.findall(text) for body in yaml.safe_load_all(block)]
-        for body in bodies:
-            if not of(body):
-                continue
-            if body["kind"] in _CLUSTER_WIDE:
-                self.made.append((body["apiVersion"], body["kind"], body["metadata"]["name"]))
-            else:
-                body["metadata"]["namespace"] = self.namespace
-            await self.cluster.apply(as_yaml(body))
-
-    async def running(self, prefix, count=1):
-        return await self.cluster.running(self.namespace, prefix, count=count)
-
-    async def group_of(self, pod) -> PodGroup:
-        name = pod.annotations[names.POD_GROUP_ANNOTATION]
-        return await self.cluster.client.get(POD_GROUPS, name, namespace=self.namespace, type=PodGroup)
-
-    async def clear(self):
-        for api_version, kind, name in reversed(self.made):
-            await self.cluster.delete(api_version, kind, name)
 
 
 @pytest.fixture
@@ -66,6 +26,26 @@ async def test_queues(page):
         return (queue.status.allocated or {}).get(names.NVIDIA_GPU) if queue.status else None
 
     await page.cluster.eventually(charged, lambda gpus: gpus == "2", what="the department is charged")
+
+
+async def test_minimum_runtime(page):
+    def is_urgent(body):
+        return body["metadata"]["name"] == "page-urgent"
+
+    await page.apply("minimum-runtime.md", of=lambda body: not is_urgent(body))
+    runs = await page.running("page-experiment", 2)
+    assert (await page.group_of(runs[0])).spec.queue == "page-pictures"
+    await page.apply("minimum-runtime.md", of=is_urgent)
+    told = await page.cluster.waits(page.namespace, "page-urgent", reason="MinRuntimeNotElapsed")
+    assert f"protected by minimum runtime: {page.namespace}/pg-page-experiment" in told
+    await page.running("page-experiment", 2)
+
+
+async def test_queue_access(page):
+    await page.apply("queue-access.md")
+    queue = await page.cluster.client.get(QUEUES, "page-arms", type=Queue)
+    assert queue.spec.access is not None
+    assert queue.spec.access.groups == ["system:serviceaccounts:robotics-legs"]
 
 
 async def test_job_order(page):
