@@ -1,0 +1,145 @@
+"""Kinds of objects that only some installations have heal, too.
+
+Those of an installation that says nothing are spoilt where its processes run, in ``e2e/test_operator.py``.
+"""
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from deadlines import BASE_SECONDS, eventually
+from e2e import healing
+from e2e.harness import Cluster
+from e2e.third_party.definitions import a_definition
+from kai.kube.client import KubeClient
+from kai.kube.errors import NotFound
+from kai.kube.resources import CONFIGS, CRDS, NAMESPACES, SCHEDULING_SHARDS
+from kai.model import names
+from kai.operands import OPTIONAL_KINDS, Facts
+from kai.runtime import Host
+from kai_local.apiserver.serving.server import ApiServer
+from kai_operator.kinds import KINDS
+from kai_operator.leaders import leader_slices
+from kai_operator.service import OperatorService
+from kai_operator.settings import OperatorSettings
+
+pytestmark = pytest.mark.integration
+
+CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+HOME = names.NAMESPACE
+#: Within ten seconds, where the machine is quick and idle.
+HEALED = 10.0 / BASE_SECONDS
+#: An installation that has all that there may be.
+CONFIG = {
+    "metadata": {"name": "kai-config"},
+    "spec": {
+        "global": {"replicaCount": 2, "vpa": {"enabled": True}},
+        "prometheus": {"enabled": True},
+        "redis": {"persistence": {"enabled": True}},
+        "nodeScaleAdjuster": {"service": {"enabled": True}},
+        "numaPlacementExporter": {"service": {"enabled": True}},
+    },
+}
+SHARD = {"metadata": {"name": "default"}, "spec": {}}
+MADE = healing.operands(CONFIG, [SHARD], Facts(served=frozenset(OPTIONAL_KINDS)))
+MADE += leader_slices(MADE, None, {})
+USUAL = healing.kinds(healing.usual())
+REST = [each for each in healing.kinds(MADE) if each not in USUAL]
+
+
+@pytest.fixture
+async def cluster(tmp_path):
+    """An API server that keeps objects, and the operator; nothing runs there."""
+    async with ApiServer() as server:
+        kubeconfig = server.write_kubeconfig(tmp_path / "config")
+        async with KubeClient.connect(str(kubeconfig)) as client:
+            await furnish(client)
+            async with operator(str(kubeconfig)):
+                yield Cluster(kubeconfig=kubeconfig, client=client)
+
+
+async def furnish(client):
+    for crd in CHART_CRDS.glob("*.yaml"):
+        await client.create(CRDS, yaml.safe_load(crd.read_text()))
+    for resource in (kind.resource for kind in KINDS if kind.optional):
+        versions = [resource.version]
+        await client.create(
+            CRDS, a_definition(resource.group, resource.kind, versions, plural=resource.plural)
+        )
+    for name in (HOME, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE):
+        await client.create(NAMESPACES, {"metadata": {"name": name}})
+    await client.create(CONFIGS, CONFIG)
+    await client.create(SCHEDULING_SHARDS, SHARD)
+
+
+@asynccontextmanager
+async def operator(kubeconfig):
+    settings = OperatorSettings.parse([f"--namespace={HOME}"])
+    service = OperatorService(settings)
+    host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
+    async with (
+        KubeClient.connect(kubeconfig, registry=host.metrics) as host.client,
+        asyncio.TaskGroup() as host.tasks,
+    ):
+        work = host.tasks.create_task(service.run(host))
+        try:
+            yield
+        finally:
+            host.stopping.set()
+            await asyncio.wait([work])
+            host.stop_background()
+
+
+def test_no_kind_is_left_out():
+    assert {kind for _, kind in (*USUAL, *REST)} == {each.resource.kind for each in KINDS}
+
+
+async def healed(cluster, resource, before, *, anew):
+    namespace, name = healing.place(before)
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+
+    async def look():
+        try:
+            return kind | await cluster.client.get(resource, name, namespace=namespace)
+        except NotFound:
+            return None
+
+    await eventually(
+        look,
+        lambda now: (
+            now is not None
+            and (now["metadata"]["uid"] != before["metadata"]["uid"]) is anew
+            and healing.decided(now) == healing.decided(before)
+        ),
+        what=f"{resource.kind} {name} is as it was",
+        times=HEALED,
+    )
+
+
+@pytest.mark.parametrize(("api_version", "kind"), REST)
+async def test_what_is_deleted_or_changed_is_as_it_was_and_what_nobody_asked_for_goes(
+    cluster, api_version, kind
+):
+    wanted = {healing.place(each) for each in MADE if each["kind"] == kind}
+    resource = await healing.resource_of(cluster, api_version, kind)
+    objects = await eventually(
+        lambda: healing.there(cluster, resource), lambda found: found.keys() == wanted, what="all is there"
+    )
+    stray = healing.stray(next(iter(objects.values())))
+    await cluster.client.create(resource, stray, namespace=healing.place(stray)[0])
+    for before in objects.values():
+        namespace, name = healing.place(before)
+        await cluster.client.patch(resource, name, healing.by_hand(kind), namespace=namespace)
+        await healed(cluster, resource, before, anew=False)
+        await cluster.client.delete(resource, name, namespace=namespace, propagation="Background")
+        await healed(cluster, resource, before, anew=True)
+    await eventually(
+        lambda: healing.there(cluster, resource),
+        lambda found: found.keys() == wanted,
+        what="what nobody asked for is gone",
+        times=HEALED,
+    )
