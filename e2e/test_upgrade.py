@@ -1,4 +1,6 @@
-"""From a release whose chart rendered every Deployment to one with an operator, with work running."""
+"""Releases that come and go: as people install and remove it, and from a release without an operator to one
+with, with work running.
+"""
 
 import base64
 import os
@@ -12,7 +14,16 @@ from e2e.harness import ROOT, chart_cluster
 from e2e.installation import ready
 from e2e.manifests import a_deployment, a_pod, as_yaml
 from kai.kube.errors import NotFound
-from kai.kube.resources import CONFIGS, CRDS, DEPLOYMENTS, PODS, SCHEDULING_SHARDS, SECRETS
+from kai.kube.resources import (
+    CONFIGS,
+    CRDS,
+    DEPLOYMENTS,
+    LEASES,
+    PODS,
+    QUEUES,
+    SCHEDULING_SHARDS,
+    SECRETS,
+)
 from kai.model import names
 
 HOME, RELEASE = names.NAMESPACE, "kai-scheduler"
@@ -48,6 +59,8 @@ WITHIN = (
 )
 WIDE = (
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"),
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
@@ -247,13 +260,7 @@ async def test_an_upgrade_touches_nothing_that_runs_and_leaves_nothing(
     held = await secrets(cluster, former.kept)
 
     helm("upgrade", RELEASE, CHART, "--set=global.gpuSharing=true")
-    for resource, name in ((CONFIGS, "kai-config"), (SCHEDULING_SHARDS, "default")):
-        await cluster.eventually(
-            lambda resource=resource, name=name: found_ready(cluster, resource, name),
-            lambda told: told is not None and told[0] == "True",
-            what=f"{name} is ready",
-            times=2,
-        )
+    await until_all_is_ready(cluster)
 
     # Work is where it was, and what it depends on is what it was.
     now = await lives(cluster, namespace)
@@ -282,6 +289,54 @@ async def test_an_upgrade_touches_nothing_that_runs_and_leaves_nothing(
     [joined] = await cluster.running(namespace, "next", count=1)
     [part] = await cluster.running(namespace, "part", count=1)
     assert joined.labels[names.GPU_GROUP_LABEL] == part.labels[names.GPU_GROUP_LABEL]
+
+
+async def test_what_people_install_works_and_leaves_nothing_when_it_is_removed(cluster, namespace, helm):
+    await forget(cluster, helm)
+    before = await inventory(cluster)
+    helm(
+        *("install", RELEASE, CHART, "--create-namespace", "--set", "global.gpuSharing=true"),
+        *("--set", "global.resourceReservation.runtimeClassName=nvidia"),
+    )
+    await until_all_is_ready(cluster)
+    found = await deployed(cluster)
+    assert found.keys() == COMPONENTS | {"kai-operator", "kai-redis"}
+    assert [name for name, deployment in found.items() if not is_ready(deployment)] == []
+
+    half = a_pod("half", namespace, names.DEFAULT_QUEUE, annotations={names.GPU_FRACTION: "0.5"})
+    await cluster.apply(as_yaml(half))
+    await cluster.running(namespace, "half", count=1)
+    [reservation] = await reserving(cluster)
+    assert reservation["spec"]["runtimeClassName"] == "nvidia"
+    await cluster.delete("v1", "Pod", "half", namespace=namespace)
+    await cluster.eventually(
+        lambda: reserving(cluster), lambda pods: not pods, what="no device is reserved any more"
+    )
+
+    helm("uninstall", RELEASE, "--wait")
+
+    async def left():
+        leases = {each["metadata"]["name"] for each in await cluster.client.list(LEASES, namespace=HOME)}
+        return (await inventory(cluster)).keys() - before.keys() | leases
+
+    await cluster.eventually(left, lambda found: not found, what="nothing is left")
+    # But for what users have: who installs it again finds that as it was.
+    queues = {each["metadata"]["name"] for each in await cluster.client.list(QUEUES)}
+    assert queues == {names.DEFAULT_PARENT_QUEUE, names.DEFAULT_QUEUE}
+
+
+async def reserving(cluster):
+    return await cluster.client.list(PODS, namespace=names.RESERVATION_NAMESPACE)
+
+
+async def until_all_is_ready(cluster):
+    for resource, name in ((CONFIGS, "kai-config"), (SCHEDULING_SHARDS, "default")):
+        await cluster.eventually(
+            lambda resource=resource, name=name: found_ready(cluster, resource, name),
+            lambda told: told is not None and told[0] == "True",
+            what=f"{name} is ready",
+            times=2,
+        )
 
 
 async def found_ready(cluster, resource, name):
