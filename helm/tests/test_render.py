@@ -399,6 +399,15 @@ def test_without_a_tag_the_version_of_the_chart_counts(rendered):
     assert all(c["image"].endswith(f":{version}") for _, _, c in containers(rendered("defaults")))
 
 
+@pytest.mark.parametrize("images", [{}, {"tag": "1.2.3"}], ids=["chart's version", "tag"])
+def test_in_fips_mode_tags_of_all_images_say_so(helm, images):
+    objects = helm.render(values={"global": {"fipsMode": "on", **images}})
+    used = {container["image"] for _, _, container in containers(objects)}
+    given = [flag for flag in objects.flags("binder") if flag.startswith("--resource-reservation-pod-image=")]
+    assert len(given) == 1
+    assert [image for image in (*used, *given) if not image.endswith("-fips")] == []
+
+
 # --- redis -------------------------------------------------------------------------------------
 def redis_variables(objects):
     found = {}
@@ -579,13 +588,14 @@ def test_an_old_kubernetes_is_refused(helm):
     assert "incompatible with Kubernetes" in result.stderr
 
 
-def test_all_who_read_or_write_the_shard_of_an_object_are_told_its_label(helm):
-    objects = helm.render(
-        values={"certificates": EXISTING, "global": {"nodePoolLabelKey": "example.com/pool"}}
-    )
+@pytest.mark.parametrize(
+    ("key", "label"), [("example.com/pool", "example.com/pool"), ("", names.NODE_POOL_LABEL)]
+)
+def test_all_who_read_or_write_the_shard_of_an_object_are_told_its_label(helm, key, label):
+    objects = helm.render(values={"certificates": EXISTING, "global": {"nodePoolLabelKey": key}})
     told = {
         name
         for name, _, container in containers(objects)
-        if "--nodepool-label-key=example.com/pool" in container.get("args", ())
+        if f"--nodepool-label-key={label}" in container.get("args", ())
     }
     assert told == USUAL - {"kai-operator"}
