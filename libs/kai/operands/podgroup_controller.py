@@ -60,4 +60,11 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         f"--webhook-listen=:{spec.controller_service.webhook.target_port}",
         f"--nodepool-label-key={config.everywhere.node_pool_label_key}",
         *([] if most is None else [f"--max-concurrent-reconciles={most}"]),
+        *_last_start(installation),
     )
+
+
+def _last_start(installation: Installation) -> tuple[str, ...]:
+    """When jobs started is written down if a shard protects them: it sees itself only what queues say."""
+    needed = any(shard.has_min_runtime for shard in installation.shards)
+    return ("--persist-last-start=true",) if needed else ()

@@ -4,6 +4,7 @@ import pytest
 
 from kai.operands import Facts, missing_kinds, operands_of_config, operands_of_shard, read_config, read_shard
 from kai.operands.facts import AUTOSCALER, PROMETHEUS, SERVICE_MONITOR
+from kai_podgroup_controller.settings import PodGroupControllerSettings
 
 BOTH = {PROMETHEUS, SERVICE_MONITOR}
 APART = "podAntiAffinity"
@@ -189,6 +190,23 @@ def test_more_flags_come_last_and_those_of_a_shard_after_those_of_all():
     more = {"scheduler": {"service": {"extraArgs": {"v": "4", "schedule-period": "2s"}}}}
     told = flags("kai-scheduler-default", shard={"args": {"schedule-period": "3s"}}, **more)
     assert told[-3:] == ["--schedule-period=2s", "--v=4", "--schedule-period=3s"]
+
+
+@pytest.mark.parametrize(
+    ("shard", "written"),
+    [
+        ({}, False),
+        ({"minRuntime": {"reclaimMinRuntime": "5m"}}, True),
+        ({"minRuntime": {"preemptMinRuntime": "5m"}}, True),
+        ({"minRuntime": {"preemptMinRuntime": "0s"}}, False),
+        ({"plugins": {"minruntime": {"arguments": {"defaultReclaimMinRuntime": "1h"}}}}, True),
+        ({"plugins": {"minruntime": {"arguments": {"reclaimResolveMethod": "queue"}}}}, False),
+        ({"minRuntime": {"reclaimMinRuntime": "5m"}, "plugins": {"minruntime": {"enabled": False}}}, False),
+    ],
+)
+def test_when_jobs_started_is_written_down_where_a_shard_protects_them(shard, written):
+    told = PodGroupControllerSettings.parse(flags("podgroup-controller", shard=shard))
+    assert told.persist_last_start is written
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kai.engine.config import PluginOption
+from kai.engine.config.plugin_table import MinRuntimeArguments
 from kai.model import names
 from kai.operands.spec import scheduler_file
 from kai.operands.spec.config import ConfigSpec, name_of
@@ -18,6 +20,7 @@ from kai.operands.spec.usage import connection
 _LONGEST_NAME: Final = 63
 #: With what the name of the Service ends that leads to all replicas of a scheduler, where there are several.
 ALL: Final = "-all"
+_MIN_RUNTIME: Final = "minruntime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,22 @@ class Shard:
     @property
     def numa(self) -> bool:
         """Whether it needs to be told of which NUMA zones pods have their devices."""
-        return any(each["name"] == "numa" for tier in self.file["tiers"] for each in tier["plugins"])
+        return "numa" in self._plugins()
+
+    @property
+    def has_min_runtime(self) -> bool:
+        """Whether jobs that started are safe for a while though no queue says so."""
+        said = self._plugins().get(_MIN_RUNTIME)
+        if said is None:
+            return False
+        arguments = PluginOption(_MIN_RUNTIME, said).decoded
+        return isinstance(arguments, MinRuntimeArguments) and bool(arguments.preempt or arguments.reclaim)
+
+    def _plugins(self) -> dict[str, Mapping[str, str]]:
+        """Arguments of those that are on, by name."""
+        return {
+            each["name"]: each.get("arguments", {}) for tier in self.file["tiers"] for each in tier["plugins"]
+        }
 
 
 def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
