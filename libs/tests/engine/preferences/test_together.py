@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from kai.bench.objects import a_group
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.engine.plugins.predicates.affinity import PodAffinity
 from kai.snapshot.state import Kind
+from libs.tests.engine.builders import a_group
 
 from .cluster import (
     AVOID,
