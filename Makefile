@@ -82,12 +82,12 @@ fuzz: install
 
 # Random life and trouble on a cluster, judged from outside: make soak MINUTES=30 SEED=7
 soak: install
-	@$(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --out $(or $(OUT),soak-report) $(ARGS)
+	@$(BIN)/python -m e2e.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --out $(or $(OUT),soak-report$(AGAIN:%=/%)) $(ARGS)
 
 # A tenant who does his worst beside another team: make hostile MINUTES=20 SEED=1 OBJECTS=5000; needs helm
 hostile: install
 	@$(BIN)/python -m e2e.hostile --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1) \
-		--objects $(or $(OBJECTS),5000) --out $(or $(OUT),hostile-report) $(ARGS)
+		--objects $(or $(OBJECTS),5000) --out $(or $(OUT),hostile-report$(AGAIN:%=/%)) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

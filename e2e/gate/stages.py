@@ -28,6 +28,11 @@ class Stage:
     ordered: bool = False
 
 
+_TROUBLE: Final = (
+    *("make", "--jobs=2", "--keep-going", "--output-sync=line"),
+    *("soak", "hostile", "MINUTES=4", "OBJECTS=600"),
+)
+
 STAGES: Final = (
     Stage("tests", ("make", "test"), minutes=6, needed=True),
     Stage(
@@ -49,22 +54,21 @@ STAGES: Final = (
         ordered=True,
     ),
     Stage(
-        "random life",
-        ("make", "soak", "MINUTES=4"),
-        minutes=6,
-        concerns=("e2e/soak/", "services/kai_"),
-        # No life is lived twice alike: what it finds is told in any case, and fails the gate if found again.
-        again=("make", "soak", "MINUTES=4", "OUT=soak-report/again"),
-    ),
-    Stage(
-        "a hostile tenant",
-        ("make", "hostile", "MINUTES=3", "OBJECTS=600"),
+        "random life, and a hostile tenant",
+        # Both at once: each waits for most of its time.
+        _TROUBLE,
         minutes=7,
-        concerns=("e2e/hostile/", "services/kai_", "helm/kai-scheduler/", "libs/kai/model/limits.py"),
-        # The chart is installed, by helm.
+        concerns=(
+            "e2e/soak/",
+            "e2e/hostile/",
+            "services/kai_",
+            "helm/kai-scheduler/",
+            "libs/kai/model/limits.py",
+        ),
+        # For the tenant the chart is installed, by helm.
         preparation=("make", "controlplane", "PROGRAMS=helm"),
-        # As with random life.
-        again=("make", "hostile", "MINUTES=3", "OBJECTS=600", "OUT=hostile-report/again"),
+        # No life is lived twice alike: what it finds is told in any case, and fails the gate if found again.
+        again=(*_TROUBLE, "AGAIN=again"),
     ),
     Stage(
         "random worlds",
