@@ -274,6 +274,24 @@ def test_bounds_are_those_of_the_table(resource, path, rule, limit):
     assert "schema" in limit.enforced
 
 
+@pytest.mark.parametrize("resource", [resources.CONFIGS, resources.SCHEDULING_SHARDS], ids=lambda r: r.kind)
+@pytest.mark.parametrize(
+    ("name", "text", "fits"),
+    [
+        ("type", "Ready", True),
+        ("type", "example.com/Ready", True),
+        ("type", "Ready!", False),
+        ("type", "Example.com/Ready", False),
+        ("reason", "invalid_spec", True),
+        ("reason", "two words", False),
+        ("reason", "1st", False),
+    ],
+)
+def test_conditions_are_written_as_everywhere_in_kubernetes(resource, name, text, fits):
+    pattern = field(resource, f"status.conditions.[].{name}")["pattern"]
+    assert bool(re.fullmatch(pattern, text)) is fits
+
+
 def test_names_and_durations_have_a_length():
     for resource, path in (
         (resources.POD_GROUPS, "spec.queue"),
