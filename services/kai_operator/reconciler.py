@@ -50,6 +50,8 @@ class _Share:
 
     resource: Resource
     manifest: Manifest
+    #: What it had when this pass began. What comes later was not thought of, and is a matter of the next.
+    had: frozenset[Ref]
     problems: Sequence[str] = ()
     #: None: what it is to have is not known, so nothing of it is touched.
     wanted: list[Manifest] | None = None
@@ -140,14 +142,18 @@ class Reconciler:
     # --- what is there, and what is to be --------------------------------------------------------
     def _shares(self, config: Manifest) -> list[_Share]:
         """Config's first, then those of all shards by name."""
-        return [_Share(CONFIGS, config), *self._shard_shares()]
+        return [self._share(CONFIGS, config), *self._shard_shares()]
 
     def _shard_shares(self) -> list[_Share]:
         return [
-            _Share(SCHEDULING_SHARDS, shard)
+            self._share(SCHEDULING_SHARDS, shard)
             for _, shard in sorted(self._world.shards.items())
             if not shard["metadata"].get("deletionTimestamp")
         ]
+
+    def _share(self, resource: Resource, manifest: Manifest) -> _Share:
+        owned = self._world.cache.owned_by(manifest["metadata"]["uid"])
+        return _Share(resource, manifest, frozenset(map(ref_of, owned)))
 
     async def _begin(self, share: _Share, now: datetime) -> _Share:
         share.manifest = await self._status.begin(share.resource, share.manifest, now=now)
@@ -255,13 +261,13 @@ class Reconciler:
                 _log.exception("object is not as it should be", object=str(ref))
 
     async def _remove(self, shares: list[_Share]) -> None:
-        """Delete what owners have and are not to have any more."""
+        """Delete what owners had and are not to have any more."""
         for share in shares:
             if share.wanted is None:
                 continue
             stay = {ref_of(manifest) for manifest in share.wanted} | share.troubles.keys() | share.spared
             for live in self._world.cache.owned_by(share.uid):
-                if ref_of(live) not in stay:
+                if ref_of(live) in share.had - stay:
                     await self._remove_one(share, live)
 
     async def _remove_one(self, share: _Share, live: Manifest) -> None:

@@ -236,6 +236,28 @@ async def test_a_prometheus_that_is_switched_off_is_kept_for_as_long_as_what_it_
     assert "prometheus" not in {each["metadata"]["name"] for each in accounts}
 
 
+async def test_a_prometheus_that_is_told_of_while_a_pass_goes_on_is_kept_too(
+    api, admin, tmp_path, monkeypatch
+):
+    """By a process that has not waited for it any longer, and finds it switched off."""
+    monkeypatch.setattr("kai_operator.watching.OPTIONAL_SECONDS", 0.1)
+    definition = a_definition("monitoring.coreos.com", "Prometheus", ["v1"], plural="prometheuses")
+    await admin.create(CRDS, definition)
+    await eventually(lambda: admin.discover("monitoring.coreos.com/v1", "Prometheus", max_age=0))
+    await switch_prometheus(admin, enabled=True)
+    path = str(tmp_path / "config")
+    async with operator(path):
+        [before] = (await eventually(lambda: prometheuses(admin), what="a Prometheus")).values()
+    await switch_prometheus(admin, enabled=False)
+    slow = Rule(resource="deployments", verb="update", delay=3.0, count=-1)
+    api.faults.rules += [Rule(resource="prometheuses", delay=1.0), slow]
+    async with operator(path):
+        _, told = await eventually(lambda: deployed(admin), lambda seen: seen[1], what="that is told")
+    assert "is switched off, and kept" in told
+    [now] = (await prometheuses(admin)).values()
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+
+
 async def test_the_node_scale_adjuster_comes_and_goes_with_its_switch(client):
     accounts = {"namespace": names.SCALE_ADJUST_NAMESPACE}
 
