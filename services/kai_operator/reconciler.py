@@ -21,6 +21,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.kube.resources import CONFIGS, LEASES, SCHEDULING_SHARDS, SECRETS, Resource
 from kai_operator import conditions
+from kai_operator.accounts import with_accounts
 from kai_operator.conditions import Standing
 from kai_operator.conversion import stop_conversion
 from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
@@ -199,12 +200,13 @@ class Reconciler:
     def _wanted(
         self, share: _Share, config: ConfigSpec, specs: list[Any], reading: Reading, found: Found
     ) -> list[Manifest] | None:
+        there = self._world.cache.get
         if share.resource is CONFIGS:
-            return self._product.of_config(config, specs, found)
+            return with_accounts(self._product.of_config(config, specs, found), there)
         spec = reading.shards.get(share.uid)
         if spec is None:
             return None
-        objects = self._product.of_shard(config, spec, found)
+        objects = with_accounts(self._product.of_shard(config, spec, found), there)
         lease = self._world.leases.get(self._product.lease_of(config, spec))
         return [*objects, *leader_slices(objects, lease, self._world.pods)]
 

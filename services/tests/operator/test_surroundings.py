@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from kai.model import names
 from kai.runtime import Host
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_operator.accounts import ACCOUNT
 from kai_operator.bodies import RETIRED
 from kai_operator.kinds import CLUSTER_POLICIES, PROMETHEUSES, SERVICE_MONITORS
 from kai_operator.service import OperatorService
@@ -256,6 +258,26 @@ async def test_a_prometheus_that_is_told_of_while_a_pass_goes_on_is_kept_too(
     assert "is switched off, and kept" in told
     [now] = (await prometheuses(admin)).values()
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_pods_are_replaced_with_their_account_as_its_tokens_are_good_no_longer(client):
+    async def deployment():
+        return await client.get(DEPLOYMENTS, "binder", namespace=HOME)
+
+    async def said():
+        return (await deployment())["spec"]["template"]["metadata"].get("annotations", {}).get(ACCOUNT)
+
+    await told(client, bool)
+    made = datetime.fromisoformat((await deployment())["metadata"]["creationTimestamp"])
+    await eventually(lambda: datetime.now(UTC) - made, lambda age: age > timedelta(seconds=1))
+    assert await said() is None
+    before = await client.get(SERVICE_ACCOUNTS, "binder", namespace=HOME)
+    await client.delete(SERVICE_ACCOUNTS, "binder", namespace=HOME)
+    uid = await eventually(said, what="the pods are replaced")
+    assert uid != before["metadata"]["uid"]
+    assert uid == (await client.get(SERVICE_ACCOUNTS, "binder", namespace=HOME))["metadata"]["uid"]
+    others = await client.get(DEPLOYMENTS, "pod-grouper", namespace=HOME)
+    assert ACCOUNT not in others["spec"]["template"]["metadata"].get("annotations", {})
 
 
 async def test_the_node_scale_adjuster_comes_and_goes_with_its_switch(client):
