@@ -186,6 +186,8 @@ class _Cursor:
 
 def reason_of(error: Exception) -> str:
     """What an error says, in one line: PostgreSQL's are a mapping whose ``M`` is the message."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror  # what stands first is only its number
     said = error.args[0] if error.args else ""
     text = said.get("M", said) if isinstance(said, dict) else said
     return " ".join(str(text).split()) or type(error).__name__

@@ -17,6 +17,7 @@ CONFIG_API_VERSION: Final = "kai.scheduler/v1"
 # --- installation ------------------------------------------------------------------------------
 SCHEDULER_NAME: Final = "kai-scheduler"
 POD_GROUPER_LEASE: Final = "54dff599.kai.scheduler"
+INSIGHT_LEASE: Final = "kai-insight"
 NAMESPACE: Final = "kai-scheduler"
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 RESERVATION_SERVICE_ACCOUNT: Final = "kai-resource-reservation"

@@ -20,6 +20,7 @@ class Role(StrEnum):
     POD_GROUPER = "pod-grouper"
     PODGROUP_CONTROLLER = "podgroup-controller"
     QUEUE_CONTROLLER = "queue-controller"
+    INSIGHT = "insight"
     #: The command line, with the certificate that is kept for whoever may read its Secret.
     KAI_CLI = "kai-cli"
 
@@ -28,7 +29,7 @@ class Role(StrEnum):
 PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
     "/kai.wire.v1.DecisionService/Bind": frozenset({Role.BINDER}),
     "/kai.wire.v1.SessionService/WatchSessions": frozenset(
-        {Role.PODGROUP_CONTROLLER, Role.QUEUE_CONTROLLER, Role.KAI_CLI}
+        {Role.PODGROUP_CONTROLLER, Role.QUEUE_CONTROLLER, Role.INSIGHT, Role.KAI_CLI}
     ),
     "/kai.wire.v1.SessionService/GetSnapshot": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.SessionService/GetShares": frozenset({Role.KAI_CLI}),

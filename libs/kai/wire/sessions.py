@@ -29,17 +29,24 @@ _log = structlog.get_logger(__name__)
 
 
 async def watch_sessions(
-    client: KubeClient, *, lease_name: str, namespace: str, tls: TlsFiles | None = None
+    client: KubeClient,
+    *,
+    lease_name: str,
+    namespace: str,
+    tls: TlsFiles | None = None,
+    after: tuple[int, int] | None = None,
 ) -> AsyncIterator[SessionUpdate]:
     """Every session of whoever leads, for ever; the first update is full.
 
-    After a lost connection it goes on where it was; where the scheduler does not keep that any more, or
-    another one leads, the next update is full again.
+    With ``after`` (epoch and version of the last one known) it goes on there instead. After a lost connection
+    it goes on where it was. Where the scheduler does not keep that any more, or another one leads, the next
+    update is full again.
 
     Raises:
         KubeError: the Lease cannot be followed any more (our credentials are refused).
     """
-    position = WatchSessionsRequest()
+    epoch, version = after or (0, 0)
+    position = WatchSessionsRequest(after_version=version, epoch=epoch)
     backoff = Backoff(maximum=5.0)
     async with LeaderTracker(client, lease_name=lease_name, namespace=namespace) as tracker:
         while True:

@@ -31,8 +31,8 @@ def a_run(pod="a", *, began=0.0, ended=None, ending="", namespace="team", **more
     )
 
 
-def a_cycle(number=1, *, at=0.0, shard="default", **more):
-    return Cycle(shard=shard, epoch=7, cycle=number, at=NOON + at * HOUR, **more)
+def a_cycle(number=1, *, at=0.0, shard="default", epoch=7, **more):
+    return Cycle(shard=shard, epoch=epoch, cycle=number, at=NOON + at * HOUR, **more)
 
 
 def an_eviction(pod="a", *, at=0.0, namespace="team", **more):

@@ -138,3 +138,8 @@ def test_a_database_that_is_not_there_is_told_without_its_password(url):
 def test_others_may_not_read_the_file(tmp_path):
     open_store(open_database(f"sqlite:///{tmp_path / 'history.db'}"))
     assert (tmp_path / "history.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_is_not_there_is_told_in_words(tmp_path):
+    with pytest.raises(StoreUnavailable, match=r"later/history\.db: No such file or directory"):
+        open_store(open_database(f"sqlite:///{tmp_path}/later/history.db"))

@@ -1,0 +1,1 @@
+"""The insight service: records what ran and what was decided, and answers questions about it."""

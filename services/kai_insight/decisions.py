@@ -1,0 +1,154 @@
+"""What schedulers decided, from the sessions that they publish: cycles, evictions, how pod groups stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kai.history.records import AnyRecord, Cycle, Decision, Run, Taking, cut
+from kai.model.decisions import Eviction, Outcome, PodGroupOutcome
+from kai.wire.sessions import SessionUpdate
+from kai_insight.surroundings import Surroundings
+
+#: Of a pod group that does not exist any more.
+GONE: Final = "Gone"
+#: As a record says them.
+OUTCOMES: Final[Mapping[Outcome, str]] = {
+    Outcome.SETTLED: "Settled",
+    Outcome.PLACED: "Placed",
+    Outcome.PIPELINED: "Pipelined",
+    Outcome.UNSCHEDULABLE: "Unschedulable",
+    Outcome.NOT_READY: "NotReady",
+}
+_WAITING: Final = frozenset({"Pipelined", "Unschedulable", "NotReady"})
+_CONTENT: Final = frozenset({"Placed", "Settled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a pod group stands. Messages have numbers that change with every cycle, so they do not count."""
+
+    outcome: str
+    reason: str = ""
+
+
+class SessionBook:
+    """Turns sessions into records, which ``put`` gets; one for all shards."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        *,
+        put: Callable[[AnyRecord], None],
+        run_of: Callable[[str], Run | None],
+        evicted: Callable[[str, float], None],
+    ) -> None:
+        """``run_of`` knows the run of a pod (uid); ``evicted`` is told of each pod that is."""
+        self._surroundings = surroundings
+        self._put = put
+        self._run_of = run_of
+        self._evicted = evicted
+        #: Of each shard, by pod group (``namespace/name``).
+        self._standing: dict[str, dict[str, Standing]] = {}
+
+    def begin(self, shard: str, decisions: Iterable[Decision]) -> None:
+        """Go on from what a shard's pod groups were found to be last."""
+        self._standing[shard] = {
+            f"{each.namespace}/{each.pod_group}": Standing(each.outcome, each.reason) for each in decisions
+        }
+
+    def take(self, shard: str, update: SessionUpdate) -> None:
+        """Take in what the scheduler of a shard publishes."""
+        standing = self._standing.setdefault(shard, {})
+        for outcome in update.outcomes:
+            self._found(shard, update, outcome, standing)
+        for group in update.forgotten:
+            self._gone(shard, update, group, standing)
+        if update.full:
+            self._compare(shard, update, standing)
+            return  # what it did in that cycle it does not say
+        for eviction in update.evictions:
+            self._eviction(shard, update, eviction)
+        self._put(
+            Cycle(
+                shard=shard,
+                epoch=update.epoch,
+                cycle=update.version,
+                at=update.opened_at,
+                binds=update.binds,
+                evictions=len(update.evictions),
+                nominations=len(update.nominations),
+                outcomes=len(update.outcomes),
+                waiting=sum(each.outcome in _WAITING for each in standing.values()),
+            )
+        )
+
+    def _found(
+        self, shard: str, update: SessionUpdate, outcome: PodGroupOutcome, standing: dict[str, Standing]
+    ) -> None:
+        reason = outcome.explanations[0].reason if outcome.explanations else ""
+        now = Standing(OUTCOMES[outcome.outcome], reason)
+        before = standing.get(outcome.pod_group)
+        standing[outcome.pod_group] = now
+        settles = now.outcome == "Settled" and (before is None or before.outcome in _CONTENT)
+        if now != before and not settles:
+            message = outcome.message or next((each.message for each in outcome.explanations), "")
+            self._decision(shard, update, outcome.pod_group, now, message)
+
+    def _gone(self, shard: str, update: SessionUpdate, group: str, standing: dict[str, Standing]) -> None:
+        if standing.pop(group, None) is not None:
+            self._decision(shard, update, group, Standing(GONE), "")
+
+    def _compare(self, shard: str, update: SessionUpdate, standing: dict[str, Standing]) -> None:
+        """A full update tells of all that it has something to say about: the others are content, or gone."""
+        told = {outcome.pod_group for outcome in update.outcomes}
+        for group in sorted(standing.keys() - told):
+            if group not in self._surroundings.groups:
+                self._gone(shard, update, group, standing)
+            elif standing[group].outcome in _WAITING:
+                standing[group] = Standing(OUTCOMES[Outcome.SETTLED])
+                self._decision(shard, update, group, standing[group], "")
+
+    def _decision(
+        self, shard: str, update: SessionUpdate, group: str, standing: Standing, message: str
+    ) -> None:
+        namespace, _, name = group.partition("/")
+        self._put(
+            Decision(
+                namespace=namespace,
+                pod_group=name,
+                at=update.opened_at,
+                shard=shard,
+                epoch=update.epoch,
+                cycle=update.version,
+                queue=self._surroundings.group(group).queue,
+                outcome=standing.outcome,
+                reason=standing.reason,
+                message=cut(message),
+            )
+        )
+
+    def _eviction(self, shard: str, update: SessionUpdate, eviction: Eviction) -> None:
+        pod, run = eviction.pod, self._run_of(eviction.pod.uid)
+        profiting_namespace, _, profiting = eviction.evictor.partition("/")
+        self._put(
+            Taking(
+                pod_uid=pod.uid,
+                at=update.opened_at,
+                shard=shard,
+                epoch=update.epoch,
+                cycle=update.version,
+                namespace=pod.namespace,
+                pod=pod.name,
+                pod_group=pod.pod_group.partition("/")[2],
+                queue=self._surroundings.group(pod.pod_group).queue or (run.queue if run else ""),
+                action=eviction.action,
+                gpus=run.gpus if run else 0.0,
+                for_namespace=profiting_namespace,
+                for_pod_group=profiting,
+                for_queue=self._surroundings.group(eviction.evictor).queue,
+                message=cut(eviction.message),
+            )
+        )
+        self._evicted(pod.uid, update.opened_at)

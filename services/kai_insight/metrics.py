@@ -1,0 +1,52 @@
+"""What monitoring knows of insight."""
+
+from __future__ import annotations
+
+from collections import Counter as Counts
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from kai.history.records import RECORDS, AnyRecord
+
+#: Tables without the prefix that tells them from other tables of a database.
+_KINDS: Final = {kind: kind.table.removeprefix("kai_") for kind in RECORDS}
+
+
+class InsightMetrics:
+    """All metrics of insight, in one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.answers = Gauge("kai_history_store_up", "Whether the store answers", registry=registry)
+        self.failures = Counter(
+            "kai_history_store_failures", "Questions that the store did not answer", registry=registry
+        )
+        self.waiting = Gauge(
+            "kai_history_records_waiting", "Records that wait to be written", registry=registry
+        )
+        self.lost = Counter(
+            "kai_history_records_lost",
+            "Records that there was no room for while the store was away",
+            registry=registry,
+        )
+        self._written = Counter(
+            "kai_history_records", "Records written, by table", ("table",), registry=registry
+        )
+        self._seen = Gauge(
+            "kai_history_written_until_seconds",
+            "Unix time until which everything is written",
+            registry=registry,
+        )
+        self.size = Gauge("kai_history_store_bytes", "Bytes that the store takes", registry=registry)
+        self.growth = Gauge(
+            "kai_history_store_bytes_per_day", "Bytes that a day takes, by what there is", registry=registry
+        )
+        for kind in _KINDS.values():
+            self._written.labels(kind)
+
+    def wrote(self, records: Iterable[AnyRecord], *, seen: float) -> None:
+        """Records were written; until when things were looked at."""
+        for kind, number in Counts(_KINDS[type(record)] for record in records).items():
+            self._written.labels(kind).inc(number)
+        self._seen.set(seen)

@@ -1,0 +1,215 @@
+"""Who ran where, from when to when: runs, as pods begin to hold their places, change, and end."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from kai.history.records import Ending, Run
+from kai.history.store import ended
+from kai.kube.reflector import Change, Removed, Upserted
+from kai_insight.pods import Placed, PodRecord, placed
+from kai_insight.surroundings import NO_GROUP, Surroundings
+
+T = TypeVar("T")
+
+#: A pod that is asked to go so long after its eviction was decided goes for another reason.
+EVICTION_SECONDS: Final = 300.0
+#: Runs that ended and evictions that were decided: one may be told before the other, and not so many apart.
+_LATELY: Final = 10_000
+
+
+class RunLedger:
+    """The runs that last. ``put`` gets each run as it begins, is corrected, and ends.
+
+    Pods that are told before :meth:`begin` are only known: what is in the store decides what is new of them.
+    """
+
+    def __init__(
+        self, surroundings: Surroundings, *, put: Callable[[Run], None], now: Callable[[], float]
+    ) -> None:
+        self._surroundings = surroundings
+        self._put = put
+        self._now = now
+        self._begun = False
+        #: By uid, those that may hold their places.
+        self._pods: dict[str, Placed] = {}
+        self._members: dict[str, set[str]] = {}
+        self._open: dict[str, Run] = {}
+        #: Pods whose end is recorded, while they are still there to be told again.
+        self._over: set[str] = set()
+        self._evicted: OrderedDict[str, float] = OrderedDict()
+        self._lately: OrderedDict[str, Run] = OrderedDict()
+
+    def get(self, uid: str) -> Run | None:
+        """The run of a pod: the one that lasts, or one that ended lately; None if nothing is known of it."""
+        return self._open.get(uid) or self._lately.get(uid)
+
+    def strangers(self, known: Collection[str]) -> list[str]:
+        """Uids of the pods that were told and are not ``known``."""
+        return sorted(self._pods.keys() - set(known))
+
+    def begin(self, running: Iterable[Run], *, recorded: Collection[str], seen: float | None) -> None:
+        """Go on from what is in the store.
+
+        Args:
+            running: the runs that had not ended.
+            recorded: pods (uids) with any run in it.
+            seen: until when pods were looked at before.
+        """
+        self._open = {run.pod_uid: run for run in running}
+        self._begun = True
+        for uid in self._open.keys() - self._pods.keys():
+            self._end(uid, at=self._now() if seen is None else seen, ending=Ending.UNSEEN)
+        for pod in list(self._pods.values()):
+            # Of one that was recorded before only what comes now is new.
+            if pod.uid in self._open or pod.uid not in recorded:
+                self._take(pod)
+            elif pod.ending:
+                self._done(pod.uid)
+            else:
+                self._start(pod, began=self._now())
+
+    def pod_sink(self, change: Change[PodRecord]) -> None:
+        """Take in a change of a pod."""
+        if isinstance(change, Upserted):
+            pod = placed(change.obj)
+            if pod is not None and pod.uid not in self._over:
+                self._known(pod)
+                if self._begun:
+                    self._take(pod)
+        elif isinstance(change, Removed):
+            self._removed(change)
+
+    def evicted(self, uid: str, *, at: float) -> None:
+        """A scheduler decided to evict a pod; mostly before it goes, at times told after."""
+        _remember(self._evicted, uid, at)
+        run = self._lately.get(uid)
+        if run is not None and run.ended is not None and run.ended - at <= EVICTION_SECONDS:
+            changed = replace(run, ending=Ending.EVICTED)
+            if run.ending == Ending.UNSEEN:
+                changed = replace(changed, ended=max(run.ended, at))
+            self._lately[uid] = changed
+            self._put(changed)
+
+    def regrouped(self, group: str) -> None:
+        """A pod group (key) is charged to somebody else now, or known at last."""
+        if self._begun:
+            for uid in sorted(self._members.get(group, ())):
+                self._take(self._pods[uid])
+
+    # --- pods ----------------------------------------------------------------------------------
+    def _known(self, pod: Placed) -> None:
+        old = self._pods.get(pod.uid)
+        if old is not None and old.group != pod.group:
+            self._forget_member(old)
+        self._pods[pod.uid] = pod
+        if pod.group:
+            self._members.setdefault(pod.group, set()).add(pod.uid)
+
+    def _leave(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._forget_member(pod)
+
+    def _forget_member(self, pod: Placed) -> None:
+        members = self._members.get(pod.group)
+        if members is not None:
+            members.discard(pod.uid)
+            if not members:
+                del self._members[pod.group]
+
+    def _removed(self, change: Removed[PodRecord]) -> None:
+        last = placed(change.last_known) if change.last_known is not None else None
+        if last is not None and self._begun and last.uid in self._open:
+            self._known(last)
+            self._take(last)  # it may have ended, and have said so with its last word
+        if change.uid in self._open:
+            self._end(change.uid, at=self._now(), ending=Ending.DELETED)
+        self._leave(change.uid)
+        self._over.discard(change.uid)
+
+    def _take(self, pod: Placed) -> None:
+        run = self._open.get(pod.uid)
+        if run is None:
+            self._start(pod, began=pod.bound or self._now())
+        else:
+            self._change(run, pod)
+        if pod.ending:
+            self._end(pod.uid, at=pod.ended or self._now(), ending=pod.ending)
+            self._done(pod.uid)
+
+    def _done(self, uid: str) -> None:
+        self._leave(uid)
+        self._over.add(uid)
+
+    # --- runs ----------------------------------------------------------------------------------
+    def _start(self, pod: Placed, *, began: float) -> None:
+        group = self._surroundings.group(pod.group)
+        held = pod.holds(self._surroundings.devices)
+        run = Run(
+            pod_uid=pod.uid,
+            began=began,
+            created=pod.created or began,
+            namespace=pod.namespace,
+            pod=pod.name,
+            pod_group=pod.group.rpartition("/")[2],
+            queue=group.queue,
+            user_name=group.user or pod.user,
+            workload=group.workload,
+            node=pod.node,
+            cpu_millis=held.cpu_millis,
+            memory_bytes=held.memory_bytes,
+            gpus=held.gpus,
+        )
+        self._open[pod.uid] = run
+        self._put(run)
+
+    def _change(self, run: Run, pod: Placed) -> None:
+        """Begin the next run where the pod holds other things now, or for somebody else."""
+        group = self._surroundings.group(pod.group)
+        held = pod.holds(self._surroundings.devices)
+        changed = replace(
+            run,
+            pod_group=pod.group.rpartition("/")[2],
+            node=pod.node,
+            cpu_millis=held.cpu_millis,
+            memory_bytes=held.memory_bytes,
+            gpus=held.gpus,
+        )
+        if group is not NO_GROUP:  # a group may go before its pods
+            user = group.user or pod.user
+            changed = replace(changed, queue=group.queue, workload=group.workload, user_name=user)
+        if changed == run:
+            return
+        if run.queue:  # else it is only now that its group is known
+            now = self._now()
+            self._put(ended(run, at=now, ending=Ending.CHANGED))
+            changed = replace(changed, began=max(now, run.began))
+        self._open[pod.uid] = changed
+        self._put(changed)
+
+    def _end(self, uid: str, *, at: float, ending: str) -> None:
+        run = self._open.pop(uid)
+        if ending != Ending.SUCCEEDED and self._was_evicted(uid, at):
+            ending = Ending.EVICTED
+        over = ended(run, at=at, ending=ending)
+        _remember(self._lately, uid, over)
+        self._put(over)
+
+    def _was_evicted(self, uid: str, at: float) -> bool:
+        decided = self._evicted.get(uid)
+        if decided is None:
+            return False
+        pod = self._pods.get(uid)
+        asked = pod.asked_to_go if pod is not None else 0.0
+        return (asked or at) - decided <= EVICTION_SECONDS
+
+
+def _remember(lately: OrderedDict[str, T], uid: str, what: T) -> None:
+    lately[uid] = what
+    lately.move_to_end(uid)
+    while len(lately) > _LATELY:
+        lately.popitem(last=False)

@@ -1,0 +1,98 @@
+"""Insight: records what ran and what was decided, and answers questions about it.
+
+One replica leads and records. Nothing that schedules asks it for anything, so nobody notices when it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kai.history.databases import Database
+from kai.history.store import Store, open_store
+from kai.kube.lease import Term
+from kai.model import names
+from kai.runtime import Host
+from kai_insight.buffer import Buffer
+from kai_insight.metrics import InsightMetrics
+from kai_insight.recorder import Recorder
+from kai_insight.settings import InsightSettings
+from kai_insight.writer import StoreState, Writer
+
+LEASE: Final = names.INSIGHT_LEASE
+
+
+class InsightService:
+    """Runs until it is told to stop."""
+
+    name = "insight"
+    needs_cluster = True
+
+    def __init__(self, settings: InsightSettings) -> None:
+        self.settings = settings
+
+    async def run(self, host: Host) -> None:
+        """Record while we lead."""
+        database = self.settings.database()
+        work = Recording(host, self.settings, database)
+        try:
+            await host.until_stopping(host.elector(LEASE).lead(work.run))
+        finally:
+            database.close()
+
+
+class Recording:
+    """What the leader does."""
+
+    def __init__(self, host: Host, settings: InsightSettings, database: Database) -> None:
+        self._host = host
+        self._settings = settings
+        self._database = database
+        self._metrics = InsightMetrics(host.metrics)
+        self._state = StoreState(self._metrics)
+
+    async def run(self, term: Term) -> None:
+        """Record until cancelled. What there was no room for is made up for by beginning anew."""
+        with self._told():
+            while True:
+                store = await self._state.until_answered(lambda: open_store(self._database))
+                await self._record(store)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        health = self._host.health
+        health.add("store", lambda: self._state.trouble or True)
+        try:
+            yield
+        finally:
+            health.remove("store")
+
+    async def _record(self, store: Store) -> None:
+        """Until something is lost, and the rest is written."""
+        settings = self._settings
+        buffer = Buffer(most=settings.most_waiting)
+        recorder = Recorder(self._host.client, settings, store=store, state=self._state, buffer=buffer)
+        writer = Writer(
+            store,
+            buffer,
+            state=self._state,
+            metrics=self._metrics,
+            interval=settings.write_interval,
+            retention=settings.retention,
+            looking=lambda: recorder.begun,
+        )
+        self._host.health.add("synced", lambda: recorder.begun)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                beside = [
+                    tasks.create_task(recorder.run(), name="record"),
+                    tasks.create_task(writer.keep_house(), name="keep house"),
+                ]
+                await writer.run()
+                for task in beside:
+                    task.cancel()
+        finally:
+            self._metrics.lost.inc(buffer.refused)
+            self._host.health.remove("synced")

@@ -1,0 +1,64 @@
+"""What insight can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field
+
+from kai.history.databases import Database, open_database
+from kai.history.errors import InvalidUrl
+from kai.runtime import Duration
+from kai.runtime.listeners import ListenerSettings
+from kai.runtime.settings import SettingsError
+
+#: An address in a file is no longer than this.
+_LONGEST_URL: Final = 4096
+
+
+class InsightSettings(ListenerSettings):
+    """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
+
+    history_url: str = Field(
+        "sqlite:///kai-history.db",
+        description="where the history is: sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME",
+    )
+    history_url_file: str = Field("", description="file that says it instead, read at the start")
+    retention: Duration = Field(30 * 86400.0, gt=0, description="how long what is over is kept")
+    queue_interval: Duration = Field(60.0, ge=1, description="time between two records of what queues hold")
+    write_interval: Duration = Field(1.0, gt=0, description="time between two writes to the store")
+    most_waiting: int = Field(
+        100_000, ge=1, description="records that may wait for a store that does not answer"
+    )
+
+    def check(self) -> None:
+        """Look at the address of the store; the store itself may come later.
+
+        Raises:
+            SettingsError: it cannot be one, or its file cannot be read.
+        """
+        self.database().close()
+
+    def database(self) -> Database:
+        """Where the history is; nothing is asked of it yet.
+
+        Raises:
+            SettingsError: the address cannot be one, or its file cannot be read.
+        """
+        given = "--history-url-file" if self.history_url_file else "--history-url"
+        try:
+            return open_database(self._url())
+        except InvalidUrl as error:
+            raise SettingsError(f"{given}: {error}") from None
+
+    def _url(self) -> str:
+        if not self.history_url_file:
+            return self.history_url
+        try:
+            text = Path(self.history_url_file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"--history-url-file {self.history_url_file} cannot be read: {error}"
+            ) from None
+        return text[:_LONGEST_URL].strip()

@@ -1,0 +1,105 @@
+"""Sessions become records: what a cycle did, who was evicted for whom, and how groups stand."""
+
+from kai.history.records import Cycle, Decision, Taking
+from kai.model.decisions import Eviction, Explanation, Outcome, PodGroupOutcome, PodRef
+from kai.wire.sessions import SessionUpdate
+from services.tests.insight.builders import NOON
+
+
+def update(version, *outcomes, **more):
+    said = {"epoch": 3, "opened_at": NOON + version, "outcomes": outcomes, **more}
+    return SessionUpdate(version=version, **said)
+
+
+def found(outcome, reason="", *, group="team/train", message="no room"):
+    why = (Explanation(reason=reason, message=message),) if reason else ()
+    return PodGroupOutcome(pod_group=group, outcome=outcome, message=message, explanations=why)
+
+
+def stories(seen):
+    """Of each decision the second, outcome and reason."""
+    rows = sorted(seen.of(Decision), key=lambda each: each.at)
+    return [(row.at - NOON, row.outcome, row.reason) for row in rows]
+
+
+def test_a_cycle_says_what_changed_in_it_and_who_waits(begun):
+    waits = found(Outcome.UNSCHEDULABLE, "OverLimit")
+    begun.sessions.take("default", update(7, waits, found(Outcome.PLACED, group="team/b"), binds=4))
+    (cycle,) = begun.of(Cycle)
+    assert cycle == Cycle(
+        shard="default",
+        epoch=3,
+        cycle=7,
+        at=NOON + 7,
+        binds=4,
+        evictions=0,
+        nominations=0,
+        outcomes=2,
+        waiting=1,
+    )
+
+
+def test_a_full_update_is_no_cycle_since_it_does_not_say_what_was_done(begun):
+    begun.sessions.take("default", update(7, found(Outcome.UNSCHEDULABLE), full=True))
+    assert begun.of(Cycle) == []
+    assert stories(begun) == [(7, "Unschedulable", "")]
+
+
+def test_an_eviction_says_who_lost_what_and_to_whom(begun):
+    begun.pod(bound=5)
+    begun.group("urgent", queue="production")
+    victim = PodRef(uid="uid-a", namespace="team", name="a", pod_group="team/train")
+    eviction = Eviction(pod=victim, action="reclaim", message="it is over quota", evictor="team/urgent")
+    begun.sessions.take("default", update(9, evictions=(eviction,)))
+    (taking,) = begun.of(Taking)
+    assert (taking.pod_uid, taking.at, taking.cycle, taking.action) == ("uid-a", NOON + 9, 9, "reclaim")
+    assert (taking.queue, taking.pod_group, taking.gpus) == ("research", "train", 1.0)
+    assert (taking.for_namespace, taking.for_pod_group, taking.for_queue) == ("team", "urgent", "production")
+    assert taking.message == "it is over quota"
+    begun.clock = NOON + 10
+    begun.removed()
+    assert begun.spans() == [("a", 5, 10, "Evicted")]
+
+
+def test_a_group_that_waits_for_another_reason_stands_otherwise_but_not_for_other_numbers(begun):
+    begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE, "OverLimit", message="2 of 3")))
+    begun.sessions.take("default", update(2, found(Outcome.UNSCHEDULABLE, "OverLimit", message="1 of 3")))
+    begun.sessions.take("default", update(3, found(Outcome.UNSCHEDULABLE, "NotReady")))
+    assert stories(begun) == [(1, "Unschedulable", "OverLimit"), (3, "Unschedulable", "NotReady")]
+    assert begun.of(Decision)[0].queue == "research"
+
+
+def test_a_group_is_placed_once_and_gone_once(begun):
+    begun.sessions.take("default", update(1, found(Outcome.PLACED)))
+    begun.sessions.take("default", update(2, found(Outcome.SETTLED)))
+    begun.sessions.take("default", update(3, forgotten=("team/train",)))
+    begun.sessions.take("default", update(4, forgotten=("team/train",)))
+    assert stories(begun) == [(1, "Placed", ""), (3, "Gone", "")]
+
+
+def test_one_that_goes_on_tells_nothing_twice(begun):
+    begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE, "OverLimit")))
+    second = type(begun)()
+    second.group()
+    second.sessions.begin("default", begun.of(Decision))
+    second.sessions.take("default", update(5, found(Outcome.UNSCHEDULABLE, "OverLimit"), full=True))
+    assert second.records == {}
+    second.sessions.take("default", update(6, binds=1))
+    assert [cycle.waiting for cycle in second.of(Cycle)] == [1]
+
+
+def test_a_full_update_ends_the_waiting_of_whom_it_does_not_mention(begun):
+    groups = ("team/train", "team/gone", "team/runs")
+    waits = [found(Outcome.UNSCHEDULABLE, group=group) for group in groups[:2]]
+    begun.group("runs")
+    begun.sessions.take("default", update(1, *waits, found(Outcome.PLACED, group="team/runs")))
+    begun.sessions.take("default", update(2, epoch=4, full=True))
+    after = {row.pod_group: row.outcome for row in begun.of(Decision) if row.at == NOON + 2}
+    assert after == {"train": "Settled", "gone": "Gone"}
+
+
+def test_shards_know_nothing_of_each_other(begun):
+    begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE)))
+    begun.sessions.take("other", update(1, full=True))
+    begun.sessions.take("default", update(2, binds=1))
+    assert [cycle.waiting for cycle in begun.of(Cycle)] == [1, 1]

@@ -1,0 +1,130 @@
+"""A store that is away or full is told and tried again, and nothing that waits is lost."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from deadlines import eventually, within
+from kai.history.databases import open_database
+from kai.history.questions import Selection, count
+from kai.history.records import Cycle, Run
+from kai.history.sqlite import SqliteDriver
+from kai.history.store import open_store
+from kai_insight.buffer import Buffer
+from kai_insight.metrics import InsightMetrics
+from kai_insight.writer import StoreState, Writer
+from libs.tests.history.builders import HOUR, NOON, a_cycle, a_run
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """The pages that SQLite may use: 1,000,000, until a test says otherwise."""
+    room = {"pages": 1_000_000}
+    connect = SqliteDriver.connect
+
+    def bounded(driver):
+        connection = connect(driver)
+        connection.execute(f"PRAGMA max_page_count = {room['pages']}")
+        return connection
+
+    monkeypatch.setattr(SqliteDriver, "connect", bounded)
+    return room
+
+
+class Writing:
+    def __init__(self, path, *, most=100_000, now=NOON, retention=24 * HOUR):
+        self.registry = CollectorRegistry()
+        metrics = InsightMetrics(self.registry)
+        self.database = open_database(f"sqlite:///{path}")
+        self.store = open_store(self.database)
+        self.state = StoreState(metrics)
+        self.buffer = Buffer(most=most)
+        self.writer = Writer(
+            self.store,
+            self.buffer,
+            state=self.state,
+            metrics=metrics,
+            interval=0.01,
+            retention=retention,
+            looking=lambda: True,
+            now=lambda: now,
+        )
+
+    def value(self, name, **labels):
+        return self.registry.get_sample_value(name, labels)
+
+    def cycles(self):
+        return count(self.database, Cycle, Selection())
+
+
+@pytest.fixture
+def writing(tmp_path):
+    return Writing(tmp_path / "history.db")
+
+
+async def test_what_is_written_is_counted_and_says_until_when(writing):
+    writing.buffer.put(a_cycle(1))
+    writing.buffer.put(a_run())
+    assert await writing.writer.write()
+    assert writing.value("kai_history_records_total", table="cycles") == 1
+    assert writing.value("kai_history_store_up") == 1
+    assert writing.value("kai_history_written_until_seconds") == NOON
+    assert writing.store.seen() == NOON
+
+
+async def test_a_full_disk_is_told_once_and_costs_nothing_that_waits(writing, disk):
+    disk["pages"] = 1
+    writing.database.close()
+    for number in range(500):
+        writing.buffer.put(a_cycle(number))
+    with capture_logs() as logs:
+        task = asyncio.create_task(writing.writer.run())
+        await eventually(
+            lambda: writing.value("kai_history_store_failures_total"), lambda failures: failures >= 2
+        )
+        assert "full" in writing.state.trouble
+        assert writing.value("kai_history_store_up") == 0
+        assert writing.cycles() == 0
+        disk["pages"] = 1_000_000
+        await eventually(writing.cycles, lambda cycles: cycles == 500)
+        await eventually(lambda: not writing.state.trouble)
+        task.cancel()
+        await asyncio.wait([task])
+    assert writing.value("kai_history_store_up") == 1
+    events = [log["event"] for log in logs]
+    assert events.count("the history is not recorded; scheduling is not affected") == 1
+    assert events.count("the history is recorded again") == 1
+
+
+async def test_what_waits_at_the_end_is_written(writing):
+    task = asyncio.create_task(writing.writer.run())
+    await eventually(lambda: writing.store.seen())
+    writing.buffer.put(a_cycle(1))
+    task.cancel()
+    await asyncio.wait([task])
+    assert writing.cycles() == 1
+
+
+async def test_after_a_loss_writing_ends_once_the_rest_is_written(tmp_path):
+    writing = Writing(tmp_path / "history.db", most=3)
+    for number in range(5):
+        writing.buffer.put(a_cycle(number))
+    async with within("the rest is written"):
+        await writing.writer.run()
+    assert (writing.cycles(), writing.buffer.refused) == (3, 2)
+
+
+async def test_what_is_too_old_is_removed_and_what_lasts_stays(tmp_path):
+    writing = Writing(tmp_path / "history.db", now=NOON + 48 * HOUR)
+    writing.store.add([a_cycle(1), a_cycle(2, at=40), a_run("old", ended=1), a_run("lasts")])
+    task = asyncio.create_task(writing.writer.keep_house())
+    await eventually(writing.cycles, lambda cycles: cycles == 1)
+    await eventually(lambda: count(writing.database, Run, Selection()), lambda runs: runs == 1)
+    await eventually(lambda: writing.value("kai_history_store_bytes"))
+    task.cancel()
+    await asyncio.wait([task])
+    assert [run.pod for run in writing.store.open_runs()] == ["lasts"]

@@ -1,0 +1,192 @@
+"""What insight records equals what happened: real scheduler, binder, API server and gRPC."""
+
+import asyncio
+
+import pytest
+
+from deadlines import eventually
+from kai.history.databases import open_database
+from kai.history.questions import Selection, find
+from kai.history.records import Cycle, Decision, QueueState, Run, Taking
+from kai.kube.resources import PODS, QUEUES
+from kai_insight.service import InsightService
+from kai_insight.settings import InsightSettings
+from services.tests.pipeline.conftest import in_this_process
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'history.db'}"
+    return request.getfixturevalue("postgresql").make(
+        f"insight_{tmp_path.name.replace('-', '_')}".lower()[:60]
+    )
+
+
+@pytest.fixture
+def history(url):
+    database = open_database(url)
+    yield lambda kind, **equal: sorted(
+        find(database, kind, Selection(equal=equal)), key=lambda row: getattr(row, "began", None) or row.at
+    )
+    database.close()
+
+
+def insight(cluster, url, **settings):
+    told = {
+        "history_url": url,
+        "write_interval": 0.1,
+        "queue_interval": 1,
+        "lease_retry_period": 0.2,
+        "lease_duration": 2,
+        "lease_renew_deadline": 1.5,
+        **settings,
+    }
+    return in_this_process(InsightService(InsightSettings(**told)), cluster.kubeconfig)
+
+
+async def recording(host):
+    """Wait until everything that exists is taken in."""
+    await eventually(host.health.ask, lambda checks: not checks.get("synced", "no check yet"))
+    await eventually(host.health.ask, lambda checks: not checks.get("store", "no check yet"))
+
+
+async def a_queue(cluster, name, *, gpus):
+    amounts = {"cpu": {"quota": -1, "limit": -1}, "memory": {"quota": -1, "limit": -1}}
+    amounts["gpu"] = {"quota": gpus, "limit": -1, "overQuotaWeight": 1}
+    spec = {"parentQueue": "top", "resources": amounts}
+    await cluster.client.create(QUEUES, {"metadata": {"name": name}, "spec": spec})
+
+
+async def test_a_gang_that_is_bound_runs_from_then_on_and_its_group_is_placed(cluster, url, history):
+    await cluster.node("n1", gpus=2)
+    async with cluster.scheduler(), cluster.binder(), insight(cluster, url) as host:
+        await recording(host)
+        await cluster.group("gang", min_member=2)
+        for name in ("g-0", "g-1"):
+            await cluster.pod(name, group="gang")
+        await cluster.bound("g-0", "g-1")
+        runs = await cluster.until(lambda: _all(history(Run), 2))
+        decisions = await cluster.until(lambda: history(Decision, pod_group="gang", outcome="Placed"))
+        cycles = await cluster.until(lambda: [cycle for cycle in history(Cycle) if cycle.binds])
+        states = await cluster.until(
+            lambda: [row for row in history(QueueState, queue="test") if row.allocated_gpus == 2]
+        )
+    pods = {pod["metadata"]["name"]: pod for pod in await cluster.pods()}
+    assert {(run.pod_uid, run.node, run.pod_group, run.queue) for run in runs} == {
+        (pod["metadata"]["uid"], "n1", "gang", "test") for pod in pods.values()
+    }
+    assert {(run.gpus, run.cpu_millis, run.ended) for run in runs} == {(1.0, 1000, None)}
+    assert sum(cycle.binds for cycle in cycles) == 2
+    assert len(decisions) == 1
+    assert states[0].parent == "top"
+
+
+async def test_an_eviction_by_reclaim_says_who_lost_what_to_whom_and_why(cluster, url, history):
+    await cluster.node("n1", gpus=2)
+    await a_queue(cluster, "poor", gpus=0)
+    await a_queue(cluster, "rich", gpus=2)
+    async with cluster.scheduler(), cluster.binder(), insight(cluster, url) as host:
+        await recording(host)
+        for name in ("p-0", "p-1"):
+            await cluster.group(f"pg-{name}", queue="poor")
+            await cluster.pod(name, group=f"pg-{name}")
+            await cluster.bound(name)
+            await cluster.phase(name, "Running")
+        await cluster.group("pg-r", queue="rich")
+        await cluster.pod("r", group="pg-r")
+
+        async def going():
+            return [pod for pod in await cluster.pods() if "deletionTimestamp" in pod["metadata"]]
+
+        (victim,) = await cluster.until(going)
+        name = victim["metadata"]["name"]
+        await cluster.client.delete(PODS, name, namespace="default", grace_seconds=0)
+        await cluster.bound("r")
+        (run,) = await cluster.until(lambda: history(Run, pod=name, ending="Evicted"))
+        (taking,) = await cluster.until(lambda: history(Taking))
+        await cluster.until(lambda: history(Run, pod="r"))
+    assert (taking.pod_uid, taking.pod, taking.queue, taking.gpus) == (
+        victim["metadata"]["uid"],
+        name,
+        "poor",
+        1.0,
+    )
+    assert (taking.action, taking.for_pod_group, taking.for_queue) == ("reclaim", "pg-r", "rich")
+    assert "rich" in taking.message
+    assert run.ended >= taking.at
+    (cycle,) = [cycle for cycle in history(Cycle) if cycle.evictions]
+    assert (cycle.epoch, cycle.cycle, cycle.at) == (taking.epoch, taking.cycle, taking.at)
+
+
+async def test_a_restart_leaves_no_hole_that_it_could_have_filled_and_nothing_twice(cluster, url, history):
+    await cluster.node("n1", gpus=3)
+    async with cluster.scheduler(), cluster.binder():
+        async with insight(cluster, url) as host:
+            await recording(host)
+            for name in ("stays", "ends", "large"):
+                await cluster.pod(name, gpus=9 if name == "large" else 1)
+            await cluster.bound("stays", "ends")
+            await cluster.until(lambda: _all(history(Run), 2))
+            await cluster.until(lambda: history(Decision, pod_group="pg-large"))
+        before = {kind: history(kind) for kind in (Run, Cycle, Decision)}
+        await cluster.phase("ends", "Succeeded")
+        await cluster.pod("begins")
+        await cluster.bound("begins")
+        async with insight(cluster, url) as host:
+            await recording(host)
+            await cluster.until(lambda: history(Run, pod="begins"))
+            await cluster.until(lambda: history(Run, pod="ends", ending="Succeeded"))
+            await cluster.until(lambda: history(Decision, pod_group="pg-begins", outcome="Placed"))
+    runs = {run.pod: run for run in history(Run)}
+    assert sorted(run.pod for run in history(Run)) == ["begins", "ends", "stays"]
+    assert runs["stays"] in before[Run]
+    assert len(history(Decision, pod_group="pg-large")) == 1
+    # The cycle that bound it was missed, and told again to one who said where it had been.
+    assert sum(cycle.binds for cycle in history(Cycle)) == 3
+    numbers = [cycle.cycle for cycle in history(Cycle)]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert history(Cycle)[: len(before[Cycle])] == before[Cycle]
+
+
+async def test_a_store_that_is_away_is_told_and_costs_only_time(cluster, tmp_path):
+    """What happened meanwhile is recorded once it is back; scheduling went on."""
+    folder = tmp_path / "later"
+    url = f"sqlite:///{folder}/history.db"
+    await cluster.node("n1", gpus=2)
+    async with cluster.scheduler(), cluster.binder(), insight(cluster, url) as host:
+        trouble = await eventually(host.health.ask, lambda checks: "history.db" in checks.get("store", ""))
+        await eventually(
+            lambda: host.metrics.get_sample_value("kai_history_store_failures_total"),
+            lambda value: value >= 2,
+        )
+        await cluster.pod("early")
+        assert await cluster.bound("early") == ["n1"]
+        await asyncio.to_thread(folder.mkdir)
+        await recording(host)
+        database = open_database(url)
+        await cluster.until(lambda: find(database, Run, Selection(equal={"pod": "early"})))
+        database.close()
+    assert "No such file" in trouble["store"]
+
+
+async def test_more_than_waits_for_a_store_is_made_up_for_from_what_there_is(cluster, tmp_path, monkeypatch):
+    """A bound that is reached costs what nobody can tell any more, and the runs of pods are told again."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    await cluster.node("n1", gpus=6)
+    async with cluster.scheduler(), cluster.binder(), insight(cluster, url, most_waiting=3) as host:
+        await recording(host)
+        names = [f"p-{number}" for number in range(6)]
+        for name in names:
+            await cluster.pod(name)
+        await cluster.bound(*names)
+        database = open_database(url)
+        await cluster.until(lambda: _all(find(database, Run, Selection()), 6))
+        assert host.metrics.get_sample_value("kai_history_records_lost_total") > 0
+        database.close()
+
+
+def _all(rows, number):
+    return rows if len(rows) == number else None
