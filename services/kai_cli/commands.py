@@ -29,6 +29,10 @@ class Place:
 COMMANDS: Final[dict[str, Place]] = {
     "get": Place("kai_cli.get", "app", "Show queues, pod groups or nodes."),
     "explain": Place("kai_cli.explain", "explain", "Say why something waits, and what would let it run."),
+    "history": Place(
+        "kai_cli.history", "app", "Who ran where, who was evicted and why, and what was decided."
+    ),
+    "report": Place("kai_cli.report", "app", "Who used how much, over time."),
     "local": Place(
         "kai_cli.local",
         "app",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the commands that need no cluster do without what talks to 
     from kai.model.decisions import QueueShare
     from kai.wire.channel import TlsFiles
     from kai.wire.clients import SchedulerClient
+    from kai.wire.history import HistoryClient
 
 #: How long a scheduler that cannot be reached may delay an answer that does without it.
 SHARES_DEADLINE_SECONDS: Final = 3.0
@@ -71,6 +72,17 @@ class Target:
             connect_scheduler(client, **where, tls=tls, deadline=0) as scheduler,  # nobody is waited for
         ):
             yield scheduler
+
+    @asynccontextmanager
+    async def history(self, client: KubeClient) -> AsyncIterator[HistoryClient]:
+        """A client of insight."""
+        from kai.wire.history import connect_history
+
+        async with (
+            self._tls(client) as tls,
+            connect_history(client, namespace=self.namespace, tls=tls) as history,
+        ):
+            yield history
 
     async def shares(self, client: KubeClient) -> dict[str, QueueShare] | None:
         """Shares by queue as the scheduler last divided them; None where it does not answer soon."""

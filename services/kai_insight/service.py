@@ -7,21 +7,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final
+
+import structlog
 
 from kai.history.databases import Database
 from kai.history.store import Store, open_store
 from kai.kube.lease import Term
 from kai.model import names
-from kai.runtime import Host
+from kai.runtime import FatalError, Host
+from kai.runtime.advertising import advertised_host
+from kai.runtime.health import split_address
+from kai.wire.serving import CannotListen, serve
+from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_insight.buffer import Buffer
 from kai_insight.metrics import InsightMetrics
 from kai_insight.recorder import Recorder
+from kai_insight.servicer import HistoryServicer
 from kai_insight.settings import InsightSettings
 from kai_insight.writer import StoreState, Writer
 
 LEASE: Final = names.INSIGHT_LEASE
+SERVICE: Final = "kai.wire.v1.HistoryService"
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+_log = structlog.get_logger(__name__)
 
 
 class InsightService:
@@ -34,13 +45,33 @@ class InsightService:
         self.settings = settings
 
     async def run(self, host: Host) -> None:
-        """Record while we lead."""
-        database = self.settings.database()
-        work = Recording(host, self.settings, database)
+        """Record while we lead, and answer: who asks is sent to who leads by the Lease."""
+        settings, database = self.settings, self.settings.database()
+        if settings.tls is None and split_address(settings.grpc_listen)[0] not in _LOOPBACK:
+            _log.warning(
+                "gRPC without TLS: whoever reaches the port may ask for everything",
+                listen=settings.grpc_listen,
+            )
+        work = Recording(host, settings, database)
         try:
-            await host.until_stopping(host.elector(LEASE).lead(work.run))
+            async with self._served(host, database) as port:
+                reached = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
+                elector = host.elector(LEASE, endpoint=f"{reached}:{port}")
+                await host.until_stopping(elector.lead(work.run))
+        except CannotListen as error:
+            raise FatalError(str(error)) from error
         finally:
             database.close()
+
+    def _served(self, host: Host, database: Database) -> AbstractAsyncContextManager[int]:
+        servicer = HistoryServicer(database)
+        return serve(
+            self.settings.grpc_listen,
+            [lambda server: add_HistoryServiceServicer_to_server(servicer, server)],
+            tls=self.settings.tls,
+            services=[SERVICE],
+            metrics=host.metrics,
+        )
 
 
 class Recording:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from kai.history.databases import Database, open_database
 from kai.history.errors import InvalidUrl
-from kai.runtime import Duration
+from kai.runtime import Duration, Listen
 from kai.runtime.listeners import ListenerSettings
 from kai.runtime.settings import SettingsError
 
@@ -30,6 +30,11 @@ class InsightSettings(ListenerSettings):
     write_interval: Duration = Field(1.0, gt=0, description="time between two writes to the store")
     most_waiting: int = Field(
         100_000, ge=1, description="records that may wait for a store that does not answer"
+    )
+
+    grpc_listen: Listen = Field(":9091", description="host:port of questions about the history")
+    advertise_host: str = Field(
+        "", description="host that others reach us by; default that of --grpc-listen, else our pod's address"
     )
 
     def check(self) -> None:

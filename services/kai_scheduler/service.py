@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from kai.model import dra_forms
 from kai.model.faults import Fault
 from kai.replay import params as replay_params
 from kai.runtime import Host, freeze_garbage
+from kai.runtime.advertising import advertised_host
 from kai.runtime.health import split_address
 from kai.session.cache import SessionCache
 from kai.session.publisher import PublisherMetrics, SessionPublisher
@@ -105,7 +105,8 @@ class SchedulerService:
         publisher = self._start_publisher(host, cache)
         usage = await self._start_usage(host, cache, metrics, troubles, changes, stack)
         standby = await self._start_watching(host, core, changes)
-        elector = host.elector(settings.lease_name, endpoint=f"{self._advertised_host()}:{port}")
+        host_name = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
+        elector = host.elector(settings.lease_name, endpoint=f"{host_name}:{port}")
 
         async def lead() -> None:
             if usage is not None:
@@ -228,15 +229,6 @@ class SchedulerService:
         )
         stack.push_async_callback(server.close)
         await server.start()
-
-    def _advertised_host(self) -> str:
-        """How others reach us: as told, else where we listen, else our pod's or machine's address."""
-        if self.settings.advertise_host:
-            return self.settings.advertise_host
-        host, _ = split_address(self.settings.grpc_listen)
-        if host and host not in ("0.0.0.0", "::"):
-            return host
-        return os.environ.get("POD_IP") or socket.gethostbyname(socket.gethostname())
 
 
 class _GrpcServices:

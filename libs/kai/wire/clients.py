@@ -1,25 +1,18 @@
-"""Clients of the scheduler: found through its Lease, with deadlines, and tried again where that helps.
-
-Programs that live for a moment use these, so nothing here follows anything, or loads what does.
-"""
+"""Clients of the scheduler."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
 
-from kai.kube.backoff import Backoff
-from kai.kube.errors import NotFound
-from kai.kube.leases import Leader, Lease, leader_of
-from kai.kube.resources import LEASES
 from kai.model.decisions import QueueShare
-from kai.wire.channel import TlsFiles, open_channel
+from kai.wire.asking import DEADLINE_SECONDS, Peer, ask, connected_leader, unavailable
+from kai.wire.channel import TlsFiles
 from kai.wire.chunks import Received, receive_snapshot
-from kai.wire.errors import PeerUnavailable
+from kai.wire.permissions import Role
 from kai.wire.session_codec import decode_shares
 from kai.wire.v1.session_pb2 import GetSharesRequest, GetSnapshotRequest
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
@@ -27,15 +20,10 @@ from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 if TYPE_CHECKING:  # whose client it is has loaded it
     from kai.kube.client import KubeClient
 
-DEADLINE_SECONDS: Final = 10.0
 SNAPSHOT_DEADLINE_SECONDS: Final = 60.0
-#: How long a scheduler that cannot be reached keeps us waiting.
-CONNECT_SECONDS: Final = 3.0
-#: Worth another try: nothing was done, or asking twice does no harm.
-_TRANSIENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED)
-
-#: How often a Lease that nobody holds is looked at.
-_LOOK_SECONDS: Final = 0.2
+_SCHEDULER: Final = Peer(
+    "scheduler", absent="no scheduler leads; is one running for this shard?", role=Role.SCHEDULER
+)
 
 Answer = TypeVar("Answer")
 
@@ -64,7 +52,7 @@ class SchedulerClient:
             call = self._sessions.GetSnapshot(GetSnapshotRequest(version=version), timeout=deadline)
             return await receive_snapshot(call)
         except grpc.aio.AioRpcError as error:
-            raise _unavailable("GetSnapshot", error) from error
+            raise unavailable(_SCHEDULER.who, "GetSnapshot", error) from error
 
     async def shares(self, *, deadline: float = DEADLINE_SECONDS) -> tuple[QueueShare, ...]:
         """How the last session shared out the cluster.
@@ -93,52 +81,10 @@ async def connect_scheduler(
         PeerUnavailable: nobody leads, after waiting for ``deadline`` seconds, or the leader is out of reach.
         KubeError: the Lease cannot be read.
     """
-    give_up = asyncio.get_running_loop().time() + deadline
-    while (leader := await _leader(client, lease_name, namespace)) is None:
-        if asyncio.get_running_loop().time() + _LOOK_SECONDS > give_up:
-            raise PeerUnavailable(
-                f"lease {namespace}/{lease_name}: no scheduler leads; is one running for this shard?"
-            )
-        await asyncio.sleep(_LOOK_SECONDS)
-    async with open_channel(leader.endpoint, tls=tls) as channel:
-        await _connected(channel, leader.endpoint, "with TLS" if tls else "without TLS")
+    where = {"lease_name": lease_name, "namespace": namespace}
+    async with connected_leader(client, _SCHEDULER, **where, tls=tls, deadline=deadline) as channel:
         yield SchedulerClient(channel)
 
 
-async def _leader(client: KubeClient, name: str, namespace: str) -> Leader | None:
-    """Who leads and can be called."""
-    try:
-        leader = leader_of(await client.get(LEASES, name, namespace=namespace, type=Lease))
-    except NotFound:
-        return None
-    return leader if leader is not None and leader.endpoint else None
-
-
-async def _connected(channel: grpc.aio.Channel, endpoint: str, how: str) -> None:
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await channel.channel_ready()
-    except TimeoutError:
-        raise PeerUnavailable(
-            f"scheduler: no connection to {endpoint} {how} within {CONNECT_SECONDS:g} s; "
-            "can that address be reached from here, and does it want what we show?"
-        ) from None
-
-
 async def _ask(method: Callable[..., Awaitable[Answer]], request: Any, deadline: float) -> Answer:
-    """One question, asked again until it is answered or ``deadline`` seconds have passed."""
-    end = asyncio.get_running_loop().time() + deadline
-    backoff = Backoff(maximum=5.0)
-    while True:
-        left = end - asyncio.get_running_loop().time()
-        try:
-            return await method(request, timeout=max(left, 0.001))
-        except grpc.aio.AioRpcError as error:
-            delay = backoff.next()
-            if error.code() not in _TRANSIENT or left <= delay:
-                raise _unavailable(type(request).__name__, error) from error
-        await asyncio.sleep(delay)
-
-
-def _unavailable(question: str, error: grpc.aio.AioRpcError) -> PeerUnavailable:
-    return PeerUnavailable(f"scheduler: {question}: {error.code().name}: {error.details()}")
+    return await ask(method, request, who=_SCHEDULER.who, deadline=deadline)

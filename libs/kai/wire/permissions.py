@@ -33,6 +33,10 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
     ),
     "/kai.wire.v1.SessionService/GetSnapshot": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.SessionService/GetShares": frozenset({Role.KAI_CLI}),
+    **{
+        f"/kai.wire.v1.HistoryService/{method}": frozenset({Role.KAI_CLI})
+        for method in ("GetRuns", "GetEvictions", "GetDecisions", "GetCycles", "GetQueueStates", "GetUsage")
+    },
     "/kai.wire.v1.GroupingService/Preview": frozenset({Role.KAI_CLI}),
     "/grpc.health.v1.Health/Check": frozenset(Role),
     "/grpc.health.v1.Health/List": frozenset(),  # not served

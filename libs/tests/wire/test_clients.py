@@ -6,7 +6,7 @@ import pytest
 
 from kai.kube.errors import NotFound
 from kai.model import names
-from kai.wire import clients
+from kai.wire import asking
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import PeerUnavailable
 from kai.wire.serving import serve
@@ -32,7 +32,7 @@ class Leases:
 
 
 async def test_a_scheduler_out_of_reach_is_given_up_soon(monkeypatch):
-    monkeypatch.setattr(clients, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(asking, "CONNECT_SECONDS", 0.3)
     [port] = free_ports(1)
     client = Leases(f"127.0.0.1:{port}")
     with pytest.raises(PeerUnavailable, match=f"no connection to 127.0.0.1:{port} without TLS within 0.3 s"):
@@ -47,7 +47,7 @@ async def test_nobody_is_waited_for_where_one_look_is_all_that_is_wanted():
 
 
 async def test_a_leader_that_comes_in_time_is_connected_to(monkeypatch):
-    monkeypatch.setattr(clients, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(asking, "_LOOK_SECONDS", 0.01)
     async with serve("127.0.0.1:0", []) as port:
         client = Leases(f"127.0.0.1:{port}", after=2)
         async with connect_scheduler(client, lease_name="l", namespace="n"):

@@ -9,6 +9,8 @@ from kai.history.databases import open_database
 from kai.history.questions import Selection, find
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking
 from kai.kube.resources import PODS, QUEUES
+from kai.model import names
+from kai.wire.history import connect_history
 from kai_insight.service import InsightService
 from kai_insight.settings import InsightSettings
 from services.tests.pipeline.conftest import in_this_process
@@ -39,6 +41,7 @@ def insight(cluster, url, **settings):
         "history_url": url,
         "write_interval": 0.1,
         "queue_interval": 1,
+        "grpc_listen": "127.0.0.1:0",
         "lease_retry_period": 0.2,
         "lease_duration": 2,
         "lease_renew_deadline": 1.5,
@@ -74,7 +77,10 @@ async def test_a_gang_that_is_bound_runs_from_then_on_and_its_group_is_placed(cl
         states = await cluster.until(
             lambda: [row for row in history(QueueState, queue="test") if row.allocated_gpus == 2]
         )
+        async with connect_history(cluster.client, namespace=names.NAMESPACE) as asked:
+            answered, more = await asked.find(Run, Selection(equal={"pod_group": "gang"}))
     pods = {pod["metadata"]["name"]: pod for pod in await cluster.pods()}
+    assert (sorted(answered, key=lambda run: run.pod), more) == (sorted(runs, key=lambda run: run.pod), False)
     assert {(run.pod_uid, run.node, run.pod_group, run.queue) for run in runs} == {
         (pod["metadata"]["uid"], "n1", "gang", "test") for pod in pods.values()
     }
@@ -178,10 +184,10 @@ async def test_more_than_waits_for_a_store_is_made_up_for_from_what_there_is(clu
     await cluster.node("n1", gpus=6)
     async with cluster.scheduler(), cluster.binder(), insight(cluster, url, most_waiting=3) as host:
         await recording(host)
-        names = [f"p-{number}" for number in range(6)]
-        for name in names:
+        pods = [f"p-{number}" for number in range(6)]
+        for name in pods:
             await cluster.pod(name)
-        await cluster.bound(*names)
+        await cluster.bound(*pods)
         database = open_database(url)
         await cluster.until(lambda: _all(find(database, Run, Selection()), 6))
         assert host.metrics.get_sample_value("kai_history_records_lost_total") > 0

@@ -1,0 +1,93 @@
+"""HistoryService: what is in the store, for who asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from kai.history.databases import Database
+from kai.history.errors import HistoryError
+from kai.history.questions import MOST_ROWS, Found, find
+from kai.history.records import Cycle, Decision, QueueState, Run, Taking
+from kai.history.usage import usage
+from kai.wire.history_codec import (
+    InvalidSelection,
+    decode_selection,
+    decode_usage_request,
+    encode_rows,
+    encode_usage,
+)
+from kai.wire.v1 import history_pb2 as pb
+from kai.wire.v1.history_pb2_grpc import HistoryServiceServicer
+
+T = TypeVar("T")
+_Context = grpc.aio.ServicerContext[Any, Any]
+#: Who asks must not keep threads from who records.
+_AT_ONCE: Final = 3
+
+
+class HistoryServicer(HistoryServiceServicer):
+    """Answers from one database. One that does not answer is told so: nobody has to wait for it here."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def GetRuns(self, request: pb.Selection, context: _Context) -> pb.Runs:  # noqa: N802
+        """Who ran where."""
+        found: pb.Runs = await self._rows(Run, request, context)
+        return found
+
+    async def GetEvictions(self, request: pb.Selection, context: _Context) -> pb.Evictions:  # noqa: N802
+        """Who lost a place, to whom, and why."""
+        found: pb.Evictions = await self._rows(Taking, request, context)
+        return found
+
+    async def GetDecisions(self, request: pb.Selection, context: _Context) -> pb.Decisions:  # noqa: N802
+        """How pod groups stood."""
+        found: pb.Decisions = await self._rows(Decision, request, context)
+        return found
+
+    async def GetCycles(self, request: pb.Selection, context: _Context) -> pb.Cycles:  # noqa: N802
+        """What cycles did."""
+        found: pb.Cycles = await self._rows(Cycle, request, context)
+        return found
+
+    async def GetQueueStates(self, request: pb.Selection, context: _Context) -> pb.QueueStates:  # noqa: N802
+        """What queues held and were due."""
+        found: pb.QueueStates = await self._rows(QueueState, request, context)
+        return found
+
+    async def GetUsage(  # noqa: N802
+        self, request: pb.GetUsageRequest, context: _Context
+    ) -> pb.GetUsageResponse:
+        """Who used how much."""
+
+        def report() -> pb.GetUsageResponse:
+            by, since, until = decode_usage_request(request)
+            namespaces = [request.namespace] if request.namespace else None
+            return encode_usage(usage(self._database, by=by, since=since, until=until, namespaces=namespaces))
+
+        return await self._answer(report, context)
+
+    async def _rows(self, kind: type[Found], request: pb.Selection, context: _Context) -> Any:
+        def rows() -> Any:
+            most = min(request.most or MOST_ROWS, MOST_ROWS)
+            found = find(self._database, kind, decode_selection(request, kind), most=most + 1)
+            return encode_rows(kind, found[:most], more=len(found) > most)
+
+        return await self._answer(rows, context)
+
+    async def _answer(self, question: Callable[[], T], context: _Context) -> T:
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(question)
+        except InvalidSelection as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            raise
+        except HistoryError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            raise

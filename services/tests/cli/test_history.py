@@ -1,0 +1,210 @@
+"""`kai history` and `kai report` over a real API server and gRPC."""
+
+import asyncio
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kai.history.databases import open_database
+from kai.history.records import RECORDS
+from kai.history.store import open_store
+from kai.kube.client import KubeClient
+from kai.kube.resources import LEASES, NAMESPACES
+from kai.model import names
+from kai.wire.serving import serve
+from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
+from kai_cli.__main__ import app
+from kai_cli.past import moment
+from kai_cli.views.history import TABLES, lasting
+from kai_insight.servicer import HistoryServicer
+from kai_local.apiserver.serving.server import ApiServer
+from libs.tests.history.builders import (
+    HOUR,
+    NOON,
+    a_cycle,
+    a_decision,
+    a_queue_state,
+    a_run,
+    an_eviction,
+)
+
+LONG_AGO = "--since=2000-01-01"
+RECORDED = (
+    a_run("a", ended=2, gpus=4.0),
+    a_run("b", began=1, queue="other"),
+    an_eviction(
+        "a",
+        at=2,
+        queue="research",
+        gpus=4.0,
+        for_namespace="team",
+        for_pod_group="pg-b",
+        message="over quota\nby 4 GPUs",
+    ),
+    a_cycle(7, at=2, evictions=1),
+    a_decision("pg-b", at=2, reason="OverLimit", message="it asks for 9"),
+    a_queue_state(at=2, quota_gpus=-1.0, allocated_gpus=0.5),
+)
+
+
+@pytest.fixture
+async def cluster(tmp_path):
+    """An API server; nobody says there that insight is."""
+    async with ApiServer() as server:
+        path = server.write_kubeconfig(tmp_path / "kubeconfig")
+        async with KubeClient.connect(str(path), user_agent="test") as client:
+            await client.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
+            yield Cluster(path, client)
+
+
+class Cluster:
+    def __init__(self, kubeconfig: Path, client: KubeClient) -> None:
+        self.kubeconfig = kubeconfig
+        self.client = client
+
+    async def kai(self, *arguments):
+        """Status, answer and what is told beside it."""
+        command = ["--kubeconfig", str(self.kubeconfig), *arguments]
+        done = await asyncio.to_thread(CliRunner().invoke, app, command)
+        return done.exit_code, done.stdout, done.stderr
+
+    async def says(self, *arguments):
+        status, printed, told = await self.kai(*arguments)
+        assert status == 0, told
+        return printed
+
+
+@pytest.fixture
+async def insight(cluster, tmp_path):
+    """The same with an insight that knows what was recorded."""
+    database = open_database(f"sqlite:///{tmp_path}/history.db")
+    open_store(database).add(RECORDED)
+    answers = HistoryServicer(database)
+    register = lambda server: add_HistoryServiceServicer_to_server(answers, server)  # noqa: E731
+    async with serve("127.0.0.1:0", [register], grace_seconds=0) as port:
+        annotations = {names.ENDPOINT_ANNOTATION: f"127.0.0.1:{port}", names.EPOCH_ANNOTATION: "1"}
+        lease = {
+            "metadata": {"name": names.INSIGHT_LEASE, "annotations": annotations},
+            "spec": {"holderIdentity": "i"},
+        }
+        await cluster.client.create(LEASES, lease, namespace=names.NAMESPACE)
+        yield cluster
+    database.close()
+
+
+def rows(text):
+    """A table as lists of words."""
+    return [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.integration
+async def test_the_runs_of_a_pod_are_told_with_their_end(insight):
+    heading, run = rows(await insight.says("history", "pod", "a", "-n", "team", LONG_AGO))
+    assert heading == ["BEGAN", "NAMESPACE", "POD", "NODE", "GPUS", "LASTED", "ENDED", "QUEUE", "USER"]
+    assert run == ["2027-01-15T08:00:00Z", "team", "a", "node-1", "4", "2h", "Succeeded", "research", "ada"]
+
+
+@pytest.mark.integration
+async def test_every_kind_is_told_as_table_csv_and_json(insight):
+    for kind, word in zip(RECORDS, ("pod", "evictions", "cycles", "podgroup", "queue"), strict=True):
+        printed = json.loads(await insight.says("history", word, LONG_AGO, "-o", "json"))
+        lines = list(csv.DictReader(io.StringIO(await insight.says("history", word, LONG_AGO, "-o", "csv"))))
+        assert len(printed) == len(lines) == sum(type(each) is kind for each in RECORDED)
+        assert [set(line) for line in lines] == [set(row) for row in printed]
+        table = rows(await insight.says("history", word, LONG_AGO))
+        assert len(table) == 1 + len(printed)
+        assert table[0] == " ".join(each.column.heading for each in TABLES[kind]).split()
+
+
+@pytest.mark.integration
+async def test_an_eviction_says_in_full_who_took_what_and_why(insight):
+    (eviction,) = json.loads(await insight.says("history", "evictions", LONG_AGO, "-o", "json"))
+    assert eviction == {
+        "podUid": "uid-team-a",
+        "at": "2027-01-15T10:00:00Z",
+        "shard": "default",
+        "epoch": 7,
+        "cycle": 1,
+        "namespace": "team",
+        "pod": "a",
+        "podGroup": "",
+        "queue": "research",
+        "action": "reclaim",
+        "gpus": 4.0,
+        "forNamespace": "team",
+        "forPodGroup": "pg-b",
+        "forQueue": "other",
+        "message": "over quota\nby 4 GPUs",
+    }
+
+
+@pytest.mark.integration
+async def test_what_is_asked_for_is_all_that_is_told(insight):
+    assert (
+        json.loads(await insight.says("history", "pod", LONG_AGO, "--queue", "other", "-o", "json"))[0]["pod"]
+        == "b"
+    )
+    assert json.loads(await insight.says("history", "pod", "nobody", LONG_AGO, "-o", "json")) == []
+    assert rows(await insight.says("history", "evictions", LONG_AGO, "--until", "2001-01-01")) == [
+        ["AT", "NAMESPACE", "POD", "QUEUE", "GPUS", "ACTION", "FOR", "OF", "QUEUE", "WHY"]
+    ]
+
+
+@pytest.mark.integration
+async def test_that_there_is_more_is_said_apart_from_the_answer(insight):
+    status, printed, told = await insight.kai("history", "pod", LONG_AGO, "--most", "1", "-o", "json")
+    assert (status, len(json.loads(printed))) == (0, 1)
+    assert told == "note: there are more than these 1; ask with --most, or for less time\n"
+
+
+@pytest.mark.integration
+async def test_use_is_reported_by_what_was_asked_for(insight):
+    until = ("--since", "2027-01-15T08:00:00Z", "--until", "2027-01-15T12:00:00Z")
+    table = rows(await insight.says("report", "usage", *until))
+    assert table == [
+        ["QUEUE", "GPU", "HOURS", "CPU", "HOURS", "MEMORY", "GIB", "HOURS", "PODS"],
+        ["research", "8", "4", "2", "1"],
+        ["other", "3", "6", "3", "1"],
+    ]
+    by_workload = await insight.says("report", "usage", "--by", "workload", *until, "-o", "csv")
+    assert by_workload.splitlines()[:2] == [
+        "workload,gpuHours,cpuHours,memoryGibHours,pods",
+        "team/Job/a,8.0,4.0,2.0,1",
+    ]
+    users = json.loads(await insight.says("report", "usage", "--by", "user", *until, "-o", "json"))
+    assert users == [{"user": "ada", "gpuHours": 11.0, "cpuHours": 10.0, "memoryGibHours": 5.0, "pods": 2}]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("command", [("history", "cycles"), ("report", "usage")])
+async def test_without_insight_one_line_says_what_to_do(cluster, command):
+    status, printed, told = await cluster.kai(*command)
+    assert (status, printed, told.count("\n")) == (1, "", 1)
+    assert "no insight runs" in told
+    assert "insight.enabled=true" in told
+
+
+@pytest.mark.integration
+async def test_a_time_that_is_none_is_wrong_use(cluster):
+    status, _, told = await cluster.kai("history", "cycles", "--since", "yesterday")
+    assert status == 2
+    assert "2026-11-01" in told
+
+
+def test_times_are_so_long_ago_or_said_in_full():
+    assert moment("2h", option="--since", now=NOON) == NOON - 2 * HOUR
+    assert moment("1d12h", option="--since", now=NOON) == NOON - 36 * HOUR
+    assert moment("2027-01-15", option="--since", now=0) == NOON - 8 * HOUR
+    assert moment("2027-01-15T08:00:00+01:00", option="--since", now=0) == NOON - HOUR
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0s"), (59.6, "1m"), (61, "1m1s"), (3600, "1h"), (90061, "1d1h"), (172_800, "2d")],
+)
+def test_how_long_something_lasted_is_told_in_its_largest_units(seconds, said):
+    assert lasting(seconds) == said

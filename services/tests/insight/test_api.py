@@ -1,0 +1,122 @@
+"""What is asked over gRPC is answered from the store, and what cannot be is said why."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kai.history.databases import open_database
+from kai.history.questions import Selection
+from kai.history.records import RECORDS, Cycle, Run, Taking
+from kai.history.store import open_store
+from kai.history.usage import By
+from kai.wire.channel import open_channel
+from kai.wire.errors import PeerUnavailable
+from kai.wire.history import HistoryClient
+from kai.wire.history_codec import CALLS
+from kai.wire.serving import serve
+from kai.wire.v1.history_pb2_grpc import HistoryServiceStub, add_HistoryServiceServicer_to_server
+from kai_insight import servicer
+from kai_insight.servicer import HistoryServicer
+from libs.tests.history.builders import (
+    HOUR,
+    NOON,
+    a_cycle,
+    a_decision,
+    a_queue_state,
+    a_run,
+    an_eviction,
+)
+
+pytestmark = pytest.mark.integration
+ONE_OF_EACH = (a_run(), an_eviction(message="why"), a_cycle(binds=2), a_decision(), a_queue_state())
+
+
+@pytest.fixture
+def database(tmp_path):
+    database = open_database(f"sqlite:///{tmp_path}/history.db")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database):
+    return open_store(database)
+
+
+@asynccontextmanager
+async def asking(database):
+    answers = HistoryServicer(database)
+    register = lambda server: add_HistoryServiceServicer_to_server(answers, server)  # noqa: E731
+    async with (
+        serve("127.0.0.1:0", [register], grace_seconds=0) as port,
+        open_channel(f"127.0.0.1:{port}") as to,
+    ):
+        yield HistoryClient(to)
+
+
+async def test_every_kind_of_record_comes_as_it_was_written(database, store):
+    lasts, over = a_run("a"), a_run("b", began=1, ended=2)
+    store.add([*ONE_OF_EACH, lasts, over])
+    async with asking(database) as history:
+        found = {kind: await history.find(kind, Selection()) for kind in RECORDS}
+    assert found.pop(Run) == ([over, lasts], False)
+    assert [rows for rows, _ in found.values()] == [[each] for each in ONE_OF_EACH[1:]]
+
+
+async def test_rows_are_chosen_by_time_and_by_what_they_say(database, store):
+    store.add([an_eviction("a", at=1), an_eviction("a", at=3), an_eviction("b", at=3, namespace="other")])
+    async with asking(database) as history:
+        late = await history.find(Taking, Selection(since=NOON + 2 * HOUR))
+        of_a = await history.find(Taking, Selection(equal={"pod": "a", "namespace": "team"}))
+        early = await history.find(Taking, Selection(until=NOON + 2 * HOUR))
+    assert sorted(row.pod for row in late[0]) == ["a", "b"]
+    assert [row.at for row in of_a[0]] == [NOON + 3 * HOUR, NOON + HOUR]
+    assert [row.pod for row in early[0]] == ["a"]
+
+
+async def test_the_newest_come_first_and_that_there_are_more_is_told(database, store, monkeypatch):
+    store.add([a_cycle(number, at=number) for number in range(5)])
+    async with asking(database) as history:
+        assert [row.cycle for row in (await history.find(Cycle, Selection(), most=5))[0]] == [4, 3, 2, 1, 0]
+        rows, more = await history.find(Cycle, Selection(), most=2)
+        assert ([row.cycle for row in rows], more) == ([4, 3], True)
+        assert not (await history.find(Cycle, Selection(), most=5))[1]
+        monkeypatch.setattr(servicer, "MOST_ROWS", 3)
+        assert len((await history.find(Cycle, Selection()))[0]) == 3
+
+
+async def test_use_is_added_up(database, store):
+    store.add([a_run("a", ended=2, gpus=4), a_run("b", queue="other", namespace="else", ended=1)])
+    async with asking(database) as history:
+        span = {"since": NOON, "until": NOON + 4 * HOUR}
+        found = await history.usage(by=By.QUEUE, **span)
+        elsewhere = await history.usage(by=By.QUEUE, **span, namespace="else")
+    assert [(each.name, each.gpu_hours, each.pods) for each in found] == [
+        ("research", 8.0, 1),
+        ("other", 1.0, 1),
+    ]
+    assert [each.name for each in elsewhere] == ["other"]
+
+
+async def test_a_question_that_makes_no_sense_is_refused_with_what_may_be_asked(database, store):
+    async with asking(database) as history:
+        with pytest.raises(PeerUnavailable, match="Cycle has no text 'namespace'; it has shard"):
+            await history.find(Cycle, Selection(equal={"namespace": "team"}))
+        with pytest.raises(PeerUnavailable, match=r"until \(0\) must be after since \(5\)"):
+            await history.usage(by=By.QUEUE, since=5, until=0)
+        with pytest.raises(PeerUnavailable, match="by 'moon' is not known; there are queue"):
+            await history.usage(by="moon", since=0, until=5)
+        with pytest.raises(PeerUnavailable, match="since is no time"):
+            await history.find(Run, Selection(since=float("nan")))
+
+
+async def test_a_store_that_does_not_answer_is_told_at_once(tmp_path):
+    database = open_database(f"sqlite:///{tmp_path}/later/history.db")
+    async with asking(database) as history:
+        with pytest.raises(PeerUnavailable, match="No such file or directory"):
+            await history.find(Run, Selection())
+
+
+def test_there_is_a_call_for_every_kind_of_record():
+    assert CALLS.keys() == set(RECORDS)
+    assert all(hasattr(HistoryServiceStub, "__init__") and call.method for call in CALLS.values())
