@@ -70,7 +70,7 @@ ENV PATH=/opt/kai/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 # For docker-compose: volumes take over the mode of the folder that they cover.
-RUN mkdir --mode=1777 /cluster /certificates /redis
+RUN mkdir --mode=1777 /cluster /certificates /redis /history
 USER 10000:10000
 WORKDIR /tmp
 

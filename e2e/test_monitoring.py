@@ -57,7 +57,7 @@ SCRAPED = {"namespace": "kai-scheduler"}
 def embedded(tmp_path_factory):
     """Instead of the suite's cluster, one with every process that there is."""
     folder, name = tmp_path_factory.mktemp("monitoring"), f"monitoring-{uuid.uuid4().hex[:8]}"
-    with local_cluster(name, folder / "kubeconfig", "--nodes=2", "--binders=2", "--autoscaling"):
+    with local_cluster(name, folder / "kubeconfig", "--nodes=2", "--binders=2", "--autoscaling", "--history"):
         yield name, folder / "kubeconfig"
 
 

@@ -85,6 +85,9 @@ def up(
     autoscaling: Annotated[
         bool, typer.Option("--autoscaling", help="Run the node-scale-adjuster as well.")
     ] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Run insight as well, which records what happens.")
+    ] = False,
     real: Annotated[
         bool, typer.Option("--real", help="etcd, kube-apiserver and KWOK instead of our own API server.")
     ] = False,
@@ -116,7 +119,7 @@ def up(
         port=port,
         kubeconfig=None if kubeconfig is None else kubeconfig.absolute(),
         webhooks=webhooks and services,
-        services=_services(autoscaling=autoscaling) if services else (),
+        services=_services(autoscaling=autoscaling, history=history) if services else (),
         real=real,
         chart=chart,
         runtime_config=runtime_config if real else _versions(runtime_config),
@@ -176,8 +179,9 @@ def logs(
         raise typer.Exit(130) from None
 
 
-def _services(*, autoscaling: bool) -> tuple[str, ...]:
-    return (*USUAL, *(("node-scale-adjuster",) if autoscaling else ()))
+def _services(*, autoscaling: bool, history: bool) -> tuple[str, ...]:
+    asked_for = {"node-scale-adjuster": autoscaling, "insight": history}
+    return (*USUAL, *(service for service, wanted in asked_for.items() if wanted))
 
 
 def _start_detached(options: ClusterOptions) -> int:

@@ -260,6 +260,7 @@ class Cluster:
             kubeconfig=self._files.admin_kubeconfig,
             redis_url=self._redis_url,
             certificates=self._certificates,
+            history=self._files.directory / "history.db",
         )
         return plan(options)
 

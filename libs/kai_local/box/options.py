@@ -38,11 +38,14 @@ class ClusterOptions:
 
 
 def suite_options(
-    options: ClusterOptions, *, kubeconfig: Path, redis_url: str, certificates: Path
+    options: ClusterOptions, *, kubeconfig: Path, redis_url: str, certificates: Path, history: Path
 ) -> SuiteOptions:
     """How the services run beside a cluster that was brought up so; where that differs from the chart,
     docs/configuration.md says why.
+
+    ``history`` is the file of insight, unless a flag says where else it writes.
     """
+    store = {"history-url": f"sqlite:///{history}"}
     return SuiteOptions(
         kubeconfig=str(kubeconfig),
         redis_url=redis_url,
@@ -50,5 +53,5 @@ def suite_options(
         binders=options.binders,
         certificates=certificates if options.webhooks else None,
         environment=_QUICK_TAKEOVER,
-        flags=options.flags,
+        flags={**options.flags, "insight": {**store, **options.flags.get("insight", {})}},
     )

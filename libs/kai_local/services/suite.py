@@ -48,6 +48,7 @@ SERVICES: Mapping[str, Service] = {
         flags=(f"--scaling-pod-service-account={names.SCALE_ADJUST_NAMESPACE}",),
         optional=True,
     ),
+    "insight": Service("kai_insight", listens=("--grpc-listen",), optional=True),
 }
 #: Those that run where nobody says which.
 USUAL: Final = tuple(name for name, service in SERVICES.items() if not service.optional)

@@ -28,7 +28,7 @@ SERVICES = {
 
 
 # --- the file ----------------------------------------------------------------------------------
-def test_all_six_services_are_there_beside_redis_and_the_embedded_cluster():
+def test_all_services_are_there_beside_redis_and_the_embedded_cluster():
     assert SERVICES.keys() == {
         "admission",
         "binder",
@@ -36,6 +36,7 @@ def test_all_six_services_are_there_beside_redis_and_the_embedded_cluster():
         "podgroup-controller",
         "queue-controller",
         "scheduler",
+        "insight",
     }
     assert COMPOSE["services"].keys() - SERVICES.keys() == {
         "redis",
@@ -124,9 +125,12 @@ def test_redis_has_a_password_that_only_those_can_read_who_use_it():
     assert "redis://:" not in text
 
 
-def test_only_the_embedded_cluster_belongs_to_its_profile():
+def test_only_the_embedded_cluster_and_the_past_belong_to_profiles():
     profiles = {name: service.get("profiles") for name, service in COMPOSE["services"].items()}
-    assert {name for name, p in profiles.items() if p} == {"apiserver", "nodes", "workload-controllers"}
+    assert {name: p for name, p in profiles.items() if p} == {
+        **{name: ["embedded"] for name in ("apiserver", "nodes", "workload-controllers")},
+        "insight": ["history"],
+    }
     assert (ROOT / ".env").read_text().splitlines()[-1] == "COMPOSE_PROFILES=embedded"
 
 

@@ -54,7 +54,7 @@ def test_only_services_that_exist_can_be_named() -> None:
 
 
 def test_the_node_scale_adjuster_runs_where_it_is_asked_for() -> None:
-    assert set(SERVICES) - set(USUAL) == {"node-scale-adjuster"}
+    assert set(SERVICES) - set(USUAL) == {"node-scale-adjuster", "insight"}
     programs = {program.name: program.command for program in plan(options(services=tuple(SERVICES))).programs}
     assert flags(programs["node-scale-adjuster"])["--scaling-pod-service-account"] == "kai-scale-adjust"
 
