@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from kai.model import names
+from kai_cli.logs import configure_logs, note
 from kai_cli.output import fail
 
 if TYPE_CHECKING:  # the commands that need no cluster do without what talks to one
@@ -88,17 +89,13 @@ class Target:
         """Shares by queue as the scheduler last divided them; None where it does not answer soon."""
         import asyncio
 
-        import structlog
-
         from kai.wire.errors import WireError
 
         try:
             async with asyncio.timeout(SHARES_DEADLINE_SECONDS), self.scheduler(client) as scheduler:
                 return {share.queue: share for share in await scheduler.shares()}
         except (TimeoutError, WireError) as error:
-            structlog.get_logger(__name__).debug(
-                "shares are not known", reason=str(error) or "no answer in time"
-            )
+            note(__name__, "shares are not known", reason=str(error) or "no answer in time")
             return None
 
 
@@ -134,8 +131,6 @@ def choose(
     ] = False,
 ) -> None:
     """A GPU scheduler for Kubernetes: look at it, ask it, run it, try it in a box."""
-    from kai_cli.logs import configure_logs  # not for help, which ends before
-
     configure_logs(verbose=verbose)
     context.obj = Target(
         kubeconfig=kubeconfig, context=kube_context, lease=lease, namespace=system_namespace, tls_dir=tls_dir

@@ -12,7 +12,6 @@ import ssl
 from typing import Final
 
 import aiohttp
-import structlog
 
 from kai.kube import errors
 from kai.kube.backoff import Backoff
@@ -22,8 +21,6 @@ from kai.kube.request import DEADLINE_SECONDS, Request
 from kai.kube.transport import Transport
 
 _LEASES: Final = "leases"
-
-_log = structlog.get_logger(__name__)
 
 
 class Exchange:
@@ -82,7 +79,7 @@ class Exchange:
                 delay = backoff.next()
                 if now() + delay > give_up:
                     raise
-                _log.warning("api server not reachable yet", server=server, error=str(error))
+                _warn("api server not reachable yet", server=server, error=str(error))
                 await asyncio.sleep(delay)
             else:
                 return
@@ -149,6 +146,13 @@ class Exchange:
             case _:
                 reason = str(error) or type(error).__name__
                 return errors.TransportError(f"{request}: connection to {server} broke: {reason}")
+
+
+def _warn(event: str, **values: str) -> None:
+    """Say something; what writes it is loaded only now, as programs that live for a moment never get here."""
+    import structlog
+
+    structlog.get_logger(__name__).warning(event, **values)
 
 
 def _may_repeat(request: Request, error: errors.KubeError) -> bool:

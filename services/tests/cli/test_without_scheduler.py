@@ -173,3 +173,39 @@ def test_an_answer_as_data_has_the_documented_keys(kubeconfig: Path) -> None:
     ]  # fmt: skip
     assert (found["kind"], found["name"], found["reason"]["code"]) == ("PodGroup", "g", "SchedulerSilent")
     assert [each["state"] for each in found["stages"]] == ["failed", *["not reached"] * 8]
+
+
+#: What takes long to load, and which of it answers are had without.
+ENGINE, LINES, WIRE = ("numpy", "kai.engine", "kai.answers"), ("structlog",), ("grpc", "google.protobuf")
+LOADED = """
+import sys
+from kai_cli.__main__ import main
+try:
+    main()
+finally:
+    print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "heavy"),
+    [
+        (("get", "nodes"), (*ENGINE, *LINES, *WIRE)),
+        (("get", "queues"), (*ENGINE, *LINES)),
+        (("top", "--once"), (*ENGINE, *LINES)),
+        (("explain", "pod", "p"), LINES),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_no_more_is_loaded_than_an_answer_takes(
+    kubeconfig: Path, question: tuple[str, ...], heavy: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(heavy=heavy), *question],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "[]"
