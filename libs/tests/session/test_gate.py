@@ -230,11 +230,17 @@ async def test_its_redis_does_not_outlive_it_though_it_is_killed(folder):
 
 
 async def test_what_it_was_told_to_keep_survives_it_though_it_is_killed(folder):
-    (folder / "data").mkdir()
-    keep = ("--data", str(folder / "data"))
+    data = folder / "data"
+    data.mkdir()
+    keep = ("--data", str(data))
+
+    def written_down():  # Redis takes a second for it, and longer where a disk is busy
+        return any(b"kept" in file.read_bytes() for file in data.rglob("*") if file.is_file())
+
     async with serving(folder, *tls(folder), *keep) as redis:
         async with redis.cache() as cache:
             await cache.publish(Publication(version=7, epoch=1, opened_at=0.0, snapshot=b"kept"))
+        await eventually(written_down)
         redis.process.kill()
         async with within("its end"):
             await redis.process.wait()
