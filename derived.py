@@ -26,6 +26,7 @@ from kai.operands.spec.shard import ShardSpec
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings
 from kai_binder.settings import BinderSettings
+from kai_insight.settings import InsightSettings
 from kai_node_scale_adjuster.settings import NodeScaleAdjusterSettings
 from kai_numa_placement_exporter.settings import NumaPlacementExporterSettings
 from kai_operator.settings import OperatorSettings
@@ -46,6 +47,7 @@ _SAID: Final = "{{/* Written by `make derived`. */}}\n"
 _VALUES_OF: Final = {
     "admission": "admission",
     "binder": "binder",
+    "insight": "insight",
     "nodeScaleAdjuster": "nodescaleadjuster",
     "numaPlacementExporter": "numaPlacementExporter",
     "operator": "operator",
@@ -58,6 +60,7 @@ _VALUES_OF: Final = {
 _PROCESSES: Final[dict[str, type[ServiceSettings]]] = {
     "admission": AdmissionSettings,
     "binder": BinderSettings,
+    "insight": InsightSettings,
     "nodeScaleAdjuster": NodeScaleAdjusterSettings,
     "numaPlacementExporter": NumaPlacementExporterSettings,
     "operator": OperatorSettings,

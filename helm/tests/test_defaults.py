@@ -127,7 +127,11 @@ def by_compose() -> dict[str, dict[str, object]]:
 def started(helm):
     """For each way what each service is started with, and for the chart without values."""
     cluster = of_cluster(
-        ClusterOptions(name="x"), kubeconfig=Path("/k"), redis_url="redis://h/0", certificates=Path("/c")
+        ClusterOptions(name="x"),
+        kubeconfig=Path("/k"),
+        redis_url="redis://h/0",
+        certificates=Path("/c"),
+        history=Path("/h"),
     )
     return {
         "chart": by_chart(helm, {}),

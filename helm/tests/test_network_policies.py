@@ -69,14 +69,22 @@ def opened(objects, app) -> dict[int, object]:
     return found
 
 
+def needed_of(objects) -> dict[tuple[str, str], object]:
+    """Where it runs, insight listens to schedulers. Who may ask it is said by a value."""
+    schedulers = "kai-scheduler-default", "grpc"
+    with_insight = {*NEEDED[schedulers], "insight"}
+    return {**NEEDED, schedulers: with_insight} if "insight" in objects.of("Deployment") else NEEDED
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_every_port_of_every_pod_is_open_for_those_who_need_it_and_for_nobody_else(helm, name):
     objects = rendered(helm, VALUES[name])
+    wanted = needed_of(objects)
     needed: dict[str, dict[int, object]] = {}
     for app, port, number in listeners(objects):
         own = needed.setdefault(app, {})
-        if port in METRICS or (app, port) in NEEDED:
-            own[number] = NEEDED.get((app, port), ANYBODY)
+        if port in METRICS or (app, port) in wanted:
+            own[number] = wanted.get((app, port), ANYBODY)
     assert needed
     assert {app: opened(objects, app) for app in needed} == needed
     # Everything that a Service offers is among it.

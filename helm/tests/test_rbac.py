@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import kai_insight.service
 import kai_node_scale_adjuster.service
 import kai_operator.service
 import kai_pod_grouper.service
@@ -29,6 +30,7 @@ SERVICES = Path(__file__).resolve().parents[2] / "services"
 ACCOUNTS = {
     "kai_admission": "admission",
     "kai_binder": "binder",
+    "kai_insight": "insight",
     "kai_node_scale_adjuster": "node-scale-adjuster",
     "kai_numa_placement_exporter": "numa-placement-exporter",
     "kai_operator": "kai-operator",
@@ -52,10 +54,10 @@ FOUND_OUT = {
     "kai_pod_grouper/live/cluster.py": {KARTAS},
     "kai_pod_grouper/live/owner_cache.py": set(),  # the kinds of kai_pod_grouper.offline.rights, tested below
 }
-#: Where it is switched on, there is one account more.
-AUTOSCALING = {"global": {"clusterAutoscaling": True}}
+#: Where these are switched on, there are two accounts more.
+ALL_ACCOUNTS = {"global": {"clusterAutoscaling": True}, "insight": {"enabled": True}}
 VALUES = {
-    **AUTOSCALING,
+    **ALL_ACCOUNTS,
     "podgrouper": {
         "defaultPrioritiesConfigMapName": "priorities",
         "defaultPrioritiesConfigMapNamespace": "kai-scheduler",
@@ -325,6 +327,7 @@ def test_a_config_of_the_chart_asks_for_nothing_that_it_does_not_grant(helm, nam
             {"global": {"clusterAutoscaling": True}, "nodescaleadjuster": {"scalingPodNamespace": "scale"}},
             Grants(scheduler_name="kai-scheduler", node_scale_adjuster=True, scaling_namespace="scale"),
         ),
+        ({"insight": {"enabled": True}}, Grants(scheduler_name="kai-scheduler", insight=True)),
         (
             {"scheduler": {"args": {"eviction-api": True, "update-pod-eviction-condition": "yes"}}},
             Grants(scheduler_name="kai-scheduler", evictions=True, eviction_conditions=True),
@@ -367,10 +370,11 @@ def test_the_operator_is_told_what_its_chart_grants(helm, values, expected):
         ("podgroup-controller", kai_podgroup_controller.service.LEASE),
         ("queue-controller", kai_queue_controller.service.LEASE),
         ("node-scale-adjuster", kai_node_scale_adjuster.service.LEASE),
+        ("insight", kai_insight.service.LEASE),
     ],
 )
 def test_each_process_can_take_its_own_lease_and_no_other(helm, account, lease):
-    objects = helm.render(values={**WITHOUT_CERTIFICATES, **AUTOSCALING})
+    objects = helm.render(values={**WITHOUT_CERTIFICATES, **ALL_ACCOUNTS})
     rules = [rule for rule in rules_of(objects, account) if "leases" in rule["resources"]]
     assert [rule.get("resourceNames") for rule in rules if "update" in rule["verbs"]] == [[lease]]
     # Who makes schedulers takes away the Leases of those that are gone.

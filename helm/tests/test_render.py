@@ -22,6 +22,7 @@ EXISTING = {"existing": {"enabled": True, "caBundle": "Q0E="}}
 DEPLOYMENTS = {
     "admission": "kai_admission",
     "binder": "kai_binder",
+    "insight": "kai_insight",
     "kai-operator": "kai_operator",
     "kai-scheduler-default": "kai_scheduler",
     "node-scale-adjuster": "kai_node_scale_adjuster",
@@ -32,7 +33,7 @@ DEPLOYMENTS = {
 
 
 #: Those that run unless a value says otherwise.
-USUAL = DEPLOYMENTS.keys() - {"node-scale-adjuster"}
+USUAL = DEPLOYMENTS.keys() - {"node-scale-adjuster", "insight"}
 VALUES = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
 
 
@@ -124,9 +125,10 @@ def test_what_is_mounted_and_referred_to_exists(rendered, name):
     provided = objects.of("Secret").keys() | objects.of("ConfigMap").keys()
     if name != "defaults":
         ours = ("kai-admission-webhook", "podgroup-webhook", "queue-webhook", "scheduler-grpc", "binder-grpc")
-        ours += ("podgroup-controller-grpc", "queue-controller-grpc", "kai-redis")
+        ours += ("podgroup-controller-grpc", "queue-controller-grpc", "kai-redis", "insight-grpc")
         provided |= {f"{secret}-tls-secret" for secret in ours}
-    provided |= {VALUES[name].get("redis", {}).get("externalSecret", {}).get("name")}
+    for value in ("redis", "insight"):
+        provided |= {VALUES[name].get(value, {}).get("externalSecret", {}).get("name")}
     for deployment, pod, container in containers(objects):
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         for mount in container["volumeMounts"]:

@@ -17,7 +17,7 @@ OPERATOR = "kai-operator"
 
 @pytest.fixture(scope="module")
 def manifests(helm):
-    values = {**WITHOUT_CERTIFICATES, "global": {"clusterAutoscaling": True}}
+    values = {**WITHOUT_CERTIFICATES, "global": {"clusterAutoscaling": True}, "insight": {"enabled": True}}
     return helm.render("--is-upgrade", values=values)
 
 

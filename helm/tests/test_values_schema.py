@@ -30,6 +30,7 @@ COMPONENTS = {
     "queuecontroller": "kai_queue_controller",
     "scheduler": "kai_scheduler",
     "binder": "kai_binder",
+    "insight": "kai_insight",
     "nodescaleadjuster": "kai_node_scale_adjuster",
     "numaPlacementExporter": "kai_numa_placement_exporter",
     "operator": "kai_operator",

@@ -35,6 +35,7 @@ LEADERS: Final = (
     "kai-podgroup-controller",
     "kai-queue-controller",
     "kai-node-scale-adjuster",
+    "kai-insight",
 )
 #: How long an operator that is being deleted is waited for: it would make anew what is deleted.
 _PATIENCE_SECONDS: Final = 60.0

@@ -104,7 +104,7 @@ class Recording:
         """Until something is lost, and the rest is written."""
         settings = self._settings
         buffer = Buffer(most=settings.most_waiting)
-        recorder = Recorder(self._host.client, settings, store=store, state=self._state, buffer=buffer)
+        follower = Recorder(self._host.client, settings, store=store, state=self._state, buffer=buffer)
         writer = Writer(
             store,
             buffer,
@@ -112,13 +112,13 @@ class Recording:
             metrics=self._metrics,
             interval=settings.write_interval,
             retention=settings.retention,
-            looking=lambda: recorder.begun,
+            looking=lambda: follower.begun,
         )
-        self._host.health.add("synced", lambda: recorder.begun)
+        self._host.health.add("synced", lambda: follower.begun)
         try:
             async with asyncio.TaskGroup() as tasks:
                 beside = [
-                    tasks.create_task(recorder.run(), name="record"),
+                    tasks.create_task(follower.run(), name="record"),
                     tasks.create_task(writer.keep_house(), name="keep house"),
                 ]
                 await writer.run()

@@ -177,6 +177,12 @@ numaPlacementExporter:
   {{ $field }}: {{ . | quote }}
   {{- end }}
   {{- end }}
+insight:
+  {{- include "kai.configService" (dict "root" $root "values" $v.insight) | nindent 2 }}
+  retention: {{ $v.insight.retention | quote }}
+  grpcPort: {{ $v.insight.ports.grpcPort }}
+  persistence: {{- toYaml $v.insight.persistence | nindent 4 }}
+  externalSecret: {{- toYaml $v.insight.externalSecret | nindent 4 }}
 redis:
   enabled: {{ if include "kai.redisUsed" . }}true{{ else }}false{{ end }}
   image: {{- include "kai.configImage" (dict "root" $root "image" $v.redis.image) | nindent 4 }}

@@ -63,6 +63,18 @@ numaPlacementExporter:
   podResourcesHostPath: ""
   podResourcesSocket: ""
   sysfsHostPath: ""
+insight:
+  enabled: false
+  replicas: null
+  image: {name: kai-scheduler, tag: "", pullPolicy: ""}
+  retention: 30d
+  persistence: {enabled: true, size: 10Gi, storageClassName: ""}
+  externalSecret: {name: "", key: url, port: 5432}
+  ports: {grpcPort: 9091}
+  args: {}
+  affinity: {}
+  podDisruptionBudget: {enabled: true, maxUnavailable: 1}
+  resources: {}
 dashboards:
   enabled: false
   namespace: ""

@@ -92,6 +92,7 @@ queueController: {{ $v.queuecontroller.enabled }}
 scheduler: {{ $v.scheduler.enabled }}
 nodeScaleAdjuster: {{ not (not $v.global.clusterAutoscaling) }}
 numaPlacementExporter: {{ eq (include "kai.numaExporterMayRun" .) "true" }}
+insight: {{ not (not $v.insight.enabled) }}
 prometheus: {{ eq (include "kai.prometheusMayRun" .) "true" }}
 evictions: {{ eq (include "kai.flagIsOn" (dict "values" $v.scheduler "flag" "eviction-api")) "true" }}
 evictionConditions: {{ eq (include "kai.flagIsOn" (dict "values" $v.scheduler "flag" "update-pod-eviction-condition")) "true" }}

@@ -22,6 +22,8 @@ REDIS_SECRET: Final = "kai-redis-tls-secret"  # noqa: S105
 REDIS_HOST: Final = "kai-redis"
 #: Who talks over gRPC.
 _ROLES: Final = ("scheduler", "binder", "podgroup-controller", "queue-controller", "kai-cli")
+#: Who does, where it runs.
+_INSIGHT: Final = "insight"
 PASSWORD_SECRET: Final = "kai-redis"  # noqa: S105
 
 
@@ -32,7 +34,7 @@ def grpc_secret(role: str) -> str:
 
 def all_secrets() -> tuple[str, ...]:
     """Every Secret that an installation may have made for it, whatever its Config says."""
-    grpc = (grpc_secret(role) for role in _ROLES)
+    grpc = (grpc_secret(role) for role in (*_ROLES, _INSIGHT))
     return (PASSWORD_SECRET, REDIS_SECRET, ADMISSION_SECRET, POD_GROUP_SECRET, QUEUE_SECRET, *grpc)
 
 
@@ -58,7 +60,8 @@ def _all(config: ConfigSpec) -> Mapping[str, Mapping[str, str]]:
         }
     }
     if config.everywhere.tls.enabled:
-        found[GRPC] = {grpc_secret(role): f"{role}.{namespace}.svc" for role in _ROLES}
+        roles = (*_ROLES, *([_INSIGHT] if config.insight.service.enabled else []))
+        found[GRPC] = {grpc_secret(role): f"{role}.{namespace}.svc" for role in roles}
         if config.redis.ours:
             found[REDIS] = {REDIS_SECRET: REDIS_HOST}
     return found

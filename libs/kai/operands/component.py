@@ -23,6 +23,8 @@ from kai.operands.spec.pods import AutoscalingSpec, ClientSpec, ServiceSpec
 SERVING_CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 (where the field mounts it)
 GRPC_CERTIFICATES: Final = "/etc/kai/tls"
 _CONFIG: Final = "/etc/config"
+#: Where a component finds the volume of its own.
+DATA: Final = "/data"
 _READABLE: Final = 0o444
 
 
@@ -52,6 +54,8 @@ class Component:
     config_map: str = ""
     checksum: str = ""
     redis: bool = False
+    #: Source of a volume for files that it writes, of which there is one user at a time.
+    data: Manifest | None = None
     #: Variables of its own.
     environment: tuple[Manifest, ...] = ()
     #: Which of our components it is, where several have one.
@@ -110,7 +114,11 @@ def tls_flags(installation: Installation) -> tuple[str, ...]:
 
 # --- Deployment --------------------------------------------------------------------------------
 def deployment(component: Component, installation: Installation) -> Manifest:
-    """The Deployment. Two generations may overlap: leaders are fenced, the rest is harmless to do twice."""
+    """The Deployment. Two generations may overlap: leaders are fenced, the rest is harmless to do twice.
+
+    Not so where they had to share a volume.
+    """
+    overlapping = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     template: Manifest = {
         "metadata": {"labels": component.pod_labels},
         "spec": _pod(component, installation),
@@ -120,7 +128,7 @@ def deployment(component: Component, installation: Installation) -> Manifest:
     spec = {
         "replicas": component.replicas,
         "selector": {"matchLabels": {"app": component.name}},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "strategy": overlapping if component.data is None else {"type": "Recreate"},
         "template": template,
     }
     return an_object("apps/v1", "Deployment", component.name, namespace=installation.namespace, spec=spec)
@@ -129,12 +137,15 @@ def deployment(component: Component, installation: Installation) -> Manifest:
 def _pod(component: Component, installation: Installation) -> Manifest:
     everywhere = installation.config.everywhere
     volumes = _volumes(component, installation)
+    context = security.of_pod(installation)
+    if component.data is not None and "runAsGroup" in context:
+        context.setdefault("fsGroup", context["runAsGroup"])
     return {
         "serviceAccountName": component.account_name,
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 30,
-        "securityContext": security.of_pod(installation),
+        "securityContext": context,
         "affinity": placement.affinity(component.name, component.service.affinity, everywhere),
         **placement.of_deployment(everywhere),
         "containers": [_container(component, installation, list(volumes))],
@@ -209,6 +220,8 @@ def _volumes(component: Component, installation: Installation) -> dict[tuple[str
         volumes[secret, folder] = secret_volume(secret)
     if component.redis:
         volumes |= redis_access.volumes(installation.config)
+    if component.data is not None:
+        volumes["data", DATA] = {"name": "data", **component.data}
     if component.config_map:
         volumes["config", _CONFIG] = {"name": "config", "configMap": {"name": component.config_map}}
     return volumes
@@ -221,7 +234,7 @@ def secret_volume(secret: str) -> Manifest:
 
 def _mount(name: str, folder: str) -> Manifest:
     mount: Manifest = {"name": name, "mountPath": folder}
-    return mount if name == "tmp" else {**mount, "readOnly": True}
+    return mount if name in ("tmp", "data") else {**mount, "readOnly": True}
 
 
 # --- beside it ---------------------------------------------------------------------------------

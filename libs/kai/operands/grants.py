@@ -40,6 +40,7 @@ class Grants(Fields):
     scheduler: bool = value(SWITCH, True, meaning="Whether the component has its role.")
     node_scale_adjuster: bool = value(SWITCH, False, meaning="Whether the component has its role.")
     numa_placement_exporter: bool = value(SWITCH, True, meaning="Whether the component has its role.")
+    insight: bool = value(SWITCH, False, meaning="Whether the component has its role.")
     prometheus: bool = value(SWITCH, True, meaning="Whether a Prometheus of ours has its role.")
     evictions: bool = value(SWITCH, False, meaning="Whether schedulers may evict, instead of deleting.")
     eviction_conditions: bool = value(
@@ -118,6 +119,7 @@ def _components(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:
             grants.numa_placement_exporter,
             "numaPlacementExporter.enabled",
         ),
+        ("insight", config.insight.service.enabled, grants.insight, "insight.enabled"),
     )
     for spelling, wanted, granted, said_by in rows:
         if wanted and not granted:

@@ -8,6 +8,7 @@ from typing import Final
 from kai.operands import (
     admission,
     binder,
+    insight,
     network,
     node_scale_adjuster,
     numa_placement_exporter,
@@ -33,6 +34,7 @@ OPERANDS: Final[tuple[Callable[[Installation], list[Manifest]], ...]] = (
     scheduler.operands,
     node_scale_adjuster.operands,
     numa_placement_exporter.operands,
+    insight.operands,
     redis.operands,
     network.operands,
     prometheus.operands,

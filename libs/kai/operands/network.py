@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.engine.config import UsageDatabase
-from kai.operands import node_scale_adjuster, numa_placement_exporter, redis, scheduler
+from kai.operands import insight, node_scale_adjuster, numa_placement_exporter, redis, scheduler
 from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.shards import Shard
@@ -53,6 +53,7 @@ def of_shard(installation: Installation, shard: Shard) -> list[Manifest]:
     ports = config.scheduler.scheduler_service
     callers = (
         *map(_app, ("binder", "podgroup-controller", "queue-controller")),
+        *([_app(insight.NAME)] if config.insight.service.enabled else []),
         *config.network_policy.grpc_from,
     )
     networked = Networked(
@@ -99,6 +100,16 @@ def _components(installation: Installation) -> Iterable[Networked]:
         yield Networked(name=node_scale_adjuster.NAME, metrics=8080)
     if numa_placement_exporter.runs(installation):
         yield Networked(name=numa_placement_exporter.NAME, metrics=8080)
+    if config.insight.service.enabled:
+        database, callers = config.insight.external_secret, config.network_policy.grpc_from
+        yield Networked(
+            name=insight.NAME,
+            # A rule without peers would be for everybody.
+            served=((config.insight.grpc_port, callers),) if callers else (),
+            metrics=insight.METRICS,
+            asks_schedulers=True,
+            asks=(database.port,) if database.name else (),
+        )
     if config.redis.ours:
         clients = ({"podSelector": {"matchLabels": dict(_SCHEDULERS)}}, _app("queue-controller"))
         yield Networked(name=redis.NAME, served=((config.redis.port, clients),), asks_api_server=False)

@@ -204,6 +204,7 @@ class Cluster:
             binders=self._options.binders,
             flags=self._options.flags,
             autoscaling="node-scale-adjuster" in self._options.services,
+            history="insight" in self._options.services,
         )
         machine = self._machine(planned.ours)
         self._supervisor.start(machine)

@@ -51,7 +51,7 @@ class Installation:
 
 
 def chart_values(
-    *, binders: int, flags: Mapping[str, Mapping[str, str]], autoscaling: bool = False
+    *, binders: int, flags: Mapping[str, Mapping[str, str]], autoscaling: bool = False, history: bool = False
 ) -> dict[str, Any]:
     """The values that a cluster in a box installs the chart with: parts of GPUs may be asked for.
 
@@ -60,6 +60,8 @@ def chart_values(
     values: dict[str, dict[str, Any]] = {
         "global": {"gpuSharing": True, "clusterAutoscaling": autoscaling},
         "binder": {"replicas": binders},
+        # Its pods run on this machine, and so long as the cluster does.
+        "insight": {"enabled": history, "persistence": {"enabled": False}},
     }
     for service, added in flags.items():
         values.setdefault(service.replace("-", ""), {})["args"] = dict(added)
@@ -73,13 +75,14 @@ def installation(
     binders: int,
     flags: Mapping[str, Mapping[str, str]],
     autoscaling: bool = False,
+    history: bool = False,
 ) -> Installation:
     """The chart as a cluster in a box needs it."""
     return Installation(
         helm=binaries.find(("helm",))["helm"],
         kubeconfig=kubeconfig,
         folder=folder,
-        values=chart_values(binders=binders, flags=flags, autoscaling=autoscaling),
+        values=chart_values(binders=binders, flags=flags, autoscaling=autoscaling, history=history),
         ours=[f"--{flag}={value}" for added in flags.values() for flag, value in added.items()],
     )
 

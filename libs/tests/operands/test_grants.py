@@ -83,6 +83,12 @@ def test_what_asks_for_nothing_more_is_allowed():
         ),
         ({}, {"binder": False}, "spec.binder.service.enabled", "set binder.enabled of the chart"),
         (
+            {"insight": {"service": {"enabled": True}}},
+            {},
+            "spec.insight.service.enabled",
+            "set insight.enabled of the chart",
+        ),
+        (
             {"prometheus": {"enabled": True}},
             {"prometheus": False},
             "spec.prometheus.enabled",
@@ -138,6 +144,7 @@ def test_a_config_is_told_what_it_was_given_no_rights_for(spec, grants, field, p
     [
         ({"nodeScaleAdjuster": {"service": {"enabled": True}}}, {"node_scale_adjuster": True}),
         ({"binder": {"service": {"enabled": False}}}, {"binder": False}),
+        ({"insight": {"service": {"enabled": True}}}, {"insight": True}),
         (
             {"numaPlacementExporter": {"service": {"enabled": False}}},
             {"numa_placement_exporter": False},

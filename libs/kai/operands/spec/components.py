@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kai.model import names
+from kai.model import names, quantity
 from kai.operands.spec.fields import Fields, MapOf, Part, part, refused, value
 from kai.operands.spec.kinds import (
+    AMOUNT,
     NAME,
     NAME_PREFIX,
     OPTIONAL_NAME,
@@ -21,6 +22,7 @@ from kai.operands.spec.kinds import (
     integer,
     number,
     one_of,
+    time,
 )
 from kai.operands.spec.pods import (
     AutoscalingSpec,
@@ -344,3 +346,61 @@ class NodeScaleAdjusterSpec(Fields):
     args: ScalingSpec = part(ScalingSpec, meaning="What it makes.")
     replicas: int | None = own_replicas()
     vpa: AutoscalingSpec | None = own_autoscaling()
+
+
+# --- insight -----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySecretSpec(Fields):
+    """A PostgreSQL of your own, by a secret in our namespace."""
+
+    name: str = value(
+        OPTIONAL_NAME, "", meaning="The secret that holds its address; empty: a file on a volume."
+    )
+    key: str = value(TEXT, "url", meaning="Key of the address: postgresql://user:password@host:port/name.")
+    port: int = value(PORT, 5432, meaning="Where it listens, for the network policies.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryVolumeSpec(Fields):
+    """A volume for the file of insight."""
+
+    enabled: bool = value(SWITCH, True, meaning="Whether the file survives its pod.")
+    size: str = value(AMOUNT, "10Gi", meaning="Size of the volume.")
+    storage_class_name: str = value(
+        OPTIONAL_NAME, "", meaning="Class of the volume; the cluster's default if empty."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsightSpec(Fields):
+    """Records what runs and what is decided, and answers questions about it."""
+
+    service: ServiceSpec = part(
+        ServiceSpec,
+        default=a_service(
+            requests={"cpu": "50m", "memory": "256Mi"}, limits={"memory": "512Mi"}, enabled=False
+        ),
+        meaning="How it runs; not unless enabled is set.",
+    )
+    external_secret: HistorySecretSpec = part(HistorySecretSpec, meaning="A database for it.")
+    persistence: HistoryVolumeSpec = part(HistoryVolumeSpec, meaning="A volume for it, without a database.")
+    retention: str = value(time(least=1, days=True), "30d", meaning="How long is kept what is over.")
+    grpc_port: int = value(PORT, 9091, meaning="Port of questions about the history.")
+    replicas: int | None = own_replicas()
+    vpa: AutoscalingSpec | None = own_autoscaling()
+
+    @property
+    def keeps_file(self) -> bool:
+        """Whether it has a file that survives its pod."""
+        return self.persistence.enabled and not self.external_secret.name
+
+    def check(self, at: Place) -> None:
+        """A file has one writer, and needs room."""
+        if self.external_secret.name:
+            return
+        if self.replicas is not None and self.replicas > 1:
+            at.below("replicas").complain(
+                f"is {self.replicas}; a file has one writer: name a database in externalSecret, or write 1"
+            )
+        if self.persistence.enabled and quantity.parse(self.persistence.size) <= 0:
+            at.below("persistence").below("size").complain("is 0; give the volume a size, such as 10Gi")

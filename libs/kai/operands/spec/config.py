@@ -18,6 +18,7 @@ from kai.operands.spec.additions import (
 from kai.operands.spec.components import (
     AdmissionSpec,
     BinderSpec,
+    InsightSpec,
     NodeScaleAdjusterSpec,
     PodGroupControllerSpec,
     PodGrouperSpec,
@@ -56,6 +57,9 @@ class ConfigSpec(Fields):
     )
     numa_placement_exporter: NumaPlacementExporterSpec = part(
         NumaPlacementExporterSpec, meaning="Tells of which NUMA zones pods have their devices."
+    )
+    insight: InsightSpec = part(
+        InsightSpec, meaning="Records what runs and what is decided; for kai history and kai report."
     )
     redis: RedisSpec = part(RedisSpec, meaning="Where history and usage of queues live.")
     prometheus: PrometheusSpec = part(PrometheusSpec, meaning="Where usage of queues over time is scraped.")

@@ -1,0 +1,95 @@
+"""Insight: records what runs and what is decided, in a file of its own or in a database."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kai.operands.certificates import grpc_secret
+from kai.operands.component import (
+    DATA,
+    GRPC_CERTIFICATES,
+    Component,
+    account,
+    objects_of,
+    service,
+    tls_flags,
+)
+from kai.operands.manifests import Installation, Manifest, an_object, without_empty
+
+NAME: Final = "insight"
+METRICS: Final = 8080
+_HEALTH: Final = 8081
+#: Name of the claim of its volume.
+CLAIM: Final = "kai-insight"
+_DATABASE: Final = "/etc/kai/history"
+
+
+def operands(installation: Installation) -> list[Manifest]:
+    """Its objects; none unless it is switched on."""
+    config = installation.config
+    spec = config.insight
+    if not spec.service.enabled:
+        return []
+    component = Component(
+        name=NAME,
+        module="kai_insight",
+        service=spec.service,
+        # A file has one writer.
+        replicas=config.replicas(spec.replicas) if spec.external_secret.name else 1,
+        autoscaling=config.autoscaling(spec.vpa),
+        flags=(*_flags(installation), *tls_flags(installation)),
+        ports={"grpc": spec.grpc_port, "health": _HEALTH, "http-metrics": METRICS},
+        probe="health",
+        secrets=_secrets(installation),
+        data=_volume(installation),
+    )
+    return [
+        account(NAME, installation),
+        *([_claim(installation)] if spec.keeps_file else []),
+        *objects_of(component, installation),
+        service(NAME, installation, {"http-metrics": (METRICS, "http-metrics")}),
+    ]
+
+
+def _flags(installation: Installation) -> tuple[str, ...]:
+    spec = installation.config.insight
+    external = spec.external_secret
+    where = (
+        f"--history-url-file={_DATABASE}/{external.key}"
+        if external.name
+        else f"--history-url=sqlite:///{DATA}/history.db"
+    )
+    return (
+        f"--health-probe-bind-address=:{_HEALTH}",
+        f"--metrics-bind-address=:{METRICS}",
+        f"--grpc-listen=:{spec.grpc_port}",
+        f"--retention={spec.retention}",
+        where,
+    )
+
+
+def _secrets(installation: Installation) -> dict[str, str]:
+    config = installation.config
+    external = config.insight.external_secret.name
+    return {
+        **({_DATABASE: external} if external else {}),
+        **({GRPC_CERTIFICATES: grpc_secret(NAME)} if config.everywhere.tls.enabled else {}),
+    }
+
+
+def _volume(installation: Installation) -> Manifest | None:
+    """Where its file is; None where a database has all."""
+    spec = installation.config.insight
+    if spec.external_secret.name:
+        return None
+    return {"persistentVolumeClaim": {"claimName": CLAIM}} if spec.keeps_file else {"emptyDir": {}}
+
+
+def _claim(installation: Installation) -> Manifest:
+    persistence = installation.config.insight.persistence
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": persistence.size}},
+        **without_empty(storageClassName=persistence.storage_class_name),
+    }
+    return an_object("v1", "PersistentVolumeClaim", CLAIM, namespace=installation.namespace, spec=spec)
