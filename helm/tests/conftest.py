@@ -1,5 +1,6 @@
 """A real helm, what it makes of the chart, and what the operator makes of that."""
 
+import re
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -89,9 +90,17 @@ class Helm:
     ) -> subprocess.CompletedProcess[str]:
         command = [self.program, "template", "kai", str(chart), "--namespace", namespace]
         command += ["--kube-version", "1.34.0", "--values", "-", *arguments]
-        return subprocess.run(
+        result = subprocess.run(
             command, input=yaml.safe_dump(values or {}), capture_output=True, text=True, check=False
         )
+        result.stderr = in_one_wording(result.stderr)
+        return result
+
+
+def in_one_wording(refusal: str) -> str:
+    """What helm says of values that a schema refuses, as before 3.18: ``a.b`` for ``at '/a/b'``."""
+    dotted = re.sub(r"at '/([^']*)'", lambda found: found[1].replace("/", "."), refusal)
+    return re.sub(r"additional properties '(\w+)' not allowed", r"\1 is not allowed", dotted)
 
 
 def operands(chart: Rendered, facts: Facts = Facts()) -> list[dict]:  # noqa: B008 (frozen)

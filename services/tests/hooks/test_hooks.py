@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import kai_insight.service
 import kai_node_scale_adjuster.service
 import kai_operator.service
 import kai_pod_grouper.service
@@ -218,6 +219,7 @@ def test_leases_are_those_by_which_processes_lead():
         kai_podgroup_controller.service,
         kai_queue_controller.service,
         kai_node_scale_adjuster.service,
+        kai_insight.service,
     )
     assert {service.LEASE for service in services} == {*LEADERS}
 
