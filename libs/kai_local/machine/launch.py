@@ -214,11 +214,13 @@ def _value(pod: Manifest, entry: Manifest, address: str, around: Surroundings) -
 
 
 def _word(word: str, environment: Mapping[str, str], address: str, mounts: Mapping[str, str]) -> str:
-    """One argument: references filled in, paths moved, a listener on all addresses bound to the pod's own."""
+    """One argument: references filled in, paths moved (in addresses of files too), and a listener on all
+    addresses bound to the pod's own.
+    """
     word = _REFERENCE.sub(lambda match: environment.get(match[1], match[0]), word)
     word = _LISTEN.sub(rf"\g<1>{address}:\g<2>", word)
     for path in sorted(mounts, key=len, reverse=True):
-        moved = re.sub(rf"(?:(?<==)|^){re.escape(path)}(?=/|$)", mounts[path], word)
+        moved = re.sub(rf"(?:(?<==)|(?<=:///)|^){re.escape(path)}(?=/|$)", mounts[path], word)
         if moved != word:
             return moved
     return word

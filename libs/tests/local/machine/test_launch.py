@@ -97,6 +97,11 @@ def test_mounts_are_folders_of_its_own(tmp_path):
     assert one.command[5:] == [str(tmp_path / "tmp"), "/tmpfs"]
 
 
+def test_addresses_of_files_lead_there_too(tmp_path):
+    one = launched(tmp_path, args=["--url=sqlite:////tmp/history.db", "--url=https://host/tmp/x"])
+    assert one.command[3:] == [f"--url=sqlite:///{tmp_path}/tmp/history.db", "--url=https://host/tmp/x"]
+
+
 def test_a_file_of_this_machine_stays_where_it_is(tmp_path):
     one = launched(tmp_path, args=["--scheduler-conf=/tmp/mine.yaml", "--other=/tmp/mine.yaml"])
     assert one.command[3:] == ["--scheduler-conf=/tmp/mine.yaml", f"--other={tmp_path}/tmp/mine.yaml"]
