@@ -18,7 +18,8 @@ from kai.kube.resources import SERVICE_ACCOUNTS, Resource
 from kai.model import names
 
 Json = dict[str, Any]
-ADJUSTER = "node-scale-adjuster"
+#: Of processes that run only where they are asked for.
+ASKED_FOR = frozenset({"insight", "node-scale-adjuster"})
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 #: Our accounts by name, with their namespaces.
 OURS = {
@@ -34,16 +35,16 @@ OURS = {
         ),
         names.NAMESPACE,
     ),
-    ADJUSTER: names.NAMESPACE,
+    **dict.fromkeys(ASKED_FOR, names.NAMESPACE),
     "numa-placement-exporter": names.NAMESPACE,
     names.RESERVATION_SERVICE_ACCOUNT: names.RESERVATION_NAMESPACE,
 }
 
 
 async def accounts(cluster: Cluster) -> dict[str, str]:
-    """Ours, but that of the node-scale-adjuster in a cluster that was given without it."""
+    """Ours, but those of processes that nobody asked for in a cluster that was given."""
     roles = {role["metadata"]["name"] for role in await cluster.client.list(CLUSTER_ROLES)}
-    return {name: where for name, where in OURS.items() if f"kai-{name}" in roles or name != ADJUSTER}
+    return {name: where for name, where in OURS.items() if f"kai-{name}" in roles or name not in ASKED_FOR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

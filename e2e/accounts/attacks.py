@@ -239,6 +239,7 @@ def leases(w, own):
         "kai-podgroup-controller",
         "kai-queue-controller",
         "kai-node-scale-adjuster",
+        "kai-insight",
         "54dff599.kai.scheduler",
     }
     for name in sorted(known - {own}):
@@ -279,6 +280,18 @@ def as_exporter(w):
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield Request(verb="list", resource=CONFIG_MAPS), "cannot list resource"
     yield from leases(w, None)
+
+
+def as_insight(w):
+    yield w.image("own"), "cannot patch resource"
+    yield w.status(PODS, "own", {"phase": "Failed"}), "cannot patch resource"
+    yield w.delete(PODS, "own"), "cannot delete resource"
+    yield w.marked(POD_GROUPS, w.group, labels={"app": "other"}), "cannot patch resource"
+    yield w.create(PODS, a_pod("x", w.namespace, w.queue)), "cannot create resource"
+    yield Request(verb="list", resource=SECRETS, namespace=names.NAMESPACE), "cannot list resource"
+    yield Request(verb="list", resource=CONFIG_MAPS), "cannot list resource"
+    yield w.event("kubelet"), "cannot create resource"
+    yield from leases(w, "kai-insight")
 
 
 def as_operator(w):
@@ -322,6 +335,7 @@ ATTACKS = {
     "kai-operator": as_operator,
     "admission": as_admission,
     "binder": as_binder,
+    "insight": as_insight,
     "node-scale-adjuster": as_adjuster,
     "numa-placement-exporter": as_exporter,
     "pod-grouper": as_pod_grouper,

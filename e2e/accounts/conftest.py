@@ -22,7 +22,7 @@ def embedded(request):
         return
     helm = request.getfixturevalue("helm_program")
     folder = request.getfixturevalue("tmp_path_factory").mktemp("accounts")
-    with chart_cluster("accounts", folder, helm, "--autoscaling") as made:
+    with chart_cluster("accounts", folder, helm, "--autoscaling", "--history") as made:
         yield made
 
 
