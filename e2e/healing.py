@@ -9,8 +9,10 @@ from e2e.harness import Cluster
 from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS, SECRETS, Resource
 from kai.operands import (
     CONFIG_NAME,
+    PASSWORD_SECRET,
+    ConfigSpec,
     Facts,
-    all_secrets,
+    certificates_of,
     operands_of_config,
     operands_of_shard,
     read_config,
@@ -64,9 +66,14 @@ def operands(config: Manifest, shards: Iterable[Manifest], facts: Facts) -> list
     place = {"namespace": spec.namespace}
     secrets = [
         {"apiVersion": "v1", "kind": SECRETS.kind, "metadata": {"name": name, **place}}
-        for name in all_secrets()
+        for name in _secrets(spec)
     ]
     return [*made, *secrets]
+
+
+def _secrets(spec: ConfigSpec) -> list[str]:
+    certificates = [name for hosts in certificates_of(spec).values() for name in hosts]
+    return [*certificates, *([PASSWORD_SECRET] if spec.redis.ours else [])]
 
 
 def kinds(manifests: Iterable[Manifest]) -> list[tuple[str, str]]:
