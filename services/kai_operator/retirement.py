@@ -1,7 +1,7 @@
-"""A Prometheus that is not asked for any more, and what was scraped with it.
+"""What holds a past and is not asked for any more: a Prometheus, and a volume with a retention.
 
-It is kept for as long as it keeps what it scraped. Who switches it on again meanwhile has lost nothing but
-what was not scraped; after that there is nothing left that could be lost.
+It is kept for as long as it would have kept what it holds. Who switches it on again meanwhile has lost
+nothing but what was not recorded; after that there is nothing left that could be lost.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from kai.kube.resources import SERVICE_ACCOUNTS, SERVICES
+from kai.kube.resources import PVCS, SERVICE_ACCOUNTS, SERVICES
 from kai.model import duration
+from kai.model.names import RETENTION
 from kai_operator.bodies import RETIRED
 from kai_operator.kinds import PROMETHEUSES, Manifest, Ref, ref_of
 
-#: Of one that does not say how long it keeps what it scrapes.
+#: Of one that does not say how long it keeps what it holds.
 _RETENTION: Final = timedelta(days=30)
 
 
@@ -31,24 +32,33 @@ class Kept:
 
 def kept(owned: Iterable[Manifest], wanted: Iterable[Manifest], *, now: datetime) -> Kept:
     """What of the objects of an owner stays though nobody wants it: each Prometheus that was switched off
-    a short time ago, by which Service it is reached, and its account.
+    a short time ago, by which Service it is reached, and its account; and each volume with a retention.
     """
     refs, there = {ref_of(each) for each in wanted}, {ref_of(each): each for each in owned}
     objects, notes, ends = dict[Ref, Manifest](), [], []
     for ref, live in there.items():
-        if ref.kind != PROMETHEUSES.kind or ref in refs or live["metadata"].get("deletionTimestamp"):
+        if ref in refs or not _holds_a_past(live) or live["metadata"].get("deletionTimestamp"):
             continue
         since = _since(live) or now
         end = since + _retention(live)
         if end <= now:
             continue
         objects[ref] = _as_it_is(live, **{RETIRED: _text(since)})
-        objects |= {
-            near: _as_it_is(each) for near, each in there.items() if near not in refs and _belongs(each, live)
-        }
-        notes.append(f"{ref} is switched off, and kept with what it scraped until {_text(end)}")
+        if ref.kind == PROMETHEUSES.kind:
+            objects |= {
+                near: _as_it_is(each)
+                for near, each in there.items()
+                if near not in refs and _belongs(each, live)
+            }
+        holds = "what it scraped" if ref.kind == PROMETHEUSES.kind else "what is on it"
+        notes.append(f"{ref} is switched off, and kept with {holds} until {_text(end)}")
         ends.append(end)
     return Kept(objects=list(objects.values()), notes=notes, due=min(ends, default=None))
+
+
+def _holds_a_past(live: Manifest) -> bool:
+    annotations = live["metadata"].get("annotations") or {}
+    return live["kind"] == PROMETHEUSES.kind or (live["kind"] == PVCS.kind and RETENTION in annotations)
 
 
 def _belongs(manifest: Manifest, prometheus: Manifest) -> bool:
@@ -87,8 +97,10 @@ def _since(live: Manifest) -> datetime | None:
 
 
 def _retention(live: Manifest) -> timedelta:
+    said = live["metadata"]["annotations"] if live["kind"] == PVCS.kind else live["spec"]
+    key = RETENTION if live["kind"] == PVCS.kind else "retention"
     try:
-        return timedelta(seconds=duration.parse(str(live["spec"]["retention"]), days=True))
+        return timedelta(seconds=duration.parse(str(said[key]), days=True))
     except (KeyError, TypeError, ValueError, OverflowError):
         return _RETENTION
 

@@ -40,6 +40,8 @@ PROJECT_LABEL: Final = "project"
 USER_KEY: Final = "user"
 NODE_POOL_LABEL: Final = "kai.scheduler/node-pool"
 PRIORITY_CLASS_LABEL: Final = "priorityClassName"
+#: On a volume: how long what is on it is worth something once nobody writes to it any more.
+RETENTION: Final = "kai.scheduler/retention"
 PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
 PREEMPTION_DELAY: Final = "kai.scheduler/preemption-delay"
 STALENESS_GRACE_PERIOD: Final = "kai.scheduler/staleness-grace-period"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kai.model.names import RETENTION
 from kai.operands.certificates import grpc_secret
 from kai.operands.component import (
     DATA,
@@ -92,4 +93,6 @@ def _claim(installation: Installation) -> Manifest:
         "resources": {"requests": {"storage": persistence.size}},
         **without_empty(storageClassName=persistence.storage_class_name),
     }
-    return an_object("v1", "PersistentVolumeClaim", CLAIM, namespace=installation.namespace, spec=spec)
+    claim = an_object("v1", "PersistentVolumeClaim", CLAIM, namespace=installation.namespace, spec=spec)
+    claim["metadata"]["annotations"] = {RETENTION: installation.config.insight.retention}
+    return claim

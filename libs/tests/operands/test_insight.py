@@ -2,6 +2,7 @@
 
 import pytest
 
+from kai.model.names import RETENTION
 from kai.operands import Facts, InvalidSpec, all_secrets, certificates_of, operands_of_config, read_config
 from kai.operands.certificates import GRPC
 from kai_insight.settings import InsightSettings
@@ -50,6 +51,7 @@ def test_it_comes_with_an_account_a_service_for_metrics_and_a_volume_for_its_fil
         "resources": {"requests": {"storage": "20Gi"}},
         "storageClassName": "fast",
     }
+    assert objects["PersistentVolumeClaim", "kai-insight"]["metadata"]["annotations"] == {RETENTION: "30d"}
     volume, read_only = mounts_of(objects)["/data"]
     assert (volume["persistentVolumeClaim"], read_only) == ({"claimName": "kai-insight"}, False)
     assert settings_of(objects).history_url == "sqlite:////data/history.db"

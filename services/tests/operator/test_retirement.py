@@ -1,9 +1,10 @@
-"""For how long a Prometheus stays that nobody asks for any more."""
+"""For how long a Prometheus stays that nobody asks for any more, and a volume that holds a past."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kai.model.names import RETENTION
 from kai_operator.bodies import RETIRED
 from kai_operator.kinds import ref_of
 from kai_operator.retirement import kept
@@ -85,3 +86,30 @@ def test_it_keeps_its_account_and_its_service_and_no_others(a_prometheus, build)
 def test_the_one_of_an_earlier_name_stays_beside_the_new_one(a_prometheus):
     found = kept([a_prometheus("before"), a_prometheus()], [a_prometheus()], now=NOW)
     assert stamps(found) == {"before": "2026-05-01T12:00:00Z"}
+
+
+@pytest.fixture
+def a_volume(build):
+    def make(name="kai-insight", **annotations):
+        made = build.manifest("PersistentVolumeClaim", name, annotations=annotations)
+        return build.live({**made, "spec": {"volumeName": "pv-1"}})
+
+    return make
+
+
+def test_a_volume_is_kept_as_long_as_what_is_on_it_is_worth_something(a_volume):
+    found = kept([a_volume(**{RETENTION: "2d"})], [], now=NOW)
+    assert stamps(found) == {"kai-insight": "2026-05-01T12:00:00Z"}
+    assert found.due == NOW + timedelta(days=2)
+    (note,) = found.notes
+    assert note == (
+        "PersistentVolumeClaim kai-scheduler/kai-insight is switched off, and kept with what is on it until "
+        "2026-05-03T12:00:00Z"
+    )
+    assert found.objects[0]["spec"] == {"volumeName": "pv-1"}
+    later = kept([a_volume(**{RETENTION: "2d", RETIRED: SINCE})], [], now=NOW + timedelta(days=1))
+    assert later.objects == []
+
+
+def test_a_volume_that_says_nothing_of_that_goes_at_once(a_volume):
+    assert kept([a_volume("kai-redis")], [], now=NOW).objects == []

@@ -21,7 +21,9 @@ from kai.kube.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     NODES,
+    PVCS,
     SCHEDULING_SHARDS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
 )
@@ -236,6 +238,39 @@ async def test_a_prometheus_that_is_switched_off_is_kept_for_as_long_as_what_it_
     await eventually(lambda: prometheuses(client), lambda found: not found, what="it goes")
     accounts = await client.list(SERVICE_ACCOUNTS, namespace=HOME)
     assert "prometheus" not in {each["metadata"]["name"] for each in accounts}
+
+
+async def test_insight_that_is_switched_off_leaves_its_volume_for_a_while_and_nothing_else(client):
+    async def volumes():
+        return {each["metadata"]["name"]: each for each in await client.list(PVCS, namespace=HOME)}
+
+    async def switch_insight(**spec):
+        await client.patch(CONFIGS, "kai-config", {"spec": {"insight": spec}})
+
+    await switch_insight(service={"enabled": True})
+    before = (await eventually(volumes, lambda found: "kai-insight" in found, what="a volume"))["kai-insight"]
+    certificate = "insight-grpc-tls-secret"
+    await eventually(
+        lambda: names_of(client, SECRETS), lambda found: certificate in found, what="a certificate"
+    )
+
+    await switch_insight(service={"enabled": False})
+    _, told = await eventually(lambda: deployed(client), lambda seen: seen[1], what="that is told")
+    assert f"PersistentVolumeClaim {HOME}/kai-insight is switched off, and kept with what is on it" in told
+    await eventually(
+        lambda: names_of(client, SECRETS), lambda found: certificate not in found, what="it goes"
+    )
+    assert "insight" not in await names_of(client, SERVICE_ACCOUNTS)
+
+    await switch_insight(service={"enabled": True})
+    await eventually(lambda: deployed(client), lambda seen: seen == ("True", ""), what="nothing to tell")
+    now = (await volumes())["kai-insight"]
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert RETIRED not in now["metadata"]["annotations"]
+
+
+async def names_of(client, resource):
+    return {each["metadata"]["name"] for each in await client.list(resource, namespace=HOME)}
 
 
 async def test_a_prometheus_that_is_told_of_while_a_pass_goes_on_is_kept_too(
