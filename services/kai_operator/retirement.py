@@ -97,10 +97,10 @@ def _since(live: Manifest) -> datetime | None:
 
 
 def _retention(live: Manifest) -> timedelta:
-    said = live["metadata"]["annotations"] if live["kind"] == PVCS.kind else live["spec"]
-    key = RETENTION if live["kind"] == PVCS.kind else "retention"
+    is_volume = live["kind"] == PVCS.kind
     try:
-        return timedelta(seconds=duration.parse(str(said[key]), days=True))
+        said = live["metadata"]["annotations"][RETENTION] if is_volume else live["spec"]["retention"]
+        return timedelta(seconds=duration.parse(str(said), days=True))
     except (KeyError, TypeError, ValueError, OverflowError):
         return _RETENTION
 
