@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
 from kai.kube.resources import PODS
 from kai.kube.workqueue import QueueMetrics, WorkQueue
@@ -102,9 +103,7 @@ class BinderService:
             sync_soon=sync.soon,
             tell_bound=settings.tell_bound,
         )
-        links: dict[str, Link] = {}
-        host.health.add("scheduler", lambda: _unconnected(links))
-        host.health.note("schedulers", lambda: _missing(links))
+        works: dict[str, _Work] = {}
         watches: list[Reflector[WatchedPod] | Reflector[ReservationPod]] = [
             Reflector(
                 client, PODS, WatchedPod, field_selector=f"spec.schedulerName={settings.scheduler_name}"
@@ -117,18 +116,21 @@ class BinderService:
                 label_selector=f"{names.APP_LABEL}={settings.resource_reservation_app_label}",
             ),
         ]
+        host.health.add("synced", lambda: all(watch.synced.is_set() for watch in watches))
+        host.health.add("scheduler", lambda: _unreachable(works))
+        host.health.note("schedulers", lambda: _silent(works))
         host.start(watches[0].run(pods), name="watch pods")
         host.start(watches[1].run(held), name="watch reservations")
         await asyncio.gather(*(watch.synced.wait() for watch in watches))
         follower = ShardFollower(client, scheduler_name=settings.scheduler_name, told=settings.shards)
 
         async def work(shard: Shard) -> None:
-            one = _Work(shard.lease, binder, settings, host.identity, metrics, controller, self._tls)
-            links[shard.lease] = one.link
+            one = _Work(shard.lease, client, binder, settings, host.identity, metrics, controller, self._tls)
+            works[shard.lease] = one
             try:
-                await one.run(host)
+                await one.run()
             finally:
-                del links[shard.lease]
+                del works[shard.lease]
                 metrics.forget(shard.lease)
 
         await host.until_stopping(sync.run(), follower.run(work))
@@ -140,6 +142,7 @@ class _Work:
     def __init__(
         self,
         lease_name: str,
+        client: KubeClient,
         binder: PodBinder,
         settings: BinderSettings,
         binder_id: str,
@@ -148,7 +151,7 @@ class _Work:
         tls: TlsFiles | None,
     ) -> None:
         self.lease_name = lease_name
-        self._namespace = settings.namespace
+        self._tracker = LeaderTracker(client, lease_name=lease_name, namespace=settings.namespace)
         self._metrics = metrics
         self._outbox = Outbox()
         fence = Fence()
@@ -156,29 +159,48 @@ class _Work:
         self._executor = Executor(
             binder, fence=fence, report=self._report, binding_at_most=at_once, controller=controller
         )
-        self.link = Link(
+        self._link = Link(
             self._executor, self._outbox, fence=fence, binder_id=binder_id, capacity=at_once, tls=tls
         )
-        metrics.epoch.labels(lease_name).set_function(lambda: self.link.connected_to)
+        metrics.epoch.labels(lease_name).set_function(lambda: self._link.connected_to)
         metrics.working.labels(lease_name).set_function(lambda: len(self._executor))
 
-    async def run(self, host: Host) -> None:
+    @property
+    def connected(self) -> bool:
+        """Whether decisions can come."""
+        return bool(self._link.connected_to)
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether there is somebody to work for."""
+        return self._tracker.leader is not None
+
+    async def run(self) -> None:
         """Work for whoever leads, until cancelled."""
-        tracker = LeaderTracker(host.client, lease_name=self.lease_name, namespace=self._namespace)
-        async with tracker, asyncio.TaskGroup() as group:
+        async with self._tracker, asyncio.TaskGroup() as group:
             group.create_task(self._executor.run(), name=f"execute {self.lease_name}")
-            group.create_task(self.link.run(tracker), name=f"work for {self.lease_name}")
+            group.create_task(self._link.run(self._tracker), name=f"work for {self.lease_name}")
 
     def _report(self, result: Result) -> None:
         self._metrics.results.labels(result.status.name.lower()).inc()
         self._outbox.put(result)
 
 
-def _unconnected(links: Mapping[str, Link]) -> str | None:
-    """We are of use as long as one scheduler can give us work."""
-    return _missing(links) if not any(link.connected_to for link in links.values()) else None
+def _unreachable(works: Mapping[str, _Work]) -> str | None:
+    """We are of use as long as one scheduler can give us work; one that does not lead is no fault of ours.
+
+    Else a binder could not be replaced, nor an installation be ready, while no scheduler is wanted.
+    """
+    if any(work.connected for work in works.values()):
+        return None
+    leases = sorted(lease for lease, work in works.items() if work.has_leader)
+    return f"not connected to scheduler {', '.join(leases)}" if leases else None
 
 
-def _missing(links: Mapping[str, Link]) -> str | None:
-    lost = sorted(lease for lease, link in links.items() if not link.connected_to)
-    return f"not connected to scheduler {', '.join(lost)}" if lost else None
+def _silent(works: Mapping[str, _Work]) -> str | None:
+    lines = [
+        f"not connected to scheduler {lease}" if work.has_leader else f"nobody leads scheduler {lease}"
+        for lease, work in sorted(works.items())
+        if not work.connected
+    ]
+    return "; ".join(lines) or None
