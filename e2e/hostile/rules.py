@@ -29,6 +29,9 @@ _ROUNDING = 0.02
 class Grants:
     """What pods said of themselves when they got their node: what they may say later changes nothing."""
 
+    #: Devices that pods of ours say they have a part of, which somebody else has put on their nodes. They
+    #: are charged for these.
+    named: frozenset[str] = frozenset()
     _waited: set[str] = field(default_factory=set)
     _granted: dict[str, LocalPod] = field(default_factory=dict)
 
@@ -36,6 +39,7 @@ class Grants:
         """The frame with the pods that were placed by us, as they were then, and those that wait."""
         pods: dict[str, LocalPod] = {}
         there: set[str] = set()
+        named: set[str] = set()
         for key, pod in frame.pods.items():
             uid = pod.metadata.uid
             there.add(uid)
@@ -47,6 +51,9 @@ class Grants:
                 pods[key] = pod
             elif uid in self._granted:
                 pods[key] = _said_then(pod, self._granted[uid])
+            elif is_ours(pod) and not pod.terminal:
+                named.update(shared_devices(pod))
+        self.named = frozenset(named)
         self._waited &= there
         self._granted = {uid: pod for uid, pod in self._granted.items() if uid in there}
         return replace(frame, pods=pods)
@@ -82,15 +89,15 @@ def what_is_held_is_charged(frame: Frame) -> Iterator[Breach]:
             yield Breach("held without charge", called("Queue", queue), f"{gpus:g} GPUs, charged {told:g}")
 
 
-def devices_are_held_for_somebody(frame: Frame) -> Iterator[Breach]:
-    """No reservation pod holds a device that no pod has a part of."""
+def devices_are_held_for_somebody(frame: Frame, named: Collection[str] = ()) -> Iterator[Breach]:
+    """No reservation pod holds a device that no pod has a part of; ``named``: :attr:`Grants.named`."""
     used = {device for pod in frame.holding() if not is_reservation(pod) for device in shared_devices(pod)}
     waiting = {
         device for pod in frame.pods.values() if not pod.spec.node_name for device in shared_devices(pod)
     }
     for key, pod in frame.pods.items():
         device = pod.labels.get(names.GPU_GROUP_LABEL, "")
-        if is_reservation(pod) and pod.spec.node_name and device not in used | waiting:
+        if is_reservation(pod) and pod.spec.node_name and device not in used | waiting | {*named}:
             yield Breach("held for nobody", called("Pod", key), f"device {device}")
 
 

@@ -94,9 +94,12 @@ class _Siege:
             (placement.nodes_have_room, 3.0),
             (placement.claims_have_devices_of_their_own, 3.0),
             (rules.what_is_held_is_charged, 30.0),
-            (rules.devices_are_held_for_somebody, 60.0),
+            (self._held_for_somebody, 60.0),
             (self._left_alone, 0.0),
         )
+
+    def _held_for_somebody(self, frame: Frame) -> Iterator[Breach]:
+        return rules.devices_are_held_for_somebody(frame, self._grants.named)
 
     def _left_alone(self, frame: Frame) -> Iterator[Breach]:
         return rules.others_are_left_alone(frame, self._probes.ended if self._probes else ())

@@ -72,6 +72,15 @@ def test_a_device_that_is_held_for_nobody_is_told():
     assert breach.rule == "held for nobody"
 
 
+def test_who_was_put_there_by_hand_and_pays_for_a_part_holds_the_device():
+    grants = rules.Grants()
+    placed, theirs = by_us(a_share("a", "0.5")), a_share("b", "0.5")
+    grants.as_granted(a_frame(placed, theirs))
+    assert grants.named == frozenset({"g"})
+    grants.as_granted(a_frame(theirs))
+    assert grants.named == frozenset()
+
+
 # --- others ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("seconds", "slowness", "late"), [(4, 1, False), (6, 1, True), (9, 2, False)])
 def test_a_pod_of_others_is_late_after_five_seconds_of_an_idle_machine(seconds, slowness, late):

@@ -5,7 +5,9 @@
 * A consumer of which nothing is recorded, as it was bound by another binder than ours, is recorded by what
   its labels and annotations say at that moment.
 
-Which devices a pod consumes is what its claims record, not what its labels say by now: these are its owner's.
+Which devices a pod consumes is what its claims record, not what its labels say by now: these are its
+owner's. Only pods of our scheduler consume any: a device that another one's pod names would be held, and
+nobody charged.
 
 Every binder watches all nodes, and any of them may act (see :mod:`kai_binder.reservations` for why they
 cannot do harm). So that they do not all do the same, who made a reservation looks after it at once, and
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -55,9 +57,11 @@ class ReservationSync:
         reservation_store: Store[ReservationPod],
         queue: WorkQueue[str],
         binder_id: str,
+        scheduler_name: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
+        self._scheduler_name = scheduler_name
         self._reservations = reservations
         self._store = reservation_store
         self._queue = queue
@@ -80,7 +84,11 @@ class ReservationSync:
         self._queue.add(node)
 
     async def sync_node(self, node: str) -> float | None:
-        """Bring one node in order; seconds after which to look again, None if it is in order."""
+        """Bring one node in order; seconds after which to look again, None if it is in order.
+
+        Raises:
+            KubeError: something of it could not be done; everything else is.
+        """
         # Read the reservations before the consumers: a claim written in between makes the delete fail.
         reservations = await self._live_reservations(node)
         pods = await self._live_pods(node)
@@ -89,15 +97,13 @@ class ReservationSync:
         claims = _by_pod([*ended, *reservations])
         held = {pod.metadata.uid: _held(pod, claims.get(pod.metadata.uid, {})) for pod in pods}
         used = set().union(*held.values())
-        again: list[float] = []
-        for reservation in reservations:
-            if reservation.group not in used or reservation.lost:
-                again += await self._free(reservation, held)
-        for pod in pods:
-            if lost := held[pod.metadata.uid] - standing:
-                await self._evict(pod, lost)
         unrecorded = [pod for pod in pods if granted(claims.get(pod.metadata.uid, {})) is None]
-        again += await self._record(unrecorded, reservations)
+        steps = [
+            *(self._free(each, held) for each in reservations if each.group not in used or each.lost),
+            *(self._evict(pod, lost) for pod in pods if (lost := held[pod.metadata.uid] - standing)),
+            self._record(unrecorded, reservations),
+        ]
+        again = await _one_by_one(steps)
         self._forget_ended(node, used - standing)
         return min(again, default=None)
 
@@ -174,7 +180,8 @@ class ReservationSync:
         return [each for each in found if each is not None]
 
     async def _live_pods(self, node: str) -> list[WatchedPod]:
-        pods = await self._client.list(PODS, field_selector=f"spec.nodeName={node}", type=WatchedPod)
+        ours = f"spec.nodeName={node},spec.schedulerName={self._scheduler_name}"
+        pods = await self._client.list(PODS, field_selector=ours, type=WatchedPod)
         return [
             pod for pod in pods if not pod.finished and pod.metadata.namespace != self._reservations.namespace
         ]
@@ -216,15 +223,13 @@ class ReservationSync:
         reservations = {each.group: each for each in sorted(standing, key=lambda each: not each.lost)}
         missing: dict[str, dict[str, tuple[str, Grant]]] = {}
         for pod in pods:
-            groups = gpu_groups(pod.metadata)
-            grant = Grant.asked(pod.annotations, devices=len(groups)) if groups else None
-            if grant is not None:
-                for group in groups & reservations.keys():
+            if (grant := _asked(pod)) is not None:
+                for group in gpu_groups(pod.metadata) & reservations.keys():
                     missing.setdefault(group, {})[pod.metadata.uid] = (pod.key, grant)
         done = [await self._reservations.record(reservations[group], told) for group, told in missing.items()]
         return [] if all(done) else [CHANGED_MEANWHILE]
 
-    async def _evict(self, pod: WatchedPod, groups: set[str]) -> None:
+    async def _evict(self, pod: WatchedPod, groups: set[str]) -> list[float]:
         """Delete a running pod whose device nobody holds. A pod that has not started gets it yet."""
         node = pod.spec.node_name
         for group in groups:
@@ -234,7 +239,22 @@ class ReservationSync:
             meta = pod.metadata
             with suppress(errors.NotFound, errors.Conflict):
                 await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
-            return
+            break
+        return []
+
+
+async def _one_by_one(steps: Iterable[Awaitable[list[float]]]) -> list[float]:
+    """Take all steps, those after one that fails too: one object must not keep its neighbours waiting."""
+    said: list[float] = []
+    failed: list[errors.KubeError] = []
+    for step in steps:
+        try:
+            said += await step
+        except errors.KubeError as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]
+    return said
 
 
 def _by_pod(reservations: Iterable[ReservationPod]) -> dict[str, dict[str, Claim]]:
@@ -250,6 +270,12 @@ def _held(pod: WatchedPod, claims: dict[str, Claim]) -> set[str]:
     """The GPU groups that a pod consumes: those it was granted; its own word where none is recorded."""
     known = granted(claims)
     if known is None:
-        return gpu_groups(pod.metadata)
+        return gpu_groups(pod.metadata) if _asked(pod) is not None else set()
     grant, groups = known
     return {*groups} if len(groups) >= grant.devices else {*groups, *gpu_groups(pod.metadata)}
+
+
+def _asked(pod: WatchedPod) -> Grant | None:
+    """What a pod says that it has of the devices that it names; None if it names none, or asks for no part."""
+    groups = gpu_groups(pod.metadata)
+    return Grant.asked(pod.annotations, devices=len(groups)) if groups else None

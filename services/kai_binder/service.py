@@ -88,6 +88,7 @@ class BinderService:
             reservation_store=held,
             queue=queue,
             binder_id=host.identity,
+            scheduler_name=settings.scheduler_name,
         )
         try:
             plugins = build(self._plugins, client)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kai.kube import errors
 from kai.kube.reflector import Reflector
 from kai.kube.resources import PODS
 from kai.kube.workqueue import WorkQueue
@@ -49,6 +50,7 @@ class Binder:
             reservation_store=self.held,
             queue=WorkQueue("test"),
             binder_id=name,
+            scheduler_name=names.SCHEDULER_NAME,
             clock=clock,
         )
 
@@ -196,6 +198,52 @@ async def test_expired_claims_are_cleared_away_by_the_next_one(cluster):
         await binder.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF)
         reservation = await binder.reservations.read(NODE, GROUP)
     assert set(reservation.claims) == {second.metadata.uid}
+
+
+async def runs(cluster, name, **options):
+    """A pod that somebody else has put on the node, and that says it has a part of the device."""
+    labels = {names.GPU_GROUP_LABEL: GROUP}
+    await cluster.pod(name, nodeName=NODE, **{"fraction": 0.5, **options})
+    await cluster.client.patch(PODS, name, {"metadata": {"labels": labels}}, namespace="default")
+    await cluster.phase(name, "Running")
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [{"schedulerName": "default-scheduler"}, {"fraction": None, "gpus": 0}],
+    ids=["is placed by another scheduler", "asks for no part of one"],
+)
+async def test_who_names_a_device_and_is_charged_for_nothing_does_not_hold_it(cluster, lies):
+    clock = Clock()
+    pod = await a_pod(cluster, "p")
+    async with a_binder(cluster, clock=clock) as binder:
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
+        await runs(cluster, "freeloader", **lies)
+        await cluster.client.delete(PODS, "p", namespace="default", grace_seconds=0)
+        assert await binder.sync.sync_node(NODE) is None
+    assert not await cluster.reservations()
+    assert "deletionTimestamp" not in (await cluster.get("freeloader"))["metadata"]
+
+
+async def test_a_pod_that_may_not_be_deleted_keeps_nothing_else_of_its_node_waiting(cluster):
+    clock = Clock()
+    unused = await a_pod(cluster, "unused")
+    async with a_binder(cluster, clock=clock) as binder:
+        await binder.reservations.reserve(unused, node=NODE, group="another", grant=HALF)
+        for name in ("kept", "lost"):
+            await runs(cluster, name)
+        cluster.fault(verb="delete", resource="pods", status=403)
+        clock.now += CLAIM_SECONDS + 1
+        with pytest.raises(errors.Forbidden):
+            await binder.sync.sync_node(NODE)
+        await binder.sync.sync_node(NODE)
+    left = {
+        pod["metadata"]["name"]
+        for pod in await cluster.pods()
+        if not pod["metadata"].get("deletionTimestamp")
+    }
+    assert left == {"unused"}
+    assert not await cluster.reservations()
 
 
 def test_labels_of_an_earlier_attempt_are_replaced():
