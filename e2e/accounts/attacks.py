@@ -14,6 +14,7 @@ from kai.kube.resources import (
     NAMESPACES,
     POD_GROUPS,
     PODS,
+    PRIORITY_CLASSES,
     PVCS,
     PVS,
     QUEUES,
@@ -308,6 +309,9 @@ def as_operator(w):
     yield w.patch(CRDS, "configs.kai.scheduler", {"spec": {"scope": "Namespaced"}}), "cannot patch resource"
     yield w.patch(CONFIGS, "kai-config", {"spec": {}}), "cannot patch resource"
     yield w.delete(VALIDATING_WEBHOOKS, "of-others"), "cannot delete resource"
+    urgent = {"metadata": {"name": "urgent"}, "value": 1000}
+    yield w.create(PRIORITY_CLASSES, urgent), "only the priority classes of an installation"
+    yield w.delete(PRIORITY_CLASSES, "urgent"), "cannot delete resource"
     yield w.image("own"), "cannot patch resource"
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield w.event("kubelet"), "only what its own process saw"

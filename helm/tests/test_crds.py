@@ -211,7 +211,7 @@ def test_every_component_can_be_configured():
     assert components == {
         "namespace", "global", "podGrouper", "binder", "admission", "scheduler", "queueController",
         "podGroupController", "nodeScaleAdjuster", "prometheus", "numaPlacementExporter",
-        "redis", "networkPolicy", "certificates", "insight",
+        "redis", "networkPolicy", "certificates", "insight", "defaultPriorityClasses",
     }  # fmt: skip
 
 

@@ -181,7 +181,7 @@ def test_every_way_starts_every_service_alike_but_for_what_the_documentation_nam
 
 
 # --- what an installation leaves -----------------------------------------------------------------------
-def test_other_installations_leave_the_charts_queues_and_priority_classes(helm):
+def test_other_installations_leave_the_queues_and_priority_classes_of_the_chart(helm):
     objects = helm.render()
     queues = {name: queue["spec"] for name, queue in objects.of("Queue").items()}
     assert {q["metadata"]["name"]: q["spec"] for q in bootstrap.default_queues()} == queues

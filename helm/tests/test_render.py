@@ -3,6 +3,8 @@
 import base64
 import importlib
 import json
+import re
+from itertools import chain
 from pathlib import Path
 from unittest import mock
 
@@ -13,6 +15,7 @@ import yaml
 from cryptography import x509
 
 from kai.model import names
+from kai.model.rules.priorities import CLASSES
 from kai.runtime import ServiceSettings, SettingsError
 from kai.session.credentials import RedisCredentials
 
@@ -548,6 +551,44 @@ def test_queues_and_classes_can_be_left_to_others(rendered):
 def test_priority_classes_have_the_values_that_users_know(rendered):
     classes = {name: c["value"] for name, c in rendered("defaults").of("PriorityClass").items()}
     assert classes == {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+
+
+def test_roles_and_policies_name_the_classes_that_the_operator_makes(rendered):
+    objects = rendered("defaults")
+    [writes] = [
+        rule["resourceNames"]
+        for rule in objects.one("ClusterRole", "kai-operator")["rules"]
+        if "priorityclasses" in rule["resources"] and "delete" in rule["verbs"]
+    ]
+    assert writes == list(CLASSES)
+    policy = objects.one("ValidatingAdmissionPolicy", "kai-operator-priority-classes")
+    [rule] = policy["spec"]["validations"]
+    assert re.findall(r"'([a-z-]+)'", rule["expression"]) == list(CLASSES)
+
+
+def test_openshift_gets_constraints_that_all_our_accounts_may_use_and_no_other_cluster_does(helm):
+    served = ("--api-versions", "security.openshift.io/v1")
+    values = {"global": {"clusterAutoscaling": True}, "certificates": EXISTING}
+    kind = "SecurityContextConstraints"
+    assert not helm.render(*served, values=values).of(kind)
+    assert not helm.render(values={**values, "openshift": True}).of(kind)
+    objects = helm.render(*served, values={**values, "openshift": True})
+    constraints = objects.one(kind, "kai-system")
+    for deployment, pod, container in containers(objects):
+        assert "runAsUser" not in pod["securityContext"], deployment
+        asked = container["securityContext"]
+        assert asked["capabilities"]["drop"] == constraints["requiredDropCapabilities"], deployment
+        assert asked["allowPrivilegeEscalation"] is constraints["allowPrivilegeEscalation"] is False
+        assert {*chain(*pod.get("volumes", ()))} - {"name"} <= {*constraints["volumes"]}, deployment
+    [rule] = objects.one("ClusterRole", "kai-system-scc")["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["kai-system"], ["use"])
+    given = {
+        each["metadata"]["namespace"]: each["subjects"][0]["name"]
+        for each in objects
+        if each["kind"] == "RoleBinding" and each["roleRef"]["name"] == "kai-system-scc"
+    }
+    homes = {each["metadata"]["namespace"] for each in objects if each["kind"] == "ServiceAccount"}
+    assert given == {home: f"system:serviceaccounts:{home}" for home in homes}
 
 
 def test_the_reservation_namespace_is_kept_and_can_be_left_to_others(rendered):

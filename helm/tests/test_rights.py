@@ -74,7 +74,8 @@ def test_who_makes_all_the_others_writes_in_our_namespaces_and_elsewhere_only_wh
     """Whoever may make Deployments may have anything run there, with any account of that namespace."""
     for right in held[OPERATOR, EVERYWHERE]:
         named = bool(right.name) or (
-            right.verb == "create" and right.resource.endswith("webhookconfigurations")
+            right.verb == "create"  # which names, policies say where there are any
+            and right.resource.endswith(("webhookconfigurations", "priorityclasses"))
         )
         told = right.resource in ("configs/status", "schedulingshards/status", "events")
         held_back = right.resource.endswith("/finalizers")

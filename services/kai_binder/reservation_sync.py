@@ -276,6 +276,6 @@ def _held(pod: WatchedPod, claims: dict[str, Claim]) -> set[str]:
 
 
 def _asked(pod: WatchedPod) -> Grant | None:
-    """What a pod says that it has of the devices that it names; None if it names none, or asks for no part."""
+    """What a pod says that it has of the devices it names; None if it names none, or asks for no part."""
     groups = gpu_groups(pod.metadata)
     return Grant.asked(pod.annotations, devices=len(groups)) if groups else None

@@ -1,7 +1,8 @@
-"""Objects that a release without an operator made, and that the operator is to take over.
+"""Objects that a release made itself, and that the operator is to take over.
 
 An upgrade deletes what a release has made and makes no longer. So they are marked to be kept, before; else
-our processes, their certificates and the password of Redis would be gone until they are made anew.
+our processes, their certificates, the password of Redis and the classes of workloads would be gone until they
+are made anew.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from kai.kube.resources import (
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     PDBS,
+    PRIORITY_CLASSES,
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     VALIDATING_WEBHOOKS,
     Resource,
 )
+from kai.model import names
+from kai.model.rules.priorities import CLASSES
 
 KEEP: Final = {"helm.sh/resource-policy": "keep"}
+#: By this the operator knows that nobody else has an object.
+OURS: Final = {"app.kubernetes.io/part-of": names.SCHEDULER_NAME}
 _RELEASE: Final = "meta.helm.sh/release-name"
 _POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 _SCHEDULER: Final = "kai-scheduler-default"
@@ -60,6 +66,7 @@ _NAMES: Final = {
         "kai-queue-validation-v2",
         "kai-podgroup-validation-v2alpha2",
     ),
+    PRIORITY_CLASSES: tuple(CLASSES),
 }
 
 
@@ -78,7 +85,7 @@ async def keep(client: KubeClient, *, namespace: str, release: str, say: Callabl
         annotations = found["metadata"].get("annotations") or {}
         if annotations.get(_RELEASE) != release or KEEP.items() <= annotations.items():
             continue
-        patch = {"metadata": {"uid": found["metadata"]["uid"], "annotations": KEEP}}
+        patch = {"metadata": {"uid": found["metadata"]["uid"], "annotations": KEEP, "labels": OURS}}
         await client.patch(resource, name, patch, namespace=place)
         say(f"{resource.kind.lower()} {name} is kept for the operator")
 

@@ -45,6 +45,7 @@ def _table() -> tuple[Kind, ...]:
         Kind(resource=resources.SECRETS, rank=content),
         Kind(resource=resources.CONFIG_MAPS, rank=content),
         Kind(resource=resources.PVCS, rank=content),
+        Kind(resource=resources.PRIORITY_CLASSES, rank=content),
         Kind(resource=resources.SERVICES, rank=network),
         Kind(resource=NETWORK_POLICIES, rank=network, everywhere=True),
         Kind(resource=resources.DEPLOYMENTS, rank=programs),

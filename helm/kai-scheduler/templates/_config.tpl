@@ -209,6 +209,7 @@ certificates:
   renewBefore: {{ include "kai.days" (max 1 (sub (int $v.certificates.validDays) (int $v.certificates.renewAfterDays))) }}
   authorityLifetime: {{ include "kai.days" (max (int $v.certificates.authorityValidDays) (add 1 (int $v.certificates.validDays))) }}
   existing: {{- toYaml $v.certificates.existing | nindent 4 }}
+defaultPriorityClasses: {enabled: {{ $v.defaultPriorityClasses.enabled }}}
 prometheus:
   enabled: {{ $v.prometheus.enabled }}
   {{- with $v.prometheus.externalPrometheusUrl }}

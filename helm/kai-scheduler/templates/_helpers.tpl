@@ -24,6 +24,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or .Values.openshift (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "clusterversions.config.openshift.io") -}}true{{- end -}}
 {{- end -}}
 
+{{/* Names of the priority classes that the operator makes, as a list. */}}
+{{- define "kai.priorityClasses" -}}
+{{ list "train" "build-preemptible" "build" "inference" | toJson }}
+{{- end -}}
+
 {{/* The pod's security context. */}}
 {{- define "kai.podSecurityContext" -}}
 {{- $default := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}

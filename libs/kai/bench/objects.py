@@ -26,6 +26,7 @@ from kai.model.objects import (
     SubGroup,
     TopologyConstraint,
 )
+from kai.model.rules import priorities
 from kai.model.rules.gpu_groups import gpu_group_labels
 from kai.snapshot.times import rfc3339
 
@@ -198,5 +199,4 @@ def a_priority_class(name: str, value: int) -> PriorityClass:
 
 def usual_priorities() -> list[PriorityClass]:
     """The classes that the product ships."""
-    values = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
-    return [a_priority_class(name, value) for name, value in values.items()]
+    return [a_priority_class(name, value) for name, value in priorities.CLASSES.items()]

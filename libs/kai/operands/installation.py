@@ -14,6 +14,7 @@ from kai.operands import (
     numa_placement_exporter,
     pod_grouper,
     podgroup_controller,
+    priority_classes,
     prometheus,
     queue_controller,
     redis,
@@ -38,6 +39,7 @@ OPERANDS: Final[tuple[Callable[[Installation], list[Manifest]], ...]] = (
     redis.operands,
     network.operands,
     prometheus.operands,
+    priority_classes.operands,
 )
 #: What belongs to one shard alone.
 SHARD_OPERANDS: Final[tuple[Callable[[Installation, Shard], list[Manifest]], ...]] = (

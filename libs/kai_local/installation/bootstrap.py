@@ -16,13 +16,10 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import AlreadyExists, ApiError
 from kai.kube.resources import Resource
 from kai.model import names
+from kai.operands.priority_classes import classes
 from kai_local.errors import ClusterError
 
 _RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-_PRIORITY_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
-_NON_PREEMPTIBLE = 100
-_TAKEN = "Workloads that others may take resources back from."
-_KEPT = "Workloads that keep what they have, within the quota of their queue."
 _NAMESPACES = (
     names.NAMESPACE,
     names.RESERVATION_NAMESPACE,
@@ -72,16 +69,8 @@ def default_queues() -> list[Manifest]:
 
 
 def priority_classes() -> list[Manifest]:
-    """The classes that ship; workloads below 100 may be taken from."""
-    return [
-        {
-            "metadata": {"name": name},
-            "value": value,
-            "globalDefault": False,
-            "description": _TAKEN if value < _NON_PREEMPTIBLE else _KEPT,
-        }
-        for name, value in _PRIORITY_CLASSES.items()
-    ]
+    """Those of an installation by chart, without the labels of its operator."""
+    return [{**each, "metadata": {"name": each["metadata"]["name"]}} for each in classes()]
 
 
 def default_storage_class(provisioner: str) -> Manifest:

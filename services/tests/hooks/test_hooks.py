@@ -23,12 +23,13 @@ from kai.kube.resources import (
     LEASES,
     NAMESPACES,
     PODS,
+    PRIORITY_CLASSES,
     SECRETS,
     TOPOLOGIES,
     Resource,
 )
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
-from kai_hooks.handover import KEEP, handed_over, keep
+from kai_hooks.handover import KEEP, OURS, handed_over, keep
 from kai_hooks.removal import LEADERS, remove_leftovers
 from kai_hooks.topologies import MIGRATED, copy_topologies
 from kai_local.apiserver.serving.faults import Rule
@@ -142,15 +143,22 @@ async def test_what_the_release_made_is_kept_and_what_others_made_is_not_touched
     await client.create(DEPLOYMENTS, a_deployment("kai-operator", annotations=ours), namespace=SPACE)
     secret = {"metadata": {"name": "kai-redis", "namespace": SPACE, "annotations": ours}}
     await client.create(SECRETS, secret, namespace=SPACE)
+    for name, annotations in (("train", ours), ("build", theirs), ("urgent", ours)):
+        a_class = {"metadata": {"name": name, "annotations": annotations}, "value": 50}
+        await client.create(PRIORITY_CLASSES, a_class)
     await keep(client, namespace=SPACE, release="kai", say=said.append)
     kept = {
         each["metadata"]["name"]
-        for kind in (DEPLOYMENTS, SECRETS)
-        for each in await client.list(kind, namespace=SPACE)
+        for kind, place in ((DEPLOYMENTS, SPACE), (SECRETS, SPACE), (PRIORITY_CLASSES, ""))
+        for each in await client.list(kind, namespace=place)
         if KEEP.items() <= (each["metadata"].get("annotations") or {}).items()
+        and OURS.items() <= (each["metadata"].get("labels") or {}).items()
     }
-    assert kept == {"binder", "kai-redis"}
-    assert said == ["deployment binder is kept for the operator", "secret kai-redis is kept for the operator"]
+    assert kept == {"binder", "kai-redis", "train"}
+    assert said == [
+        f"{each} is kept for the operator"
+        for each in ("deployment binder", "secret kai-redis", "priorityclass train")
+    ]
     said.clear()
     await keep(client, namespace=SPACE, release="kai", say=said.append)
     assert said == []

@@ -21,6 +21,7 @@ from kai.kube.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     NODES,
+    PRIORITY_CLASSES,
     PVCS,
     SCHEDULING_SHARDS,
     SECRETS,
@@ -28,6 +29,7 @@ from kai.kube.resources import (
     SERVICES,
 )
 from kai.model import names
+from kai.model.rules.priorities import CLASSES
 from kai.runtime import Host
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
@@ -328,3 +330,34 @@ async def test_the_node_scale_adjuster_comes_and_goes_with_its_switch(client):
         await client.patch(CONFIGS, "kai-config", {"spec": spec})
         await told(client, lambda args, there=enabled: bool(args) is there, name="node-scale-adjuster")
         await eventually(scalers, lambda found, there=enabled: bool(found) is there)
+
+
+async def test_priority_classes_come_back_when_they_are_deleted_and_go_with_their_switch(client):
+    async def classes():
+        return {each["metadata"]["name"]: each["value"] for each in await client.list(PRIORITY_CLASSES)}
+
+    system = {name for name in await classes() if name.startswith("system-")}
+
+    async def ours():
+        return {name: value for name, value in (await classes()).items() if name not in system}
+
+    await eventually(ours, lambda found: found == CLASSES, what="all are there")
+    await client.delete(PRIORITY_CLASSES, "train")
+    await eventually(ours, lambda found: found == CLASSES, what="train is there again")
+    await client.patch(CONFIGS, "kai-config", {"spec": {"defaultPriorityClasses": {"enabled": False}}})
+    await eventually(ours, lambda found: not found, what="none is there")
+
+
+async def test_a_priority_class_of_somebody_else_is_left_alone_and_told_of(admin, tmp_path):
+    theirs = {"metadata": {"name": "build"}, "value": 1000}
+    await admin.create(PRIORITY_CLASSES, theirs)
+    async with operator(str(tmp_path / "config")):
+
+        async def said():
+            config = await admin.get(CONFIGS, "kai-config")
+            conditions = config.get("status", {}).get("conditions") or ()
+            return {each["type"]: each["message"] for each in conditions}
+
+        await eventually(said, lambda found: "PriorityClass build belongs to" in found.get("Deployed", ""))
+        assert (await admin.get(PRIORITY_CLASSES, "train"))["value"] == CLASSES["train"]
+    assert (await admin.get(PRIORITY_CLASSES, "build"))["value"] == 1000

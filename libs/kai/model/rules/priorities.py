@@ -13,6 +13,8 @@ NON_PREEMPTIBLE: Final = "non-preemptible"
 SEMI_PREEMPTIBLE: Final = "semi-preemptible"
 #: All that a group, or a label of its workload, may say.
 PREEMPTIBILITIES: Final = (PREEMPTIBLE, NON_PREEMPTIBLE, SEMI_PREEMPTIBLE)
+#: The classes that an installation brings, with their values.
+CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 #: Of groups whose class does not exist, where no class is the default.
 DEFAULT: Final = 50
 #: Preemptible below, not preemptible from here on, unless a group says what it is.

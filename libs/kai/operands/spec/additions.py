@@ -1,4 +1,4 @@
-"""What an installation has beside the components: Redis, network policies, certificates, Prometheus, NUMA."""
+"""What an installation has beside the components: Redis, policies, certificates, Prometheus, classes, NUMA."""
 
 from __future__ import annotations
 
@@ -235,6 +235,14 @@ class PrometheusSpec(Fields):
     def ours(self) -> bool:
         """Whether we run one."""
         return self.enabled and not self.external_prometheus_url
+
+
+# --- priority classes --------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultPriorityClassesSpec(Fields):
+    """The priority classes train, build-preemptible, build and inference."""
+
+    enabled: bool = value(SWITCH, True, meaning="Whether we bring them; if not, they are yours to make.")
 
 
 # --- NUMA --------------------------------------------------------------------------------------

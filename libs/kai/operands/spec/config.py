@@ -10,6 +10,7 @@ from kai.model import names
 from kai.operands.spec import plugins_of_binder
 from kai.operands.spec.additions import (
     CertificatesSpec,
+    DefaultPriorityClassesSpec,
     NetworkPolicySpec,
     NumaPlacementExporterSpec,
     PrometheusSpec,
@@ -66,6 +67,9 @@ class ConfigSpec(Fields):
     network_policy: NetworkPolicySpec = part(NetworkPolicySpec, meaning="Who may connect to whom.")
     certificates: CertificatesSpec = part(
         CertificatesSpec, meaning="Who is trusted by whom, and for how long."
+    )
+    default_priority_classes: DefaultPriorityClassesSpec = part(
+        DefaultPriorityClassesSpec, meaning="The priority classes of workloads."
     )
 
     def check(self, at: Place) -> None:
