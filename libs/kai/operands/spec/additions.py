@@ -1,4 +1,4 @@
-"""What an installation has beside the components: Redis, policies, certificates, Prometheus, classes, NUMA."""
+"""What there is beside the components: Redis, policies, certificates, Prometheus, NUMA, priority classes."""
 
 from __future__ import annotations
 
