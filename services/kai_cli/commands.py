@@ -28,6 +28,11 @@ class Place:
 #: By name, in the order in which help lists them.
 COMMANDS: Final[dict[str, Place]] = {
     "get": Place("kai_cli.get", "app", "Show queues, pod groups or nodes."),
+    "queue": Place(
+        "kai_cli.queue",
+        "queue",
+        "Show what waits in a queue, in order of service, and what puts each before the next.",
+    ),
     "explain": Place("kai_cli.explain", "explain", "Say why something waits, and what would let it run."),
     "history": Place(
         "kai_cli.history", "app", "Who ran where, who was evicted and why, and what was decided."

@@ -16,13 +16,13 @@ from kai_cli.output import fail
 
 if TYPE_CHECKING:  # the commands that need no cluster do without what talks to one
     from kai.kube.client import KubeClient
-    from kai.model.decisions import QueueShare
+    from kai.model.decisions import QueuedGroup, QueueShare
     from kai.wire.channel import TlsFiles
     from kai.wire.clients import SchedulerClient
     from kai.wire.history import HistoryClient
 
 #: How long a scheduler that cannot be reached may delay an answer that does without it.
-SHARES_DEADLINE_SECONDS: Final = 3.0
+SOON_SECONDS: Final = 3.0
 Answer = TypeVar("Answer")
 
 
@@ -87,15 +87,25 @@ class Target:
 
     async def shares(self, client: KubeClient) -> dict[str, QueueShare] | None:
         """Shares by queue as the scheduler last divided them; None where it does not answer soon."""
+        found = await self._asked(client, lambda scheduler: scheduler.shares())
+        return None if found is None else {share.queue: share for share in found}
+
+    async def line(self, client: KubeClient) -> tuple[QueuedGroup, ...] | None:
+        """Who waits, in the order in which they are served; None where the scheduler does not answer soon."""
+        return await self._asked(client, lambda scheduler: scheduler.service_order())
+
+    async def _asked(
+        self, client: KubeClient, question: Callable[[SchedulerClient], Awaitable[Answer]]
+    ) -> Answer | None:
         import asyncio
 
         from kai.wire.errors import WireError
 
         try:
-            async with asyncio.timeout(SHARES_DEADLINE_SECONDS), self.scheduler(client) as scheduler:
-                return {share.queue: share for share in await scheduler.shares()}
+            async with asyncio.timeout(SOON_SECONDS), self.scheduler(client) as scheduler:
+                return await question(scheduler)
         except (TimeoutError, WireError) as error:
-            note(__name__, "shares are not known", reason=str(error) or "no answer in time")
+            note(__name__, "the scheduler is done without", reason=str(error) or "no answer in time")
             return None
 
 

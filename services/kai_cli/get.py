@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+import time
+from typing import Annotated
 
 import typer
 
 from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES
 from kai.model.objects import Node, Pod, PodGroup, Queue
 from kai_cli.connection import Target, ask
-from kai_cli.output import Column, ListFormat, ListFormatOption, document, emit, table
+from kai_cli.output import ListFormat, ListFormatOption, show
 from kai_cli.views import nodes as node_view
 from kai_cli.views import pod_groups as group_view
 from kai_cli.views import queues as queue_view
@@ -22,16 +22,6 @@ NamespaceOption = Annotated[
 EverywhereOption = Annotated[
     bool, typer.Option("-A", "--all-namespaces", help="All namespaces, as without -n.")
 ]
-
-
-class Row(Protocol):
-    """What can be shown as a row and as a document."""
-
-    def cells(self) -> tuple[str, ...]:
-        """As a row of the table."""
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
 
 
 @app.command("queues")
@@ -63,7 +53,7 @@ def pod_groups(
     everywhere: EverywhereOption = False,
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
-    """Pod groups with their queue, their pods and, where they wait, the reason."""
+    """Pod groups with their queue, their pods and, where they wait, since when, behind whom and why."""
     target = Target.of(context)
     if everywhere:
         namespace = ""
@@ -71,7 +61,11 @@ def pod_groups(
     async def question() -> list[group_view.PodGroupRow]:
         async with target.cluster() as client:
             groups = await client.list(POD_GROUPS, namespace=namespace, type=PodGroup)
-            return group_view.table_of(groups, await client.list(PODS, namespace=namespace, type=Pod))
+            pods = await client.list(PODS, namespace=namespace, type=Pod)
+            line = await target.line(client) if any(pod.status.phase == "Pending" for pod in pods) else ()
+            if line is None:
+                typer.echo("kai: the scheduler does not answer: positions are not known", err=True)
+            return group_view.table_of(groups, pods, at=time.time(), line=line or ())
 
     show(group_view.COLUMNS, ask(question), output)
 
@@ -87,13 +81,3 @@ def nodes(context: typer.Context, output: ListFormatOption = ListFormat.TABLE) -
             return node_view.table_of(await client.list(NODES, type=Node), await client.list(PODS, type=Pod))
 
     show(node_view.COLUMNS, ask(question), output)
-
-
-def show(columns: Sequence[Column], rows: Sequence[Row], output: ListFormat) -> None:
-    """Print rows in the form asked for."""
-    if output in (ListFormat.JSON, ListFormat.YAML):
-        document([row.document() for row in rows], output)
-    elif not rows:
-        typer.echo("No resources found.", err=True)
-    else:
-        emit(table(columns, [row.cells() for row in rows], wide=output is ListFormat.WIDE))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 from rich.cells import cell_len
@@ -115,6 +115,32 @@ def document(value: Any, form: Format | ListFormat) -> None:
         import yaml
 
         typer.echo(yaml.safe_dump(value, sort_keys=False), nl=False)
+
+
+class Row(Protocol):
+    """What can be shown as a row and as a document."""
+
+    def cells(self) -> tuple[str, ...]:
+        """As a row of the table."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+
+
+def show(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    output: ListFormat,
+    *,
+    nothing: str = "No resources found.",
+) -> None:
+    """Print rows in the form asked for; where there are none, say so on standard error."""
+    if output in (ListFormat.JSON, ListFormat.YAML):
+        document([row.document() for row in rows], output)
+    elif not rows:
+        typer.echo(nothing, err=True)
+    else:
+        emit(table(columns, [row.cells() for row in rows], wide=output is ListFormat.WIDE))
 
 
 def fail(message: str, *, status: int = 1) -> typer.Exit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -53,7 +54,10 @@ async def look(client: KubeClient, target: Target) -> RenderableType:
     groups = await client.list(POD_GROUPS, type=PodGroup)
     shares = await target.shares(client)
     node_rows = nodes.table_of(found_nodes, found_pods)
-    waiting = [row for row in pod_groups.table_of(groups, found_pods) if row.pending]
+    waits = shares is not None and any(pod.status.phase == "Pending" for pod in found_pods)
+    line = await target.line(client) if waits else ()
+    rows = pod_groups.table_of(groups, found_pods, at=time.time(), line=line or ())
+    waiting = [row for row in rows if row.pending]
     total, used = sum(row.gpus for row in node_rows), sum(row.used for row in node_rows)
     share = f" ({100 * used / total:.0f} %)" if total else ""
     in_use = f"{amounts.number(used)} of {amounts.count(total, 'GPU')} in use{share}"

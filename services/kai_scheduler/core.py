@@ -16,7 +16,7 @@ import structlog
 from kai.engine.config import SchedulerConfig
 from kai.engine.explain.job_order import JobOrder
 from kai.kube.reflector import Unreadable
-from kai.model.decisions import CycleResult, ResourceVector
+from kai.model.decisions import CycleResult, QueuedGroup, ResourceVector
 from kai.model.faults import Fault, OutOfBounds
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState, Kind
@@ -51,6 +51,9 @@ class Decider(Protocol):
 
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """In which order jobs are looked at; None before the first cycle. Leaves the state as it was."""
+
+    def service_order(self, state: ClusterState) -> list[QueuedGroup] | None:
+        """The same, with what puts each job before the next of its queue."""
 
 
 class Core:

@@ -86,7 +86,7 @@ class SchedulerService:
             clock=asyncio.get_running_loop().time,
         )
         snapshots = Snapshots(core)
-        grpc_services = _GrpcServices(snapshots, troubles)
+        grpc_services = _GrpcServices(core, snapshots, troubles)
         if settings.tls is None and split_address(settings.grpc_listen)[0] not in _LOOPBACK:
             _log.warning(
                 "gRPC without TLS: whoever reaches the port may call everything", listen=settings.grpc_listen
@@ -234,8 +234,8 @@ class SchedulerService:
 class _GrpcServices:
     """Our gRPC services, which answer for whichever term runs."""
 
-    def __init__(self, snapshots: Snapshots, troubles: Troubles) -> None:
-        self._sessions = SessionServicer(snapshots, troubles)
+    def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
+        self._sessions = SessionServicer(core, snapshots, troubles)
         self._decisions = DecisionServicer()
 
     def register(self, server: grpc.aio.Server) -> None:

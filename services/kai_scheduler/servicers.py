@@ -8,9 +8,10 @@ from typing import Any
 import grpc
 
 from kai.wire.chunks import split_snapshot
-from kai.wire.session_codec import encode_shares
+from kai.wire.session_codec import encode_service_order, encode_shares
 from kai.wire.v1 import session_pb2
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer
+from kai_scheduler.core import Core
 from kai_scheduler.sessions import SessionLog
 from kai_scheduler.snapshots import Snapshots
 from kai_scheduler.troubles import Troubles
@@ -21,8 +22,9 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 class SessionServicer(SessionServiceServicer):
     """Serves the sessions of whoever leads in this process; turns watchers away while nobody does."""
 
-    def __init__(self, snapshots: Snapshots, troubles: Troubles) -> None:
+    def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
         self.log: SessionLog | None = None
+        self._core = core
         self._snapshots = snapshots
         self._troubles = troubles
 
@@ -65,6 +67,21 @@ class SessionServicer(SessionServiceServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead yet")
             raise AssertionError("aborted")
         return session_pb2.GetSharesResponse(shares=encode_shares(log.shares))
+
+    async def GetServiceOrder(  # noqa: N802
+        self, request: session_pb2.GetServiceOrderRequest, context: _Context
+    ) -> session_pb2.GetServiceOrderResponse:
+        """Who waits, in order."""
+        try:
+            line = await self._core.question(self._core.engine.service_order)
+        except Exception as error:
+            self._troubles.note("service order", error)
+            await context.abort(grpc.StatusCode.INTERNAL, _failed("the order cannot be told", error))
+            raise
+        if line is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "no cycle has run yet")
+            raise AssertionError("aborted")
+        return encode_service_order(line)
 
 
 def _failed(what: str, error: Exception) -> str:

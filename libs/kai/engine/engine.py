@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from kai.engine.actions import ACTIONS, cancellation
 from kai.engine.config import SchedulerConfig
@@ -18,9 +19,11 @@ from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
 from kai.engine.queueing.shares import Usage
 from kai.engine.queueing.turns import Turns
-from kai.model.decisions import CycleResult, PodGroupOutcome
+from kai.model.decisions import CycleResult, PodGroupOutcome, QueuedGroup
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -51,10 +54,17 @@ class Engine:
 
         The state ends as it began, also where this raises. Nobody asks during a cycle.
         """
+        return self._asked(state, job_order.job_order)
+
+    def service_order(self, state: ClusterState) -> list[QueuedGroup] | None:
+        """The same, with what puts each job before the next of its queue."""
+        return self._asked(state, job_order.service_order)
+
+    def _asked(self, state: ClusterState, question: Callable[[Session], T]) -> T | None:
         if self.last_cycle is None:
             return None
         with undone_if_failed(state):
-            return job_order.job_order(self.open(state, self.last_cycle))
+            return question(self.open(state, self.last_cycle))
 
     def run(
         self,

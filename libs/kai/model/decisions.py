@@ -179,6 +179,18 @@ class QueueShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedGroup:
+    """A pod group (namespace/name) whose turn comes in the next cycle, and what puts it before the next one
+    of its queue: priority, minimum, age, name, or the name of a plugin; empty for the last.
+    """
+
+    pod_group: str
+    queue: str
+    priority: int
+    ahead_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
     """Everything one cycle decided, in the order in which it was decided."""
 

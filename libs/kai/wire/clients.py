@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
 
-from kai.model.decisions import QueueShare
+from kai.model.decisions import QueuedGroup, QueueShare
 from kai.wire.asking import DEADLINE_SECONDS, Peer, ask, connected_leader, unavailable
 from kai.wire.channel import TlsFiles
 from kai.wire.chunks import Received, receive_snapshot
 from kai.wire.permissions import Role
-from kai.wire.session_codec import decode_shares
-from kai.wire.v1.session_pb2 import GetSharesRequest, GetSnapshotRequest
+from kai.wire.session_codec import decode_service_order, decode_shares
+from kai.wire.v1.session_pb2 import GetServiceOrderRequest, GetSharesRequest, GetSnapshotRequest
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
 if TYPE_CHECKING:  # whose client it is has loaded it
@@ -62,6 +62,16 @@ class SchedulerClient:
         """
         found = await _ask(self._sessions.GetShares, GetSharesRequest(), deadline)
         return decode_shares(found.shares)
+
+    async def service_order(self, *, deadline: float = DEADLINE_SECONDS) -> tuple[QueuedGroup, ...]:
+        """Who waits, whoever the next session serves first before the others.
+
+        Raises:
+            PeerUnavailable: no answer within ``deadline`` seconds.
+            MalformedMessage: its columns differ in length.
+        """
+        found = await _ask(self._sessions.GetServiceOrder, GetServiceOrderRequest(), deadline)
+        return decode_service_order(found)
 
 
 @asynccontextmanager

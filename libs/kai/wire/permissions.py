@@ -33,6 +33,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
     ),
     "/kai.wire.v1.SessionService/GetSnapshot": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.SessionService/GetShares": frozenset({Role.KAI_CLI}),
+    "/kai.wire.v1.SessionService/GetServiceOrder": frozenset({Role.KAI_CLI}),
     **{
         f"/kai.wire.v1.HistoryService/{method}": frozenset({Role.KAI_CLI})
         for method in ("GetRuns", "GetEvictions", "GetDecisions", "GetCycles", "GetQueueStates", "GetUsage")

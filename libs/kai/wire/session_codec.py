@@ -15,6 +15,7 @@ from kai.model.decisions import (
     Outcome,
     PodGroupOutcome,
     PodRef,
+    QueuedGroup,
     QueueShare,
 )
 from kai.model.faults import Fault
@@ -142,6 +143,37 @@ def encode_shares(shares: Sequence[QueueShare]) -> pb.QueueShares:
         parents=join([share.parent for share in shares], field="QueueShares.parents"),
         priority=pack((share.priority for share in shares), "i"),
         **triples,
+    )
+
+
+def encode_service_order(line: Sequence[QueuedGroup]) -> pb.GetServiceOrderResponse:
+    """Those that wait as columns."""
+    return pb.GetServiceOrderResponse(
+        rows=len(line),
+        pod_groups=join([each.pod_group for each in line], field="ServiceOrder.pod_groups"),
+        queues=join([each.queue for each in line], field="ServiceOrder.queues"),
+        priority=pack((each.priority for each in line), "i"),
+        ahead_by=join([each.ahead_by for each in line], field="ServiceOrder.ahead_by"),
+    )
+
+
+def decode_service_order(message: pb.GetServiceOrderResponse) -> tuple[QueuedGroup, ...]:
+    """The reverse of :func:`encode_service_order`.
+
+    Raises:
+        MalformedMessage: a column's length is not the row count.
+    """
+    rows = message.rows
+
+    def texts(name: str) -> list[str]:
+        return split(getattr(message, name), rows=rows, field=f"ServiceOrder.{name}")
+
+    priorities = unpack(message.priority, "i", count=rows, field="ServiceOrder.priority")
+    return tuple(
+        QueuedGroup(pod_group=group, queue=queue, priority=priority, ahead_by=ahead_by)
+        for group, queue, priority, ahead_by in zip(
+            texts("pod_groups"), texts("queues"), priorities, texts("ahead_by"), strict=True
+        )
     )
 
 

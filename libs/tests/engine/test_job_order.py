@@ -34,6 +34,32 @@ def test_jobs_are_told_in_the_order_in_which_they_are_looked_at() -> None:
     assert codec.cut(state).digest == before
 
 
+def test_of_each_is_told_what_puts_it_before_the_next_of_its_queue() -> None:
+    state = a_state(
+        a_node("n", gpus=1),
+        [a_queue("first", priority=200), a_queue("second")],
+        a_job("other", gpus=9, queue="first"),
+        a_job("high", gpus=9, queue="second", priority="build", created=9),
+        a_job("whole", gpus=9, queue="second", created=8),
+        a_job("twin", gpus=9, queue="second", created=8),
+        a_job("young", gpus=9, queue="second", created=9),
+        a_job("elastic", gpus=1, queue="second", on=("n", ""), min_member=1, created=1),
+    )
+    engine = Engine()
+    engine.run(state, NOW)
+    line = engine.service_order(state)
+    assert line is not None
+    assert [(each.pod_group.partition("/")[2], each.queue, each.ahead_by) for each in line] == [
+        ("other", "first", ""),
+        ("high", "second", "priority"),
+        ("twin", "second", "name"),
+        ("whole", "second", "age"),
+        ("young", "second", "minimum"),
+        ("elastic", "second", ""),
+    ]
+    assert [each.priority for each in line if each.queue == "second"] == [100, 50, 50, 50, 50]
+
+
 def test_what_queues_used_in_the_past_counts_between_cycles_as_in_them() -> None:
     teams = [(a_queue(queue, gpu=0), a_job(queue, queue=queue, gpus=3)) for queue in ("a", "b")]
     state = a_state(a_node("n", gpus=2), teams)

@@ -13,6 +13,7 @@ from kai.model.decisions import (
     Outcome,
     PodGroupOutcome,
     PodRef,
+    QueuedGroup,
     QueueShare,
     ResourceType,
 )
@@ -31,7 +32,13 @@ from kai.wire.decisions import (
     encode_results,
 )
 from kai.wire.errors import MalformedMessage
-from kai.wire.session_codec import SessionUpdate, decode_update, encode_update
+from kai.wire.session_codec import (
+    SessionUpdate,
+    decode_service_order,
+    decode_update,
+    encode_service_order,
+    encode_update,
+)
 from kai.wire.v1 import decision_pb2, session_pb2
 
 LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=12)
@@ -141,6 +148,25 @@ def test_results_survive_the_wire(results):
 )
 def test_what_a_binder_could_not_stop_survives_the_wire(items):
     assert decode_in_flight(encode_in_flight(items)) == tuple(items)
+
+
+@given(
+    st.lists(
+        st.builds(
+            QueuedGroup,
+            pod_group=NAME,
+            queue=NAME,
+            priority=st.integers(-(2**31), 2**31 - 1),
+            ahead_by=st.sampled_from(("priority", "age", "")),
+        )
+    )
+)
+def test_the_order_of_service_survives_the_wire(line):
+    message = session_pb2.GetServiceOrderResponse.FromString(encode_service_order(line).SerializeToString())
+    assert decode_service_order(message) == tuple(line)
+    message.rows += 1
+    with pytest.raises(MalformedMessage):
+        decode_service_order(message)
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kai.model import quantity
 
 UNLIMITED = -1
+_DAY = 86400
 
 
 def number(value: float) -> str:
@@ -35,3 +36,14 @@ def gibibytes(size: float) -> str:
 def base_units(text: str | None) -> float:
     """A quantity in base units; an absent one is zero."""
     return float(quantity.parse(text)) if text else 0.0
+
+
+def lasting(seconds: float) -> str:
+    """How long something lasted, in its two largest units."""
+    days, rest = divmod(round(seconds), _DAY)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
+    while len(parts) > 1 and not parts[0][0]:
+        parts.pop(0)
+    return "".join(f"{amount}{unit}" for amount, unit in parts[:2] if amount or unit == parts[0][1])

@@ -12,12 +12,11 @@ from kai.history.records import AnyRecord, Cycle, Decision, QueueState, Run, Tak
 from kai.history.usage import Usage
 from kai.snapshot.times import rfc3339
 from kai_cli.output import Column
-from kai_cli.views.amounts import gpus, number
+from kai_cli.views.amounts import gpus, lasting, number
 
 _TIMES: Final = frozenset({"at", "began", "created", "ended"})
 #: What fields are called where their own name would be read as something else.
 _NAMES: Final[Mapping[str, str]] = {"user_name": "user"}
-_DAY: Final = 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +120,6 @@ def as_csv(keys: Sequence[str], documents: Sequence[Mapping[str, Any]]) -> str:
 def keys_of(kind: type[AnyRecord]) -> list[str]:
     """The keys of a kind's documents, in order."""
     return [_key(name) for name in columns(kind)]
-
-
-def lasting(seconds: float) -> str:
-    """How long something lasted, in its two largest units."""
-    days, rest = divmod(round(seconds), _DAY)
-    hours, rest = divmod(rest, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
-    while len(parts) > 1 and not parts[0][0]:
-        parts.pop(0)
-    return "".join(f"{amount}{unit}" for amount, unit in parts[:2] if amount or unit == parts[0][1])
 
 
 def _profiting(taking: Taking) -> str:

@@ -127,6 +127,15 @@ def whole_gpus(pod: Pod) -> int:
     return int(sum(amount for name, amount in asked.items() if is_gpu(name)))
 
 
+def asked_gpus(pod: Pod) -> float:
+    """GPUs that a pod asks for, whole ones and parts; parts by memory count for nothing without a node."""
+    try:
+        share = asked_share(pod.annotations)
+    except OutOfBounds:
+        return 0.0
+    return whole_gpus(pod) if share is None else share.portion_centi / 100 * share.devices
+
+
 def _portion(pod: Pod, node_memory_mib: int | None) -> float:
     try:
         share = asked_share(pod.annotations)

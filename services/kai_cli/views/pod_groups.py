@@ -1,26 +1,41 @@
-"""Pod groups with their queue, their pods and, where they wait, the reason."""
+"""Pod groups with their queue, their pods and, where they wait, since when, behind whom and why."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from kai.model import names
-from kai.model.objects import Pod, PodGroup
+from kai.model.decisions import QueuedGroup
+from kai.model.objects import Pod, PodGroup, SchedulingCondition
+from kai.snapshot.times import seconds
 from kai_cli.output import Column
+from kai_cli.views import amounts
 
-COLUMNS = (
+COLUMNS: Final = (
     Column("NAMESPACE"), Column("NAME"), Column("QUEUE"), Column("RUNNING", True), Column("STATE"),
+    Column("AGE", True), Column("WAITING", True), Column("POSITION", True), Column("REASON"),
     Column("MIN", True, wide=True), Column("PENDING", True, wide=True), Column("PRIORITY", wide=True),
-    Column("REASON", wide=True, prose=True),
+    Column("MESSAGE", wide=True, prose=True),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a group stands among those of its queue that wait: its place, 1 for the next, and how many are
+    in line. ``ahead_by`` is what puts it before the next one.
+    """
+
+    place: int
+    of: int
+    ahead_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroupRow:
-    """One pod group."""
+    """One pod group. Times are Unix seconds."""
 
     namespace: str
     name: str
@@ -32,39 +47,78 @@ class PodGroupRow:
     running: int
     pending: int
     state: str
+    created: float
+    #: When the oldest of its pods that wait was made; None if none waits.
+    waiting_since: float | None
+    #: None if its turn does not come, or nobody can say.
+    position: Position | None
+    #: Why it waits, in a word and in sentences; empty if the scheduler has not said so.
     reason: str
+    message: str
+    #: When this was seen.
+    at: float
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        return asdict(self)
+        found = asdict(self)
+        del found["at"]
+        return found
 
     def cells(self) -> tuple[str, ...]:
         """As a row of the table."""
+        position = self.position
         return (
-            self.namespace, self.name, self.queue, f"{self.running}/{self.pods}", self.state,
-            self.minimum, str(self.pending), self.priority_class, self.reason.partition("\n")[0],
-        )  # fmt: skip
+            self.namespace,
+            self.name,
+            self.queue,
+            f"{self.running}/{self.pods}",
+            self.state,
+            amounts.lasting(max(0.0, self.at - self.created)),
+            "-" if self.waiting_since is None else amounts.lasting(max(0.0, self.at - self.waiting_since)),
+            "-" if position is None else f"{position.place}/{position.of}",
+            self.reason or "-",
+            self.minimum,
+            str(self.pending),
+            self.priority_class,
+            self.message.partition("\n")[0],
+        )
 
 
-def table_of(groups: Iterable[PodGroup], pods: Iterable[Pod]) -> list[PodGroupRow]:
-    """One row per pod group, by namespace and name."""
+def table_of(
+    groups: Iterable[PodGroup], pods: Iterable[Pod], *, at: float, line: Iterable[QueuedGroup] = ()
+) -> list[PodGroupRow]:
+    """One row per pod group, by namespace and name, as of ``at``; ``line`` are those that wait, in order."""
     members: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
     for pod in pods:
         if group := pod.annotations.get(names.POD_GROUP_ANNOTATION):
             members[pod.metadata.namespace, group].append(pod)
+    positions = positions_in(line)
     return [
-        _row(group, members[group.metadata.namespace, group.metadata.name])
+        _row(group, members[group.metadata.namespace, group.metadata.name], positions.get(group.key), at=at)
         for group in sorted(groups, key=lambda group: group.key)
     ]
 
 
-def _row(group: PodGroup, pods: list[Pod]) -> PodGroupRow:
+def positions_in(line: Iterable[QueuedGroup]) -> Mapping[str, Position]:
+    """By pod group, where each of a line stands in its queue."""
+    by_queue: defaultdict[str, list[QueuedGroup]] = defaultdict(list)
+    for each in line:
+        by_queue[each.queue].append(each)
+    return {
+        each.pod_group: Position(place=place, of=len(queued), ahead_by=each.ahead_by)
+        for queued in by_queue.values()
+        for place, each in enumerate(queued, start=1)
+    }
+
+
+def _row(group: PodGroup, pods: list[Pod], position: Position | None, *, at: float) -> PodGroupRow:
     phases = Counter(pod.status.phase for pod in pods)
     condition = next(reversed((group.status and group.status.scheduling_conditions) or []), None)
     spec = group.spec
     minimum = (
         f"{spec.min_sub_group} subgroups" if spec.min_sub_group is not None else str(spec.min_member or 0)
     )
+    since = [seconds(pod.metadata.creation_timestamp) for pod in pods if pod.status.phase == "Pending"]
     return PodGroupRow(
         namespace=group.metadata.namespace,
         name=group.metadata.name,
@@ -75,8 +129,19 @@ def _row(group: PodGroup, pods: list[Pod]) -> PodGroupRow:
         running=phases["Running"],
         pending=phases["Pending"],
         state=_state(phases, unschedulable=condition is not None),
-        reason=condition.message if condition else "",
+        created=seconds(group.metadata.creation_timestamp),
+        waiting_since=min(since, default=None),
+        position=position,
+        reason=_reason(condition) if condition else "",
+        message=condition.message if condition else "",
+        at=at,
     )
+
+
+def _reason(condition: SchedulingCondition) -> str:
+    """The first of its reasons, else that of the condition as a whole."""
+    told = next((str(each["reason"]) for each in condition.reasons or () if each.get("reason")), "")
+    return told or condition.reason
 
 
 def _state(phases: Counter[str], *, unschedulable: bool) -> str:

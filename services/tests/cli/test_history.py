@@ -19,7 +19,8 @@ from kai.wire.serving import serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_cli.__main__ import app
 from kai_cli.past import moment
-from kai_cli.views.history import TABLES, lasting
+from kai_cli.views.amounts import lasting
+from kai_cli.views.history import TABLES
 from kai_insight.servicer import HistoryServicer
 from kai_local.apiserver.serving.server import ApiServer
 from libs.tests.history.builders import (

@@ -47,10 +47,14 @@ def test_a_name_is_never_cut_or_folded_whatever_the_terminal():
     row = pod_groups.PodGroupRow(
         namespace="default", name="pg-notebooks-2l4vtg86zt-pjb8j-5b8c56ba-8e75-4789-8bee-d6404ba76c9b",
         queue="default-queue", priority_class="train", minimum="1", pods=2, running=1, pending=1,
-        state="Unschedulable", reason="no node has enough resources for the pod: 2 Insufficient GPUs",
+        state="Unschedulable", created=0.0, waiting_since=30.0, position=None, reason="NotEnough",
+        message="no node has enough resources for the pod: 2 Insufficient GPUs", at=90.0,
     )  # fmt: skip
     _, line = lines_of(pod_groups.COLUMNS, [row.cells()], width=60)
-    assert line.split() == ["default", row.name, "default-queue", "1/2", "Unschedulable"]
+    assert line.split() == [
+        *("default", row.name, "default-queue", "1/2", "Unschedulable"),
+        *("1m30s", "1m", "-", "NotEnough"),
+    ]
     _, first, *more = lines_of(pod_groups.COLUMNS, [row.cells()], width=60, wide=True)
     assert row.name in first
     assert " ".join([first, *more]).split()[-3:] == ["2", "Insufficient", "GPUs"]

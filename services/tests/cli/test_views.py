@@ -1,6 +1,6 @@
 """What `kai get` shows of a cluster."""
 
-from kai.model.decisions import QueueShare
+from kai.model.decisions import QueuedGroup, QueueShare
 from kai.model.objects import (
     Condition,
     Container,
@@ -22,7 +22,8 @@ from kai.model.objects import (
     ResourceRequirements,
     SchedulingCondition,
 )
-from kai_cli.views import nodes, pod_groups, queues
+from kai.snapshot.times import seconds
+from kai_cli.views import nodes, pod_groups, queues, service_order
 
 
 def a_queue(name, parent="", *, gpus=0.0, cpu_millis=0.0, status=None):
@@ -135,13 +136,51 @@ def test_a_pod_on_several_shared_devices_counts_on_each():
 
 
 def test_a_pod_group_that_waits_shows_the_newest_reason():
-    conditions = [SchedulingCondition(message="old"), SchedulingCondition(message="no node has 9 GPUs\nmore")]
+    newest = SchedulingCondition(
+        reason="Unschedulable", message="no node has 9 GPUs\nmore", reasons=[{"reason": "TooLarge"}]
+    )
+    conditions = [SchedulingCondition(message="old"), newest]
     group = PodGroup(
-        metadata=ObjectMeta(name="pg", namespace="team"),
+        metadata=ObjectMeta(name="pg", namespace="team", creation_timestamp="2026-11-24T10:00:00Z"),
         spec=PodGroupSpec(queue="q", min_member=2),
         status=PodGroupStatus(scheduling_conditions=conditions),
     )
     pods = [a_pod(f"p{i}", node="", phase="Pending", annotations={"pod-group-name": "pg"}) for i in range(2)]
-    [row] = pod_groups.table_of([group], pods)
+    for made, pod in zip(("10:05", "10:02"), pods, strict=True):
+        pod.metadata.creation_timestamp = f"2026-11-24T{made}:00Z"
+    at = seconds("2026-11-24T11:12:00Z")
+    [row] = pod_groups.table_of(
+        [group], pods, at=at, line=a_line("q", "other/first", "team/pg", "other/last")
+    )
     assert (row.state, row.pods, row.pending, row.minimum) == ("Unschedulable", 2, 2, "2")
     assert row.cells()[-1] == "no node has 9 GPUs"
+    assert row.cells()[5:9] == ("1h12m", "1h10m", "2/3", "TooLarge")
+    assert pod_groups.table_of([group], pods, at=at)[0].position is None
+
+
+def a_line(queue, *groups):
+    return [QueuedGroup(pod_group=each, queue=queue, priority=50, ahead_by="age") for each in groups]
+
+
+def test_what_waits_in_a_queue_and_below_it_is_listed_in_the_order_of_service():
+    queues_ = [a_queue("top"), a_queue("a", "top"), a_queue("b", "top"), a_queue("elsewhere")]
+    assert service_order.below("top", queues_) == {"top", "a", "b"}
+    groups, pods = [], []
+    for name, queue in (("one", "a"), ("two", "b"), ("three", "a"), ("gated", "a"), ("far", "elsewhere")):
+        groups.append(
+            PodGroup(metadata=ObjectMeta(name=name, namespace="team"), spec=PodGroupSpec(queue=queue))
+        )
+        pods.append(
+            a_pod(name, node="", phase="Pending", annotations={"pod-group-name": name, "gpu-fraction": "0.5"})
+        )
+    line = [
+        *a_line("a", "team/three"),
+        *a_line("elsewhere", "team/far"),
+        *a_line("b", "team/two"),
+        *a_line("a", "team/one"),
+    ]
+    rows = service_order.waiting_in({"top", "a", "b"}, groups, pods, at=0.0, line=line)
+    told = [(row.group.name, row.place, row.overall, row.gpus) for row in rows]
+    assert told == [("three", 1, 1, 0.5), ("two", 2, 3, 0.5), ("one", 3, 4, 0.5), ("gated", None, None, 0.5)]
+    assert [row.document()["place"] for row in rows] == [1, 2, 3, None]
+    assert [row.cells()[0] for row in rows] == ["1", "2", "3", "-"]

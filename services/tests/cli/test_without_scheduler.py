@@ -90,6 +90,24 @@ def test_queues_are_listed_with_fair_shares_unknown(kubeconfig: Path) -> None:
     assert (queue["gpu"]["quota"], queue["gpu"]["fair_share"]) == (3.0, None)
 
 
+def test_pod_groups_are_listed_with_what_they_record_and_positions_unknown(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "get", "podgroups")
+    assert "positions are not known" in done.stderr
+    heading, row = done.stdout.splitlines()
+    assert heading.split()[5:] == ["AGE", "WAITING", "POSITION", "REASON"]
+    assert row.split()[3:5] == ["0/1", "Pending"]
+    assert row.split()[7] == "-"
+
+
+def test_what_waits_in_a_queue_is_listed_without_an_order(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "queue", "q")
+    assert done.returncode == 0, done.stderr
+    assert "whose turn it is is not known" in done.stderr
+    assert done.stdout.splitlines()[1].split()[:3] == ["-", "default", "g"]
+    wrong = kai(kubeconfig, "queue", "qq")
+    assert (wrong.returncode, wrong.stderr) == (1, "kai: there is no queue 'qq'; did you mean 'q'?\n")
+
+
 def test_one_look_at_the_cluster_says_what_is_not_known(kubeconfig: Path) -> None:
     done = kai(kubeconfig, "top", "--once")
     assert done.returncode == 0, done.stderr
@@ -125,7 +143,8 @@ def test_what_never_reaches_a_scheduler_is_told_and_the_namespace_is_that_of_the
 
 
 def test_all_namespaces_are_what_is_shown_without_one(kubeconfig: Path) -> None:
-    shown = [kai(kubeconfig, "get", "podgroups", *more).stdout for more in ((), ("-A",), ("-n", "default"))]
+    asked = ("get", "podgroups", "-o", "json")
+    shown = [kai(kubeconfig, *asked, *more).stdout for more in ((), ("-A",), ("-n", "default"))]
     assert len(set(shown)) == 1
     none = kai(kubeconfig, "get", "podgroups", "-n", "elsewhere")
     assert (none.returncode, none.stdout, none.stderr) == (0, "", "No resources found.\n")

@@ -71,6 +71,24 @@ async def test_shares_are_told_without_what_became_of_every_group(cluster):
     assert {share.queue for share in shares} == {"top", "test"}
 
 
+async def test_who_waits_is_told_in_the_order_of_service(cluster):
+    await cluster.node("n1", gpus=2)
+    async with cluster.scheduler(), connect_scheduler(cluster.client, **LEASE) as scheduler:
+        await cluster.pod("large", gpus=5)
+        await cluster.pod("larger", gpus=6)
+
+        async def waiting():
+            line = await scheduler.service_order()
+            return line if len(line) == 2 else None
+
+        line = await cluster.until(waiting)
+    assert {(each.pod_group, each.queue) for each in line} == {
+        ("default/pg-large", "test"),
+        ("default/pg-larger", "test"),
+    }
+    assert (line[0].ahead_by, line[1].ahead_by) in (("age", ""), ("name", ""))
+
+
 async def test_without_a_leader_asking_fails_with_a_reason(cluster):
     with pytest.raises(PeerUnavailable, match="no scheduler leads"):
         async with connect_scheduler(cluster.client, **LEASE, deadline=0.3):

@@ -163,6 +163,8 @@ class JobRanking(ABC):
     #: Whether a rank changes only with ``Job.version``, or when the job is read anew. Then the order of those
     #: that run is kept over cycles; else it is found anew in each cycle that searches for victims.
     lasting: ClassVar[bool] = False
+    #: What it goes by, in a word, for who asks why one job is served before another.
+    goes_by: ClassVar[str] = "a plugin"
 
     @abstractmethod
     def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:

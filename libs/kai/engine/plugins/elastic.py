@@ -18,6 +18,7 @@ class Elastic(JobRanking):
     """The ``elastic`` plugin: jobs below their minimum somewhere first, those above it last."""
 
     lasting = True
+    goes_by = "minimum"
 
     def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:
         """How far a job is; what is above a minimum somewhere makes up for nothing elsewhere."""

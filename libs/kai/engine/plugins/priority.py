@@ -12,6 +12,7 @@ class Priority(JobRanking):
     """The ``priority`` plugin: jobs of higher priority first."""
 
     lasting = True
+    goes_by = "priority"
 
     def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:
         """The priority, turned around."""

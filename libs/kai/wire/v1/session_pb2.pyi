@@ -20,6 +20,57 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class GetServiceOrderRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetServiceOrderRequest: _TypeAlias = GetServiceOrderRequest  # noqa: Y015
+
+@_typing.final
+class GetServiceOrderResponse(_message.Message):
+    """Columns over pod groups, whoever is served first before the others. Texts are joined by '\\n'."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROWS_FIELD_NUMBER: _builtins.int
+    POD_GROUPS_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    AHEAD_BY_FIELD_NUMBER: _builtins.int
+    rows: _builtins.int
+    pod_groups: _builtins.str
+    """namespace/name"""
+    queues: _builtins.str
+    priority: _builtins.bytes
+    """int32"""
+    ahead_by: _builtins.str
+    """What puts each before the next of its queue."""
+    def __init__(
+        self,
+        *,
+        rows: _builtins.int = ...,
+        pod_groups: _builtins.str = ...,
+        queues: _builtins.str = ...,
+        priority: _builtins.bytes = ...,
+        ahead_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_by", b"ahead_by", "pod_groups", b"pod_groups", "priority", b"priority", "queues", b"queues", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetServiceOrderResponse: _TypeAlias = GetServiceOrderResponse  # noqa: Y015
+
+@_typing.final
 class GetSharesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -50,6 +50,11 @@ class SessionServiceStub:
                 request_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesRequest.SerializeToString,
                 response_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesResponse.FromString,
                 _registered_method=True)
+        self.GetServiceOrder = channel.unary_unary(
+                '/kai.wire.v1.SessionService/GetServiceOrder',
+                request_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderRequest.SerializeToString,
+                response_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderResponse.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -78,6 +83,13 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetServiceOrder(self, request, context):
+        """Who waits, in the order in which the next session serves them as queues stand now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -95,6 +107,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.GetShares,
                     request_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesRequest.FromString,
                     response_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetSharesResponse.SerializeToString,
+            ),
+            'GetServiceOrder': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetServiceOrder,
+                    request_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderRequest.FromString,
+                    response_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -179,6 +196,33 @@ class SessionService:
             '/kai.wire.v1.SessionService/GetShares',
             kai_dot_wire_dot_v1_dot_session__pb2.GetSharesRequest.SerializeToString,
             kai_dot_wire_dot_v1_dot_session__pb2.GetSharesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetServiceOrder(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kai.wire.v1.SessionService/GetServiceOrder',
+            kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderRequest.SerializeToString,
+            kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,8 @@ class SessionServiceStub:
     """
     GetShares: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetSharesRequest, _session_pb2.GetSharesResponse]
     """How the last session shared out the cluster."""
+    GetServiceOrder: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetServiceOrderRequest, _session_pb2.GetServiceOrderResponse]
+    """Who waits, in the order in which the next session serves them as queues stand now."""
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
@@ -55,6 +57,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     GetShares: _aio.UnaryUnaryMultiCallable[_session_pb2.GetSharesRequest, _session_pb2.GetSharesResponse]  # type: ignore[assignment]
     """How the last session shared out the cluster."""
+    GetServiceOrder: _aio.UnaryUnaryMultiCallable[_session_pb2.GetServiceOrderRequest, _session_pb2.GetServiceOrderResponse]  # type: ignore[assignment]
+    """Who waits, in the order in which the next session serves them as queues stand now."""
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the scheduler knows and found, for controllers, standbys and the command line."""
@@ -84,5 +88,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.GetSharesResponse, _abc.Awaitable[_session_pb2.GetSharesResponse]]:
         """How the last session shared out the cluster."""
+
+    @_abc_1.abstractmethod
+    def GetServiceOrder(
+        self,
+        request: _session_pb2.GetServiceOrderRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.GetServiceOrderResponse, _abc.Awaitable[_session_pb2.GetServiceOrderResponse]]:
+        """Who waits, in the order in which the next session serves them as queues stand now."""
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,118 @@
+"""What waits in a queue, in the order in which it is served."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kai.model import names
+from kai.model.decisions import QueuedGroup
+from kai.model.objects import Pod, PodGroup, Queue
+from kai_cli.output import Column
+from kai_cli.views import amounts, nodes
+from kai_cli.views.pod_groups import PodGroupRow, table_of
+
+COLUMNS: Final = (
+    Column("PLACE", True), Column("NAMESPACE"), Column("NAME"), Column("PRIORITY", True),
+    Column("RUNNING", True), Column("MIN", True), Column("GPUS", True), Column("WAITING", True),
+    Column("AHEAD BY"), Column("QUEUE", wide=True), Column("OVERALL", True, wide=True),
+    Column("CLASS", wide=True), Column("REASON"), Column("MESSAGE", wide=True, prose=True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRow:
+    """One pod group that waits."""
+
+    group: PodGroupRow
+    #: Among those that were asked for and among all, 1 for the next; None if its turn does not come.
+    place: int | None
+    overall: int | None
+    priority: int | None
+    #: GPUs that its waiting pods ask for, parts counted as such; those by memory are not.
+    gpus: float
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        own = {"place": self.place, "overall": self.overall, "priority": self.priority, "gpus": self.gpus}
+        return own | self.group.document()
+
+    def cells(self) -> tuple[str, ...]:
+        """As a row of the table."""
+        group = self.group
+        since = group.waiting_since
+        return (
+            "-" if self.place is None else str(self.place),
+            group.namespace,
+            group.name,
+            "-" if self.priority is None else str(self.priority),
+            f"{group.running}/{group.pods}",
+            group.minimum,
+            amounts.number(self.gpus),
+            "-" if since is None else amounts.lasting(max(0.0, group.at - since)),
+            (group.position.ahead_by if group.position else "") or "-",
+            group.queue,
+            "-" if self.overall is None else str(self.overall),
+            group.priority_class or "-",
+            group.reason or "-",
+            group.message.partition("\n")[0],
+        )
+
+
+def waiting_in(
+    queues: Iterable[str],
+    groups: Iterable[PodGroup],
+    pods: Sequence[Pod],
+    *,
+    at: float,
+    line: Sequence[QueuedGroup],
+) -> list[WaitingRow]:
+    """What waits in these queues: first whose turn comes, in order, then the rest, those first that wait
+    longest.
+    """
+    asked = frozenset(queues)
+    overall = {each.pod_group: place for place, each in enumerate(line, start=1)}
+    priority = {each.pod_group: each.priority for each in line}
+    gpus = _asked_gpus(pods)
+    rows = [row for row in table_of(groups, pods, at=at, line=line) if row.queue in asked and row.pending]
+    rows.sort(key=lambda row: (overall.get(_key(row), len(line) + 1), row.waiting_since or at))
+    return [
+        WaitingRow(
+            group=row,
+            place=place if _key(row) in overall else None,
+            overall=overall.get(_key(row)),
+            priority=priority.get(_key(row)),
+            gpus=gpus.get(_key(row), 0.0),
+        )
+        for place, row in enumerate(rows, start=1)
+    ]
+
+
+def below(name: str, queues: Iterable[Queue]) -> set[str]:
+    """A queue, and all that are below it."""
+    children: defaultdict[str, list[str]] = defaultdict(list)
+    for queue in queues:
+        children[queue.spec.parent_queue].append(queue.metadata.name)
+    found, waiting = {name}, [name]
+    while waiting:
+        for child in children[waiting.pop()]:
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def _key(row: PodGroupRow) -> str:
+    return f"{row.namespace}/{row.name}"
+
+
+def _asked_gpus(pods: Iterable[Pod]) -> Mapping[str, float]:
+    """By pod group, what those of its pods ask for that wait."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for pod in pods:
+        group = pod.annotations.get(names.POD_GROUP_ANNOTATION)
+        if group and pod.status.phase == "Pending":
+            found[f"{pod.metadata.namespace}/{group}"] += nodes.asked_gpus(pod)
+    return found
