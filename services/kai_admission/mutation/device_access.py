@@ -35,9 +35,10 @@ def _requests_gpu(container: Json) -> bool:
 def _hide_devices(container: Json) -> None:
     """Replaces a literal value; a reference is left for validation to refuse."""
     variables: list[Json] = container.get("env") or []
-    for variable in variables:
+    for index, variable in enumerate(variables):
         if variable.get("name") == names.NVIDIA_VISIBLE_DEVICES:
             if not variable.get("valueFrom"):
-                variable["value"] = _NO_DEVICES
+                hidden = {**variable, "value": _NO_DEVICES}
+                container["env"] = [*variables[:index], hidden, *variables[index + 1 :]]
             return
     container["env"] = [*variables, {"name": names.NVIDIA_VISIBLE_DEVICES, "value": _NO_DEVICES}]

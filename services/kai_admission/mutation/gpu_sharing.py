@@ -7,7 +7,7 @@ from typing import Final
 
 from kai.model import names, sharing
 from kai.model.objects import Json
-from kai_admission.mutation.draft import PodDraft, from_config_map, set_variable
+from kai_admission.mutation.draft import PodDraft, from_config_map, set_variables
 
 _VARIABLES: Final = (names.NVIDIA_VISIBLE_DEVICES, names.RUNAI_NUM_OF_GPUS, names.GPU_PORTION)
 
@@ -24,8 +24,7 @@ def mutate(draft: PodDraft) -> None:
         annotations[names.SHARED_GPU_CONFIGMAP] = prefix
     container = draft.container(position)
     capabilities = sharing.capabilities_config_map(prefix, position)
-    for name in _VARIABLES:
-        set_variable(container, from_config_map(name, capabilities, optional=False))
+    set_variables(container, *(from_config_map(name, capabilities, optional=False) for name in _VARIABLES))
     _set_volume(draft.spec, capabilities)
     _add_environment(container, sharing.environment_config_map(prefix, position))
 

@@ -1,7 +1,7 @@
 """Tells the container that shares a GPU how much memory of it it may use, for the HAMi-core library."""
 
 from kai.model import names, sharing
-from kai_admission.mutation.draft import PodDraft, from_config_map, set_variable
+from kai_admission.mutation.draft import PodDraft, from_config_map, set_variables
 
 
 def mutate(draft: PodDraft) -> None:
@@ -12,4 +12,4 @@ def mutate(draft: PodDraft) -> None:
     prefix = draft.annotations[names.SHARED_GPU_CONFIGMAP]
     capabilities = sharing.capabilities_config_map(prefix, position)
     limit = from_config_map(names.CUDA_DEVICE_MEMORY_LIMIT, capabilities, optional=True)
-    set_variable(draft.container(position), limit)
+    set_variables(draft.container(position), limit)

@@ -39,7 +39,9 @@ def a_fraction(*containers, extra=None, **more):
 def review(pod, *flags, namespace="team"):
     settings = AdmissionSettings.parse(list(flags))
     request = AdmissionRequest(uid="u", operation="CREATE", namespace=namespace, object=deepcopy(pod))
-    return handlers(settings)[MUTATE_POD](request)
+    response = handlers(settings)[MUTATE_POD](request)
+    assert request.object == pod  # a patch says what is to change
+    return response
 
 
 def mutated(pod, *flags, **request):
