@@ -14,6 +14,7 @@ class WatchedSpec(ApiStruct):
     """What binding asks of a pod's specification."""
 
     node_name: str = ""
+    scheduler_name: str = ""
     volumes: list[Json] | None = None
     resource_claims: list[PodResourceClaim] | None = None
 

@@ -6,8 +6,8 @@
   its labels and annotations say at that moment.
 
 Which devices a pod consumes is what its claims record, not what its labels say by now: these are its
-owner's. Only pods of our scheduler consume any: a device that another one's pod names would be held, and
-nobody charged.
+owner's. A pod of another scheduler consumes what that one's installation reserved, which may stand beside
+ours. What a binder of ours reserved it does not: the device would be held, and nobody charged.
 
 Every binder watches all nodes, and any of them may act (see :mod:`kai_binder.reservations` for why they
 cannot do harm). So that they do not all do the same, who made a reservation looks after it at once, and
@@ -91,12 +91,12 @@ class ReservationSync:
         """
         # Read the reservations before the consumers: a claim written in between makes the delete fail.
         reservations = await self._live_reservations(node)
-        pods = await self._live_pods(node)
+        pods, others = await self._live_pods(node)
         standing = {each.group for each in reservations}
         ended = [each for each in self._ended.get(node, {}).values() if each.group not in standing]
         claims = _by_pod([*ended, *reservations])
         held = {pod.metadata.uid: _held(pod, claims.get(pod.metadata.uid, {})) for pod in pods}
-        used = set().union(*held.values())
+        used = set().union(*held.values()) | _of_others(reservations, others)
         unrecorded = [pod for pod in pods if granted(claims.get(pod.metadata.uid, {})) is None]
         steps = [
             *(self._free(each, held) for each in reservations if each.group not in used or each.lost),
@@ -179,12 +179,14 @@ class ReservationSync:
         found = [await self._reservations.read_again(each.metadata.name) for each in known]
         return [each for each in found if each is not None]
 
-    async def _live_pods(self, node: str) -> list[WatchedPod]:
-        ours = f"spec.nodeName={node},spec.schedulerName={self._scheduler_name}"
-        pods = await self._client.list(PODS, field_selector=ours, type=WatchedPod)
-        return [
-            pod for pod in pods if not pod.finished and pod.metadata.namespace != self._reservations.namespace
-        ]
+    async def _live_pods(self, node: str) -> tuple[list[WatchedPod], list[WatchedPod]]:
+        """Those of our scheduler, and those of others."""
+        ours: list[WatchedPod] = []
+        others: list[WatchedPod] = []
+        for pod in await self._client.list(PODS, field_selector=f"spec.nodeName={node}", type=WatchedPod):
+            if not pod.finished and pod.metadata.namespace != self._reservations.namespace:
+                (ours if pod.spec.scheduler_name == self._scheduler_name else others).append(pod)
+        return ours, others
 
     def _forget_ended(self, node: str, needed: set[str]) -> None:
         """Keep of the reservations that ended on a node those that somebody still runs on."""
@@ -264,6 +266,12 @@ def _by_pod(reservations: Iterable[ReservationPod]) -> dict[str, dict[str, Claim
         for uid, claim in reservation.claims.items():
             found.setdefault(uid, {})[reservation.group] = claim
     return found
+
+
+def _of_others(reservations: Iterable[ReservationPod], pods: Iterable[WatchedPod]) -> set[str]:
+    """The GPU groups that no binder of ours reserved, and that pods of other schedulers name."""
+    named = {group for pod in pods for group in gpu_groups(pod.metadata)}
+    return {each.group for each in reservations if names.RESERVED_BY not in each.annotations} & named
 
 
 def _held(pod: WatchedPod, claims: dict[str, Claim]) -> set[str]:

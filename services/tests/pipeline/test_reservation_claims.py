@@ -225,6 +225,21 @@ async def test_who_names_a_device_and_is_charged_for_nothing_does_not_hold_it(cl
     assert "deletionTimestamp" not in (await cluster.get("freeloader"))["metadata"]
 
 
+async def test_what_another_installation_reserved_is_held_by_the_pods_of_its_scheduler(cluster):
+    async with a_binder(cluster) as binder:
+        theirs = ReservationTemplate(image="x").manifest(
+            node=NODE, group=GROUP, tolerations=None, annotations={}
+        )
+        await cluster.client.create(PODS, theirs, namespace=names.RESERVATION_NAMESPACE)
+        await runs(cluster, "theirs", schedulerName="another")
+        await cluster.until(lambda: binder.held.by_index("group", GROUP))
+        await binder.sync.sync_node(NODE)
+        assert len(await cluster.reservations()) == 1
+        await cluster.client.delete(PODS, "theirs", namespace="default", grace_seconds=0)
+        await binder.sync.sync_node(NODE)
+    assert not await cluster.reservations()
+
+
 async def test_a_pod_that_may_not_be_deleted_keeps_nothing_else_of_its_node_waiting(cluster):
     clock = Clock()
     unused = await a_pod(cluster, "unused")
