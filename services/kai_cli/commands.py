@@ -27,7 +27,7 @@ class Place:
 
 #: By name, in the order in which help lists them.
 COMMANDS: Final[dict[str, Place]] = {
-    "get": Place("kai_cli.get", "app", "Show queues, pod groups or nodes."),
+    "get": Place("kai_cli.get", "app", "Show queues, pod groups, pods or nodes."),
     "queue": Place(
         "kai_cli.queue",
         "queue",

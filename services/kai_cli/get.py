@@ -1,4 +1,4 @@
-"""``kai get``: queues as a tree, pod groups, and nodes with their GPUs."""
+"""``kai get``: queues as a tree, pod groups, pods, and nodes with their GPUs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import Annotated
 
 import typer
 
+from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES
 from kai.model.objects import Node, Pod, PodGroup, Queue
-from kai_cli.connection import Target, ask
-from kai_cli.output import ListFormat, ListFormatOption, show
+from kai_cli.connection import Target
+from kai_cli.listing import Row, SortOption, WatchOption, listed
+from kai_cli.output import ListFormat, ListFormatOption
 from kai_cli.views import nodes as node_view
 from kai_cli.views import pod_groups as group_view
+from kai_cli.views import pods as pod_view
 from kai_cli.views import queues as queue_view
 
-app = typer.Typer(no_args_is_help=True, help="Show queues, pod groups or nodes.")
+app = typer.Typer(no_args_is_help=True, help="Show queues, pod groups, pods or nodes.")
 NamespaceOption = Annotated[
     str, typer.Option("-n", "--namespace", help="Only this namespace; all if left out.")
 ]
@@ -28,20 +31,21 @@ EverywhereOption = Annotated[
 @app.command("queue", hidden=True)
 def queues(
     context: typer.Context,
+    *,
+    sort_by: SortOption = "",
+    watch: WatchOption = False,
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
     """The queue tree with quota, fair share and what is allocated."""
-    target = Target.of(context)
 
-    async def question() -> list[queue_view.QueueRow]:
-        async with target.cluster() as client:
-            found = await client.list(QUEUES, type=Queue)
-            shares = await target.shares(client)
-            if shares is None:
-                typer.echo("kai: the scheduler does not answer: fair shares are not known", err=True)
-            return queue_view.tree(found, shares or {})
+    async def look(client: KubeClient, target: Target) -> list[Row]:
+        found = await client.list(QUEUES, type=Queue)
+        shares = await target.shares(client)
+        if shares is None:
+            typer.echo("kai: the scheduler does not answer: fair shares are not known", err=True)
+        return [*queue_view.tree(found, shares or {})]
 
-    show(queue_view.COLUMNS, ask(question), output)
+    listed(context, queue_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
 
 
 @app.command("podgroups")
@@ -49,35 +53,60 @@ def queues(
 @app.command("pg", hidden=True)
 def pod_groups(
     context: typer.Context,
+    *,
     namespace: NamespaceOption = "",
     everywhere: EverywhereOption = False,
+    sort_by: SortOption = "",
+    watch: WatchOption = False,
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
     """Pod groups with their queue, their pods and, where they wait, since when, behind whom and why."""
-    target = Target.of(context)
-    if everywhere:
-        namespace = ""
+    place = "" if everywhere else namespace
 
-    async def question() -> list[group_view.PodGroupRow]:
-        async with target.cluster() as client:
-            groups = await client.list(POD_GROUPS, namespace=namespace, type=PodGroup)
-            pods = await client.list(PODS, namespace=namespace, type=Pod)
-            line = await target.line(client) if any(pod.status.phase == "Pending" for pod in pods) else ()
-            if line is None:
-                typer.echo("kai: the scheduler does not answer: positions are not known", err=True)
-            return group_view.table_of(groups, pods, at=time.time(), line=line or ())
+    async def look(client: KubeClient, target: Target) -> list[Row]:
+        groups = await client.list(POD_GROUPS, namespace=place, type=PodGroup)
+        pods = await client.list(PODS, namespace=place, type=Pod)
+        line = await target.line(client) if any(pod.status.phase == "Pending" for pod in pods) else ()
+        if line is None:
+            typer.echo("kai: the scheduler does not answer: positions are not known", err=True)
+        return [*group_view.table_of(groups, pods, at=time.time(), line=line or ())]
 
-    show(group_view.COLUMNS, ask(question), output)
+    listed(context, group_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
+
+
+@app.command("pods")
+@app.command("pod", hidden=True)
+@app.command("po", hidden=True)
+def pods(
+    context: typer.Context,
+    *,
+    namespace: NamespaceOption = "",
+    everywhere: EverywhereOption = False,
+    sort_by: SortOption = "",
+    watch: WatchOption = False,
+    output: ListFormatOption = ListFormat.TABLE,
+) -> None:
+    """Pods that belong to a pod group or wait for one, with their GPUs, their node or why they have none."""
+    place = "" if everywhere else namespace
+
+    async def look(client: KubeClient, target: Target) -> list[Row]:
+        return [*pod_view.table_of(await client.list(PODS, namespace=place, type=Pod), at=time.time())]
+
+    listed(context, pod_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
 
 
 @app.command("nodes")
 @app.command("node", hidden=True)
-def nodes(context: typer.Context, output: ListFormatOption = ListFormat.TABLE) -> None:
+def nodes(
+    context: typer.Context,
+    *,
+    sort_by: SortOption = "",
+    watch: WatchOption = False,
+    output: ListFormatOption = ListFormat.TABLE,
+) -> None:
     """Nodes with their GPUs (● whole, ◐ shared, ○ free) and who sits on them."""
-    target = Target.of(context)
 
-    async def question() -> list[node_view.NodeRow]:
-        async with target.cluster() as client:
-            return node_view.table_of(await client.list(NODES, type=Node), await client.list(PODS, type=Pod))
+    async def look(client: KubeClient, target: Target) -> list[Row]:
+        return [*node_view.table_of(await client.list(NODES, type=Node), await client.list(PODS, type=Pod))]
 
-    show(node_view.COLUMNS, ask(question), output)
+    listed(context, node_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len
@@ -57,20 +57,26 @@ _PROSE_WIDTH = 24
 
 
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, title: str = "", wide: bool = False
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    wide: bool = False,
+    below: Sequence[Sequence[str]] = (),
 ) -> Table:
     """A plain table in the manner of kubectl: no frame, headings in capitals.
 
-    A row has a cell for every column, those that only ``wide`` shows included.
+    A row has a cell for every column, those that only ``wide`` shows included. What stands ``below`` other
+    rows has their widths, and no headings.
     """
     result = Table(
-        box=None, pad_edge=False, header_style="bold",
+        box=None, pad_edge=False, header_style="bold", show_header=not below,
         title=title or None, title_justify="left",
     )  # fmt: skip
     shown = [index for index, column in enumerate(columns) if wide or not column.wide]
     for index in shown:
         column = columns[index]
-        longest = max(map(cell_len, (column.heading, *(row[index] for row in rows))))
+        longest = max(map(cell_len, (column.heading, *(row[index] for row in (*rows, *below)))))
         result.add_column(
             column.heading,
             justify="right" if column.number else "left",
@@ -115,32 +121,6 @@ def document(value: Any, form: Format | ListFormat) -> None:
         import yaml
 
         typer.echo(yaml.safe_dump(value, sort_keys=False), nl=False)
-
-
-class Row(Protocol):
-    """What can be shown as a row and as a document."""
-
-    def cells(self) -> tuple[str, ...]:
-        """As a row of the table."""
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-
-
-def show(
-    columns: Sequence[Column],
-    rows: Sequence[Row],
-    output: ListFormat,
-    *,
-    nothing: str = "No resources found.",
-) -> None:
-    """Print rows in the form asked for; where there are none, say so on standard error."""
-    if output in (ListFormat.JSON, ListFormat.YAML):
-        document([row.document() for row in rows], output)
-    elif not rows:
-        typer.echo(nothing, err=True)
-    else:
-        emit(table(columns, [row.cells() for row in rows], wide=output is ListFormat.WIDE))
 
 
 def fail(message: str, *, status: int = 1) -> typer.Exit:

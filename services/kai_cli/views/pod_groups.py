@@ -58,6 +58,11 @@ class PodGroupRow:
     #: When this was seen.
     at: float
 
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
     def document(self) -> dict[str, Any]:
         """As JSON."""
         found = asdict(self)

@@ -54,6 +54,11 @@ class QueueRow:
     cpu: Amounts
     memory: Amounts
 
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
+
     def document(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)

@@ -34,6 +34,11 @@ class WaitingRow:
     #: GPUs that its waiting pods ask for, parts counted as such; those by memory are not.
     gpus: float
 
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self.group.key
+
     def document(self) -> dict[str, Any]:
         """As JSON."""
         own = {"place": self.place, "overall": self.overall, "priority": self.priority, "gpus": self.gpus}
@@ -77,14 +82,14 @@ def waiting_in(
     priority = {each.pod_group: each.priority for each in line}
     gpus = _asked_gpus(pods)
     rows = [row for row in table_of(groups, pods, at=at, line=line) if row.queue in asked and row.pending]
-    rows.sort(key=lambda row: (overall.get(_key(row), len(line) + 1), row.waiting_since or at))
+    rows.sort(key=lambda row: (overall.get(row.key, len(line) + 1), row.waiting_since or at))
     return [
         WaitingRow(
             group=row,
-            place=place if _key(row) in overall else None,
-            overall=overall.get(_key(row)),
-            priority=priority.get(_key(row)),
-            gpus=gpus.get(_key(row), 0.0),
+            place=place if row.key in overall else None,
+            overall=overall.get(row.key),
+            priority=priority.get(row.key),
+            gpus=gpus.get(row.key, 0.0),
         )
         for place, row in enumerate(rows, start=1)
     ]
@@ -102,10 +107,6 @@ def below(name: str, queues: Iterable[Queue]) -> set[str]:
                 found.add(child)
                 waiting.append(child)
     return found
-
-
-def _key(row: PodGroupRow) -> str:
-    return f"{row.namespace}/{row.name}"
 
 
 def _asked_gpus(pods: Iterable[Pod]) -> Mapping[str, float]:

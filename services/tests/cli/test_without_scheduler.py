@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,6 +107,47 @@ def test_what_waits_in_a_queue_is_listed_without_an_order(kubeconfig: Path) -> N
     assert done.stdout.splitlines()[1].split()[:3] == ["-", "default", "g"]
     wrong = kai(kubeconfig, "queue", "qq")
     assert (wrong.returncode, wrong.stderr) == (1, "kai: there is no queue 'qq'; did you mean 'q'?\n")
+
+
+def test_pods_are_listed_with_why_they_have_no_place(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "get", "pods", "-o", "wide")
+    assert done.returncode == 0, done.stderr
+    _, *rows = done.stdout.splitlines()
+    assert [row.split()[:5] for row in rows] == [
+        [namespace, "p", "Pending", "0", "-"] for namespace in ("default", "team")
+    ]
+    assert ["no node has 9 GPUs" in rows[0], "no such volume" in rows[1]] == [True, True]
+
+
+def test_who_watches_is_told_what_changes_and_nothing_else(kubeconfig: Path) -> None:
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+
+    def set_quota(gpus: int) -> None:
+        patch = json.dumps({"spec": {"resources": {"gpu": {"quota": gpus}}}})
+        command = ["kubectl", "patch", "queue", "q", "--type=merge", "-p", patch]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+
+    command = [sys.executable, "-m", "kai_cli", "get", "queues", "-w"]
+    watching = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert watching.stdout
+    try:
+        before = [watching.stdout.readline() for _ in range(2)]
+        set_quota(7)
+        after = watching.stdout.readline()
+    finally:
+        set_quota(3)
+        watching.send_signal(signal.SIGINT)
+        watching.communicate()
+    assert [line.split()[:2] for line in (*before, after)] == [["QUEUE", "GPU"], ["q", "3"], ["q", "7"]]
+    assert watching.returncode == 130
+
+
+def test_a_column_to_sort_by_that_is_not_there_is_told_with_those_that_are(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "get", "pods", "--sort-by", "colour")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no column 'colour'; there are NAMESPACE, NAME, STATUS" in done.stderr
 
 
 def test_one_look_at_the_cluster_says_what_is_not_known(kubeconfig: Path) -> None:
@@ -210,6 +252,7 @@ finally:
     ("question", "heavy"),
     [
         (("get", "nodes"), (*ENGINE, *LINES, *WIRE)),
+        (("get", "pods"), (*ENGINE, *LINES, *WIRE)),
         (("get", "queues"), (*ENGINE, *LINES)),
         (("top", "--once"), (*ENGINE, *LINES)),
         (("explain", "pod", "p"), LINES),

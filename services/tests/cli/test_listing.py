@@ -1,0 +1,20 @@
+"""In which order rows come that are sorted by a column."""
+
+import pytest
+
+from kai_cli.listing import size
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["-", "45s", "1m", "1h12m", "2d3h", "11d"],
+        ["?", "0", "0.5", "3", "12", "unlimited"],
+        ["1/3", "2/3", "10/10"],
+        ["1Gi", "7.5Gi", "64Gi"],
+        ["-", "alpha", "Beta", "gamma"],
+    ],
+    ids=["times", "numbers", "parts", "amounts", "names"],
+)
+def test_cells_are_sorted_by_what_they_mean(cells):
+    assert sorted(reversed(cells), key=size) == cells
