@@ -17,4 +17,5 @@ from kai_cli.listing import size
     ids=["times", "numbers", "parts", "amounts", "names"],
 )
 def test_cells_are_sorted_by_what_they_mean(cells):
-    assert sorted(cells[::-1], key=size) == cells
+    turned = cells[::-1]
+    assert sorted(turned, key=size) == cells
