@@ -70,10 +70,24 @@ def a_node_named_beforehand(tenant: Tenant, name: str, namespace: str) -> Attack
     return Attack((pod,))
 
 
+def parts_of_gpus_beside_every_scheduler_of_ours(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Pods that cost nothing, on nodes of their choice, and say that they have most of a device each."""
+    pods = []
+    for number in range(4):
+        labels = {names.GPU_GROUP_LABEL: f"{name}-{number}"}
+        pod = tenant.pod(
+            f"{name}-{number}", namespace, labels=labels, annotations={names.GPU_FRACTION: "0.9"}
+        )
+        pod["spec"] |= {"schedulerName": "default-scheduler", "nodeName": tenant.rng.choice(site.NODES)}
+        pods.append(pod)
+    return Attack(tuple(pods))
+
+
 FORMS: Final[tuple[Form, ...]] = (
     annotations_rewritten_after_the_bind,
     reservations_of_his_own,
     pods_that_become_reservations,
     groups_of_devices_named_beforehand,
     a_node_named_beforehand,
+    parts_of_gpus_beside_every_scheduler_of_ours,
 )

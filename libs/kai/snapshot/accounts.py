@@ -112,6 +112,9 @@ class Accounts:
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
             groups = facts.granted_ids or facts.group_ids or facts.assumed_groups if cls.shared else ()
+            if groups and not (facts.ours or facts.utility or facts.granted_ids):
+                # Its own word counts only where those who placed it hold the device: no queue pays for it.
+                groups = tuple([each for each in groups if cluster.grants.is_of_others((node.name, each))])
             task.allotment = facts.assumed_allotment
             cluster.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
@@ -181,9 +184,13 @@ class Accounts:
             cluster.pending_jobs.pop(job.key, None)
 
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
-        if node.ready:
-            for resource, amount in enumerate(task.cls.charge(node.gpu_memory_mib)):
-                self._cluster.foreign[resource] += sign * amount
+        if not node.ready:
+            return
+        cpu, memory, gpu_centi = task.cls.charge(node.gpu_memory_mib)
+        if task.cls.shared and not task.groups:
+            gpu_centi = 0  # it says so, and has none
+        for resource, amount in enumerate((cpu, memory, gpu_centi)):
+            self._cluster.foreign[resource] += sign * amount
 
 
 def facts_of(task: Task) -> PodFacts:

@@ -11,6 +11,7 @@ from kai.model.objects import Pod
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
+from kai.snapshot.grants import Device
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import PodFacts, Task
 
@@ -31,9 +32,25 @@ class Granted:
         if claims:
             facts.pod = pod
         group = facts.group_ids[0] if facts.group_ids else GpuGroup("")
-        self.grants_changed(
-            self._cluster.grants.put(facts.key, node=facts.node_name, group=group, claims=claims)
-        )
+        grants, before = self._cluster.grants, self._cluster.grants.device_of_others(facts.key)
+        self.grants_changed(grants.put(facts.key, node=facts.node_name, group=group, claims=claims))
+        self._owners_changed(before, grants.device_of_others(facts.key))
+
+    def forget_claims(self, facts: PodFacts) -> None:
+        """A reservation pod is gone, with what it recorded of others."""
+        grants, before = self._cluster.grants, self._cluster.grants.device_of_others(facts.key)
+        self.grants_changed(grants.drop(facts.key))
+        self._owners_changed(before, None)
+
+    def _owners_changed(self, before: Device | None, now: Device | None) -> None:
+        """Pods of other schedulers hold parts of those devices that are held for others than us."""
+        if before == now:
+            return
+        for node, group in filter(None, (before, now)):
+            for task in list(self._cluster.on_node.get(node, {}).values()):
+                if task.node is not None and not facts_of(task).ours and group in facts_of(task).group_ids:
+                    self._accounts.detach(task)
+                    self._accounts.attach(task)
 
     def grants_changed(self, uids: Iterable[PodUid]) -> None:
         """What is recorded of pods (uid) is not what it was.

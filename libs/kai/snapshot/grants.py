@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from kai.model.claims import Claim, Grant, granted
 from kai.model.ids import GpuGroup, PodUid
+
+#: A shared device: its node, and its GPU group.
+Device: TypeAlias = tuple[str, GpuGroup]
 
 
 class Grants:
@@ -15,6 +19,10 @@ class Grants:
         #: By uid; to be read, never to be changed.
         self.of_pods: dict[PodUid, dict[str, tuple[str, GpuGroup, Claim]]] = {}
         self._on: dict[str, tuple[str, GpuGroup, dict[PodUid, Claim]]] = {}
+        #: Reservation pods on which nothing is recorded, with their devices, and by them. A binder of ours
+        #: leaves none so: whoever made these knows by himself who has a part.
+        self._bare: dict[str, Device] = {}
+        self._of_others: dict[Device, set[str]] = {}
 
     def put(
         self, reservation: str, *, node: str, group: GpuGroup, claims: Mapping[PodUid, Claim]
@@ -23,6 +31,7 @@ class Grants:
 
         Claims that grant nothing are left out. Putting the same again changes nothing, and returns nobody.
         """
+        self._own(reservation, None if claims else (node, group))
         recorded = {uid: claim for uid, claim in claims.items() if claim.grant is not None}
         known = self._on.get(reservation)
         if known == (node, group, recorded) or (known is None and not recorded):
@@ -36,6 +45,7 @@ class Grants:
 
     def drop(self, reservation: str) -> set[PodUid]:
         """A reservation pod is gone; the pods (uids) of which something was recorded there."""
+        self._own(reservation, None)
         return self._take_off(reservation) if reservation in self._on else set()
 
     def of(self, uid: PodUid, *, node: str) -> tuple[Grant, frozenset[GpuGroup]] | None:
@@ -45,6 +55,26 @@ class Grants:
         """
         there = self.of_pods.get(uid, {}).values()
         return granted({group: claim for where, group, claim in there if where == node})
+
+    def is_of_others(self, device: Device) -> bool:
+        """Whether somebody else holds this device, and records elsewhere who has a part of it."""
+        return device in self._of_others
+
+    def device_of_others(self, reservation: str) -> Device | None:
+        """The device of a reservation pod on which nothing is recorded; None of any other."""
+        return self._bare.get(reservation)
+
+    def _own(self, reservation: str, device: Device | None) -> None:
+        """A reservation pod holds this device for others than us; None: for ours, or no more."""
+        before = self._bare.pop(reservation, None)
+        if before is not None:
+            there = self._of_others[before]
+            there.discard(reservation)
+            if not there:
+                del self._of_others[before]
+        if device is not None:
+            self._bare[reservation] = device
+            self._of_others.setdefault(device, set()).add(reservation)
 
     def _take_off(self, reservation: str) -> set[PodUid]:
         _, _, claims = self._on.pop(reservation)

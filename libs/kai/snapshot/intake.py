@@ -201,7 +201,7 @@ class Intake:
         self._accounts.detach(task)
         self.drop(task)
         if facts_of(task).reservation:
-            self._granted.grants_changed(self._cluster.grants.drop(facts_of(task).key))
+            self._granted.forget_claims(facts_of(task))
         if job is not None and (done or job.completing):
             job.completing = any(pod_set.tasks for pod_set in job.pod_sets.values())
 

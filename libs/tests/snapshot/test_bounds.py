@@ -189,7 +189,7 @@ def test_a_running_pod_is_charged_as_before_when_its_request_becomes_unreadable(
 
 def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node():
     state = a_state()
-    pod = a_pod("other", node="node-1", groups=("g2",), scheduler="default-scheduler")
+    pod = a_pod("other", node="node-1", groups=("g2",))
     pod.metadata.annotations = {"gpu-memory": "9" * 100}
     state.take(Kind.POD, pod)
     state.check()

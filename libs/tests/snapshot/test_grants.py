@@ -257,6 +257,55 @@ def test_nothing_is_remembered_of_pods_and_reservations_that_are_gone():
     assert not state.overruled
     assert not state.grants.of_pods
     assert not state.grants._on
+    assert not state.grants._of_others
+
+
+# --- other schedulers ------------------------------------------------------------------------------
+FOREIGN = a_pod("foreign", fraction=0.9, node="n", groups=("x",), scheduler="another")
+
+
+def held(state, group="x"):
+    device = settled(state).nodes.nodes[0].groups.get(group)
+    return device.held_mib if device is not None else 0
+
+
+def test_a_pod_of_another_scheduler_holds_no_device_that_nobody_reserved():
+    """Else a tenant of the default scheduler could keep all devices from others, charged for nothing."""
+    state = built([*a_world()[:3], (Kind.POD, FOREIGN), (Kind.POD, a_pod("whole", group="g", gpus=6))])
+    assert (held(state), state.foreign[2]) == (0, 0)
+    assert len(Engine().run(state, NOW).binds) == 1
+
+
+def test_nor_a_part_of_one_on_which_it_is_recorded_who_has_parts():
+    theirs = a_pod("foreign", fraction=0.9, node="n", groups=("g1",), scheduler="another")
+    devices, _, queues = charged(built([*a_world(), (Kind.POD, theirs)]))
+    assert (devices, queues) == (FAIR[0], FAIR[2])
+
+
+@pytest.mark.parametrize("first", ["pod", "reservation"])
+def test_what_its_own_installation_reserved_it_holds_for_as_long_as_that_is_there(first):
+    reservation = a_reservation("x")
+    objects = [FOREIGN, reservation] if first == "pod" else [reservation, FOREIGN]
+    state = built([*a_world()[:3], *((Kind.POD, each) for each in objects)])
+    assert held(state) == 14_400
+    assert state.foreign[2] == 90
+    state.remove(Kind.POD, reservation.key)
+    assert (held(state), state.foreign[2]) == (0, 0)
+    state.take(Kind.POD, reservation)
+    assert held(state) == 14_400
+    state.take(Kind.POD, a_reservation("x", somebody=MOST))
+    assert held(state) == 0
+    state.remove(Kind.POD, FOREIGN.key)
+    state.remove(Kind.POD, reservation.key)
+    assert settled(state).nodes.nodes[0].groups == {}
+    assert state.foreign == [0, 0, 0]
+
+
+def test_a_copy_of_the_state_has_them_too():
+    state = built([*a_world(), (Kind.POD, a_reservation("x")), (Kind.POD, FOREIGN)])
+    copy = settled(codec.restore(codec.cut(state)))
+    assert held(copy) == held(state) == 14_400
+    assert codec.cut(copy).digest == codec.cut(state).digest
 
 
 @pytest.mark.parametrize("mig", ["1", "7"])
