@@ -109,6 +109,8 @@ class Intake:
         # Not by a call, as elsewhere: this is done for each version of each pod.
         uid: PodUid = pod.metadata.uid or pod.key  # type: ignore[assignment]
         facts = pods.facts(pod, cluster.params)
+        if not facts.ours:
+            pod = pods.without_mig_words(pod)
         if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
             self.enter_pod(pod, uid, facts, cluster.classes.of(pod))
             return

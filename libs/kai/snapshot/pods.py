@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from sys import intern
 
+import msgspec
+
 from kai.model import names
 from kai.model.ids import GpuGroup, PodGroupKey
 from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import gpu_groups
+from kai.model.rules.gpus import is_mig
 from kai.model.rules.reservations import asks_for_nodes, holds_device
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import PodFacts
@@ -47,6 +50,19 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
         group_ids=devices,
         nominated=status.nominated_node_name,
         account=intern(account) if account else names.DEFAULT_SERVICE_ACCOUNT,
+    )
+
+
+def without_mig_words(pod: Pod) -> Pod:
+    """A pod of another scheduler as it counts: with the MIG devices of its specification, which the kubelet
+    gives it. Those of its annotations would be kept from others, and no queue pays for them.
+    """
+    annotations = pod.metadata.annotations
+    if not annotations or names.MIG_PREFIX not in "".join(annotations):
+        return pod
+    kept = {key: text for key, text in annotations.items() if not is_mig(key)}
+    return msgspec.structs.replace(
+        pod, metadata=msgspec.structs.replace(pod.metadata, annotations=kept or None)
     )
 
 

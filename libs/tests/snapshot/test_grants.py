@@ -276,6 +276,18 @@ def test_a_pod_of_another_scheduler_holds_no_device_that_nobody_reserved():
     assert len(Engine().run(state, NOW).binds) == 1
 
 
+def test_nor_mig_devices_beside_those_of_its_specification():
+    name = f"{names.MIG_PREFIX}1g.5gb"
+    pod = a_pod("foreign", node="n", scheduler="another")
+    pod.metadata.annotations = {name: "7"}
+    wants = a_pod("wants", group="g")
+    wants.spec.containers[0].resources.requests[name] = "7"
+    objects = [(Kind.NODE, a_node("n", gpus=0, extra={name: "7"})), *a_world()[1:3], (Kind.POD, pod)]
+    state = built([*objects, (Kind.POD, wants)])
+    assert state.foreign[2] == 0
+    assert [bind.pod.name for bind in Engine().run(state, NOW).binds] == ["wants"]
+
+
 def test_nor_a_part_of_one_on_which_it_is_recorded_who_has_parts():
     theirs = a_pod("foreign", fraction=0.9, node="n", groups=("g1",), scheduler="another")
     devices, _, queues = charged(built([*a_world(), (Kind.POD, theirs)]))
