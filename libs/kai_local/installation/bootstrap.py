@@ -16,7 +16,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import AlreadyExists, ApiError
 from kai.kube.resources import Resource
 from kai.model import names
-from kai.operands.priority_classes import classes
+from kai.model.rules.priorities import CLASSES, description
 from kai_local.errors import ClusterError
 
 _RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
@@ -69,8 +69,16 @@ def default_queues() -> list[Manifest]:
 
 
 def priority_classes() -> list[Manifest]:
-    """Those of an installation by chart, without the labels of its operator."""
-    return [{**each, "metadata": {"name": each["metadata"]["name"]}} for each in classes()]
+    """Those of an installation by chart."""
+    return [
+        {
+            "metadata": {"name": name},
+            "value": value,
+            "globalDefault": False,
+            "description": description(value),
+        }
+        for name, value in CLASSES.items()
+    ]
 
 
 def default_storage_class(provisioner: str) -> Manifest:

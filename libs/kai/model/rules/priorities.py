@@ -21,6 +21,13 @@ DEFAULT: Final = 50
 NON_PREEMPTIBLE_FROM: Final = 100
 
 
+def description(priority: int) -> str:
+    """What a class that an installation brings says of itself."""
+    if priority < NON_PREEMPTIBLE_FROM:
+        return "Workloads that others may take resources back from."
+    return "Workloads that keep what they have, within the quota of their queue."
+
+
 def priority(name: str, classes: Mapping[str, PriorityClass]) -> int:
     """The priority of a group that names a class; one that does not exist counts as the default class."""
     known = classes.get(name)
