@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,11 @@ def parser(program: str, text: str | None, *, minutes: float, of: str) -> argpar
 def carry_out(
     run: Callable[[Say], Coroutine[Any, Any, Report]], out: Path, *, told: int = logging.ERROR
 ) -> int:
-    """Run it, and tell what it found; exit status 1 if that is anything. ``told``: of our client's log."""
+    """Run it, and tell what it found; exit status 1 if that is anything. ``told``: of our client's log.
+
+    Whoever ends it early, by Ctrl-C or ``kill``, gets no report, and no cluster that goes on.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     screen = Console()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(told))
     out.mkdir(parents=True, exist_ok=True)
