@@ -596,8 +596,10 @@ async def test_without_config_no_scheduler_is_left_and_each_shard_says_why(admin
         await there(admin, DEPLOYMENTS, "kai-scheduler-default")
         await admin.delete(CONFIGS, "kai-config")
         await there(admin, DEPLOYMENTS, "kai-scheduler-default", lambda gone: gone is None)
-        told = await until(admin, "Ready", "False", of=SCHEDULING_SHARDS, name="default")
-        assert "there is no Config kai-config" in told[2]
+        await eventually(
+            lambda: until(admin, "Ready", "False", of=SCHEDULING_SHARDS, name="default"),
+            lambda told: "there is no Config kai-config" in told[2],  # its pods were not ready before, either
+        )
         await configure(admin)
         await there(admin, DEPLOYMENTS, "kai-scheduler-default")
 
