@@ -67,6 +67,10 @@ class Driver(Protocol):
         """Give room that nothing needs any more back, where that has to be asked for."""
         ...
 
+    def end(self, connection: Any) -> None:
+        """Close a connection, whatever state it is in; others wait for nothing of it from then on."""
+        ...
+
 
 class Database:
     """A database with a few open connections; may be used by any number of threads."""
@@ -157,7 +161,7 @@ class Database:
 
     def _end(self, connection: Any) -> None:
         with suppress(*self._driver.errors, OSError):
-            connection.close()
+            self._driver.end(connection)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -104,6 +104,10 @@ class PostgresqlDriver:
     def reclaim(self, connection: Any) -> None:
         """The server does that by itself (autovacuum)."""
 
+    def end(self, connection: Any) -> None:
+        """The server rolls back what was begun."""
+        connection.close()
+
 
 def _tls(options: Mapping[str, str]) -> ssl.SSLContext | None:
     """What makes connections secret: the server has to show a certificate for its name unless told less."""

@@ -13,6 +13,8 @@ _BUSY_SECONDS: Final = 30.0
 #: The file belongs to whoever writes it: it says who ran what.
 _MODE: Final = 0o600
 _PAGES_AT_ONCE: Final = 2000
+#: As SQLite tells ``auto_vacuum``.
+_INCREMENTAL: Final = 2
 
 
 class SqliteDriver:
@@ -32,8 +34,11 @@ class SqliteDriver:
             self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            # Before the first table is made: room of what was deleted is given back in steps.
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            # Before the first table is made: room of what was deleted is given back in steps. Said again it
+            # would be written again, and whoever only reads would wait for who writes.
+            (vacuum,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+            if vacuum != _INCREMENTAL:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             # A machine that loses power may lose the last second, never the file.
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -67,3 +72,10 @@ class SqliteDriver:
             if left >= free:
                 break
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def end(self, connection: Any) -> None:
+        """Rolled back first: a cursor that somebody's error still holds keeps a closed connection's locks."""
+        try:
+            connection.rollback()
+        finally:
+            connection.close()

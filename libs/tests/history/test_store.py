@@ -6,7 +6,7 @@ import pytest
 
 from kai.history.databases import open_database
 from kai.history.errors import StoreUnavailable
-from kai.history.questions import Selection, find
+from kai.history.questions import Selection, count, find
 from kai.history.records import RECORDS, Cycle, Decision, QueueState, Run, Taking
 from kai.history.store import ended, open_store
 from libs.tests.history.builders import (
@@ -20,6 +20,12 @@ from libs.tests.history.builders import (
 )
 
 ONE_OF_EACH = (a_run(), an_eviction(), a_cycle(), a_decision(), a_queue_state())
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Who would wait for another fails instead."""
+    monkeypatch.setattr("kai.history.sqlite._BUSY_SECONDS", 0.0)
 
 
 def all_of(store, kind):
@@ -133,6 +139,28 @@ def test_a_database_that_is_not_there_is_told_without_its_password(url):
         open_store(open_database(url))
     assert "history in " in str(told.value)
     assert "secret" not in str(told.value)
+
+
+def test_who_only_reads_does_not_wait_for_who_writes(tmp_path, impatient):
+    url = f"sqlite:///{tmp_path / 'history.db'}"
+    writing, reading = open_database(url), open_database(url)
+    store = open_store(writing)
+    store.add([a_run("before")])
+
+    def read_meanwhile(transaction):
+        transaction.rows("DELETE FROM kai_runs")
+        return count(reading, Run, Selection())
+
+    assert writing.write(read_meanwhile) == 1
+
+
+def test_a_write_that_failed_keeps_nobody_waiting_while_its_error_is_held(tmp_path, impatient):
+    store = open_store(open_database(f"sqlite:///{tmp_path / 'history.db'}"))
+    with pytest.raises(StoreUnavailable) as held:
+        store.add([a_run("before"), replace(a_cycle(), at=None)])
+    store.add([a_run("after")])
+    assert held.tb
+    assert count(store.database, Run, Selection()) == 1
 
 
 def test_others_may_not_read_the_file(tmp_path):

@@ -56,6 +56,11 @@ async def recording(host):
     await eventually(host.health.ask, lambda checks: not checks.get("store", "no check yet"))
 
 
+async def hearing(cluster, history):
+    """Wait until the scheduler is heard: what it does from now on is told cycle by cycle, and not in one."""
+    await cluster.until(lambda: history(QueueState))
+
+
 async def a_queue(cluster, name, *, gpus):
     amounts = {"cpu": {"quota": -1, "limit": -1}, "memory": {"quota": -1, "limit": -1}}
     amounts["gpu"] = {"quota": gpus, "limit": -1, "overQuotaWeight": 1}
@@ -67,6 +72,7 @@ async def test_a_gang_that_is_bound_runs_from_then_on_and_its_group_is_placed(cl
     await cluster.node("n1", gpus=2)
     async with cluster.scheduler(), cluster.binder(), insight(cluster, url) as host:
         await recording(host)
+        await hearing(cluster, history)
         await cluster.group("gang", min_member=2)
         for name in ("g-0", "g-1"):
             await cluster.pod(name, group="gang")
@@ -96,6 +102,7 @@ async def test_an_eviction_by_reclaim_says_who_lost_what_to_whom_and_why(cluster
     await a_queue(cluster, "rich", gpus=2)
     async with cluster.scheduler(), cluster.binder(), insight(cluster, url) as host:
         await recording(host)
+        await hearing(cluster, history)
         for name in ("p-0", "p-1"):
             await cluster.group(f"pg-{name}", queue="poor")
             await cluster.pod(name, group=f"pg-{name}")
@@ -132,6 +139,7 @@ async def test_a_restart_leaves_no_hole_that_it_could_have_filled_and_nothing_tw
     async with cluster.scheduler(), cluster.binder():
         async with insight(cluster, url) as host:
             await recording(host)
+            await hearing(cluster, history)
             for name in ("stays", "ends", "large"):
                 await cluster.pod(name, gpus=9 if name == "large" else 1)
             await cluster.bound("stays", "ends")
