@@ -34,6 +34,11 @@ COMMANDS: Final[dict[str, Place]] = {
         "Show what waits in a queue, in order of service, and what puts each before the next.",
     ),
     "explain": Place("kai_cli.explain", "explain", "Say why something waits, and what would let it run."),
+    "version": Place(
+        "kai_cli.version",
+        "version",
+        "Print the releases of this program, of the cluster, and of each process that leads.",
+    ),
     "history": Place(
         "kai_cli.history", "app", "Who ran where, who was evicted and why, and what was decided."
     ),

@@ -111,9 +111,9 @@ class Target:
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
+        from kai.model import release
 
-        typer.echo(f"kai {metadata.version('kai-scheduler')}")
+        typer.echo(f"kai {release.version()}")
         raise typer.Exit
 
 

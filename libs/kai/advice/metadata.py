@@ -60,6 +60,7 @@ _WRITTEN: Final = frozenset(
         names.RESERVED_BY,
         names.ENDPOINT_ANNOTATION,
         names.EPOCH_ANNOTATION,
+        names.VERSION_ANNOTATION,
     }
 )
 

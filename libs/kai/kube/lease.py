@@ -5,8 +5,8 @@ clocks of machines differ. All writes are compare-and-swap on the resource versi
 version of the write that won is the *epoch*: greater for every later leader, also if somebody
 deleted the Lease in between, which makes it the fencing token of whatever the leader sends out.
 
-A leader tells its epoch and its address in annotations of the Lease, by a second write right after
-the one that won.
+A leader tells its epoch, its address and its release in annotations of the Lease, by a second write right
+after the one that won.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ from kai.model import names
 
 #: How long a Lease lasts that its holder has given back.
 GIVEN_BACK_SECONDS: Final = 1
+#: What says nothing of the next one to lead.
+_OF_THE_LEADER: Final = frozenset(
+    {names.ENDPOINT_ANNOTATION, names.EPOCH_ANNOTATION, names.VERSION_ANNOTATION}
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -65,11 +69,13 @@ class LeaderElector:
         identity: str,
         *,
         endpoint: str = "",
+        version: str = "",
         clock: Callable[[], float] | None = None,
         times: LeaseTimes | None = None,
     ) -> None:
         self.identity = identity
         self.endpoint = endpoint
+        self._version = version
         #: Whether we lead at this moment.
         self.leading = False
         self._client = client
@@ -174,9 +180,7 @@ class LeaderElector:
     def _claim(self, lease: Lease) -> dict[str, Any]:
         """The Lease as ours: nobody's address in it, ours not before the epoch is known."""
         changed = lease.spec.holder_identity != self.identity
-        annotations = dict(lease.annotations)
-        annotations.pop(names.ENDPOINT_ANNOTATION, None)
-        annotations.pop(names.EPOCH_ANNOTATION, None)
+        annotations = {key: said for key, said in lease.annotations.items() if key not in _OF_THE_LEADER}
         return self._manifest(
             resource_version=lease.metadata.resource_version,
             annotations=annotations,
@@ -225,6 +229,8 @@ class LeaderElector:
         annotations = {**self._lease.annotations, names.EPOCH_ANNOTATION: str(epoch)}
         if self.endpoint:
             annotations[names.ENDPOINT_ANNOTATION] = self.endpoint
+        if self._version:
+            annotations[names.VERSION_ANNOTATION] = self._version
         body = self._manifest(
             resource_version=self._lease.metadata.resource_version,
             annotations=annotations,

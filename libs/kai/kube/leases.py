@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -28,11 +28,12 @@ class Lease(ApiObject):
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads now: its identity, ``host:port`` (may be empty) and epoch."""
+    """Who leads now: its identity, ``host:port`` (may be empty), epoch and release, if it says one."""
 
     identity: str
     endpoint: str
     epoch: int
+    version: str = field(default="", compare=False)
 
 
 def leader_of(lease: Lease | None) -> Leader | None:
@@ -43,4 +44,5 @@ def leader_of(lease: Lease | None) -> Leader | None:
     if not epoch.isdecimal():
         return None
     endpoint = lease.annotations.get(names.ENDPOINT_ANNOTATION, "")
-    return Leader(lease.spec.holder_identity, endpoint, int(epoch))
+    version = lease.annotations.get(names.VERSION_ANNOTATION, "")
+    return Leader(lease.spec.holder_identity, endpoint, int(epoch), version)

@@ -29,6 +29,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.kube.events import EventRecorder, host_name
 from kai.kube.lease import LeaderElector, LeaseTimes
+from kai.model import release
 from kai.runtime import debug
 from kai.runtime.health import Health, HealthServer, ListenError
 from kai.runtime.settings import ServiceSettings, SettingsError
@@ -124,7 +125,13 @@ class Host:
             retry=self.settings.lease_retry_period,
         )
         elector = LeaderElector(
-            self.client, lease, self.settings.namespace, self.identity, endpoint=endpoint, times=times
+            self.client,
+            lease,
+            self.settings.namespace,
+            self.identity,
+            endpoint=endpoint,
+            version=release.version(),
+            times=times,
         )
         self._leads.labels(lease).set_function(lambda: float(elector.leading))
         return elector

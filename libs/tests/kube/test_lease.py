@@ -72,8 +72,10 @@ class FakeClient:
         return self.leases.store(body)
 
 
-def an_elector(leases, identity, *, endpoint=""):
-    return LeaderElector(leases.client(identity), "kai", "kai-scheduler", identity, endpoint=endpoint)
+def an_elector(leases, identity, *, endpoint="", version=""):
+    return LeaderElector(
+        leases.client(identity), "kai", "kai-scheduler", identity, endpoint=endpoint, version=version
+    )
 
 
 async def settle(seconds=1.0):
@@ -97,9 +99,9 @@ class Candidate:
         await asyncio.wait([self.task])
 
 
-async def test_the_first_to_come_leads_and_tells_epoch_and_address():
+async def test_the_first_to_come_leads_and_tells_epoch_address_and_release():
     leases = FakeLeases()
-    elector = an_elector(leases, "a", endpoint="10.0.0.1:50051")
+    elector = an_elector(leases, "a", endpoint="10.0.0.1:50051", version="1.2.3")
     async with elector.term() as term:
         assert elector.leading
         await settle()
@@ -107,8 +109,10 @@ async def test_the_first_to_come_leads_and_tells_epoch_and_address():
         assert leases.lease.metadata.annotations == {
             names.ENDPOINT_ANNOTATION: "10.0.0.1:50051",
             names.EPOCH_ANNOTATION: str(term.epoch),
+            names.VERSION_ANNOTATION: "1.2.3",
         }
     assert not elector.leading
+    assert leases.lease.metadata.annotations == {}
 
 
 async def test_only_one_of_many_leads():

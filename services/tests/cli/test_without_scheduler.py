@@ -15,7 +15,7 @@ import yaml
 
 from kai.kube.client import KubeClient
 from kai.kube.resources import LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
-from kai.model import names
+from kai.model import names, release
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +29,11 @@ UNBOUND = {"type": "PodBound", "status": "False", "reason": "BindingError", "mes
 GONE = {
     "metadata": {
         "name": names.SCHEDULER_NAME,
-        "annotations": {names.ENDPOINT_ANNOTATION: "127.0.0.1:1", names.EPOCH_ANNOTATION: "1"},
+        "annotations": {
+            names.ENDPOINT_ANNOTATION: "127.0.0.1:1",
+            names.EPOCH_ANNOTATION: "1",
+            names.VERSION_ANNOTATION: "0.0.7",
+        },
     },
     "spec": {"holderIdentity": "killed", "leaseDurationSeconds": 3600},
 }
@@ -88,6 +92,23 @@ def test_queues_are_listed_with_fair_shares_unknown(kubeconfig: Path) -> None:
     assert "PRIORITY" in kai(kubeconfig, "get", "queues", "-o", "wide").stdout
     [queue] = json.loads(kai(kubeconfig, "get", "queues", "-o", "json").stdout)
     assert (queue["gpu"]["quota"], queue["gpu"]["fair_share"]) == (3.0, None)
+
+
+def test_versions_are_told_of_all_that_lead_and_who_differs(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "--system-namespace", "killed", "version")
+    assert done.returncode == 0, done.stderr
+    _, program, cluster, scheduler = (line.split() for line in done.stdout.splitlines())
+    assert program == ["kai", release.version(), "-"]
+    assert cluster[0] == "kubernetes"
+    assert scheduler == [names.SCHEDULER_NAME, "0.0.7", "killed"]
+    assert f"{names.SCHEDULER_NAME} 0.0.7" in done.stderr
+
+
+def test_the_version_of_the_program_is_told_where_there_is_no_cluster(tmp_path: Path) -> None:
+    done = kai(tmp_path / "missing", "version", "-o", "json")
+    assert done.returncode == 1
+    assert [each["what"] for each in json.loads(done.stdout)] == ["kai"]
+    assert done.stderr.startswith("kai: ")
 
 
 def test_pod_groups_are_listed_with_what_they_record_and_positions_unknown(kubeconfig: Path) -> None:

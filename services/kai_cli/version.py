@@ -1,0 +1,68 @@
+"""``kai version``: which releases work together here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import typer
+
+from kai.kube.leases import Lease, leader_of
+from kai.kube.resources import LEASES
+from kai.model import release
+from kai_cli.connection import Target, ask
+from kai_cli.output import Column, Format, FormatOption, document, emit, table
+
+_COLUMNS: Final = (Column("WHAT"), Column("VERSION"), Column("LEADER"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What is of which release; ``leader`` is who holds the Lease that ``what`` names."""
+
+    what: str
+    version: str
+    leader: str | None = None
+
+
+def version(context: typer.Context, *, output: FormatOption = Format.TABLE) -> None:
+    """Print the releases of this program, of the cluster, and of each process that leads.
+
+    Those that lead are told by their Leases; binder and admission, of which all replicas work, are of the
+    release of their images.
+    """
+    ours = release.version()
+    found = [Release(what="kai", version=ours)]
+    try:
+        found += ask(lambda: _of_cluster(Target.of(context)))
+    finally:  # what is known is told, too, where there is no cluster
+        _show(found, output)
+    others = sorted({f"{each.what} {each.version}" for each in found if each.leader and each.version != ours})
+    if others:
+        typer.echo(
+            f"kai: not of the release of this program ({ours}), so it may ask for what they do not know: "
+            f"{', '.join(others)}",
+            err=True,
+        )
+
+
+async def _of_cluster(target: Target) -> list[Release]:
+    async with target.cluster() as client:
+        server = await client.raw("/version")
+        leases = await client.list(LEASES, namespace=target.namespace, type=Lease)
+    leaders = [(lease.metadata.name, leader) for lease in leases if (leader := leader_of(lease)) is not None]
+    return [
+        Release(what="kubernetes", version=str(server.get("gitVersion", "unknown")).removeprefix("v")),
+        *(
+            Release(what=name, version=leader.version or "unknown", leader=leader.identity)
+            for name, leader in sorted(leaders)
+        ),
+    ]
+
+
+def _show(found: list[Release], output: Format) -> None:
+    if output is Format.TABLE:
+        emit(table(_COLUMNS, [(each.what, each.version, each.leader or "-") for each in found]))
+    else:
+        rows: list[dict[str, Any]] = [asdict(each) for each in found]
+        document(rows, output)
