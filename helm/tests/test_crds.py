@@ -11,6 +11,7 @@ import yaml
 from kai.kube import resources
 from kai.model import limits, names
 from kai.model.rules.priorities import PREEMPTIBILITIES
+from kai_local.apiserver.reading.jsonpath import compile_path
 
 CRDS = Path(__file__).resolve().parents[1] / "kai-scheduler" / "crds"
 EXPECTED = {
@@ -49,10 +50,38 @@ def test_names_scopes_and_subresources(resource, has_status):
     assert version.get("subresources", {}) == ({"status": {}} if has_status else {})
 
 
-def test_pod_groups_have_a_short_name_and_queues_have_columns():
+def columns_of(resource):
+    columns = definition(resource)["spec"]["versions"][0]["additionalPrinterColumns"]
+    return [(column["name"], column["type"], column["jsonPath"]) for column in columns]
+
+
+def test_pod_groups_have_a_short_name_and_columns_that_say_what_they_wait_for():
     assert definition(resources.POD_GROUPS)["spec"]["names"]["shortNames"] == ["pg"]
-    columns = definition(resources.QUEUES)["spec"]["versions"][0]["additionalPrinterColumns"]
-    assert [(c["name"], c["type"], c["jsonPath"]) for c in columns] == [
+    group = {
+        "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"queue": "research", "minMember": 4, "priorityClassName": "train"},
+        "status": {
+            "resourcesStatus": {"allocated": {"nvidia.com/gpu": "2"}},
+            "schedulingConditions": [
+                {"nodePool": "a", "reasons": [{"reason": "Old", "message": "of another node pool"}]},
+                {"nodePool": "b", "reasons": [{"reason": "OverLimit", "message": "of the newest"}]},
+            ],
+        },
+    }
+    shown = {name: compile_path(path)(group) for name, _, path in columns_of(resources.POD_GROUPS)}
+    assert shown == {
+        "Queue": ["research"],
+        "Min": [4],
+        "GPUs": ["2"],
+        "Reason": ["OverLimit"],
+        "Age": ["2026-01-01T00:00:00Z"],
+        "Priority": ["train"],
+        "Message": ["of the newest"],
+    }
+
+
+def test_queues_have_the_columns_of_the_original():
+    assert columns_of(resources.QUEUES) == [
         ("Priority", "string", ".spec.priority"),
         ("Parent", "string", ".spec.parentQueue"),
         ("Children", "string", ".status.childQueues"),
