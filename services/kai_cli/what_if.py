@@ -27,8 +27,7 @@ from kai_cli.output import Format, FormatOption, document, fail
 from kai_cli.views import what_if as views
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.offline.manifest import Manifest, read_manifest
-from kai_pod_grouper.offline.preview import preview_of
-from kai_pod_grouper.offline.templates import completed
+from kai_pod_grouper.offline.preview import preview_of, with_pods
 from kai_pod_grouper.options import GroupingOptions
 
 _UNLIMITED: Final = ("unlimited", "-1")
@@ -229,8 +228,9 @@ def _submitted(found: Scene, files: Sequence[Path], namespace: str) -> list[Chan
     )
     try:
         manifest = read_manifest("\n---\n".join(text_of(path) for path in files))
-        whole = [*completed(manifest.objects, namespace=namespace), *_priority_classes(found.state)]
-        made = asyncio.run(preview_of(Manifest(tuple(whole), manifest.problems), options))
+        manifest = with_pods(manifest, namespace=namespace)
+        whole = (*manifest.objects, *_priority_classes(found.state))
+        made = asyncio.run(preview_of(Manifest(whole, manifest.problems), options))
     except (OSError, UnicodeDecodeError) as error:
         raise fail(f"cannot read the manifest: {error}") from error
     except GroupingError as error:

@@ -31,6 +31,13 @@ def exact_rule(owner: Document) -> Rule | None:
     return kind.rule if kind else None
 
 
+def is_known(api_version: str, kind: str) -> bool:
+    """Whether a kind of owners has a rule of its own, in this version or in any."""
+    of_group = f"{api_version.rpartition('/')[0]}/{ANY_VERSION}"
+    owners = known_kinds().keys() - {("v1", "Pod")}
+    return (api_version, kind) in owners or (of_group, kind) in owners
+
+
 async def group(workload: Workload) -> GroupDraft:
     """Apply the top owner's rule: of its kind and version, of its kind, of a Karta definition, the default.
 

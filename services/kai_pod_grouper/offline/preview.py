@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from kai.model import merge_patch, names
 from kai.model.objects import Json, PodGroup
-from kai_pod_grouper.errors import GroupingError
+from kai.workloads.making import TooManyPods, childless, completed, maker_of
+from kai_pod_grouper.errors import GroupingError, InvalidWorkload
 from kai_pod_grouper.grouper import LeftAlone, Membership, group_pod
 from kai_pod_grouper.grouping.upsert import body_of, pod_group_patch, pod_patch
 from kai_pod_grouper.objects.pods import decode_pod
@@ -16,6 +17,7 @@ from kai_pod_grouper.offline import acceptance
 from kai_pod_grouper.offline.cluster import FileCluster
 from kai_pod_grouper.offline.manifest import Manifest, read_manifest
 from kai_pod_grouper.options import GroupingOptions
+from kai_pod_grouper.rules import is_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,25 @@ class Preview:
 async def preview(text: str, options: GroupingOptions, *, defaults: str = "") -> Preview:
     """Take the objects of a manifest for the cluster and group its pods one after the other.
 
+    Pods that are not in it are made of templates, as controllers and operators do.
+
     Raises:
-        InvalidWorkload: the manifest cannot be read at all. A pod that cannot be grouped is a warning.
+        InvalidWorkload: the manifest cannot be read at all, or asks for more pods than can be looked at. A
+            pod that cannot be grouped is a warning.
     """
-    return await preview_of(read_manifest(text), options, defaults=defaults)
+    return await preview_of(with_pods(read_manifest(text), namespace="default"), options, defaults=defaults)
+
+
+def with_pods(manifest: Manifest, *, namespace: str) -> Manifest:
+    """The manifest with what would come of its objects; who names no namespace is in ``namespace``.
+
+    Raises:
+        InvalidWorkload: that is more than can be looked at.
+    """
+    try:
+        return replace(manifest, objects=tuple(completed(manifest.objects, namespace=namespace)))
+    except TooManyPods as error:
+        raise InvalidWorkload(str(error)) from error
 
 
 async def preview_of(manifest: Manifest, options: GroupingOptions, *, defaults: str = "") -> Preview:
@@ -64,10 +81,17 @@ class _Session:
         self._touched: dict[tuple[str, str], None] = {}
         self._warnings = [*manifest.problems, *cluster.problems]
         self._notes = cluster.notes
+        self._without_pods = [
+            f"{body['kind']} {body['metadata'].get('namespace', '')}/{body['metadata']['name']} does not say "
+            "what its pods are; put one of each sort into the file, as of kubectl get pods -o yaml"
+            for body in childless(manifest.objects)
+            if is_known(str(body.get("apiVersion")), body["kind"]) and maker_of(body) is None
+        ]
 
     async def run(self) -> Preview:
         pods = [await self._take(namespace, name) for namespace, name in list(self._cluster.pod_bodies)]
-        if not pods:
+        self._notes += self._without_pods
+        if not pods and not self._without_pods:
             self._notes.append("the file has no pods; add one of each sort, as of kubectl get pods -o yaml")
         return Preview(
             pod_groups=tuple(self._cluster.pod_group_bodies[key] for key in self._touched),

@@ -1,0 +1,158 @@
+"""From the objects of a file to the pods that would come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from kai.model.objects import Json
+from kai.workloads import jobset, knative, kubeflow, kubernetes, leader_worker_set, others, ray
+from kai.workloads.parts import Maker
+
+#: Who makes what, by API group and kind.
+MAKERS: Final[dict[tuple[str, str], Maker]] = {
+    **kubernetes.MAKERS,
+    **kubeflow.MAKERS,
+    **jobset.MAKERS,
+    **leader_worker_set.MAKERS,
+    **ray.MAKERS,
+    **knative.MAKERS,
+    **others.MAKERS,
+}
+#: Objects that are made of one file: more is a slip, or nothing that one looks at.
+MOST_MADE: Final = 20_000
+_CLUSTER_SCOPED: Final = ("PriorityClass", "Karta", "Namespace", "Node", "CustomResourceDefinition", "Queue")
+
+
+class TooManyPods(ValueError):
+    """Somebody asks for more than :data:`MOST_MADE`; the message names him."""
+
+
+def completed(objects: Iterable[Json], *, namespace: str) -> list[Json]:
+    """The objects as an API server and controllers leave them.
+
+    Who names no namespace is in ``namespace``, everybody has a uid, containers of pods request what they are
+    limited to, and who makes pods has them, unless the file has somebody that he owns. Nothing is changed in
+    place.
+
+    Raises:
+        TooManyPods: together they have more than can be looked at.
+    """
+    found = [_as_served(body, namespace) for body in objects]
+    parents = set(_owners(found))
+    whole: list[Json] = []
+    made: list[Json] = []
+    for body in found:
+        if not _is_sound(body) or _key(body) in parents:
+            whole.append(body)
+            continue
+        whole.append(body := _amended(body))
+        for each in _below(body):
+            made.append(each)
+            if len(made) > MOST_MADE:
+                raise TooManyPods(
+                    f"{body['kind']} {body['metadata']['name']}: with it more than {MOST_MADE:,} objects "
+                    "come of the file; ask for fewer replicas"
+                )
+    return [*whole, *made]
+
+
+def childless(objects: Iterable[Json]) -> list[Json]:
+    """The objects that own none of the others."""
+    found = [body for body in objects if _is_sound(body)]
+    parents = set(_owners(found))
+    return [body for body in found if _key(body) not in parents]
+
+
+def maker_of(body: Json) -> Maker | None:
+    """Who makes something of this object; None if that is not known."""
+    group, _, version = str(body.get("apiVersion")).rpartition("/")
+    return MAKERS.get((group if version else "", str(body.get("kind"))))
+
+
+def _below(body: Json) -> Iterator[Json]:
+    """What is made of an object, and of that; nothing without a template."""
+    make = maker_of(body)
+    for child in make(body) if make is not None else ():
+        if not child["spec"]:
+            continue
+        child = _named(child, child["metadata"]["namespace"])
+        yield _requesting(child) if child["kind"] == "Pod" else child
+        yield from _below(child)
+
+
+def _amended(body: Json) -> Json:
+    """With what an operator writes to an object before anything comes of it."""
+    is_ray = maker_of(body) is not None and body["kind"] in ("RayJob", "RayService")
+    return ray.with_cluster_named(body) if is_ray else body
+
+
+def _as_served(body: Json, namespace: str) -> Json:
+    if not isinstance(body.get("metadata") or {}, dict):
+        return body
+    body = _named(body, namespace)
+    return _requesting(body) if body.get("kind") == "Pod" else body
+
+
+def _is_sound(body: Json) -> bool:
+    """Whether it is said what it is and how it is called; what is not, whoever reads the file refuses."""
+    meta = body.get("metadata")
+    if not isinstance(meta, dict):
+        return False
+    texts = (body.get("kind"), meta.get("name"), meta.get("uid"))
+    return all(isinstance(text, str) and text for text in texts)
+
+
+def _key(body: Json) -> tuple[str, str, str]:
+    meta = body["metadata"]
+    return body["kind"], str(meta.get("namespace", "")), meta["name"]
+
+
+def _owners(objects: Iterable[Json]) -> Iterator[tuple[str, str, str]]:
+    for body in objects:
+        meta = body.get("metadata")
+        references = meta.get("ownerReferences") if isinstance(meta, dict) else None
+        for owner in references if isinstance(references, list) else ():
+            if isinstance(owner, dict):
+                yield str(owner.get("kind")), str(meta.get("namespace", "")), str(owner.get("name"))
+
+
+def _named(body: Json, namespace: str) -> Json:
+    meta = dict(body.get("metadata") or {})
+    if body.get("kind") not in _CLUSTER_SCOPED:
+        meta["namespace"] = meta.get("namespace") or namespace
+    if "name" not in meta and "generateName" in meta:
+        meta["name"] = f"{meta['generateName']}new"
+    key = f"{body.get('apiVersion')}/{body.get('kind')}/{meta.get('namespace', '')}/{meta.get('name', '')}"
+    meta.setdefault("uid", str(uuid5(NAMESPACE_URL, key)))
+    return {**body, "metadata": meta}
+
+
+def _requesting(pod: Json) -> Json:
+    """A pod whose amounts are texts, and which requests what it is limited to."""
+    given = pod.get("spec")
+    spec = dict(given) if isinstance(given, dict) else {}
+    for field in ("containers", "initContainers"):
+        if isinstance(spec.get(field), list):
+            spec[field] = [_with_requests(each) for each in spec[field]]
+    return {**pod, "spec": spec} if isinstance(given, dict) else pod
+
+
+def _with_requests(container: Any) -> Any:
+    resources = container.get("resources") if isinstance(container, dict) else None
+    if not isinstance(resources, dict):
+        return container
+    limits = _amounts(resources.get("limits"))
+    amounts = {"limits": limits, "requests": limits | _amounts(resources.get("requests"))}
+    amounts = {name: listed for name, listed in amounts.items() if listed}
+    return {**container, "resources": {**resources, **amounts}}
+
+
+def _amounts(listed: Any) -> dict[str, Any]:
+    """Numbers as the texts that they are for an API server; what is none is left to who reads it."""
+    given = listed if isinstance(listed, dict) else {}
+    return {
+        name: str(amount) if isinstance(amount, int | float) and not isinstance(amount, bool) else amount
+        for name, amount in given.items()
+    }

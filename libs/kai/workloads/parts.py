@@ -1,0 +1,96 @@
+"""Objects that belong to others, as controllers make them.
+
+Whatever a file says is taken as far as it has the type that it should have: what is wrong with the rest is
+told by who reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kai.model.objects import Json
+
+#: What is made directly of an object; what comes of that is made in turn.
+Maker = Callable[[Json], Iterator[Json]]
+
+
+def at(body: Json, *path: str) -> Json:
+    """The mapping at a path; an empty one where there is none."""
+    found: Any = body
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def listed(body: Json, *path: str) -> list[Json]:
+    """The mappings in the list at a path."""
+    *above, last = path
+    found = at(body, *above).get(last)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def count(fields: Json, name: str, *, default: int = 1) -> int:
+    """A number of pods or replicas as an API server leaves it, never negative."""
+    value = fields.get(name)
+    return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def owned(
+    owner: Json,
+    api_version: str,
+    kind: str,
+    name: str,
+    *,
+    labels: Json | None = None,
+    annotations: Json | None = None,
+    spec: Json | None = None,
+) -> Json:
+    """An object that ``owner`` controls, in its namespace."""
+    meta = owner["metadata"]
+    reference = {
+        "apiVersion": owner.get("apiVersion", ""),
+        "kind": owner["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+            "ownerReferences": [reference],
+        },
+        "spec": dict(spec or {}),
+    }
+
+
+def pod(
+    owner: Json, template: Json, name: str, *, labels: Json | None = None, annotations: Json | None = None
+) -> Json:
+    """A pod of a template, with what its controller adds; it waits."""
+    body = owned(
+        owner,
+        "v1",
+        "Pod",
+        name,
+        labels={**at(template, "metadata", "labels"), **(labels or {})},
+        annotations={**at(template, "metadata", "annotations"), **(annotations or {})},
+        spec=at(template, "spec"),
+    )
+    return {**body, "status": {"phase": "Pending"}}
+
+
+def labelled(template: Json, labels: Json, annotations: Json | None = None) -> Json:
+    """A pod template whose pods have these labels and annotations as well."""
+    meta = at(template, "metadata")
+    together = {
+        **meta,
+        "labels": {**at(meta, "labels"), **labels},
+        "annotations": {**at(meta, "annotations"), **(annotations or {})},
+    }
+    return {**template, "metadata": together}

@@ -1,0 +1,108 @@
+"""What is made of a file's objects, whatever the file says.
+
+What groups become of that is in the cases of the pod-grouper (``data/templates.yaml``).
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kai.workloads.making import MAKERS, MOST_MADE, TooManyPods, completed
+
+TEMPLATE = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}}
+
+
+def a_job(**spec):
+    meta = {"name": "train", "namespace": "team", "uid": "u"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": TEMPLATE, **spec}}
+
+
+def names_of(objects):
+    return [f"{body['kind']} {body['metadata']['name']}" for body in objects]
+
+
+def test_pods_come_after_the_objects_and_request_what_they_are_limited_to():
+    job, pod = completed([a_job()], namespace="else")
+    assert job == a_job()
+    assert (pod["kind"], pod["metadata"]["namespace"]) == ("Pod", "team")
+    [container] = pod["spec"]["containers"]
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2"}}
+
+
+def test_nothing_is_made_twice_of_what_makes_others():
+    deployment = {**a_job(), "apiVersion": "apps/v1", "kind": "Deployment"}
+    once = completed([deployment], namespace="team")
+    assert names_of(once) == ["Deployment train", "ReplicaSet train-new", "Pod train-new-0"]
+    assert completed(once, namespace="team") == once
+
+
+def test_who_names_no_namespace_is_where_it_is_said_to_be():
+    lone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}, "spec": TEMPLATE["spec"]}
+    [pod] = completed([lone], namespace="team")
+    assert (pod["metadata"]["namespace"], pod["metadata"]["name"]) == ("team", "p-new")
+
+
+def test_more_than_can_be_looked_at_is_refused_at_once_by_name():
+    with pytest.raises(TooManyPods, match="Job train"):
+        completed([a_job(parallelism=10**12)], namespace="team")
+    assert len(completed([a_job(parallelism=MOST_MADE)], namespace="team")) == MOST_MADE + 1
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+FIELDS = [
+    "template",
+    "replicas",
+    "parallelism",
+    "completions",
+    "suspend",
+    "jobTemplate",
+    "spec",
+    "metadata",
+    "labels",
+    "annotations",
+    "containers",
+    "replicatedJobs",
+    "name",
+    "leaderWorkerTemplate",
+    "size",
+    "workerTemplate",
+    "headGroupSpec",
+    "workerGroupSpecs",
+    "numOfHosts",
+    "rayClusterSpec",
+    "rayClusterConfig",
+    "mpiReplicaSpecs",
+    "tfReplicaSpecs",
+    "Worker",
+    "Launcher",
+    "predictors",
+    "componentSpecs",
+    "runPolicy",
+    "status",
+    "activeServiceStatus",
+    "rayClusterName",
+]
+SPECS = st.recursive(
+    ANYTHING,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(kind=st.sampled_from(sorted(MAKERS)), spec=SPECS, status=SPECS, meta=ANYTHING)
+def test_whatever_a_file_says_something_comes_of_it_and_nothing_is_lost(kind, spec, status, meta):
+    group, name = kind
+    body = {
+        "apiVersion": f"{group}/v1" if group else "v1",
+        "kind": name,
+        "metadata": {"name": "x", "namespace": "n", "labels": meta, "annotations": meta},
+        "spec": spec,
+        "status": status,
+    }
+    found = completed([body, {**body, "metadata": meta}], namespace="n")
+    assert [each["kind"] for each in found[:2]] == [name, name]
+    assert all(each["spec"] for each in found[2:])
