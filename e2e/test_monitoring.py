@@ -17,6 +17,7 @@ from e2e.third_party import definitions
 from kai.kube.errors import ApiError
 from kai.observe import exposition
 from kai_local.kubelet.nodes import NodeShape
+from kai_local.operators.definitions import a_definition
 from kai_local.services.suite import SERVICES
 from kai_numa_placement_exporter.exporter import ExporterMetrics
 
@@ -238,7 +239,7 @@ def test_what_was_made_for_the_original_finds_its_series():
 
 
 async def test_an_api_server_takes_the_alerts_and_drops_nothing_of_them(cluster):
-    definition = definitions.a_definition("monitoring.coreos.com", "PrometheusRule", ["v1"])
+    definition = a_definition("monitoring.coreos.com", "PrometheusRule", ["v1"])
     for version in definition["spec"]["versions"]:
         version["schema"] = {"openAPIV3Schema": RULES}
     await cluster.apply(as_yaml(definition))

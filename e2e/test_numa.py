@@ -16,12 +16,13 @@ from e2e.harness import local_cluster
 from e2e.manifests import a_job, a_pod, as_yaml, on
 from e2e.page import bodies
 from e2e.podresources import a_kubelet, a_sysfs, container, devices, given
-from e2e.third_party.definitions import a_definition, served
+from e2e.third_party.definitions import served
 from e2e.troubles import restart
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.resources import PODS
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape, NumaShape, numa_manifest
+from kai_local.operators.definitions import a_definition
 
 GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
 API_VERSION = f"{GROUP}/v1alpha2"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.manifests import a_queue, a_volume
-from e2e.third_party.definitions import a_definition
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape, NumaShape, node_manifest, numa_manifest, slice_manifest
+from kai_local.operators.definitions import a_definition
 
 Json = dict[str, Any]
 

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from e2e.harness import Cluster
 from e2e.manifests import as_yaml
 from kai.kube.errors import NotFound
 from kai.kube.resources import CRDS
+from kai_local.operators.definitions import a_definition
 
-#: Groups of Kubernetes' own projects want to be told.
-_UNAPPROVED = {"api-approved.kubernetes.io": "unapproved, for a test"}
 #: Whom the chart lets read workloads.
 POD_GROUPER = {"kind": "ServiceAccount", "name": "pod-grouper", "namespace": "kai-scheduler"}
-
-
-def a_definition(
-    group: str, kind: str, versions: list[str], *, plural: str = "", scope: str = "Namespaced"
-) -> dict[str, Any]:
-    """A CustomResourceDefinition that takes whatever is written."""
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    singular = kind.lower()
-    plural = plural or f"{singular}s"
-    names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": singular}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}", "annotations": _UNAPPROVED},
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": names,
-            "versions": [
-                {"name": version, "served": True, "storage": version == versions[0], "schema": schema}
-                for version in versions
-            ],
-        },
-    }
 
 
 async def install(cluster: Cluster, kinds: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -25,6 +25,7 @@ from kai_local.box.progress import for_stream, replay
 from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, known_clusters
 from kai_local.box.up import command_line
 from kai_local.errors import ClusterError
+from kai_local.operators.projects import PROJECTS, UnknownProject, named
 from kai_local.processes.records import ProcessRecord
 from kai_local.services.suite import USUAL, UnknownService, parse_flags
 
@@ -64,6 +65,13 @@ def _flags(written: list[str]) -> dict[str, dict[str, str]]:
         raise typer.BadParameter(str(error), param_hint="--flag") from error
 
 
+def _projects(written: str) -> tuple[str, ...]:
+    try:
+        return named(written.split(","))
+    except UnknownProject as error:
+        raise typer.BadParameter(str(error), param_hint="--with") from error
+
+
 @app.command()
 def up(
     *,
@@ -101,6 +109,14 @@ def up(
             help="Versions that the API server has, as kube-apiserver's flag; ours: of resource.k8s.io.",
         ),
     ] = "",
+    projects: Annotated[
+        str,
+        typer.Option(
+            "--with",
+            metavar="PROJECT,...",
+            help=f"Serve the kinds of other projects and play their operators: {', '.join(PROJECTS)}.",
+        ),
+    ] = "",
     flags: Annotated[
         list[str] | None,
         typer.Option("--flag", metavar="SERVICE:FLAG=VALUE", help="A flag for a service; repeatable."),
@@ -123,6 +139,7 @@ def up(
         real=real,
         chart=chart,
         runtime_config=runtime_config if real else _versions(runtime_config),
+        projects=_projects(projects),
         flags=_flags(flags or []),
     )
     _files(name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, labelled, listed, owned
+from kai.workloads.parts import Maker, at, count, ending, labelled, listed, owned
 
 _PREFIX: Final = "jobset.sigs.k8s.io/"
 
@@ -26,6 +26,7 @@ def _job_set(job_set: Json) -> Iterator[Json]:
                 f"{_PREFIX}job-index": str(number),
             }
             spec = at(template, "spec")
+            pods = ending(labelled(at(spec, "template"), labels, labels), "OnFailure")
             yield owned(
                 job_set,
                 "batch/v1",
@@ -33,7 +34,10 @@ def _job_set(job_set: Json) -> Iterator[Json]:
                 f"{name}-{part.get('name', '')}-{number}",
                 labels={**at(template, "metadata", "labels"), **labels},
                 annotations={**at(template, "metadata", "annotations"), **labels},
-                spec={**spec, "template": labelled(at(spec, "template"), labels, labels)},
+                spec={
+                    **spec,
+                    "template": pods,
+                },
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, labelled, owned, pod
+from kai.workloads.parts import Maker, at, count, ending, labelled, owned, pod
 
 _PREFIX: Final = "training.kubeflow.org/"
 #: Where the roles of each kind stand.
@@ -16,6 +16,8 @@ _ROLES: Final = {
     "XGBoostJob": "xgbReplicaSpecs",
     "JAXJob": "jaxReplicaSpecs",
 }
+#: Those of pods; by exit code the operator itself restarts them.
+_POLICIES: Final = ("Always", "OnFailure", "Never")
 _STOPPED: Final = "kubeflow-resource-stopped"
 
 
@@ -26,6 +28,12 @@ def _labels(job: Json, role: str, number: int, *, job_role: str = "") -> Json:
         f"{_PREFIX}replica-index": str(number),
     }
     return {**labels, f"{_PREFIX}job-role": job_role} if job_role else labels
+
+
+def _ending(role: Json) -> Json:
+    """The pod template of a role, with the role's own word on restarts."""
+    said = role.get("restartPolicy")
+    return ending(at(role, "template"), said if said in _POLICIES else "Never")
 
 
 def _suspended(job: Json) -> bool:
@@ -40,7 +48,7 @@ def _training_job(job: Json) -> Iterator[Json]:
         for number in range(count(part, "replicas")):
             name = f"{job['metadata']['name']}-{role.lower()}-{number}"
             labels = _labels(job, role, number, job_role="master" if role == "Master" else "")
-            yield pod(job, at(part, "template"), name, labels=labels)
+            yield pod(job, _ending(part), name, labels=labels)
 
 
 def _mpi_job(job: Json) -> Iterator[Json]:
@@ -51,13 +59,13 @@ def _mpi_job(job: Json) -> Iterator[Json]:
     worker, launcher = at(roles, "Worker"), at(roles, "Launcher")
     for number in range(count(worker, "replicas") if worker else 0):
         labels = _labels(job, "worker", number, job_role="worker")
-        yield pod(job, at(worker, "template"), f"{name}-worker-{number}", labels=labels)
+        yield pod(job, _ending(worker), f"{name}-worker-{number}", labels=labels)
     if launcher:
         labels = _labels(job, "launcher", 0, job_role="launcher")
         if str(job.get("apiVersion")).endswith("/v1"):
-            yield pod(job, at(launcher, "template"), f"{name}-launcher", labels=labels)
+            yield pod(job, _ending(launcher), f"{name}-launcher", labels=labels)
         else:
-            spec = {"template": labelled(at(launcher, "template"), labels)}
+            spec = {"template": labelled(_ending(launcher), labels)}
             yield owned(job, "batch/v1", "Job", f"{name}-launcher", spec=spec)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
@@ -47,15 +48,24 @@ def completed(objects: Iterable[Json], *, namespace: str) -> list[Json]:
         if not _is_sound(body) or _key(body) in parents:
             whole.append(body)
             continue
-        whole.append(body := _amended(body))
-        for each in _below(body):
-            made.append(each)
-            if len(made) > MOST_MADE:
-                raise TooManyPods(
-                    f"{body['kind']} {body['metadata']['name']}: with it more than {MOST_MADE:,} objects "
-                    "come of the file; ask for fewer replicas"
-                )
+        whole.append(body := amended(body))
+        made += _bounded(body, _below(body), most=MOST_MADE - len(made))
     return [*whole, *made]
+
+
+def children_of(body: Json) -> list[Json]:
+    """What is made of an object directly; nothing without a template. It has a name, a namespace and a uid.
+
+    Raises:
+        TooManyPods: that is more than can be looked at.
+    """
+    return _bounded(body, _children(body), most=MOST_MADE)
+
+
+def amended(body: Json) -> Json:
+    """With what an operator writes to an object before anything comes of it; else the object itself."""
+    is_ray = maker_of(body) is not None and body["kind"] in ("RayJob", "RayService")
+    return ray.with_cluster_named(body) if is_ray else body
 
 
 def childless(objects: Iterable[Json]) -> list[Json]:
@@ -71,21 +81,27 @@ def maker_of(body: Json) -> Maker | None:
     return MAKERS.get((group if version else "", str(body.get("kind"))))
 
 
+def _bounded(body: Json, made: Iterator[Json], *, most: int) -> list[Json]:
+    found = list(islice(made, most + 1))
+    if len(found) > most:
+        raise TooManyPods(
+            f"{body['kind']} {body['metadata']['name']}: with it there are more than {MOST_MADE:,} pods and "
+            "other objects; ask for fewer replicas"
+        )
+    return found
+
+
 def _below(body: Json) -> Iterator[Json]:
-    """What is made of an object, and of that; nothing without a template."""
-    make = maker_of(body)
-    for child in make(body) if make is not None else ():
-        if not child["spec"]:
-            continue
+    """What is made of an object, and of that."""
+    for child in _children(body):
         child = _named(child, child["metadata"]["namespace"])
         yield _requesting(child) if child["kind"] == "Pod" else child
         yield from _below(child)
 
 
-def _amended(body: Json) -> Json:
-    """With what an operator writes to an object before anything comes of it."""
-    is_ray = maker_of(body) is not None and body["kind"] in ("RayJob", "RayService")
-    return ray.with_cluster_named(body) if is_ray else body
+def _children(body: Json) -> Iterator[Json]:
+    make = maker_of(body)
+    return (child for child in make(body) if child["spec"]) if make is not None else iter(())
 
 
 def _as_served(body: Json, namespace: str) -> Json:
@@ -112,7 +128,9 @@ def _key(body: Json) -> tuple[str, str, str]:
 def _owners(objects: Iterable[Json]) -> Iterator[tuple[str, str, str]]:
     for body in objects:
         meta = body.get("metadata")
-        references = meta.get("ownerReferences") if isinstance(meta, dict) else None
+        if not isinstance(meta, dict):
+            continue
+        references = meta.get("ownerReferences")
         for owner in references if isinstance(references, list) else ():
             if isinstance(owner, dict):
                 yield str(owner.get("kind")), str(meta.get("namespace", "")), str(owner.get("name"))

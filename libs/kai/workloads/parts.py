@@ -94,3 +94,9 @@ def labelled(template: Json, labels: Json, annotations: Json | None = None) -> J
         "annotations": {**at(meta, "annotations"), **(annotations or {})},
     }
     return {**template, "metadata": together}
+
+
+def ending(template: Json, policy: str) -> Json:
+    """A pod template whose pods are restarted as ``policy`` says, unless it says that itself."""
+    spec = at(template, "spec")
+    return {**template, "spec": {"restartPolicy": policy, **spec}} if spec else template

@@ -42,7 +42,7 @@ def with_cluster_named(owner: Json) -> Json:
     if has_one or not at(owner, "spec", _SPEC[owner["kind"]]):
         return owner
     *above, last = _STATUS[owner["kind"]]
-    status = {last: f"{owner['metadata']['name']}-new"}
+    status: Json = {last: f"{owner['metadata']['name']}-new"}
     for key in above:
         status = {key: status}
     return {**owner, "status": {**at(owner, "status"), **status}}

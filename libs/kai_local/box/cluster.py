@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -28,6 +29,7 @@ from kai_local.processes.supervisor import Child, Program, Supervisor
 from kai_local.services.suite import Suite, plan
 
 _START_PATIENCE = 60.0
+_OPERATORS = "operators"
 #: The longest grace of the chart's pods, and some.
 _PODS_END_SECONDS = 40.0
 #: A Unix socket's path has room for about a hundred characters.
@@ -115,7 +117,7 @@ class Cluster:
         for program in nodes:
             self._supervisor.start(program)
         services = await (self._install_chart() if self._by_chart else self._install())
-        for program in services:
+        for program in (*services, *self._operators()):
             self._supervisor.start(program)
         count = "1 node" if self._options.nodes == 1 else f"{self._options.nodes} nodes"
         with step(self._progress, f"{count} x {self._options.gpus_per_node} GPUs"):
@@ -123,6 +125,9 @@ class Cluster:
         if services:
             with step(self._progress, f"{len(services)} services"):
                 await self._supervisor.wait_ready([p.name for p in services], _START_PATIENCE)
+        if self._options.projects:
+            with step(self._progress, f"operators of {', '.join(self._options.projects)}"):
+                await self._supervisor.wait_ready([_OPERATORS], _START_PATIENCE)
         self._offer_kubeconfig()
         self._record.phase = "ready"
         self._write()
@@ -172,6 +177,19 @@ class Cluster:
         self._infrastructure = (*plane.programs, "redis")
         self._record.server = plane.url
         return plane
+
+    def _operators(self) -> tuple[Program, ...]:
+        """What plays the operators of other projects."""
+        if not self._options.projects:
+            return ()
+        ready_file = self._files.directory / "operators.ready"
+        command = [
+            *(sys.executable, "-m", "kai_local.operators"),
+            f"--kubeconfig={self._files.admin_kubeconfig}",
+            f"--ready-file={ready_file}",
+            f"--projects={','.join(self._options.projects)}",
+        ]
+        return (Program(_OPERATORS, tuple(command), _LEAN, ready=probes.file(ready_file)),)
 
     def _redis(self) -> Program:
         from kai.session.server import command

@@ -35,6 +35,8 @@ class ClusterOptions:
     chart: bool = False
     #: Which versions the API server has where there are several, as kube-apiserver's flag says it.
     runtime_config: str = ""
+    #: Other projects whose operators are played.
+    projects: tuple[str, ...] = ()
 
 
 def suite_options(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ import yaml
 
 from kai.kube import resources
 from kai.kube.client import KubeClient
-from kai.kube.errors import AlreadyExists, ApiError
 from kai.kube.resources import Resource
 from kai.model import names
 from kai.model.rules.priorities import CLASSES, description
 from kai_local.errors import ClusterError
+from kai_local.parts.furnishing import ensure, until_served
 
 _RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 _NAMESPACES = (
@@ -31,7 +30,6 @@ _ACCOUNTS = {
     names.RESERVATION_SERVICE_ACCOUNT: names.RESERVATION_NAMESPACE,
     names.SCALE_ADJUST_NAMESPACE: names.SCALE_ADJUST_NAMESPACE,
 }
-_SERVED_PATIENCE = 15.0
 
 Manifest = dict[str, Any]
 
@@ -100,9 +98,9 @@ async def furnish(client: KubeClient, *, storage_class: Manifest | None = None) 
     Raises:
         ClusterError: the server does not take it.
     """
-    await _ensure(client, _RUNTIME_CLASSES, {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
+    await ensure(client, _RUNTIME_CLASSES, {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
     if storage_class:
-        await _ensure(client, resources.STORAGE_CLASSES, storage_class)
+        await ensure(client, resources.STORAGE_CLASSES, storage_class)
 
 
 async def install(client: KubeClient) -> None:
@@ -117,39 +115,10 @@ async def install(client: KubeClient) -> None:
         *((resources.NAMESPACES, {"metadata": {"name": name}}, "") for name in _NAMESPACES),
         *((resources.PRIORITY_CLASSES, manifest, "") for manifest in priority_classes()),
     ]
-    await asyncio.gather(*(_ensure(client, *one) for one in objects))
+    await asyncio.gather(*(ensure(client, *one) for one in objects))
     for account, namespace in _ACCOUNTS.items():
         manifest = {"metadata": {"name": account}}
-        await _ensure(client, resources.SERVICE_ACCOUNTS, manifest, namespace)
-    await _until_served(client, definitions)
+        await ensure(client, resources.SERVICE_ACCOUNTS, manifest, namespace)
+    await until_served(client, definitions)
     for queue in default_queues():
-        await _ensure(client, resources.QUEUES, queue)
-
-
-async def _ensure(client: KubeClient, resource: Resource, manifest: Manifest, namespace: str = "") -> None:
-    try:
-        await client.create(resource, manifest, namespace=namespace)
-    except AlreadyExists:
-        return
-    except ApiError as error:
-        raise ClusterError(f"the cluster does not take {resource.kind} {_name(manifest)}: {error}") from error
-
-
-async def _until_served(client: KubeClient, definitions: Iterable[Manifest]) -> None:
-    """A new kind is served a moment after its definition has been taken."""
-    for definition in definitions:
-        spec = definition["spec"]
-        version = next(v["name"] for v in spec["versions"] if v["served"])
-        api_version, kind = f"{spec['group']}/{version}", spec["names"]["kind"]
-        try:
-            async with asyncio.timeout(_SERVED_PATIENCE):
-                while await client.discover(api_version, kind, max_age=0.0) is None:  # noqa: ASYNC110
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            raise ClusterError(
-                f"the cluster does not serve {kind} ({api_version}) after its CRD was made"
-            ) from None
-
-
-def _name(manifest: Manifest) -> str:
-    return str(manifest.get("metadata", {}).get("name", "?"))
+        await ensure(client, resources.QUEUES, queue)
