@@ -16,7 +16,7 @@ from kai.kube.client import KubeClient
 from kai_pod_grouper.errors import ObjectNotFound, ReadForbidden, UnknownKind
 from kai_pod_grouper.objects.documents import Document, ObjectRef
 
-#: A gang's pods come within seconds; a change of the owner that matters comes with new pods, later.
+#: A gang's pods come within seconds; a change of the owner that matters comes with new pods, or fewer, later.
 FRESH_SECONDS: Final = 60.0
 #: Where a change of the owner is awaited; not 0, lest every pod of a gang reads it again.
 IMPATIENT_SECONDS: Final = 1.0

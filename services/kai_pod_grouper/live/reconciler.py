@@ -36,6 +36,8 @@ _SHOWN: Final = 500
 _SECOND_LOOK_SECONDS: Final = 1.5 * IMPATIENT_SECONDS
 #: How long a pod may run without a group that exists: longer than it takes somebody to replace a group.
 ADRIFT_SECONDS: Final = 30.0
+#: Pods that go together are gone by then, and what was read of their owner before that counts as old.
+THINNED_SECONDS: Final = 2 * IMPATIENT_SECONDS
 #: What others write on pods and no rule reads.
 _NOT_OURS_TO_READ: Final = frozenset(
     {
@@ -97,6 +99,10 @@ class Reconciler:
         self._outcomes = Counter(
             "kai_podgrouper_pods", "Pods looked at, by what became of them", ("outcome",), registry=registry
         )
+        #: Groups that pods have gone from, by the workload of those.
+        self._thinned: dict[WorkloadKey, dict[str, None]] = {}
+        #: Pods whose owner may ask for something else than when it was read.
+        self._doubtful: set[str] = set()
         watches.pods.listen(self._heard_of_pod)
         watches.pod_groups.listen(self._heard_of_group)
 
@@ -115,8 +121,26 @@ class Reconciler:
         if new is None:
             if old is not None:
                 self._forget(old)
+                self._one_less(old)
         elif old is None or self._matters(old, new):
             self._enqueue(new)
+
+    def _one_less(self, gone: Pod) -> None:
+        """One of those that are left is to be looked at: what became smaller has no pod that is new.
+
+        Its group would go on asking for all, so that what runs of it would be given up as incomplete.
+        """
+        group = gone.annotations.get(names.POD_GROUP_ANNOTATION)
+        if group and gone.metadata.owner_references:
+            key = _workload_of(gone)
+            self._thinned.setdefault(key, {})[f"{gone.metadata.namespace}/{group}"] = None
+            self._queue.add_after(key, THINNED_SECONDS)
+
+    def _look_at_one_left(self, group: str) -> None:
+        left = (pod for pod in self._watches.members(group) if pod.metadata.deletion_timestamp is None)
+        if (pod := next(left, None)) is not None:
+            self._doubtful.add(pod.key)
+            self._enqueue(pod)
 
     def _heard_of_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """Nobody is charged for what the pods of a group hold that is gone."""
@@ -159,6 +183,7 @@ class Reconciler:
     def _forget(self, pod: Pod) -> None:
         self._writer.forget_pod(pod.key)
         self._failing.discard(pod.key)
+        self._doubtful.discard(pod.key)
         self._awaiting_node.discard(pod.key)
         self._unlisted.discard(pod.key)
         self._adrift.pop(pod.key, None)
@@ -167,6 +192,8 @@ class Reconciler:
     # --- looking at it -------------------------------------------------------------------------
     async def _reconcile(self, key: WorkloadKey) -> float | None:
         """1. Decide for each pod. 2. Write each group once. 3. Make pods members. Seconds until a retry."""
+        for group in self._thinned.pop(key, ()):
+            self._look_at_one_left(group)
         pods = self._take(key)
         failed: list[Pod] = []
         again: list[Pod] = []
@@ -197,7 +224,8 @@ class Reconciler:
 
     async def _decide(self, pod: Pod, failed: list[Pod], again: list[Pod]) -> Membership | None:
         self.looks += 1
-        cluster = self._retrying if pod.key in self._failing else self._cluster
+        doubtful = pod.key in self._failing or pod.key in self._doubtful
+        cluster = self._retrying if doubtful else self._cluster
         try:
             adrift = await self._is_adrift(pod)
             outcome = await group_pod(pod, cluster, self._options, adrift=adrift)
@@ -290,6 +318,7 @@ class Reconciler:
     def _succeed(self, pod: Pod) -> None:
         self._outcomes.labels("grouped").inc()
         self._failing.discard(pod.key)
+        self._doubtful.discard(pod.key)
 
     def _fail(self, pod: Pod, error: Exception, failed: list[Pod]) -> None:
         self._outcomes.labels("failed").inc()

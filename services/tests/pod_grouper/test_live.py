@@ -326,6 +326,30 @@ async def test_a_leader_that_must_be_ready_first_lets_its_group_grow_once_it_has
         await eventually(lambda: needs(4))
 
 
+async def test_a_workload_that_becomes_smaller_needs_fewer_pods_though_none_is_new(cluster):
+    """Else what is left of it would be given up as an incomplete gang."""
+    await cluster.install("kubeflow.org", "v1", "TFJob", "tfjobs")
+    roles = {"Worker": {"replicas": 3}}
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "tf"}}
+    owner = await cluster.create({**body, "spec": {"tfReplicaSpecs": roles}})
+    group = f"pg-tf-{owner['metadata']['uid']}"
+    async with a_pod_grouper(cluster) as grouper:
+        await cluster.create(*(a_pod(f"tf-{number}", owner=owner) for number in range(3)))
+        await eventually(has_members(cluster, "tf-0", "tf-1", "tf-2"))
+        await grouper.join()
+        before = cluster.reads_of("tfjobs")
+        tf_jobs = await cluster.client.discover("kubeflow.org/v1", "TFJob")
+        smaller = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}}}
+        await cluster.client.patch(tf_jobs, "tf", smaller, namespace="default")
+        for name in ("tf-1", "tf-2"):
+            await cluster.client.delete(PODS, name, namespace="default", grace_seconds=0)
+        await eventually(lambda: cluster.groups(), lambda groups: groups[group]["spec"]["minMember"] == 1)
+        await grouper.join()
+        assert cluster.reads_of("tfjobs") - before <= 2
+        await cluster.client.delete(PODS, "tf-0", namespace="default", grace_seconds=0)
+        await grouper.join()
+
+
 async def test_an_owner_that_may_not_be_read_ends_the_walk(cluster):
     service = await cluster.client.create(
         SERVICES,

@@ -407,6 +407,14 @@ def random_parts(rng: random.Random, prefix: str = "", *, depth: int = 2) -> lis
     return found
 
 
+def test_of_a_set_that_is_not_complete_no_member_is_spare() -> None:
+    """Whichever of them is completed, the others are needed until then."""
+    some = parts(("a", 2), ("b", 1), ("c", 1))
+    state = a_state(nodes(1, gpus=9), semi("s", *some, group={**SEMI, "min_sub_group": 2}))
+    [job] = state.jobs.values()
+    assert tasks_to_evict(job) == ([], False)
+
+
 @fuzz
 def test_all_but_its_core_can_be_taken_in_turn_and_nothing_of_it(world: int) -> None:
     rng = random.Random(world)
