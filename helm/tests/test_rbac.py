@@ -47,6 +47,7 @@ KARTAS = Resource("run.ai", "v1alpha1", "kartas", "Karta")
 #: Where the resource is found out at run time: module -> what it may be, by method.
 FOUND_OUT = {
     "kai_binder/plugins/dynamicresources.py": {resources.RESOURCE_CLAIMS},
+    "kai_insight/http/access.py": {resources.TOKEN_REVIEWS, resources.SUBJECT_ACCESS_REVIEWS},
     "kai_operator/status.py": {resources.CONFIGS, resources.SCHEDULING_SHARDS},
     "kai_operator/watching.py": {kind.resource for kind in operator_kinds.KINDS}
     | {operator_kinds.CLUSTER_POLICIES},
@@ -327,7 +328,15 @@ def test_a_config_of_the_chart_asks_for_nothing_that_it_does_not_grant(helm, nam
             {"global": {"clusterAutoscaling": True}, "nodescaleadjuster": {"scalingPodNamespace": "scale"}},
             Grants(scheduler_name="kai-scheduler", node_scale_adjuster=True, scaling_namespace="scale"),
         ),
-        ({"insight": {"enabled": True}}, Grants(scheduler_name="kai-scheduler", insight=True)),
+        (
+            {"insight": {"enabled": True}},
+            Grants(scheduler_name="kai-scheduler", insight=True, insight_reviews=True),
+        ),
+        (
+            {"insight": {"enabled": True, "ports": {"httpPort": 0}}},
+            Grants(scheduler_name="kai-scheduler", insight=True),
+        ),
+        ({"insight": {"ports": {"httpPort": 9000}}}, Grants(scheduler_name="kai-scheduler")),
         (
             {"scheduler": {"args": {"eviction-api": True, "update-pod-eviction-condition": "yes"}}},
             Grants(scheduler_name="kai-scheduler", evictions=True, eviction_conditions=True),
@@ -380,6 +389,15 @@ def test_each_process_can_take_its_own_lease_and_no_other(helm, account, lease):
     # Who makes schedulers takes away the Leases of those that are gone.
     more = {"delete"} if account == "kai-operator" else set()
     assert all({*rule["verbs"]} <= READS | {"create", "update"} | more for rule in rules)
+
+
+def test_insight_asks_who_asks_only_where_somebody_may_ask_over_http(helm, objects):
+    reviews = {"tokenreviews", "subjectaccessreviews"}
+    ask = [rule for rule in rules_of(objects, "insight") if reviews & {*rule["resources"]}]
+    assert [rule["verbs"] for rule in ask] == [["create"], ["create"]]
+    values = {**WITHOUT_CERTIFICATES, "insight": {"enabled": True, "ports": {"httpPort": 0}}}
+    without = helm.render(values=values)
+    assert not [rule for rule in rules_of(without, "insight") if reviews & {*rule["resources"]}]
 
 
 def test_schedulers_may_write_leases_and_a_policy_says_which(helm):

@@ -87,6 +87,8 @@ def test_no_account_can_come_by_more_than_it_has(held):
     """Neither by secrets and tokens of others, nor by running things, nor by changing roles and webhooks."""
     for (account, where), found in held.items():
         for right in found if account != OPERATOR else ():
+            if right == Right("create", "authentication.k8s.io", "tokenreviews"):
+                continue  # tells whose a token is that one has
             assert right.group not in (
                 "rbac.authorization.k8s.io",
                 "admissionregistration.k8s.io",

@@ -284,6 +284,8 @@ def _print_status(record: ClusterRecord) -> None:
     rows.append(["total", "", "", "", f"{memory / 2**20:.0f} MiB", f"{cpu:.1f} s", ""])
     emit(table(headings, rows))
     for process in processes:
+        if process["apiAddress"]:
+            typer.echo(f"{process['name']}: questions over HTTP at {process['apiAddress']}")
         for note in process["notes"]:
             typer.echo(f"{process['name']}: {note}")
 
@@ -338,6 +340,7 @@ def _process(process: ProcessRecord, told: health.Health | None) -> dict[str, An
         "memoryBytes": memory,
         "cpuSeconds": round(cpu, 2),
         "address": process.address,
+        "apiAddress": process.api_address,
         "notes": list(told.notes) if told is not None and alive else [],
     }
 

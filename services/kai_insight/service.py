@@ -6,9 +6,9 @@ One replica leads and records. Nothing that schedules asks it for anything, so n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -19,18 +19,19 @@ from kai.model import names
 from kai.runtime import FatalError, Host
 from kai.runtime.advertising import advertised_host
 from kai.runtime.health import split_address
+from kai.tls import CertificateFiles
 from kai.wire.serving import CannotListen, serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_insight.buffer import Buffer
+from kai_insight.http.server import HttpServer
 from kai_insight.metrics import InsightMetrics
 from kai_insight.recorder import Recorder
 from kai_insight.servicer import HistoryServicer
-from kai_insight.settings import InsightSettings
+from kai_insight.settings import LOOPBACK, InsightSettings
 from kai_insight.writer import StoreState, Writer
 
 LEASE: Final = names.INSIGHT_LEASE
 SERVICE: Final = "kai.wire.v1.HistoryService"
-_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 _log = structlog.get_logger(__name__)
 
@@ -45,9 +46,12 @@ class InsightService:
         self.settings = settings
 
     async def run(self, host: Host) -> None:
-        """Record while we lead, and answer: who asks is sent to who leads by the Lease."""
+        """Record while we lead, and answer.
+
+        Who asks over gRPC is sent to who leads by the Lease. Over HTTP every replica answers: it only reads.
+        """
         settings, database = self.settings, self.settings.database()
-        if settings.tls is None and split_address(settings.grpc_listen)[0] not in _LOOPBACK:
+        if settings.tls is None and split_address(settings.grpc_listen)[0] not in LOOPBACK:
             _log.warning(
                 "gRPC without TLS: whoever reaches the port may ask for everything",
                 listen=settings.grpc_listen,
@@ -57,11 +61,26 @@ class InsightService:
             async with self._served(host, database) as port:
                 reached = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
                 elector = host.elector(LEASE, endpoint=f"{reached}:{port}")
-                await host.until_stopping(elector.lead(work.run))
+                await host.until_stopping(elector.lead(work.run), *self._over_http(host, database))
         except CannotListen as error:
             raise FatalError(str(error)) from error
         finally:
             database.close()
+
+    def _over_http(self, host: Host, database: Database) -> Iterator[Coroutine[Any, Any, None]]:
+        """The server of questions over HTTP, where it is wanted."""
+        settings, tls = self.settings, self.settings.tls
+        if not settings.http_listen:
+            return
+        server = HttpServer(
+            database,
+            host.client,
+            listen=settings.http_listen,
+            certificates=CertificateFiles(tls.cert, tls.key) if tls is not None else None,
+            registry=host.metrics,
+        )
+        host.health.add("http", lambda: server.started.is_set() or "waiting for its certificate")
+        yield server.run()
 
     def _served(self, host: Host, database: Database) -> AbstractAsyncContextManager[int]:
         servicer = HistoryServicer(database)

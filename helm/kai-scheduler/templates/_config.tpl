@@ -181,6 +181,7 @@ insight:
   {{- include "kai.configService" (dict "root" $root "values" $v.insight) | nindent 2 }}
   retention: {{ $v.insight.retention | quote }}
   grpcPort: {{ $v.insight.ports.grpcPort }}
+  httpPort: {{ $v.insight.ports.httpPort }}
   persistence: {{- toYaml $v.insight.persistence | nindent 4 }}
   externalSecret: {{- toYaml $v.insight.externalSecret | nindent 4 }}
 redis:

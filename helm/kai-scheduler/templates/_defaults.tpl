@@ -70,7 +70,7 @@ insight:
   retention: 30d
   persistence: {enabled: true, size: 10Gi, storageClassName: ""}
   externalSecret: {name: "", key: url, port: 5432}
-  ports: {grpcPort: 9091}
+  ports: {grpcPort: 9091, httpPort: 9092}
   args: {}
   affinity: {}
   podDisruptionBudget: {enabled: true, maxUnavailable: 1}

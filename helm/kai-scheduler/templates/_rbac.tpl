@@ -93,6 +93,7 @@ scheduler: {{ $v.scheduler.enabled }}
 nodeScaleAdjuster: {{ not (not $v.global.clusterAutoscaling) }}
 numaPlacementExporter: {{ eq (include "kai.numaExporterMayRun" .) "true" }}
 insight: {{ not (not $v.insight.enabled) }}
+insightReviews: {{ and (not (not $v.insight.enabled)) (not (not $v.insight.ports.httpPort)) }}
 prometheus: {{ eq (include "kai.prometheusMayRun" .) "true" }}
 evictions: {{ eq (include "kai.flagIsOn" (dict "values" $v.scheduler "flag" "eviction-api")) "true" }}
 evictionConditions: {{ eq (include "kai.flagIsOn" (dict "values" $v.scheduler "flag" "update-pod-eviction-condition")) "true" }}

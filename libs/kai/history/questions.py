@@ -88,13 +88,16 @@ def count(database: Database, kind: type[AnyRecord], selection: Selection) -> in
     return int(found)
 
 
-def namespaces(database: Database, kind: type[AnyRecord], selection: Selection) -> list[str]:
-    """The namespaces of the rows that are wanted, in order; raises as :func:`find`."""
+def namespaces(
+    database: Database, kind: type[AnyRecord], selection: Selection, *, most: int = MOST_ROWS
+) -> list[str]:
+    """The first namespaces of the rows that are wanted, in order; raises as :func:`find`."""
     condition, values = selection.condition(kind)
 
     def work(transaction: Transaction) -> Sequence[tuple[str, ...]]:
         return transaction.rows(
-            f"SELECT DISTINCT namespace FROM {kind.table} WHERE {condition} ORDER BY namespace",  # noqa: S608
+            f"SELECT DISTINCT namespace FROM {kind.table} "  # noqa: S608
+            f"WHERE {condition} ORDER BY namespace LIMIT {int(most)}",
             values,
         )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from kai.history.databases import Database, Value
 from kai.history.questions import Selection
-from kai.history.records import Run
+from kai.history.records import Run, means
 
 _HOUR: Final = 3600.0
 _GIB: Final = float(2**30)
@@ -38,12 +38,13 @@ class By(StrEnum):
 class Usage:
     """What one of them used."""
 
-    #: Of a workload ``namespace/Kind/name``; empty for runs that say nothing of it.
-    name: str
-    gpu_hours: float
-    cpu_hours: float
-    memory_gib_hours: float
-    pods: int
+    name: str = field(
+        metadata=means("Whose: of a workload namespace/Kind/name; empty for runs that say nothing of it.")
+    )
+    gpu_hours: float = field(metadata=means("Hours of GPUs, of parts of them as parts."))
+    cpu_hours: float = field(metadata=means("Hours of CPUs."))
+    memory_gib_hours: float = field(metadata=means("Hours of GiB of memory."))
+    pods: int = field(metadata=means("Pods that it was."))
 
 
 def usage(

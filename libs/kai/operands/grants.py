@@ -41,6 +41,9 @@ class Grants(Fields):
     node_scale_adjuster: bool = value(SWITCH, False, meaning="Whether the component has its role.")
     numa_placement_exporter: bool = value(SWITCH, True, meaning="Whether the component has its role.")
     insight: bool = value(SWITCH, False, meaning="Whether the component has its role.")
+    insight_reviews: bool = value(
+        SWITCH, False, meaning="Whether insight may ask who calls it over HTTP, and what he may see."
+    )
     prometheus: bool = value(SWITCH, True, meaning="Whether a Prometheus of ours has its role.")
     evictions: bool = value(SWITCH, False, meaning="Whether schedulers may evict, instead of deleting.")
     eviction_conditions: bool = value(
@@ -127,6 +130,13 @@ def _components(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:
                 f"spec.{spelling}.service.enabled",
                 f"asks for a component that was given no rights: set {said_by} of the chart",
             )
+    insight = config.insight
+    if insight.service.enabled and grants.insight and insight.http_port and not grants.insight_reviews:
+        yield Problem(
+            "spec.insight.httpPort",
+            "asks for questions over HTTP, and insight may not ask the API server who asks them: set "
+            "insight.ports.httpPort of the chart",
+        )
     if config.prometheus.ours and not grants.prometheus:
         yield Problem(
             "spec.prometheus.enabled",

@@ -16,10 +16,12 @@ from kai.operands.component import (
     tls_flags,
 )
 from kai.operands.manifests import Installation, Manifest, an_object, without_empty
+from kai.operands.spec.config import ConfigSpec
 
 NAME: Final = "insight"
 METRICS: Final = 8080
 _HEALTH: Final = 8081
+_HTTP: Final = "https"
 #: Name of the claim of its volume.
 CLAIM: Final = "kai-insight"
 _DATABASE: Final = "/etc/kai/history"
@@ -39,7 +41,7 @@ def operands(installation: Installation) -> list[Manifest]:
         replicas=config.replicas(spec.replicas) if spec.external_secret.name else 1,
         autoscaling=config.autoscaling(spec.vpa),
         flags=(*_flags(installation), *tls_flags(installation)),
-        ports={"grpc": spec.grpc_port, "health": _HEALTH, "http-metrics": METRICS},
+        ports={"grpc": spec.grpc_port, **_http(installation), "health": _HEALTH, "http-metrics": METRICS},
         probe="health",
         secrets=_secrets(installation),
         data=_volume(installation),
@@ -48,7 +50,7 @@ def operands(installation: Installation) -> list[Manifest]:
         account(NAME, installation),
         *([_claim(installation)] if spec.keeps_file else []),
         *objects_of(component, installation),
-        service(NAME, installation, {"http-metrics": (METRICS, "http-metrics")}),
+        service(NAME, installation, _served(installation)),
     ]
 
 
@@ -64,9 +66,31 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         f"--health-probe-bind-address=:{_HEALTH}",
         f"--metrics-bind-address=:{METRICS}",
         f"--grpc-listen=:{spec.grpc_port}",
+        *([f"--http-listen={_http_host(installation)}:{spec.http_port}"] if spec.http_port else []),
         f"--retention={spec.retention}",
         where,
     )
+
+
+def _http_host(installation: Installation) -> str:
+    """Tokens go over TLS. Without it a forwarded port is the way, which ends at the pod's own loopback."""
+    return "" if installation.config.everywhere.tls.enabled else "127.0.0.1"
+
+
+def http_port(config: ConfigSpec) -> int:
+    """The port that others can reach over HTTP; 0 where there is none."""
+    return config.insight.http_port if config.everywhere.tls.enabled else 0
+
+
+def _http(installation: Installation) -> dict[str, int]:
+    port = http_port(installation.config)
+    return {_HTTP: port} if port else {}
+
+
+def _served(installation: Installation) -> dict[str, tuple[int, str]]:
+    """Ports of its Service."""
+    asked = {name: (port, name) for name, port in _http(installation).items()}
+    return {"http-metrics": (METRICS, "http-metrics"), **asked}
 
 
 def _secrets(installation: Installation) -> dict[str, str]:

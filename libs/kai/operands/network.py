@@ -105,7 +105,7 @@ def _components(installation: Installation) -> Iterable[Networked]:
         yield Networked(
             name=insight.NAME,
             # A rule without peers would be for everybody.
-            served=((config.insight.grpc_port, callers),) if callers else (),
+            served=tuple((port, callers) for port in _of_insight(config)) if callers else (),
             metrics=insight.METRICS,
             asks_schedulers=True,
             asks=(database.port,) if database.name else (),
@@ -113,6 +113,13 @@ def _components(installation: Installation) -> Iterable[Networked]:
     if config.redis.ours:
         clients = ({"podSelector": {"matchLabels": dict(_SCHEDULERS)}}, _app("queue-controller"))
         yield Networked(name=redis.NAME, served=((config.redis.port, clients),), asks_api_server=False)
+
+
+def _of_insight(config: ConfigSpec) -> Iterable[int]:
+    """Where it is asked about the history."""
+    yield config.insight.grpc_port
+    if port := insight.http_port(config):
+        yield port
 
 
 def policy(networked: Networked, installation: Installation) -> Manifest:

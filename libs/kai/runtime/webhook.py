@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ssl
 from asyncio import sslproto
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,13 +20,12 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kai.runtime.health import Health, listen_on, split_address
-from kai.tls import CertificateFiles, Stamp, renew, server_context
+from kai.tls import CertificateFiles, keep_loaded, server_context, until_loaded
 
 Json = dict[str, Any]
 
 #: etcd takes 1.5 MiB; a review may carry an object twice.
 MAX_BODY_BYTES = 8 * 2**20
-CERTIFICATE_POLL_SECONDS = 5.0
 #: What is read of a TLS connection at once. asyncio keeps a buffer of this size for each that is open, of
 #: 256 KiB unless told otherwise; API servers open a connection for each review that is under way.
 TLS_BUFFER_BYTES = 32 * 2**10
@@ -151,7 +149,7 @@ class WebhookServer:
         """
         sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
         context = server_context()
-        stamp: Stamp | None = await self._wait_for_certificate(context)
+        loaded = await until_loaded(context, self._certificates, who="webhook")
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         for path in self._handlers:
             app.router.add_post(path, self._answer)
@@ -164,22 +162,9 @@ class WebhookServer:
             _log.info(
                 "webhook serves", address=f"{self.address[0]}:{self.address[1]}", paths=list(self._handlers)
             )
-            while True:
-                await asyncio.sleep(CERTIFICATE_POLL_SECONDS)
-                stamp = renew(context, self._certificates, stamp)
+            await keep_loaded(context, self._certificates, loaded)
         finally:
             await runner.cleanup()
-
-    async def _wait_for_certificate(self, context: ssl.SSLContext) -> Stamp:
-        told = False
-        while True:
-            stamp = renew(context, self._certificates, None)
-            if stamp is not None:
-                return stamp
-            if not told:
-                _log.warning("webhook waits for its certificate", file=str(self._certificates.certificate))
-                told = True
-            await asyncio.sleep(1.0)
 
     async def _answer(self, http: web.Request) -> web.Response:
         try:

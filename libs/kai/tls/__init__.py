@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import structlog
 
 #: Changes whenever the files do.
 Stamp = tuple[float, float]
+#: How often files are looked at: those that are there, and those that are not there yet.
+POLL_SECONDS: Final = 5.0
+_WAIT_SECONDS: Final = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -61,3 +66,23 @@ def renew(context: ssl.SSLContext, files: CertificateFiles, loaded: Stamp | None
     if loaded is not None:
         _log.info("certificate renewed", file=str(files.certificate))
     return stamp
+
+
+async def until_loaded(context: ssl.SSLContext, files: CertificateFiles, *, who: str) -> Stamp:
+    """Wait until there are files to load; what is loaded then. ``who`` waits is told once, in the log."""
+    told = False
+    while True:
+        stamp = renew(context, files, None)
+        if stamp is not None:
+            return stamp
+        if not told:
+            _log.warning(f"{who} waits for its certificate", file=str(files.certificate))
+            told = True
+        await asyncio.sleep(_WAIT_SECONDS)
+
+
+async def keep_loaded(context: ssl.SSLContext, files: CertificateFiles, loaded: Stamp | None) -> None:
+    """Load the files whenever they have changed, until cancelled."""
+    while True:
+        await asyncio.sleep(POLL_SECONDS)
+        loaded = renew(context, files, loaded)

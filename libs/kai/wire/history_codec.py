@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from kai.history.questions import Found, Selection
-from kai.history.records import Cycle, Decision, QueueState, Run, Taking, columns
+from kai.history.records import Cycle, Decision, QueueState, Run, Taking, columns, texts
 from kai.history.usage import By, Usage
 from kai.wire.v1 import history_pb2 as pb
 
@@ -49,10 +49,10 @@ def decode_selection(message: pb.Selection, kind: type[Record]) -> Selection:
     Raises:
         InvalidSelection: rows of that kind have no such text, or a time is none.
     """
-    texts = [each.name for each in fields(kind) if each.type == "str"]
+    known = texts(kind)
     for name in message.equal:
-        if name not in texts:
-            raise InvalidSelection(f"{kind.__name__} has no text {name!r}; it has {', '.join(texts)}")
+        if name not in known:
+            raise InvalidSelection(f"{kind.__name__} has no text {name!r}; it has {', '.join(known)}")
     since = _moment("since", message.since) if message.HasField("since") else None
     until = _moment("until", message.until) if message.HasField("until") else None
     return Selection(since=since, until=until, equal=dict(message.equal))

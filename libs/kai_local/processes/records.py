@@ -23,6 +23,7 @@ class ProcessRecord(msgspec.Struct, omit_defaults=True):
     restarts: int = 0
     address: str = ""
     debug_address: str = ""
+    api_address: str = ""
     health: str = ""
 
     @classmethod
@@ -38,6 +39,7 @@ class ProcessRecord(msgspec.Struct, omit_defaults=True):
             restarts=child.restarts,
             address=child.program.address,
             debug_address=child.program.debug_address,
+            api_address=child.program.api_address,
             health=child.program.health,
         )
 

@@ -47,6 +47,8 @@ class Program:
     address: str = ""
     #: Where it serves snapshots, if it does.
     debug_address: str = ""
+    #: Where it answers people's questions over HTTP, if it does.
+    api_address: str = ""
     #: URL at which a service tells whether it is ready, and what people should know.
     health: str = ""
     stop_after: float = 10.0

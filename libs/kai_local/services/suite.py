@@ -25,6 +25,8 @@ class Service:
     without_webhook: str = ""
     #: Further flags that it needs beside a cluster in a box.
     flags: tuple[str, ...] = ()
+    #: Which of its flags says where people may ask it over HTTP.
+    serves: str = ""
     #: It runs only where it is asked for.
     optional: bool = False
 
@@ -48,7 +50,9 @@ SERVICES: Mapping[str, Service] = {
         flags=(f"--scaling-pod-service-account={names.SCALE_ADJUST_NAMESPACE}",),
         optional=True,
     ),
-    "insight": Service("kai_insight", listens=("--grpc-listen",), optional=True),
+    "insight": Service(
+        "kai_insight", listens=("--grpc-listen", "--http-listen"), serves="--http-listen", optional=True
+    ),
 }
 #: Those that run where nobody says which.
 USUAL: Final = tuple(name for name, service in SERVICES.items() if not service.optional)
@@ -130,7 +134,8 @@ def plan(options: SuiteOptions) -> Suite:
         health, webhook, *others = (next(ports) for _ in range(_PORTS_EACH))
         service = SERVICES[service_name]
         flags = [f"--health-listen={LOOPBACK}:{health}", f"--metrics-listen={LOOPBACK}:{health}"]
-        flags += [f"{flag}={LOOPBACK}:{port}" for flag, port in zip(service.listens, others, strict=False)]
+        listens = {flag: f"{LOOPBACK}:{port}" for flag, port in zip(service.listens, others, strict=False)}
+        flags += [f"{flag}={where}" for flag, where in listens.items()]
         flags += service.flags
         debug = ""
         if service_name == "scheduler":
@@ -143,7 +148,9 @@ def plan(options: SuiteOptions) -> Suite:
             webhook_ports[service_name] = webhook
         elif service.webhook:
             flags.append(service.without_webhook)
-        flags += [f"--{flag}={value}" for flag, value in options.flags.get(service_name, {}).items()]
+        more = {f"--{flag}": value for flag, value in options.flags.get(service_name, {}).items()}
+        flags += [f"{flag}={value}" for flag, value in more.items()]
+        serves = {**listens, **more}.get(service.serves, "")
         programs.append(
             Program(
                 name,
@@ -152,6 +159,7 @@ def plan(options: SuiteOptions) -> Suite:
                 ready=probes.http(f"http://{LOOPBACK}:{health}/readyz"),
                 address=f"http://{LOOPBACK}:{health}",
                 debug_address=debug,
+                api_address=f"http://{serves}" if serves else "",
                 health=f"http://{LOOPBACK}:{health}/readyz",
                 stop_after=_DRAIN_SECONDS,
             )

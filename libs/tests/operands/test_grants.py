@@ -89,6 +89,12 @@ def test_what_asks_for_nothing_more_is_allowed():
             "set insight.enabled of the chart",
         ),
         (
+            {"insight": {"service": {"enabled": True}}},
+            {"insight": True},
+            "spec.insight.httpPort",
+            "set insight.ports.httpPort of the chart",
+        ),
+        (
             {"prometheus": {"enabled": True}},
             {"prometheus": False},
             "spec.prometheus.enabled",
@@ -144,7 +150,8 @@ def test_a_config_is_told_what_it_was_given_no_rights_for(spec, grants, field, p
     [
         ({"nodeScaleAdjuster": {"service": {"enabled": True}}}, {"node_scale_adjuster": True}),
         ({"binder": {"service": {"enabled": False}}}, {"binder": False}),
-        ({"insight": {"service": {"enabled": True}}}, {"insight": True}),
+        ({"insight": {"service": {"enabled": True}}}, {"insight": True, "insight_reviews": True}),
+        ({"insight": {"service": {"enabled": True}, "httpPort": 0}}, {"insight": True}),
         (
             {"numaPlacementExporter": {"service": {"enabled": False}}},
             {"numa_placement_exporter": False},

@@ -45,7 +45,10 @@ def test_there_is_none_unless_it_is_switched_on():
 def test_it_comes_with_an_account_a_service_for_metrics_and_a_volume_for_its_file():
     objects = objects_of({**ON, "persistence": {"size": "20Gi", "storageClassName": "fast"}})
     assert ("ServiceAccount", "insight") in objects
-    assert [port["name"] for port in objects["Service", "insight"]["spec"]["ports"]] == ["http-metrics"]
+    assert [port["name"] for port in objects["Service", "insight"]["spec"]["ports"]] == [
+        "http-metrics",
+        "https",
+    ]
     assert objects["PersistentVolumeClaim", "kai-insight"]["spec"] == {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "20Gi"}},
@@ -115,8 +118,32 @@ def ports(rules):
 def test_nobody_may_ask_it_but_who_is_named():
     assert ports(policy_of(objects_of(ON))["ingress"]) == [8080]
     tools = {"namespaceSelector": {"matchLabels": {"team": "platform"}}}
-    (asked, _) = policy_of(objects_of(ON, networkPolicy={"grpcFrom": [tools]}))["ingress"]
-    assert asked == {"ports": [{"protocol": "TCP", "port": 9091}], "from": [tools]}
+    (*asked, _) = policy_of(objects_of(ON, networkPolicy={"grpcFrom": [tools]}))["ingress"]
+    assert asked == [{"ports": [{"protocol": "TCP", "port": port}], "from": [tools]} for port in (9091, 9092)]
+
+
+def test_over_http_it_listens_where_it_is_said_and_its_service_leads_there():
+    objects = objects_of({**ON, "httpPort": 9443})
+    assert settings_of(objects).http_listen == ":9443"
+    assert {"name": "https", "port": 9443, "targetPort": "https", "protocol": "TCP"} in objects[
+        "Service", "insight"
+    ]["spec"]["ports"]
+    assert {"name": "https", "containerPort": 9443, "protocol": "TCP"} in container_of(objects)["ports"]
+
+
+def test_over_http_it_takes_nothing_where_that_is_not_wanted():
+    objects = objects_of({**ON, "httpPort": 0})
+    assert settings_of(objects).http_listen == ""
+    assert [port["name"] for port in objects["Service", "insight"]["spec"]["ports"]] == ["http-metrics"]
+
+
+def test_without_tls_only_forwarded_ports_lead_to_http():
+    peers = [{"podSelector": {}}]
+    without = {"global": {"tls": {"enabled": False}}, "networkPolicy": {"grpcFrom": peers}}
+    objects = objects_of(ON, **without)
+    assert settings_of(objects).http_listen == "127.0.0.1:9092"
+    assert [port["name"] for port in objects["Service", "insight"]["spec"]["ports"]] == ["http-metrics"]
+    assert 9092 not in ports(policy_of(objects)["ingress"])
 
 
 def test_it_may_reach_schedulers_the_api_server_and_its_database_alone():

@@ -5,7 +5,8 @@ import ssl
 from contextlib import asynccontextmanager, suppress
 
 from deadlines import eventually
-from kai.runtime import certificates, webhook
+from kai import tls as certificate_files
+from kai.runtime import certificates
 from kai.runtime.webhook import AdmissionResponse, WebhookServer
 from kai.tls import CertificateFiles
 
@@ -14,7 +15,7 @@ NAMES = ["localhost", "127.0.0.1"]
 
 @asynccontextmanager
 async def serving(directory, monkeypatch):
-    monkeypatch.setattr(webhook, "CERTIFICATE_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(certificate_files, "POLL_SECONDS", 0.01)
     certificates.ensure(directory, NAMES)
     server = WebhookServer(
         {"/check": lambda _: AdmissionResponse()},

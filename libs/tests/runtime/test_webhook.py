@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 
 from deadlines import eventually, within
-from kai.runtime import webhook
+from kai import tls
 from kai.runtime.health import Health, ListenError
 from kai.runtime.webhook import AdmissionResponse, WebhookServer
 from kai.tls import CertificateFiles
@@ -127,7 +127,7 @@ async def served_serial(server):
 async def test_certificates_are_waited_for_and_read_again_when_they_change(
     tmp_path, certificate_in, monkeypatch
 ):
-    monkeypatch.setattr(webhook, "CERTIFICATE_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(tls, "POLL_SECONDS", 0.02)
     health = Health()
     async with serving(tmp_path / "certs", health=health) as server:
         await asyncio.sleep(0)
@@ -144,7 +144,7 @@ async def test_certificates_are_waited_for_and_read_again_when_they_change(
 
 
 async def test_half_of_a_rotation_keeps_the_old_certificate(tmp_path, certificate_in, monkeypatch):
-    monkeypatch.setattr(webhook, "CERTIFICATE_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(tls, "POLL_SECONDS", 0.01)
     first = certificate_in(tmp_path)
     async with serving(tmp_path) as server:
         await started(server)

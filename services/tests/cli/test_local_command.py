@@ -57,6 +57,20 @@ def test_a_process_between_two_runs_has_no_pid(state_home: Path) -> None:
     assert (process["name"], process["state"], process["pid"]) == ("binder", "crashed", None)
 
 
+def test_where_a_process_answers_questions_over_http_is_told(state_home: Path) -> None:
+    box = ClusterFiles.of("box")
+    box.make()
+    insight = ProcessRecord("insight", "ready", api_address="http://127.0.0.1:9092")
+    box.write(ClusterRecord("box", "ready", 0.0, ProcessRecord("supervisor", "ready"), processes=[insight]))
+    told = CliRunner().invoke(app, ["local", "status", "--name", "box"])
+    assert "insight: questions over HTTP at http://127.0.0.1:9092" in told.output
+    as_json = CliRunner().invoke(app, ["local", "status", "--name", "box", "-o", "json"])
+    assert [each["apiAddress"] for each in json.loads(as_json.output)["processes"]] == [
+        "",
+        "http://127.0.0.1:9092",
+    ]
+
+
 def test_a_log_that_another_process_takes_over_is_gone_on_with(state_home: Path) -> None:
     box = ClusterFiles.of("box")
     box.make()

@@ -16,7 +16,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from deadlines import eventually, patience
-from kai.runtime import webhook
+from kai import tls
 from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, WebhookServer
 from kai.session.cache import SessionCache
 from kai.session.credentials import RedisCredentials
@@ -149,7 +149,7 @@ async def ask_scheduler(port, kubelet):
 
 
 async def test_no_call_fails_while_certificates_are_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(webhook, "CERTIFICATE_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(tls, "POLL_SECONDS", 0.05)
     town, calls, failures = Town(tmp_path), [], []
     town.look()
     server = WebhookServer(

@@ -118,7 +118,7 @@ class NetworkPolicySpec(Fields):
     enabled: bool = value(SWITCH, True, meaning="Whether there are network policies.")
     metrics_from: tuple[Any, ...] = value(PEERS, (), meaning="Who may read metrics; everybody if empty.")
     grpc_from: tuple[Any, ...] = value(
-        PEERS, (), meaning="Who beside our own pods may ask schedulers and insight."
+        PEERS, (), meaning="Who beside our own pods may ask schedulers and insight, insight over HTTP too."
     )
     egress: EgressSpec = part(EgressSpec, meaning="What may go out.")
 

@@ -13,6 +13,7 @@ from kai.operands.spec.kinds import (
     NAME,
     NAME_PREFIX,
     OPTIONAL_NAME,
+    OPTIONAL_PORT,
     PORT,
     POSITIVE,
     SHORT_NAME,
@@ -386,6 +387,9 @@ class InsightSpec(Fields):
     persistence: HistoryVolumeSpec = part(HistoryVolumeSpec, meaning="A volume for it, without a database.")
     retention: str = value(time(least=1, days=True), "30d", meaning="How long is kept what is over.")
     grpc_port: int = value(PORT, 9091, meaning="Port of questions about the history.")
+    http_port: int = value(
+        OPTIONAL_PORT, 9092, meaning="Port of the same questions over HTTP; 0: they are not taken."
+    )
     replicas: int | None = own_replicas()
     vpa: AutoscalingSpec | None = own_autoscaling()
 

@@ -154,6 +154,7 @@ LABEL_VALUE: Final[Scalar[str]] = Scalar(
 LABELS: Final = MapOf(LABEL_VALUE)
 TEXTS: Final = MapOf(TEXT)
 PORT: Final = integer(least=1, most=_PORTS)
+OPTIONAL_PORT: Final = integer(least=0, most=_PORTS)
 REPLICAS: Final = integer(least=0)
 POSITIVE: Final = integer(least=1)
 AMOUNT: Final[Scalar[str]] = Scalar(

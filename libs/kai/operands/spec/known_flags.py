@@ -122,6 +122,7 @@ FLAGS: Final[dict[str, tuple[str, ...]]] = {
         "health-probe-bind-address",
         "history-url",
         "history-url-file",
+        "http-listen",
         "kubeconfig",
         "leader-elect",
         "lease-duration",

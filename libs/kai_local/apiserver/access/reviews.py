@@ -1,6 +1,7 @@
 """Reviews: who am I, may I, may they, what may I."""
 
-from typing import Any
+import json
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -8,10 +9,12 @@ from kai_local.apiserver.access.authn import Authenticator
 from kai_local.apiserver.access.authz import Action, Authorizer
 from kai_local.apiserver.calls.bodies import answer
 from kai_local.apiserver.calls.requests import Target, User
-from kai_local.apiserver.errors import Obj, bad_request
+from kai_local.apiserver.errors import ApiFailure, Obj, bad_request, invalid, invalid_value
 from kai_local.apiserver.kinds.catalogue import dig
 
 GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
+#: Whom our tokens are for: the API server itself.
+_AUDIENCE: Final = "https://kubernetes.default.svc"
 
 
 class Reviews:
@@ -26,6 +29,8 @@ class Reviews:
         if not isinstance(body, dict):
             raise bad_request("the body of a review is the review object")
         spec = body.get("spec") or {}
+        if target.resource.kind.endswith("AccessReview"):
+            _check_attributes(target, spec)
         match target.resource.kind:
             case "TokenReview":
                 status = self._token(spec)
@@ -36,17 +41,23 @@ class Reviews:
             case "SelfSubjectAccessReview":
                 status = self._access(user, spec)
             case _:
-                groups = tuple(spec.get("groups") or ())
-                status = self._access(User(spec.get("user", ""), groups), spec)
+                status = self._access(_about(target, spec), spec)
         metadata = {"creationTimestamp": None, **(body.get("metadata") or {})}
         review = {"kind": target.resource.kind, "apiVersion": target.api_version, "metadata": metadata}
         return answer({**review, "spec": spec, "status": status}, 201)
 
     def _token(self, spec: Obj) -> Obj:
-        user = self._authenticator.user_of_token(spec.get("token", ""))
+        if not spec.get("token"):
+            raise bad_request("token is required for TokenReview in authentication")
+        user = self._authenticator.user_of_token(spec["token"])
         if user is None:
-            return {"authenticated": False, "error": "unknown token", "user": {}}
-        return {"authenticated": True, "user": user.info()}
+            return {"user": {}, "error": "invalid bearer token"}
+        wanted = spec.get("audiences") or [_AUDIENCE]
+        if _AUDIENCE not in wanted:
+            ours, theirs = json.dumps([_AUDIENCE]), json.dumps(wanted)
+            meant = f"token audiences {ours} is invalid for the target audiences {theirs}"
+            return {"user": {}, "error": f"[invalid bearer token, {meant}]"}
+        return {"authenticated": True, "user": user.info(), "audiences": [_AUDIENCE]}
 
     def _access(self, user: User, spec: Obj) -> Obj:
         wanted = spec.get("resourceAttributes")
@@ -78,3 +89,26 @@ class Reviews:
             "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
             "incomplete": False,
         }
+
+
+def _about(target: Target, spec: Obj) -> User:
+    """Whom it is about. Raises ApiFailure (422) if it is about nobody."""
+    name, groups = spec.get("user") or "", tuple(spec.get("groups") or ())
+    if not (name or groups):
+        raise _invalid(target, "spec.user", name, "at least one of user or group must be specified")
+    return User(name, groups)
+
+
+def _check_attributes(target: Target, spec: Obj) -> None:
+    """Raises ApiFailure (422) unless it is said what somebody wants to do, once."""
+    resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and other is not None:
+        note = "cannot be specified in combination with resourceAttributes"
+        raise _invalid(target, "spec.nonResourceAttributes", other, note)
+    if resource is None and other is None:
+        note = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise _invalid(target, "spec.resourceAttributes", None, note)
+
+
+def _invalid(target: Target, field: str, value: Any, note: str) -> ApiFailure:
+    return invalid(target.resource.kind, GROUPS[1], "", [invalid_value(field, value, note)])

@@ -165,3 +165,73 @@ async def test_reviews_tell_what_is_allowed(start):
     other = {"spec": {"user": "system:serviceaccount:default:bob", "resourceAttributes": attributes}}
     review = await api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", other)
     assert review["status"]["allowed"] is True
+
+
+REVIEW_TOKEN = "/apis/authentication.k8s.io/v1/tokenreviews"
+REVIEW_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+async def test_a_review_of_a_token_says_whose_it_is_and_whom_it_is_for(api):
+    token = await a_token(api)
+    status = (await api.post(REVIEW_TOKEN, {"spec": {"token": token}}))["status"]
+    assert status["authenticated"] is True
+    assert status["user"]["username"] == "system:serviceaccount:default:bob"
+    assert status["user"]["groups"] == [
+        "system:serviceaccounts",
+        "system:serviceaccounts:default",
+        "system:authenticated",
+    ]
+    ours = status["audiences"]
+    assert (await api.post(REVIEW_TOKEN, {"spec": {"token": token, "audiences": ours}}))["status"] == status
+    elsewhere = await api.post(REVIEW_TOKEN, {"spec": {"token": token, "audiences": ["vault"]}})
+    assert "authenticated" not in elsewhere["status"]
+    assert 'for the target audiences ["vault"]' in elsewhere["status"]["error"]
+
+
+async def test_a_review_of_a_wrong_token_is_an_answer_and_one_of_none_a_mistake(api):
+    wrong = await api.post(REVIEW_TOKEN, {"spec": {"token": "wrong"}})
+    assert wrong["status"] == {"user": {}, "error": "invalid bearer token"}
+    code, told = await api.call("POST", REVIEW_TOKEN, {"spec": {}})
+    assert (code, told["message"]) == (400, "token is required for TokenReview in authentication")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"resourceAttributes": {"verb": "get", "resource": "pods"}}, "spec.user"),
+        ({"user": "ann"}, "spec.resourceAttributes"),
+        (
+            {"user": "ann", "resourceAttributes": {}, "nonResourceAttributes": {}},
+            "spec.nonResourceAttributes",
+        ),
+    ],
+)
+async def test_a_review_of_access_has_to_say_who_wants_what(api, spec, field):
+    code, told = await api.call("POST", REVIEW_ACCESS, {"spec": spec})
+    assert (code, told["reason"]) == (422, "Invalid")
+    assert [each["field"] for each in told["details"]["causes"]] == [field]
+
+
+async def test_only_who_may_create_reviews_learns_about_others(start):
+    api = await start(rbac=True)
+    token = await a_token(api)
+    spec = {"user": "ann", "resourceAttributes": {"verb": "get", "resource": "pods"}}
+    assert (await api.call("POST", REVIEW_TOKEN, {"spec": {"token": token}}, token=token))[0] == 403
+    assert (await api.call("POST", REVIEW_ACCESS, {"spec": spec}, token=token))[0] == 403
+    reviews = a_rule("tokenreviews", "create", group="authentication.k8s.io")
+    await allow(api, reviews, namespace="", role="ClusterRole")
+    assert (await api.call("POST", REVIEW_TOKEN, {"spec": {"token": token}}, token=token))[0] == 201
+    assert (await api.call("POST", REVIEW_ACCESS, {"spec": spec}, token=token))[0] == 403
+
+
+async def test_a_review_about_no_namespace_is_about_all_of_them(start):
+    api = await start(rbac=True)
+    await a_token(api)
+    await allow(api, a_rule("pods", "list"))
+
+    async def may(namespace):
+        attributes = {"verb": "list", "resource": "pods", "namespace": namespace}
+        spec = {"user": "system:serviceaccount:default:bob", "resourceAttributes": attributes}
+        return (await api.post(REVIEW_ACCESS, {"spec": spec}))["status"]["allowed"]
+
+    assert [await may(namespace) for namespace in ("default", "other", "")] == [True, False, False]

@@ -93,3 +93,18 @@ def test_admission_that_blocks_devices_is_asked_about_all_pods() -> None:
         for _, manifest in WebhookEndpoints(blocking.webhook_ports, b"PEM", all_pods=True).configurations()
     ]
     assert asked[:2] == [["scheduler-name-match"]] * 2
+
+
+def test_insight_answers_over_http_on_loopback_where_that_is_told() -> None:
+    def serves(**more):
+        (program,) = plan(options(services=("insight",), **more)).programs
+        return program.api_address, flags(program.command)["--http-listen"]
+
+    address, listens = serves()
+    assert address == f"http://{listens}"
+    assert listens.startswith("127.0.0.1:")
+    assert serves(flags=parse_flags(["insight:http-listen=127.0.0.1:5"])) == (
+        "http://127.0.0.1:5",
+        "127.0.0.1:5",
+    )
+    assert serves(flags=parse_flags(["insight:http-listen="]))[0] == ""

@@ -1,0 +1,1 @@
+"""The history over HTTP, for whoever may see it."""

@@ -1,0 +1,41 @@
+"""What is remembered for a moment: of bounded number, and for a bounded time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Remembered(Generic[K, V]):
+    """Values by key, each for ``seconds``; of more than ``most`` the oldest are forgotten."""
+
+    def __init__(self, *, seconds: float, most: int, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._clock = clock
+        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: K) -> V | None:
+        """What was said of a key lately; None if nothing was."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        said_at, value = found
+        if self._clock() - said_at >= self._seconds:
+            del self._kept[key]
+            return None
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Remember what was said just now."""
+        self._kept.pop(key, None)
+        self._kept[key] = self._clock(), value
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
