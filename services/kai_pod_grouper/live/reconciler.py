@@ -192,8 +192,8 @@ class Reconciler:
     # --- looking at it -------------------------------------------------------------------------
     async def _reconcile(self, key: WorkloadKey) -> float | None:
         """1. Decide for each pod. 2. Write each group once. 3. Make pods members. Seconds until a retry."""
-        for group in self._thinned.pop(key, ()):
-            self._look_at_one_left(group)
+        for thinned in self._thinned.pop(key, ()):
+            self._look_at_one_left(thinned)
         pods = self._take(key)
         failed: list[Pod] = []
         again: list[Pod] = []
