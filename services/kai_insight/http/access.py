@@ -32,6 +32,8 @@ REVIEW_SECONDS: Final = 5.0
 #: nobody waiting who is known already.
 _TOKENS_AT_ONCE: Final = 4
 _RIGHTS_AT_ONCE: Final = 16
+#: Callers who wait until their token is reviewed. They take no more of the places that there are for all.
+MOST_STRANGERS: Final = 20
 #: Longer ones are none.
 LONGEST_TOKEN: Final = 12_288
 
@@ -92,13 +94,14 @@ class Access:
             seconds=seconds, most=MOST_RIGHTS, clock=clock
         )
         self._tokens_turn = asyncio.Semaphore(_TOKENS_AT_ONCE)
+        self._waiting = 0
         self._rights_turn = asyncio.Semaphore(_RIGHTS_AT_ONCE)
 
     async def caller(self, token: str) -> Caller:
         """Whose token it is.
 
         Raises:
-            Problem: nobody's (401), or the API server does not say (503).
+            Problem: nobody's (401), or the API server does not say, or too many ask for the first time (503).
         """
         key = hashlib.sha256(token.encode()).digest()
         known = self._callers.get(key)
@@ -106,8 +109,7 @@ class Access:
             return known
         if len(token) > LONGEST_TOKEN or self._strangers.get(key):
             raise _unknown()
-        async with self._tokens_turn:
-            review = await self._review(TOKEN_REVIEWS, {"token": token}, _TokenReview)
+        review = await self._review_token(token)
         if not review.status.authenticated:
             self._strangers.put(key, True)
             raise _unknown()
@@ -115,6 +117,16 @@ class Access:
         caller = Caller(key, user.username, user.uid, tuple(user.groups or ()), user.extra or {})
         self._callers.put(key, caller)
         return caller
+
+    async def _review_token(self, token: str) -> _TokenReview:
+        if self._waiting >= MOST_STRANGERS:
+            raise Problem(Trouble.BUSY, f"{MOST_STRANGERS} tokens are being reviewed; ask again later")
+        self._waiting += 1
+        try:
+            async with self._tokens_turn:
+                return await self._review(TOKEN_REVIEWS, {"token": token}, _TokenReview)
+        finally:
+            self._waiting -= 1
 
     async def may_list(self, caller: Caller, resource: Resource, namespace: str = "") -> bool:
         """Whether somebody may list these objects; without a namespace all of them.

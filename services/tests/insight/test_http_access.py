@@ -1,11 +1,13 @@
 """What the API server said is believed for a moment; it is asked with all that is known of a caller."""
 
+import asyncio
+
 import msgspec
 import pytest
 
 from kai.kube.errors import TransportError
 from kai.kube.resources import POD_GROUPS, QUEUES
-from kai_insight.http.access import LONGEST_TOKEN, REMEMBERED_SECONDS, Access
+from kai_insight.http.access import LONGEST_TOKEN, MOST_STRANGERS, REMEMBERED_SECONDS, Access
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.remembered import Remembered
 
@@ -25,12 +27,15 @@ class Reviewing:
         self.may = set()
         self.away = False
         self.asked = []
+        self.answering = asyncio.Event()
+        self.answering.set()
 
     async def create(self, resource, body, **how):
         if self.away:
             raise TransportError("connection refused by 10.0.0.1")
         spec = body["spec"]
         self.asked.append(spec)
+        await self.answering.wait()
         return msgspec.convert({"status": self._status(spec)}, how["type"])
 
     def _status(self, spec):
@@ -129,6 +134,23 @@ async def test_an_api_server_that_is_away_is_not_remembered_and_where_it_is_not_
     assert "10.0.0.1" not in str(away.value)
     server.away = False
     assert (await access.caller("good")).user == "ann"
+
+
+async def test_whoever_sends_wrong_tokens_keeps_nobody_waiting_who_is_known(server, access):
+    ann = await access.caller("good")
+    server.answering.clear()
+    strangers = [asyncio.create_task(access.caller(f"wrong-{number}")) for number in range(MOST_STRANGERS)]
+    await asyncio.sleep(0)
+    with pytest.raises(Problem) as refused:
+        await access.caller("one more")
+    assert refused.value.trouble is Trouble.BUSY
+    assert await access.caller("good") == ann
+    server.answering.set()
+    found = await asyncio.gather(*strangers, return_exceptions=True)
+    assert {problem.trouble for problem in found} == {Trouble.UNAUTHENTICATED}
+    with pytest.raises(Problem) as nobody:
+        await access.caller("one more")
+    assert nobody.value.trouble is Trouble.UNAUTHENTICATED
 
 
 async def test_of_many_namespaces_those_that_he_may_see_are_told(server, access):
