@@ -38,16 +38,18 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def playing(kubeconfig: Path) -> AsyncIterator[KubeClient]:
-    """All operators, until the body ends."""
+async def playing(kubeconfig: Path, *projects: str) -> AsyncIterator[KubeClient]:
+    """The operators of some projects, until the body ends."""
     async with KubeClient.connect(str(kubeconfig), user_agent="test") as client, asyncio.TaskGroup() as tasks:
         watches = Watches(client)
-        operators = Operators(client, watches, kinds_of(PROJECTS))
+        operators = Operators(client, watches, kinds_of(projects))
         running = [tasks.create_task(part.run()) for part in (watches, operators)]
         await operators.ready.wait()
         yield client
         for task in running:
             task.cancel()
+        await asyncio.wait(running)
+        await eventually(lambda: client.list(PODS, namespace="default"), lambda found: found is not None)
 
 
 def resource_of(kind: str) -> Resource:
@@ -68,7 +70,7 @@ def a_pytorch_job(workers: int) -> Json:
 
 
 async def test_pods_come_again_where_they_go_and_no_more_than_are_asked_for(kubeconfig: Path) -> None:
-    async with playing(kubeconfig) as client:
+    async with playing(kubeconfig, "kubeflow") as client:
         await submit(client, "PyTorchJob", "ddp", a_pytorch_job(3))
         three = [f"ddp-worker-{number}" for number in range(3)]
         await eventually(lambda: names_of(client, PODS, "ddp-"), lambda found: found == three)
@@ -89,11 +91,11 @@ async def test_pods_come_again_where_they_go_and_no_more_than_are_asked_for(kube
 
 
 async def test_who_begins_anew_makes_nothing_twice(kubeconfig: Path) -> None:
-    async with playing(kubeconfig) as client:
+    async with playing(kubeconfig, "kubeflow") as client:
         await submit(client, "PyTorchJob", "again", a_pytorch_job(2))
         await eventually(lambda: names_of(client, PODS, "again-"), lambda found: len(found) == 2)
         before = {pod["metadata"]["uid"] for pod in await client.list(PODS, namespace="default")}
-    async with playing(kubeconfig) as client:
+    async with playing(kubeconfig, "kubeflow") as client:
         await submit(client, "PyTorchJob", "later", a_pytorch_job(1))
         await eventually(lambda: names_of(client, PODS, "later-"), lambda found: len(found) == 1)
         after = {pod["metadata"]["uid"] for pod in await client.list(PODS, namespace="default")}
@@ -102,7 +104,7 @@ async def test_who_begins_anew_makes_nothing_twice(kubeconfig: Path) -> None:
 
 
 async def test_a_ray_job_has_a_cluster_made_that_its_status_names(kubeconfig: Path) -> None:
-    async with playing(kubeconfig) as client:
+    async with playing(kubeconfig, "ray") as client:
         await submit(client, "RayJob", "tune", {"rayClusterSpec": {"headGroupSpec": {"template": TEMPLATE}}})
         await eventually(lambda: names_of(client, PODS, "tune-"), lambda found: found == ["tune-new-head"])
         job = await client.get(resource_of("RayJob"), "tune", namespace="default")
@@ -112,7 +114,7 @@ async def test_a_ray_job_has_a_cluster_made_that_its_status_names(kubeconfig: Pa
 async def test_what_others_control_is_left_to_them(kubeconfig: Path) -> None:
     part = {"name": "workers", "replicas": 2, "template": {"spec": {"parallelism": 2, "template": TEMPLATE}}}
     service = {"template": {"spec": {"containers": TEMPLATE["spec"]["containers"]}}}
-    async with playing(kubeconfig) as client:
+    async with playing(kubeconfig, "jobset", "knative") as client:
         await submit(client, "JobSet", "set", {"replicatedJobs": [part]})
         await submit(client, "Service", "hello", service)
         await eventually(
@@ -127,7 +129,7 @@ async def test_what_others_control_is_left_to_them(kubeconfig: Path) -> None:
 
 
 async def test_who_asks_for_more_than_can_be_is_told_and_others_are_served(kubeconfig: Path) -> None:
-    async with playing(kubeconfig) as client:
+    async with playing(kubeconfig, "kubeflow") as client:
         await submit(client, "PyTorchJob", "huge", a_pytorch_job(10**9))
         await submit(client, "PyTorchJob", "modest", a_pytorch_job(1))
 
