@@ -1,5 +1,7 @@
 import pytest
 
+from kai.history.databases import open_database
+from kai.history.store import open_store
 from services.tests.insight.builders import Seen
 
 
@@ -14,3 +16,15 @@ def begun(seen):
     seen.group()
     seen.begin()
     return seen
+
+
+@pytest.fixture
+def database(tmp_path):
+    database = open_database(f"sqlite:///{tmp_path}/history.db")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database):
+    return open_store(database)

@@ -7,7 +7,6 @@ import pytest
 from kai.history.databases import open_database
 from kai.history.questions import Selection
 from kai.history.records import RECORDS, Cycle, Run, Taking
-from kai.history.store import open_store
 from kai.history.usage import By
 from kai.wire.channel import open_channel
 from kai.wire.errors import PeerUnavailable
@@ -29,18 +28,6 @@ from libs.tests.history.builders import (
 
 pytestmark = pytest.mark.integration
 ONE_OF_EACH = (a_run(), an_eviction(message="why"), a_cycle(binds=2), a_decision(), a_queue_state())
-
-
-@pytest.fixture
-def database(tmp_path):
-    database = open_database(f"sqlite:///{tmp_path}/history.db")
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def store(database):
-    return open_store(database)
 
 
 @asynccontextmanager

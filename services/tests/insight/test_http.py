@@ -110,18 +110,6 @@ async def town(tmp_path):
             yield Town(api, admin, tmp_path)
 
 
-@pytest.fixture
-def database(tmp_path):
-    database = open_database(f"sqlite:///{tmp_path}/history.db")
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def store(database):
-    return open_store(database)
-
-
 class Asking:
     """Somebody who asks over HTTP; each answer is status, headers, document."""
 
