@@ -43,7 +43,7 @@ async def test_a_node_comes_for_a_pod_that_waits_for_a_part_of_a_gpu(cluster, qu
     await cluster.apply(as_yaml(a_pod("half", namespace, await queue(), **HALF)))
     (scaling,) = await scaling_pods(cluster, 1)
     assert scaling.metadata.name == f"{namespace}-half"
-    assert scaling.spec.scheduler_name == "default-scheduler"
+    assert scaling.spec.scheduler_name == names.SCALING_POD_SCHEDULER
 
     async def marked():
         found = await cluster.client.get(PODS, scaling.metadata.name, namespace=SCALING, type=Pod)
@@ -58,6 +58,24 @@ async def test_a_node_comes_for_a_pod_that_waits_for_a_part_of_a_gpu(cluster, qu
     await node(SMALL)  # what a cluster autoscaler would do
     await cluster.running(namespace, "half", count=1)
     await scaling_pods(cluster, 0)
+
+
+async def test_a_gpu_that_is_freed_is_for_who_waits_for_it_and_not_for_a_scaling_pod(
+    cluster, queue, node, namespace
+):
+    """Two schedulers would give it away at the same moment, and its node would refuse the pod for good."""
+    mine, place = await queue(), on(await node(SMALL))
+    before = {"labels": {"priorityClassName": "build"}}
+    await cluster.apply(as_yaml(a_pod("first", namespace, mine, gpus=1, spec=place, **before)))
+    await cluster.running(namespace, "first", count=1)
+    await cluster.apply(as_yaml(a_pod("second", namespace, mine, gpus=1, spec=place, **before)))
+    await cluster.waits(namespace, "second")
+    await cluster.apply(as_yaml(a_pod("half", namespace, mine, spec=place, **HALF)))
+    (scaling,) = await scaling_pods(cluster, 1)
+    await cluster.delete("v1", "Pod", "first", namespace=namespace)
+    await cluster.running(namespace, "second", count=1)
+    (still,) = await scaling_pods(cluster, 1)
+    assert (still.metadata.uid, still.spec.node_name) == (scaling.metadata.uid, "")
 
 
 async def test_two_halves_have_one_gpu_added_and_share_it(cluster, queue, node, namespace):

@@ -13,10 +13,7 @@ from kai.model import names
 
 @pytest.fixture(scope="session")
 def embedded(request):
-    """Instead of the suite's cluster, one with the chart, and with every account that there may be.
-
-    In the suite's, scaling pods for whoever waits in another test would have the binder wait.
-    """
+    """Instead of the suite's cluster, one with the chart, and with every account that there may be."""
     if os.environ.get("KAI_E2E_KUBECONFIG"):
         yield request.getfixturevalue("embedded")
         return

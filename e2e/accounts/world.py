@@ -80,6 +80,7 @@ class World:
         body = {
             "metadata": {"name": "evil", "labels": {"app": names.SCALING_POD_APP}, **(metadata or {})},
             "spec": {
+                "schedulerName": names.SCALING_POD_SCHEDULER,
                 "serviceAccountName": names.SCALE_ADJUST_NAMESPACE,
                 "automountServiceAccountToken": False,
                 "containers": [

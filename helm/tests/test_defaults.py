@@ -208,6 +208,5 @@ def test_admission_gives_priorities_of_the_system_to_the_namespaces_to_which_the
         [started[each][key] for key in keys] for each in ("kai_admission", "kai_scheduler")
     )
     assert admission == scheduler
-    assert started["kai_binder"]["scale_adjust_namespace"] == scheduler[-1]
     facts = AdmissionSettings(**dict(zip(keys, admission, strict=True))).known_names
     assert set(facts.system_namespaces) == {"kube-system", *scheduler}

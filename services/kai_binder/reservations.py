@@ -29,17 +29,16 @@ import structlog
 
 from kai.kube import errors
 from kai.kube.client import KubeClient
-from kai.kube.resources import NODES, PODS
+from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.model import names
 from kai.model.claims import Claim, Grant
 from kai.model.ids import PodUid
-from kai.model.objects import Node, Pod
+from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import gpu_group_labels, is_gpu_group_label
 from kai_binder.errors import BindFailed
 from kai_binder.objects import WatchedPod
 from kai_binder.reservation_pods import ReservationPod, ReservationTemplate, reservation_name
-from kai_binder.scaling import awaits
 
 #: How long a claim lasts: longer than a bind can take, all its time limits together.
 CLAIM_SECONDS: Final = 420.0
@@ -73,7 +72,6 @@ class Reservations:
         pods: Store[WatchedPod],
         binder_id: str,
         allocation_timeout: float,
-        scale_adjust_namespace: str = names.SCALE_ADJUST_NAMESPACE,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -82,7 +80,6 @@ class Reservations:
         self._pods = pods
         self._binder_id = binder_id
         self._allocation_timeout = allocation_timeout
-        self._scale_adjust_namespace = scale_adjust_namespace
         self._clock = clock
         self._waiting: dict[str, set[asyncio.Event]] = {}
         store.listen(self._changed)
@@ -221,7 +218,6 @@ class Reservations:
         return claim.until < self._clock() and not holds
 
     async def _create(self, pod: Pod, node: str, group: str, claim: dict[str, str]) -> ReservationPod | None:
-        await self._refuse_while_scaling(node)
         manifest = self._template.manifest(
             node=node,
             group=group,
@@ -241,18 +237,6 @@ class Reservations:
             return None
         _log.info("device reserved", pod=created.key, node=node, group=group)
         return created
-
-    async def _refuse_while_scaling(self, node: str) -> None:
-        """A device taken now might be the one for which an autoscaler has just added the node."""
-        pods = await self._client.list(PODS, namespace=self._scale_adjust_namespace, type=Pod)
-        if not pods:
-            return
-        try:
-            found = await self._client.get(NODES, node, type=Node)
-        except errors.NotFound:
-            raise BindFailed(f"node {node} is gone", node_at_fault=True) from None
-        if (pod := awaits(pods, found, now=self._clock())) is not None:
-            raise BindFailed(f"cluster is scaling up: node {node} may have been added for pod {pod.key}")
 
     async def _patch(self, name: str, patch: dict[str, Any]) -> ReservationPod:
         patched: ReservationPod = await self._client.patch(

@@ -79,7 +79,6 @@ class BinderService:
             pods=pods,
             binder_id=host.identity,
             allocation_timeout=settings.resource_reservation_allocation_timeout,
-            scale_adjust_namespace=settings.scale_adjust_namespace,
         )
         sync = ReservationSync(
             client,

@@ -56,7 +56,6 @@ class BinderSettings(TlsSettings):
         CONTAINER_SECURITY, description="JSON, of the container"
     )
     runtime_class_name: str = Field("", description="runtime class of reservation pods")
-    scale_adjust_namespace: str = Field(names.SCALE_ADJUST_NAMESPACE, description="of scaling pods")
     fake_gpu_nodes: bool = Field(False, description="nodes have no real devices")
     max_concurrent_reconciles: int = Field(32, ge=1, description="binds at the same time")
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the node pool")

@@ -1,10 +1,10 @@
 """Which scaling pods there should be: a pure function of who waits and which there are.
 
-A cluster autoscaler adds nodes for pods of the default scheduler that fit nowhere, and counts whole GPUs.
-For those who wait for parts of GPUs a scaling pod asks for whole ones, in their place:
+A cluster autoscaler adds nodes for pods that are said to fit nowhere, and counts whole GPUs. For those who
+wait for parts of GPUs a scaling pod asks for whole ones, in their place:
 
-1. A scaling pod goes when it has ended, when the pod that it stands for is gone, got a node or asks for
-   something else, and when it is stuck on its node, where it holds what the others wait for.
+1. A scaling pod goes when the pod that it stands for is gone, got a node or asks for something else. One that
+   somebody placed all the same goes when it has ended, or is stuck where it holds what the others wait for.
 2. For some time after one went none is made: who waited may fit by now, and only has to be placed.
 3. Parts are added up among pods that the same nodes suit: two halves are one GPU, for which one of both
    gets a scaling pod. Those with most devices come first, and what is surplus then goes.

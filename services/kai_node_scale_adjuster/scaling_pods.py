@@ -1,4 +1,8 @@
-"""The pod that asks for whole GPUs in place of one that asks for parts."""
+"""The pod that asks for whole GPUs in place of one that asks for parts.
+
+No scheduler places it: a cluster autoscaler goes by its condition alone, and of a GPU that was just freed it
+would take what our scheduler gives somebody else at that moment, whom the node then refuses for good.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from kai.model.resource_lists import amounts, rendered
 from kai_node_scale_adjuster.objects import WaitingPod, label_value
 
 CONTAINER: Final = "scaling-pod"
-#: What it runs where its image is that of this project; another image may do as it likes with it.
+#: What it runs should somebody place it all the same; another image may do as it likes with it.
 PROGRAM: Final = ("python", "-m", "kai_scaling_pod")
 #: Requests that may be below their limits; of everything else both have to be the same.
 _ELASTIC: Final = ("cpu", "memory", "ephemeral-storage")
@@ -62,6 +66,7 @@ class ScalingTemplate:
             },
             "spec": {
                 **{key: value for key, value in copied.items() if value},
+                "schedulerName": names.SCALING_POD_SCHEDULER,
                 "restartPolicy": "OnFailure",
                 "serviceAccountName": self.service_account,
                 "automountServiceAccountToken": False,

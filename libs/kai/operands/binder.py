@@ -60,7 +60,6 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         f"--health-probe-bind-address=:{spec.probe_port}",
         f"--metrics-bind-address=:{spec.metrics_port}",
         f"--nodepool-label-key={config.everywhere.node_pool_label_key}",
-        f"--scale-adjust-namespace={config.node_scale_adjuster.args.node_scale_namespace}",
         f"--resource-reservation-namespace={reservation.namespace}",
         f"--resource-reservation-service-account={reservation.service_account_name}",
         f"--resource-reservation-app-label={reservation.app_label}",

@@ -40,6 +40,12 @@ def test_it_asks_for_whole_devices_and_for_what_else_its_pod_asks_for(build):
     }
 
 
+def test_no_scheduler_places_it(build):
+    spec = TEMPLATE.manifest(build.waiting(), "p")["spec"]
+    assert spec["schedulerName"] == names.SCALING_POD_SCHEDULER
+    assert spec["schedulerName"] not in ("default-scheduler", names.SCHEDULER_NAME)
+
+
 def test_it_goes_where_its_pod_may_go(build):
     place = {
         "nodeSelector": {"pool": "b"},
@@ -80,7 +86,6 @@ def test_it_names_its_pod_and_runs_nothing_that_could_do_harm(build):
     spec, container = manifest["spec"], container_of(manifest)
     assert (spec["restartPolicy"], spec["serviceAccountName"]) == ("OnFailure", "scaler")
     assert spec["automountServiceAccountToken"] is False
-    assert "schedulerName" not in spec
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     # A cluster that gives out user ids takes no pod that asks for one.
     assert spec["securityContext"]["runAsNonRoot"] is True

@@ -109,28 +109,6 @@ async def test_a_reservation_that_gets_no_device_is_given_up_and_tried_again(clu
     assert len(await cluster.reservations()) == 1
 
 
-async def test_a_device_of_a_node_that_came_for_another_pod_is_left_to_that_until_it_is_placed(cluster):
-    waiting = {
-        "metadata": {"name": "helper"},
-        "spec": {"containers": [{"name": "c", "image": "x"}]},
-    }
-    await cluster.client.create(PODS, waiting, namespace=names.SCALE_ADJUST_NAMESPACE)
-    await cluster.node("n1")
-    async with cluster.scheduler(), cluster.binder(), cluster.devices():
-        await cluster.pod("p", fraction=0.5)
-
-        async def told():
-            return await cluster.events("BindingError")
-
-        (event, *_) = await cluster.until(told)
-        assert "node n1 may have been added for pod kai-scale-adjust/helper" in event["note"]
-        assert await cluster.reservations() == []
-        placed = {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
-        at = {"namespace": names.SCALE_ADJUST_NAMESPACE, "subresource": "status"}
-        await cluster.client.patch(PODS, "helper", placed, **at)
-        assert await cluster.bound("p") == ["n1"]
-
-
 async def test_a_pod_replaced_by_another_of_its_name_is_not_bound_for_it(cluster):
     await cluster.node("n1")
     async with cluster.scheduler() as scheduler:

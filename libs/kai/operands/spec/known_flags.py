@@ -93,7 +93,6 @@ FLAGS: Final[dict[str, tuple[str, ...]]] = {
         "resource-reservation-pod-security-context",
         "resource-reservation-service-account",
         "runtime-class-name",
-        "scale-adjust-namespace",
         "scheduler-leases",
         "scheduler-name",
         "skip-controller-name-validation",
