@@ -25,6 +25,7 @@ import psutil
 import yaml
 
 import deadlines
+from e2e.api_server import serving
 from e2e.manifests import a_job
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, JOBS, PODS, PRIORITY_CLASSES
@@ -101,21 +102,15 @@ def admin_session(folder: Path) -> aiohttp.ClientSession:
 
 @asynccontextmanager
 async def a_bench() -> AsyncIterator[Bench]:
-    with tempfile.TemporaryDirectory() as folder:
-        command = (sys.executable, "-m", "kai_local.apiserver", "--dir", folder)
-        server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        try:
-            await server.stdout.readline()
-            kubeconfig = Path(folder) / "kubeconfig"
-            async with KubeClient.connect(str(kubeconfig), user_agent="bench") as client:
-                crd = (CRDS_FOLDER / "podgroups.scheduling.run.ai.yaml").read_text()
-                await client.create(CRDS, yaml.safe_load(crd))
-                await client.create(PRIORITY_CLASSES, {"metadata": {"name": "train"}, "value": 50})
-                async with admin_session(Path(folder)) as session:
-                    yield Bench(client, kubeconfig, psutil.Process(server.pid), session)
-        finally:
-            server.terminate()
-            await server.wait()
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as server:
+        async with (
+            KubeClient.connect(str(server.kubeconfig), user_agent="bench") as client,
+            admin_session(server.folder) as session,
+        ):
+            crd = (CRDS_FOLDER / "podgroups.scheduling.run.ai.yaml").read_text()
+            await client.create(CRDS, yaml.safe_load(crd))
+            await client.create(PRIORITY_CLASSES, {"metadata": {"name": "train"}, "value": 50})
+            yield Bench(client, server.kubeconfig, psutil.Process(server.pid), session)
 
 
 @asynccontextmanager

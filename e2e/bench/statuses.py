@@ -25,6 +25,7 @@ import aiohttp
 import psutil
 import yaml
 
+from e2e.api_server import serving
 from e2e.bench.grouping import COUNTS, CRDS_FOLDER, admin_session, cpu_of
 from e2e.manifests import a_group, a_pod, a_queue
 from kai.kube.client import KubeClient
@@ -180,24 +181,15 @@ def _gpus(queue: Queue) -> int | None:
 
 @asynccontextmanager
 async def a_world(tree: Tree) -> AsyncIterator[World]:
-    with tempfile.TemporaryDirectory() as folder:
-        command = (sys.executable, "-m", "kai_local.apiserver", "--dir", folder)
-        server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        try:
-            assert server.stdout is not None
-            await server.stdout.readline()
-            kubeconfig = Path(folder) / "kubeconfig"
-            async with (
-                KubeClient.connect(str(kubeconfig), user_agent="bench") as client,
-                admin_session(Path(folder)) as session,
-            ):
-                for path in sorted(CRDS_FOLDER.glob("*.yaml")):
-                    await client.create(CRDS, yaml.safe_load(path.read_text()))
-                await client.create(PRIORITY_CLASSES, {"metadata": {"name": "train"}, "value": 50})
-                yield World(client, kubeconfig, psutil.Process(server.pid), session, tree)
-        finally:
-            server.terminate()
-            await server.wait()
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as server:
+        async with (
+            KubeClient.connect(str(server.kubeconfig), user_agent="bench") as client,
+            admin_session(server.folder) as session,
+        ):
+            for path in sorted(CRDS_FOLDER.glob("*.yaml")):
+                await client.create(CRDS, yaml.safe_load(path.read_text()))
+            await client.create(PRIORITY_CLASSES, {"metadata": {"name": "train"}, "value": 50})
+            yield World(client, server.kubeconfig, psutil.Process(server.pid), session, tree)
 
 
 @asynccontextmanager

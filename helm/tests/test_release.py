@@ -1,13 +1,12 @@
 """The chart installed, upgraded and taken out again by the real helm, on an API server."""
 
 import asyncio
-import sys
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
+from e2e.api_server import serving
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.resources import CONFIGS, CRDS, NAMESPACES, QUEUES, SCHEDULING_SHARDS, Resource
@@ -50,27 +49,11 @@ class Release:
         return await self.client.get(CONFIGS, CONFIG_NAME)
 
 
-@asynccontextmanager
-async def an_api_server(folder):
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kai_local.apiserver", "--dir", str(folder), stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert b"serving" in await process.stdout.readline()
-    try:
-        yield folder / "kubeconfig"
-    finally:
-        process.terminate()
-        await process.wait()
-
-
 @pytest.fixture
 async def release(helm_program, tmp_path):
-    async with (
-        an_api_server(tmp_path) as kubeconfig,
-        KubeClient.connect(str(kubeconfig), user_agent="test") as client,
-    ):
-        yield Release(helm_program, kubeconfig, client)
+    with serving(tmp_path) as server:
+        async with KubeClient.connect(str(server.kubeconfig), user_agent="test") as client:
+            yield Release(helm_program, server.kubeconfig, client)
 
 
 async def test_the_api_server_keeps_all_of_config_and_shard(release, helm):

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from deadlines import patience, until
+from e2e.api_server import serving
 from kai_local.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration
@@ -27,13 +28,8 @@ KAI = [sys.executable, "-m", "kai_cli"]
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
     """The kubeconfig of an API server that knows nothing of us."""
-    command = [sys.executable, "-m", "kai_local.apiserver", "--dir", str(tmp_path)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout
-    assert "serving" in server.stdout.readline()
-    yield tmp_path / "kubeconfig"
-    server.terminate()
-    server.communicate()
+    with serving(tmp_path) as server:
+        yield server.kubeconfig
 
 
 def start(kubeconfig: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from e2e.api_server import serving
 from kai.kube.client import KubeClient
 from kai.kube.resources import LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
 from kai.model import names, release
@@ -43,15 +44,9 @@ WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "me
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An API server with a queue, a pod group and a pod of it that waits."""
-    directory = tmp_path_factory.mktemp("server")
-    command = [sys.executable, "-m", "kai_local.apiserver", "--dir", str(directory)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout
-    assert "serving" in server.stdout.readline()
-    asyncio.run(fill(directory / "kubeconfig"))
-    yield directory / "kubeconfig"
-    server.terminate()
-    server.communicate()
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        asyncio.run(fill(server.kubeconfig))
+        yield server.kubeconfig
 
 
 async def fill(path: Path) -> None:

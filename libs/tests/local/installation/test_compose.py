@@ -6,13 +6,13 @@ import importlib.util
 import re
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import yaml
 
+from e2e.api_server import serving
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.runtime import ServiceSettings
@@ -151,26 +151,12 @@ def prepare(tmp_path, *flags):
     return subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
 
 
-@asynccontextmanager
-async def an_api_server(folder):
-    (port,) = free_ports(1)
-    server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kai_local.apiserver", "--listen", f"127.0.0.1:{port}", "--dir", str(folder)),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert b"serving on" in await server.stdout.readline()
-        yield port
-    finally:
-        server.terminate()
-        await server.communicate()
-
-
 @pytest.mark.integration
 async def test_an_embedded_cluster_is_made_ready_for_the_services(tmp_path):
     cluster = tmp_path / "cluster"
     cluster.mkdir()
-    async with an_api_server(cluster) as port:
+    (port,) = free_ports(1)
+    with serving(cluster, f"--listen=127.0.0.1:{port}"):
         services = "--webhooks=admission,queue-controller"
         for _ in range(2):  # a second time changes nothing
             result = await asyncio.to_thread(prepare, tmp_path, services, f"--host-port={port}")
@@ -200,10 +186,10 @@ async def test_a_kubeconfig_of_yesterday_is_not_the_end(tmp_path):
     """The volume outlives the API server, which comes up with another authority while we look."""
     cluster = tmp_path / "cluster"
     cluster.mkdir()
-    async with an_api_server(cluster):
+    with serving(cluster):
         pass
-    preparing = asyncio.create_task(asyncio.to_thread(prepare, tmp_path))
-    async with an_api_server(cluster):
+    preparing = asyncio.get_running_loop().run_in_executor(None, prepare, tmp_path)
+    with serving(cluster):
         result = await preparing
         assert result.returncode == 0, result.stderr
 
@@ -212,7 +198,7 @@ async def test_a_kubeconfig_of_yesterday_is_not_the_end(tmp_path):
 async def test_an_existing_cluster_gets_nothing_but_readers(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    async with an_api_server(elsewhere):
+    with serving(elsewhere):
         existing = f"--existing={elsewhere / 'kubeconfig'}"
         result = await asyncio.to_thread(prepare, tmp_path, "--profiles=existing", existing)
         assert result.returncode == 0, result.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from deadlines import eventually
+from e2e.api_server import serving
 from kai.kube.client import KubeClient
 from kai.kube.resources import DEPLOYMENTS, EVENTS, JOBS, PODS, Resource
 from kai.model.objects import Json
@@ -27,14 +26,8 @@ TEMPLATE = {"spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    directory = tmp_path_factory.mktemp("server")
-    command = [sys.executable, "-m", "kai_local.apiserver", "--dir", str(directory)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout
-    assert "serving" in server.stdout.readline()
-    yield directory / "kubeconfig"
-    server.terminate()
-    server.communicate()
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        yield server.kubeconfig
 
 
 @asynccontextmanager
