@@ -26,6 +26,7 @@ from kai.wire.errors import MalformedMessage
 from kai.wire.v1 import decision_pb2 as pb
 from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer
 from kai_scheduler.dispatch import Cut, Dispatcher, Inherited, Instruction, Send, Settled, Verdict
+from kai_scheduler.troubles import Troubles
 
 TICK_SECONDS: Final = 1.0
 #: A defect lasts; it is told again after so long.
@@ -60,8 +61,10 @@ class BinderStreams:
         identity: str,
         clock: Callable[[], float],
         ended: Callable[[Settled | Inherited], None],
+        troubles: Troubles,
     ) -> None:
         self.epoch = epoch
+        self._troubles = troubles
         self._identity = identity
         self._clock = clock
         self._ended = ended
@@ -159,18 +162,25 @@ class BinderStreams:
             for task in (reader, cut):
                 task.cancel()
             await asyncio.wait([reader, cut])
+            if not reader.cancelled() and (error := reader.exception()) is not None:
+                _log.info("stream of a binder broke", binder=stream.binder, reason=repr(error))
             self._disconnect(stream)
 
     async def _read(self, stream: _Stream, requests: AsyncIterator[pb.BindRequest]) -> None:
-        try:
-            async for request in requests:
-                stream.heard_at = self._clock()
+        """Take in what a binder tells; on its next stream it tells anew what it had in hand here."""
+        async for request in requests:
+            stream.heard_at = self._clock()
+            if self._streams.get(stream.binder) is not stream:
+                return
+            try:
                 results = decode_results(request.results)
-                if self._streams.get(stream.binder) is not stream:
-                    return
                 self._carry_out(self._dispatcher.results(stream.binder, results, now=self._clock()))
-        except MalformedMessage as error:
-            _log.error("binder sends what it must not", binder=stream.binder, reason=str(error))
+            except MalformedMessage as error:
+                _log.error("binder sends what it must not", binder=stream.binder, reason=str(error))
+                return
+            except Exception as error:  # noqa: BLE001 (whatever it is about, nobody else's binds stop for it)
+                self._troubles.note("results of a binder", error, about=stream.binder)
+                return
 
     def _disconnect(self, stream: _Stream) -> None:
         if self._streams.get(stream.binder) is not stream:
@@ -183,18 +193,23 @@ class BinderStreams:
 
     # --- instructions --------------------------------------------------------------------------
     def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+        """Do what the dispatcher says; it says each thing once, so one that fails keeps back no other."""
         for instruction in instructions:
-            match instruction:
-                case Send(binder, deadline, assignments):
-                    self._send(binder, deadline, assignments)
-                case Verdict(binder, bind, abandon):
-                    verdict = pb.GangVerdict(epoch=self.epoch, bind=bind, abandon=abandon)
-                    self._tell(binder, pb.BindResponse(verdict=verdict))
-                case Settled() | Inherited():
-                    self._ended(instruction)
-                case Cut(binder):
-                    _log.error("binder is silent", binder=binder)
-                    self._cut(binder)
+            with self._troubles.cut_off("decision", about=_about(instruction)):
+                self._do(instruction)
+
+    def _do(self, instruction: Instruction) -> None:
+        match instruction:
+            case Send(binder, deadline, assignments):
+                self._send(binder, deadline, assignments)
+            case Verdict(binder, bind, abandon):
+                verdict = pb.GangVerdict(epoch=self.epoch, bind=bind, abandon=abandon)
+                self._tell(binder, pb.BindResponse(verdict=verdict))
+            case Settled() | Inherited():
+                self._ended(instruction)
+            case Cut(binder):
+                _log.error("binder is silent", binder=binder)
+                self._cut(binder)
 
     def _send(self, binder: str, deadline: float, assignments: tuple[Assignment, ...]) -> None:
         try:
@@ -238,13 +253,28 @@ class BinderStreams:
             stream.cut.set()
 
 
+def _about(instruction: Instruction) -> str:
+    """Whom an instruction is about."""
+    match instruction:
+        case Settled(decision=decision):
+            return f"{decision.pod.namespace}/{decision.pod.name}"
+        case Inherited(pod_uid=uid):
+            return f"pod {uid}"
+        case Send(binder=binder) | Verdict(binder=binder) | Cut(binder=binder):
+            return binder
+
+
 async def _hello(
     requests: AsyncIterator[pb.BindRequest], context: grpc.aio.ServicerContext[Any, Any]
 ) -> pb.Hello:
-    async for request in requests:
-        if request.hello.binder_id:
-            return request.hello
-        break
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS):
+            async for request in requests:
+                if request.hello.binder_id:
+                    return request.hello
+                break
+    except TimeoutError:
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"no hello within {SILENCE_SECONDS:g} s")
     await context.abort(
         grpc.StatusCode.INVALID_ARGUMENT, "the first message must be a hello with a binder_id"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -13,12 +14,25 @@ from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.resources import PODS
 from kai.model.decisions import Eviction
+from kai.model.objects import Pod
+from kai_scheduler.troubles import Troubles
 
 WORKERS: Final = 32
 #: The longest pause before asking again, where it is not known what became of an eviction.
 UNKNOWN_AT_MOST_SECONDS: Final = 15.0
+#: An eviction that the server has failed at for so long, with the pod as it was, is not going to happen.
+PATIENCE_SECONDS: Final = 30.0
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """An eviction of which it is not known yet what became of it; ``began`` on the loop's clock."""
+
+    eviction: Eviction
+    began: float
+    backoff: Backoff = field(default_factory=lambda: Backoff(maximum=UNKNOWN_AT_MOST_SECONDS))
 
 
 class Evictor:
@@ -26,6 +40,9 @@ class Evictor:
 
     ``through_api`` uses the eviction subresource, which respects disruption budgets; then an eviction may
     be refused. ``set_condition`` first writes why the pod goes into its status.
+
+    Where the server fails, it is asked again, until it is known whether the pod goes: one that may be going
+    already must not cost another one its place. Whoever waits to be asked about again holds up nobody.
     """
 
     def __init__(
@@ -35,20 +52,25 @@ class Evictor:
         through_api: bool,
         set_condition: bool,
         failed: Callable[[Eviction], None],
+        troubles: Troubles,
     ) -> None:
         self._client = client
         self._through_api = through_api
         self._set_condition = set_condition
         self._failed = failed
-        self._queue: asyncio.Queue[Eviction] = asyncio.Queue()
+        self._troubles = troubles
+        self._queue: asyncio.Queue[_Attempt] = asyncio.Queue()
         #: Pods (uids) whose eviction is under way: the engine never decides it twice, a restart might.
         self._under_way: set[str] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def offer(self, eviction: Eviction) -> None:
         """Evict soon. What waits is bounded by the number of pods: each is taken once."""
         if eviction.pod.uid not in self._under_way:
             self._under_way.add(eviction.pod.uid)
-            self._queue.put_nowait(eviction)
+            self._idle.clear()
+            self._queue.put_nowait(_Attempt(eviction, asyncio.get_running_loop().time()))
 
     async def run(self) -> None:
         """Evict, until cancelled."""
@@ -58,53 +80,71 @@ class Evictor:
 
     async def drain(self) -> None:
         """Wait until all that was offered is done."""
-        await self._queue.join()
+        await self._idle.wait()
 
     async def _work(self) -> None:
         while True:  # while it waits for the next it holds nothing of the last
             await self._carry_out(await self._queue.get())
 
-    async def _carry_out(self, eviction: Eviction) -> None:
-        pod = eviction.pod
+    async def _carry_out(self, attempt: _Attempt) -> None:
         try:
-            await self._evict_surely(eviction)
-            _log.info(
-                "pod evicted",
-                pod=f"{pod.namespace}/{pod.name}",
-                action=eviction.action,
-                by=eviction.evictor,
-            )
-        except (errors.NotFound, errors.Conflict):
-            # Gone already, or another pod of the same name: either way it is not there any more.
-            pass
+            ended = await self._is_decided(attempt)
         except errors.Unauthorized:
             raise
         except errors.KubeError as error:
-            _log.warning("pod not evicted", pod=f"{pod.namespace}/{pod.name}", reason=str(error))
-            self._failed(eviction)
+            self._give_up(attempt.eviction, str(error))
         except Exception:  # noqa: BLE001 (one pod must not end the evictions of all)
-            _log.exception("pod not evicted", pod=f"{pod.namespace}/{pod.name}")
-            self._failed(eviction)
-        finally:
-            self._under_way.discard(pod.uid)
-            self._queue.task_done()
+            _log.exception("pod not evicted", pod=_key(attempt.eviction))
+            self._failed(attempt.eviction)
+        else:
+            if not ended:
+                delay = attempt.backoff.next()
+                asyncio.get_running_loop().call_later(delay, self._queue.put_nowait, attempt)
+                return
+        self._under_way.discard(attempt.eviction.pod.uid)
+        if not self._under_way:
+            self._idle.set()
 
-    async def _evict_surely(self, eviction: Eviction) -> None:
-        """Ask until the answer is known: a pod that may be going already must not cost another one its place.
+    async def _is_decided(self, attempt: _Attempt) -> bool:
+        """Ask once; false if it is to be asked again.
 
         Raises:
             ApiError: the server will not.
         """
-        backoff = Backoff(maximum=UNKNOWN_AT_MOST_SECONDS)
-        while True:
-            try:
-                await self._evict(eviction)
-            except (errors.TransportError, errors.ServerError) as error:
-                pod = f"{eviction.pod.namespace}/{eviction.pod.name}"
-                _log.warning("not known whether a pod is evicted; asking again", pod=pod, reason=str(error))
-                await asyncio.sleep(backoff.next())
-            else:
-                return
+        eviction = attempt.eviction
+        try:
+            await self._evict(eviction)
+        except (errors.NotFound, errors.Conflict):
+            return True  # gone already, or another pod of the same name: it is not there any more
+        except (errors.TransportError, errors.ServerError) as error:
+            if asyncio.get_running_loop().time() - attempt.began < PATIENCE_SECONDS:
+                _log.warning(
+                    "not known whether a pod is evicted; asking again",
+                    pod=_key(eviction),
+                    reason=str(error),
+                )
+                return False
+            return await self._look(eviction, error)
+        _log.info("pod evicted", pod=_key(eviction), action=eviction.action, by=eviction.evictor)
+        return True
+
+    async def _look(self, eviction: Eviction, error: errors.KubeError) -> bool:
+        """Look what became of a pod that the server failed to evict; false if that cannot be seen either."""
+        ref = eviction.pod
+        try:
+            pod = await self._client.get(PODS, ref.name, namespace=ref.namespace, type=Pod)
+        except errors.NotFound:
+            return True
+        except (errors.TransportError, errors.ServerError):
+            return False
+        if pod.metadata.uid == ref.uid and not pod.metadata.deletion_timestamp:
+            self._troubles.note("eviction", error, about=_key(eviction))
+            self._give_up(eviction, f"the server fails at it: {error}")
+        return True
+
+    def _give_up(self, eviction: Eviction, reason: str) -> None:
+        _log.warning("pod not evicted", pod=_key(eviction), reason=reason)
+        self._failed(eviction)
 
     async def _evict(self, eviction: Eviction) -> None:
         pod = eviction.pod
@@ -133,6 +173,10 @@ class Evictor:
             namespace=pod.namespace,
             retry_throttled=False,
         )
+
+
+def _key(eviction: Eviction) -> str:
+    return f"{eviction.pod.namespace}/{eviction.pod.name}"
 
 
 def _condition(eviction: Eviction) -> dict[str, Any]:

@@ -68,12 +68,15 @@ class Leadership:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.log = SessionLog(epoch=epoch, shard=settings.shard, node_pool=settings.partition_label_value)
-        self.decisions = BinderStreams(epoch=epoch, identity=identity, clock=clock, ended=self._ended)
+        self.decisions = BinderStreams(
+            epoch=epoch, identity=identity, clock=clock, ended=self._ended, troubles=troubles
+        )
         self._evictor = Evictor(
             client,
             through_api=settings.eviction_api,
             set_condition=settings.update_pod_eviction_condition,
             failed=self._not_evicted,
+            troubles=troubles,
         )
         self._refusals = RefusalWatch(client, changes, metrics, clock=clock)
         self._settings = settings

@@ -102,7 +102,7 @@ class SchedulerService:
         )
         await self._start_debug_server(host.client, core, troubles, stack)
         cache = await self._open_cache(stack)
-        publisher = self._start_publisher(host, cache)
+        publisher = self._start_publisher(host, cache, troubles)
         usage = await self._start_usage(host, cache, metrics, troubles, changes, stack)
         standby = await self._start_watching(host, core, changes)
         host_name = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
@@ -168,11 +168,15 @@ class SchedulerService:
             )
         )
 
-    def _start_publisher(self, host: Host, cache: SessionCache | None) -> SessionPublisher | None:
+    def _start_publisher(
+        self, host: Host, cache: SessionCache | None, troubles: Troubles
+    ) -> SessionPublisher | None:
         if cache is None:
             return None
         metrics = PublisherMetrics(host.metrics, namespace=self.settings.metrics_namespace)
-        publisher = SessionPublisher(cache, metrics=metrics)
+        publisher = SessionPublisher(
+            cache, metrics=metrics, failed=lambda error: troubles.note("publication to Redis", error)
+        )
         host.start(publisher.run(), name="session cache")
         return publisher
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -42,9 +43,15 @@ class PublisherMetrics:
 
 
 class SessionPublisher:
-    """Takes sessions with :meth:`offer`, which returns at once, and writes them while :meth:`run` runs."""
+    """Takes sessions with :meth:`offer`, which returns at once, and writes them while :meth:`run` runs.
 
-    def __init__(self, cache: SessionCache, *, metrics: PublisherMetrics) -> None:
+    ``failed`` is told why a session could not be written, where that is not for want of Redis.
+    """
+
+    def __init__(
+        self, cache: SessionCache, *, metrics: PublisherMetrics, failed: Callable[[Exception], None]
+    ) -> None:
+        self._failed = failed
         self._cache = cache
         self._metrics = metrics
         self._waiting: deque[Publication] = deque()
@@ -84,8 +91,8 @@ class SessionPublisher:
                 self._metrics.up.set(0)
                 await asyncio.sleep(backoff.next())
                 continue
-            except Exception:  # noqa: BLE001 (one session that cannot be written costs nobody the others)
-                _log.exception("session cannot be published", version=publication.version)
+            except Exception as error:  # noqa: BLE001 (one that cannot be written costs nobody the others)
+                self._failed(error)
                 self._metrics.dropped.inc()
                 self._drop(publication)
                 continue

@@ -275,7 +275,7 @@ async def test_work_goes_on_without_it_and_goes_back_to_it_with_a_new_password(f
         port = redis.port
         async with redis.cache() as cache:
             metrics = PublisherMetrics(CollectorRegistry(), namespace="t")
-            publisher = SessionPublisher(cache, metrics=metrics)
+            publisher = SessionPublisher(cache, metrics=metrics, failed=[].append)
             running = asyncio.create_task(publisher.run())
             publisher.offer(Publication(version=1, epoch=1, opened_at=0.0))
             await eventually(lambda: metrics.published._value.get() == 1)

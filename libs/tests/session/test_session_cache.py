@@ -154,7 +154,7 @@ async def test_scheduling_goes_on_without_redis_and_everything_in_flight_is_ther
     registry = CollectorRegistry()
     socket = tmp_path / "r.sock"
     async with SessionCache.connect(f"unix://{socket}", shard="s") as cache:
-        publisher = SessionPublisher(cache, metrics=PublisherMetrics(registry))
+        publisher = SessionPublisher(cache, metrics=PublisherMetrics(registry), failed=[].append)
         running = asyncio.create_task(publisher.run())
         async with redis_server(unix_socket=socket):
             publisher.offer(a_publication(1, in_flight={"d1": a_decision("a/1"), "d2": a_decision("a/2")}))
@@ -188,10 +188,38 @@ async def test_scheduling_goes_on_without_redis_and_everything_in_flight_is_ther
         await asyncio.wait([running])
 
 
+class Choosy:
+    """A cache with a defect that one session meets."""
+
+    def __init__(self, cache):
+        self._cache = cache
+
+    async def publish(self, publication):
+        if publication.version == 1:
+            raise ValueError("a defect")
+        return await self._cache.publish(publication)
+
+
+async def test_a_session_that_cannot_be_written_is_told_and_costs_nobody_the_next(cache):
+    registry, told = CollectorRegistry(), []
+    publisher = SessionPublisher(
+        Choosy(cache), metrics=PublisherMetrics(registry), failed=lambda error: told.append(str(error))
+    )
+    running = asyncio.create_task(publisher.run())
+    for version in (1, 2):
+        publisher.offer(a_publication(version))
+    await eventually(lambda: registry.get_sample_value("kai_session_cache_published_total") == 1)
+    assert (await cache.head()).version == 2
+    assert registry.get_sample_value("kai_session_cache_dropped_total") == 1
+    assert told == ["a defect"]
+    running.cancel()
+    await asyncio.wait([running])
+
+
 async def test_while_a_later_leader_publishes_nothing_of_an_earlier_one_is_written(cache):
     await cache.publish(a_publication(1, epoch=9))
     registry = CollectorRegistry()
-    publisher = SessionPublisher(cache, metrics=PublisherMetrics(registry))
+    publisher = SessionPublisher(cache, metrics=PublisherMetrics(registry), failed=[].append)
     running = asyncio.create_task(publisher.run())
     for version in (50, 51):
         publisher.offer(a_publication(version, epoch=8))
@@ -207,7 +235,7 @@ async def test_while_a_later_leader_publishes_nothing_of_an_earlier_one_is_writt
 async def test_an_epoch_that_only_redis_tells_of_does_not_end_publishing(cache, monkeypatch, lie):
     monkeypatch.setattr("kai.session.publisher.TERM_ENDS_SECONDS", 0.0)
     await cache.connection.hset(cache.keys.head, mapping={**lie, "digest": "d"})
-    publisher = SessionPublisher(cache, metrics=PublisherMetrics(CollectorRegistry()))
+    publisher = SessionPublisher(cache, metrics=PublisherMetrics(CollectorRegistry()), failed=[].append)
     running = asyncio.create_task(publisher.run())
     for version in (1, 2):
         publisher.offer(a_publication(version, epoch=8))

@@ -1,48 +1,73 @@
 """Evictions against an API server in trouble."""
 
 import asyncio
+import collections
 import sys
 from contextlib import asynccontextmanager
 
 import pytest
+from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube import errors
 from kai.model.decisions import Eviction, PodRef
-from kai_scheduler.evictions import Evictor
+from kai.model.objects import ObjectMeta, Pod
+from kai_scheduler.evictions import PATIENCE_SECONDS, WORKERS, Evictor
+from kai_scheduler.troubles import Troubles
 
 pytestmark = pytest.mark.looptime
 
-VICTIM = Eviction(
-    pod=PodRef(uid="u", namespace="default", name="victim", pod_group="default/g"),
-    action="preempt",
-    evictor="default/new",
-    message="preempted",
-)
+
+def of(name):
+    return Eviction(
+        pod=PodRef(uid=f"uid-{name}", namespace="default", name=name, pod_group="default/g"),
+        action="preempt",
+        evictor="default/new",
+        message="preempted",
+    )
+
+
+VICTIM = of("victim")
+BROKEN = errors.ServerError("failed calling webhook", status=500)
 
 
 class Server:
-    """Answers deletions with what it is told, one after the other; the last answer stays."""
+    """Answers deletions with what it is told, one after the other; the last answer stays.
 
-    def __init__(self, *answers):
+    ``pods`` are those that are still there, by name; without any it cannot be asked about them.
+    """
+
+    def __init__(self, *answers, pods=None):
         self.answers = list(answers)
-        self.asked = 0
+        self.pods = pods
+        self.asked = []
 
     async def delete(self, res, name, *, namespace, uid):
-        self.asked += 1
+        self.asked.append(name)
         await asyncio.sleep(1)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, dict):
+            answer = answer.get(name)
         if answer is not None:
             raise answer
 
+    async def get(self, res, name, *, namespace, type):  # noqa: A002 (as the client has it)
+        await asyncio.sleep(1)
+        if self.pods is None:
+            raise errors.TransportError("connection broke")
+        if name not in self.pods:
+            raise errors.NotFound("gone", status=404)
+        return Pod(metadata=self.pods[name])
+
 
 @asynccontextmanager
-async def evicting(server):
+async def evicting(server, *victims):
     failed = []
-    evictor = Evictor(server, through_api=False, set_condition=False, failed=failed.append)
+    troubles = Troubles(Counter("cut_off", "failures", ("what",), registry=CollectorRegistry()))
+    evictor = Evictor(server, through_api=False, set_condition=False, failed=failed.append, troubles=troubles)
     running = asyncio.create_task(evictor.run())
-    evictor.offer(VICTIM)
+    collections.deque(map(evictor.offer, victims or (VICTIM,)), maxlen=0)  # a loop would hold the last
     try:
-        yield evictor, failed
+        yield evictor, failed, troubles
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -59,32 +84,78 @@ async def evicting(server):
 @pytest.mark.parametrize("end", [None, errors.NotFound("gone", status=404)])
 async def test_an_eviction_of_unknown_effect_is_asked_again_and_costs_no_other_pod_its_place(trouble, end):
     server = Server(trouble, trouble, trouble, end)
-    async with evicting(server) as (evictor, failed):
+    async with evicting(server) as (evictor, failed, _):
         await evictor.drain()
-    assert server.asked == 4
+    assert len(server.asked) == 4
     assert failed == []
 
 
 async def test_a_victim_that_is_asked_about_is_not_taken_on_again():
     server = Server(errors.DeadlineExceeded("no answer"), None)
-    async with evicting(server) as (evictor, failed):
+    async with evicting(server) as (evictor, failed, _):
         for _ in range(5):
             evictor.offer(VICTIM)
         await evictor.drain()
-    assert (server.asked, failed) == (2, [])
+    assert (len(server.asked), failed) == (2, [])
 
 
 async def test_an_eviction_that_the_server_refuses_is_told():
     server = Server(errors.Forbidden("no", status=403))
-    async with evicting(server) as (evictor, failed):
+    async with evicting(server) as (evictor, failed, _):
         await evictor.drain()
-    assert (server.asked, failed) == (1, [VICTIM])
+    assert (len(server.asked), failed) == (1, [VICTIM])
 
 
 async def test_an_eviction_that_is_done_is_held_by_nobody():
     before = sys.getrefcount(VICTIM)
-    async with evicting(Server(None)) as (evictor, _):
+    async with evicting(Server(None)) as (evictor, _, _):
         assert sys.getrefcount(VICTIM) > before
         await evictor.drain()
         await asyncio.sleep(1)
         assert sys.getrefcount(VICTIM) == before
+
+
+async def test_pods_that_the_server_fails_to_evict_hold_up_nobody_else():
+    """As where a webhook that has to be asked about them is down."""
+    stuck = [of(f"stuck-{number}") for number in range(2 * WORKERS)]
+    there = {each.pod.name: ObjectMeta(name=each.pod.name, uid=each.pod.uid) for each in stuck}
+    server = Server({each.pod.name: BROKEN for each in stuck}, pods=there)
+    async with evicting(server, *stuck, VICTIM) as (_, failed, _):
+        await asyncio.sleep(10)
+        assert server.asked.count("victim") == 1
+        assert failed == []
+
+
+async def test_one_that_the_server_fails_to_evict_for_long_is_given_up_and_told():
+    meta = ObjectMeta(name="victim", uid=VICTIM.pod.uid)
+    async with evicting(Server(BROKEN, pods={"victim": meta})) as (evictor, failed, troubles):
+        began = asyncio.get_running_loop().time()
+        await evictor.drain()
+        assert PATIENCE_SECONDS <= asyncio.get_running_loop().time() - began < 3 * PATIENCE_SECONDS
+        assert failed == [VICTIM]
+        assert "default/victim: ServerError: failed calling webhook" in troubles.summary()
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        {},
+        {"victim": ObjectMeta(name="victim", uid="another")},
+        {"victim": ObjectMeta(name="victim", uid=VICTIM.pod.uid, deletion_timestamp="2026-01-01T00:00:00Z")},
+    ],
+    ids=["gone", "another of its name", "going"],
+)
+async def test_one_that_goes_after_all_is_not_given_up(pods):
+    async with evicting(Server(BROKEN, pods=pods)) as (evictor, failed, troubles):
+        await evictor.drain()
+    assert (failed, troubles.summary()) == ([], None)
+
+
+async def test_while_the_server_says_nothing_at_all_an_eviction_is_neither_done_nor_given_up():
+    server = Server(errors.TransportError("connection broke"))
+    async with evicting(server) as (evictor, failed, _):
+        await asyncio.sleep(10 * PATIENCE_SECONDS)
+        assert failed == []
+        server.answers = [None]
+        await evictor.drain()
+    assert failed == []

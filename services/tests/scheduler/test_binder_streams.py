@@ -1,0 +1,117 @@
+"""The leader's side of a binder's stream, where what comes of it cannot be taken in."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from deadlines import eventually
+from kai.model.decisions import BindDecision, PodRef
+from kai.wire.decisions import SILENCE_SECONDS, Result, ResultStatus, decode_batch, encode_results
+from kai.wire.v1 import decision_pb2 as pb
+from kai_scheduler.decisions import BinderStreams
+from kai_scheduler.dispatch import Settled
+from kai_scheduler.troubles import Troubles
+
+PODS = ("a", "bad", "c")
+
+
+class Aborted(Exception):
+    """As gRPC ends a call that a servicer will not serve."""
+
+
+class Context:
+    async def abort(self, code, details):
+        raise Aborted(code, details)
+
+
+class Term:
+    """A leader to whose decisions something happens, and one binder that works for it."""
+
+    def __init__(self, ended):
+        self.troubles = Troubles(Counter("cut_off", "failures", ("what",), registry=CollectorRegistry()))
+        self.streams = BinderStreams(
+            epoch=1, identity="s", clock=lambda: 1_000_000.0, ended=ended, troubles=self.troubles
+        )
+        self.says: asyncio.Queue[pb.BindRequest | None] = asyncio.Queue()
+        self.assignments = []
+
+    async def requests(self):
+        while (request := await self.says.get()) is not None:
+            yield request
+
+    async def listen(self):
+        """Be the binder, until the stream ends."""
+        async for message in self.streams.serve(self.requests(), Context()):
+            if message.HasField("decisions"):
+                self.assignments += decode_batch(message.decisions).assignments
+
+    def tell(self, *results):
+        self.says.put_nowait(pb.BindRequest(results=encode_results(results)))
+
+
+@asynccontextmanager
+async def a_term(ended):
+    term = Term(ended)
+    term.says.put_nowait(pb.BindRequest(hello=pb.Hello(binder_id="b", capacity=10)))
+    listening = asyncio.create_task(term.listen())
+    await eventually(lambda: term.streams.binders == 1)
+    decisions = [
+        BindDecision(pod=PodRef(uid=f"uid-{pod}", namespace="ns", name=pod, pod_group=""), node="n1")
+        for pod in PODS
+    ]
+    term.streams.decide(decisions, needs_preparation=lambda _: False, is_gang=lambda _: False)
+    await eventually(lambda: len(term.assignments) == len(PODS))
+    try:
+        yield term
+    finally:
+        term.says.put_nowait(None)
+        await listening
+
+
+def bound(assignment):
+    return Result(
+        decision_id=assignment.decision_id, pod_uid=assignment.decision.pod.uid, status=ResultStatus.BOUND
+    )
+
+
+async def test_a_result_that_cannot_be_told_on_keeps_back_none_of_the_others():
+    told = []
+
+    def ended(end):
+        assert isinstance(end, Settled)
+        if end.decision.pod.name == "bad":
+            raise ZeroDivisionError("a defect")
+        told.append(end.decision.pod.name)
+
+    async with a_term(ended) as term:
+        term.tell(*map(bound, term.assignments))
+        await eventually(lambda: told == ["a", "c"])
+        assert term.streams.binders == 1
+        assert "decision failed 1 times" in term.troubles.summary()
+        assert "ns/bad: ZeroDivisionError: a defect" in term.troubles.summary()
+
+
+async def test_results_that_nobody_can_take_in_end_the_stream_and_are_told(monkeypatch):
+    async with a_term(lambda end: None) as term:
+
+        def broken(*_, **__):
+            raise ZeroDivisionError("a defect")
+
+        monkeypatch.setattr("kai_scheduler.dispatch.Dispatcher.results", broken)
+        term.tell(bound(term.assignments[0]))
+        await eventually(lambda: term.streams.binders == 0)
+        assert "results of a binder failed 1 times" in term.troubles.summary()
+        assert "b: ZeroDivisionError" in term.troubles.summary()
+
+
+@pytest.mark.looptime
+async def test_who_connects_and_says_nothing_is_not_waited_for():
+    term = Term(lambda end: None)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(Aborted) as aborted:
+        await term.listen()
+    assert aborted.value.args[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert asyncio.get_running_loop().time() - began == pytest.approx(SILENCE_SECONDS, abs=1)
