@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from deadlines import within
-from kai.kube.resources import LEASES, NODES, PODS
+from kai.kube.resources import LEASES, NODES, PODS, PRIORITY_CLASSES
 from kai.model import names
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
@@ -272,3 +272,40 @@ async def test_a_pod_whose_bind_fails_is_charged_no_longer_than_it_is_tried(clus
         cluster.server.faults.rules.clear()
         await cluster.pod("next", gpus=8)
         assert await cluster.bound("next") == ["n1"]
+
+
+async def test_while_an_eviction_takes_its_time_nobody_else_is_evicted_for_the_same_pod(cluster):
+    """Known of other schedulers: preemption acts twice while the API server is slow."""
+    await cluster.node("n1", gpus=2)
+    for name, value in (("low", 10), ("high", 60)):
+        await cluster.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    async with cluster.scheduler(), cluster.binder():
+        for name in ("v1", "v2"):
+            await cluster.group(name, priority="low")
+            await cluster.pod(name, group=name)
+            await cluster.bound(name)
+            await cluster.phase(name, "Running")
+        cluster.fault(verb="delete", resource="pods", user_agent="kai-scheduler", delay=3.0, count=-1)
+        await cluster.group("urgent", priority="high")
+        await cluster.pod("urgent", group="urgent")
+
+        async def leaving():
+            return [
+                pod["metadata"]["name"]
+                for pod in await cluster.pods()
+                if "deletionTimestamp" in pod["metadata"]
+            ]
+
+        number = 0
+        while not (gone := await leaving()):  # each pod that is bound meanwhile is a cycle in which it waits
+            number += 1
+            await cluster.pod(f"other-{number}", gpus=0)
+            await cluster.bound(f"other-{number}")
+        assert number > 1
+        [victim] = gone
+        await cluster.client.delete(PODS, victim, namespace="default", grace_seconds=0)
+        await cluster.bound("urgent")
+        assert await leaving() == []
+        assert cluster.requests("scheduler", "delete", "pods") == 1
+        [spared] = {"v1", "v2"} - {victim}
+        assert (await cluster.get(spared))["status"]["phase"] == "Running"
