@@ -14,7 +14,7 @@ from kai.engine.queueing.requests import asked
 from kai.engine.reasons.amounts import amount_text
 from kai.model import decisions
 from kai.snapshot.resources import CPU, GPU, MEMORY
-from kai.snapshot.rows import Job, Task
+from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 
@@ -82,6 +82,13 @@ def _leaves(state: ClusterState) -> list[str]:
     return sorted(queue.name for queue in state.queue_order if queue.leaf)
 
 
+def _existing(pods: PodSet) -> str:
+    """How many of those that are needed there are; one that is about to go does not count for the others."""
+    going = pods.alive - pods.gated - pods.pending - pods.active_allocated
+    text = f"{pods.alive + pods.succeeded - going} of the {pods.min_member} that are needed exist"
+    return f"{text} beside {counted(going, 'pod')} about to go" if going else text
+
+
 def complete(job: Job) -> Finding:
     """There are enough pods, and nobody holds them back."""
     tasks = tasks_of(job)
@@ -99,11 +106,7 @@ def complete(job: Job) -> Finding:
     parted = [each for _, each in sorted(job.pod_sets.items())]
     short = [each for each in parted if not each.ready] or [each for each in parted if each.pending]
     parts = listed(
-        [
-            f"{each.alive + each.succeeded} of the {each.min_member} that are needed exist"
-            + (f" in subgroup {each.name}" if len(job.pod_sets) > 1 else "")
-            for each in short
-        ]
+        [_existing(each) + (f" in subgroup {each.name}" if len(job.pod_sets) > 1 else "") for each in short]
     )
     return Reason(
         code=Code.PODS_MISSING, text=f"pods are missing: {parts or phrases.not_ready(job)}", amounts=amounts

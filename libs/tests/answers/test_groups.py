@@ -20,6 +20,7 @@ from libs.tests.engine.builders import (
     a_constraint,
     a_job,
     a_node,
+    a_pod,
     a_queue,
     a_state,
     a_topology,
@@ -167,6 +168,14 @@ CASES: dict[str, tuple[list[Any], Verdict, StageName, Code, str, dict[str, Any]]
         [team(), TWO, a_job("job", gpus=1, pods=2, min_member=3)],
         Verdict.CHANGE, StageName.COMPLETE, Code.PODS_MISSING,
         "2 of the 3 that are needed exist", {"pods": 2},
+    ),
+    "pods of which one is about to go": (
+        [
+            team(), TWO, a_job("job", gpus=1, pods=2, min_member=3),
+            a_pod("job-2", group="job", node="n0", gpus=1, deleted=NOW - 5),
+        ],
+        Verdict.CHANGE, StageName.COMPLETE, Code.PODS_MISSING,
+        "2 of the 3 that are needed exist beside 1 pod about to go", {"pods": 3},
     ),
     "a subgroup that is not there": (
         [

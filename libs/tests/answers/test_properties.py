@@ -33,7 +33,7 @@ from libs.tests.engine.properties.test_worlds import fuzz
 GROUPS = 2
 SECONDS = 2.0
 #: Obstacles that are told one after the other without a stage between.
-NEXT_OF_STAGE = {(Code.OVER_LIMIT, Code.OVER_QUOTA)}
+NEXT_OF_STAGE = {(Code.OVER_LIMIT, Code.OVER_QUOTA), (Code.GATED, Code.PODS_MISSING)}
 
 
 def the_situation(world: World) -> Situation:
