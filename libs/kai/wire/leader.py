@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Self
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import KubeError
 from kai.kube.lease import follow_leader
 from kai.kube.leases import Leader
 
@@ -23,7 +22,7 @@ class LeaderTracker:
         self.leader: Leader | None = None
         self._leaders = follow_leader(client, lease_name, namespace)
         self._changed = asyncio.Event()
-        self._error: KubeError | None = None
+        self._error: Exception | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -42,6 +41,7 @@ class LeaderTracker:
 
         Raises:
             KubeError: the Lease cannot be followed any more (our credentials are refused).
+            Exception: following it failed otherwise, which is a defect: nobody is to wait for ever over it.
         """
         while self.leader is None or not self.leader.endpoint:
             await self._change()
@@ -69,7 +69,7 @@ class LeaderTracker:
             async for leader in self._leaders:
                 self.leader = leader
                 self._pulse()
-        except KubeError as error:
+        except Exception as error:  # noqa: BLE001 (told to whoever waits)
             self._error = error
             self._pulse()
 
