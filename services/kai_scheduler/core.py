@@ -7,6 +7,7 @@ free while a cycle computes and nobody needs a lock.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
@@ -26,6 +27,8 @@ T = TypeVar("T")
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
 Usage = Mapping[str, ResourceVector]
 
+#: A cycle that takes longer is worth a word.
+LONG_CYCLE_SECONDS: Final = 3.0
 #: A batch of more objects than that is a cluster read anew, which is there to stay.
 _WHOLE_CLUSTER: Final = 10_000
 
@@ -59,8 +62,13 @@ class Decider(Protocol):
 class Core:
     """State and engine. Times are Unix seconds."""
 
-    def __init__(self, state: ClusterState, engine: Decider) -> None:
+    def __init__(
+        self, state: ClusterState, engine: Decider, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.engine = engine
+        self._clock = clock
+        #: When the cycle began that runs now, by ``clock``.
+        self._cycle_began: float | None = None
         #: Objects that could not be taken in.
         self.rejected = 0
         #: Pods that a relist showed to be gone or new, though no event had told so.
@@ -91,14 +99,25 @@ class Core:
         """Bring the state up to date, and decide; ``hurry`` is asked in the worker thread."""
 
         def work(state: ClusterState) -> CycleResult:
-            self._fold(state, batch)
-            return self.engine.run(state, now, usage=usage, hurry=hurry)
+            self._cycle_began = self._clock()
+            try:
+                self._fold(state, batch)
+                return self.engine.run(state, now, usage=usage, hurry=hurry)
+            finally:
+                self._cycle_began = None
 
         result = await self.ask(work)
         self.faults = result.faults
         for fault, trace in result.setbacks:
             _log.error("set aside", kind=fault.kind, object=fault.key, reason=fault.message, traceback=trace)
         return result
+
+    def long_cycle(self) -> str | None:
+        """That a cycle takes long which has not ended yet, for whoever looks why nothing is decided."""
+        began = self._cycle_began
+        if began is None or (seconds := self._clock() - began) <= LONG_CYCLE_SECONDS:
+            return None
+        return f"a cycle has run for {seconds:.0f} s; nothing is decided meanwhile"
 
     async def ask(self, question: Callable[[ClusterState], T]) -> T:
         """Run something over the state, in the worker thread; it must leave the state as it was."""

@@ -18,7 +18,7 @@ from kai.session.publisher import SessionPublisher
 from kai.wire.decisions import Assignment, DecisionBatch, encode_batch
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
 from kai_scheduler.changes import ChangeQueue, Urgency
-from kai_scheduler.core import Core, Usage
+from kai_scheduler.core import LONG_CYCLE_SECONDS, Core, Usage
 from kai_scheduler.decisions import BinderStreams
 from kai_scheduler.dispatch import DECISION_SECONDS, NOBODY, Inherited, Settled, takes_preparation
 from kai_scheduler.evictions import Evictor
@@ -37,8 +37,6 @@ RETRY_AT_MOST_PERIODS: Final = 16.0
 #: After a cycle that failed whoever was set aside: until the next, at first, doubling, and at most.
 PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
-#: A cycle that keeps others waiting for longer is worth a line in the log.
-LONG_CYCLE_SECONDS: Final = 3.0
 #: A defect that shows in so many cycles in a row, over minutes, is not weather: start afresh.
 FAILURES_IN_A_ROW: Final = 8
 

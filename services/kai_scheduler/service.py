@@ -78,6 +78,7 @@ class SchedulerService:
         metrics.rejected.set_function(lambda: core.rejected)
         troubles = Troubles(metrics.cut_off)
         host.health.note("troubles", troubles.summary)
+        host.health.note("cycle", core.long_cycle)
         host.health.note("faults", lambda: _faults_line(core.faults))
         changes = ChangeQueue(
             scheduler_name=settings.scheduler_name,

@@ -1,8 +1,12 @@
 """State and engine behind one thread: bad objects, relists, and results of decisions."""
 
+import asyncio
+import threading
+
 import pytest
 import structlog
 
+from deadlines import patience
 from kai.kube.reflector import Unreadable
 from kai.model.decisions import CycleResult
 from kai.model.faults import SET_ASIDE, Fault, OutOfBounds
@@ -192,3 +196,33 @@ async def test_an_object_that_nobody_can_read_is_a_fault_and_keeps_what_was_know
     assert await core.ask(lambda state: sorted(state.tasks)) == ["uid-a"]
     await core.fold(a_batch("a"))
     assert not await faults_of(core)
+
+
+class SlowEngine(CountingEngine):
+    """Decides when it is let go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def run(self, state, now, *, usage=None, hurry=None):
+        self.begun.set()
+        assert self.go_on.wait(patience())
+        return super().run(state, now)
+
+
+async def test_a_cycle_that_does_not_end_is_told_while_it_lasts():
+    engine, clock = SlowEngine(), iter([100.0, 102.0, 134.0]).__next__
+    core = Core(ClusterState(), engine, clock=clock)
+    try:
+        assert core.long_cycle() is None
+        cycle = asyncio.create_task(core.cycle(Changes(), now=0.0))
+        await asyncio.to_thread(engine.begun.wait, patience())
+        assert core.long_cycle() is None
+        assert core.long_cycle() == "a cycle has run for 34 s; nothing is decided meanwhile"
+        engine.go_on.set()
+        await cycle
+        assert core.long_cycle() is None
+    finally:
+        engine.go_on.set()
+        core.close()
