@@ -39,6 +39,8 @@ OURS = {
     "numa-placement-exporter": names.NAMESPACE,
     names.RESERVATION_SERVICE_ACCOUNT: names.RESERVATION_NAMESPACE,
 }
+#: What each leads by.
+LEASES_OF = {"scheduler": names.SCHEDULER_NAME, **names.LEASES}
 
 
 async def accounts(cluster: Cluster) -> dict[str, str]:
@@ -63,6 +65,8 @@ class Request:
         """Ask; what is refused raises."""
         where = {"namespace": self.namespace}
         match self.verb:
+            case "update":
+                return await client.update(self.resource, self.name, self.body, **where)
             case "get":
                 return await client.get(self.resource, self.name, **where)
             case "list":

@@ -1,6 +1,6 @@
 """What is tried with each account: requests, each with words of the refusal."""
 
-from e2e.accounts.acting import Request
+from e2e.accounts.acting import LEASES_OF, Request
 from e2e.accounts.world import RESERVATION, a_lease, binding
 from e2e.manifests import a_group, a_pod
 from kai.kube.client import PatchKind
@@ -75,7 +75,6 @@ def as_pod_grouper(w):
     yield w.delete(POD_GROUPS, w.group), "cannot delete resource"
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield w.event("kubelet"), "only what its own process saw"
-    yield from leases(w, "54dff599.kai.scheduler")
 
 
 def as_podgroup_controller(w):
@@ -92,14 +91,12 @@ def as_podgroup_controller(w):
     yield w.image("own"), "cannot patch resource"
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield w.event("kubelet"), "only what its own process saw"
-    yield from leases(w, "kai-podgroup-controller")
 
 
 def as_queue_controller(w):
     yield w.patch(QUEUES, w.queue, {"spec": {"parentQueue": "x"}}), "cannot patch resource"
     yield w.image("own"), "cannot patch resource"
     yield w.status(POD_GROUPS, w.group, {"phase": "x"}), "cannot patch resource"
-    yield from leases(w, "kai-queue-controller")
 
 
 def as_scheduler(w):
@@ -114,7 +111,6 @@ def as_scheduler(w):
     yield w.create(PODS, binding(w), name="waits", subresource="binding"), "cannot create resource"
     yield w.patch(POD_GROUPS, w.group, {"spec": {"queue": "other"}}), "cannot patch resource"
     yield w.event("kai-scheduler"), "cannot create resource"
-    yield from leases(w, "kai-scheduler")
 
 
 def as_binder(w):
@@ -174,7 +170,6 @@ def as_binder(w):
     yield w.patch(PVCS, "data", {"metadata": {"finalizers": []}}), "metadata: finalizers"
     yield w.marked(PVCS, "data", annotations={"a": "b"}), "may not change annotations: a"
     yield w.create(RESOURCE_CLAIMS, {"metadata": {"name": "mine"}, "spec": {}}), "extended resources of a pod"
-    yield from leases(w, None)
 
 
 def as_admission(w):
@@ -182,7 +177,6 @@ def as_admission(w):
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield Request(verb="list", resource=PODS), "cannot list resource"
     yield Request(verb="list", resource=CONFIG_MAPS), "cannot list resource"
-    yield from leases(w, None)
 
 
 def as_reservation(w):
@@ -232,25 +226,22 @@ def conditions(w, own):
     yield w.status(PODS, "own", told, kind=PatchKind.STRATEGIC), f"only the condition {own}"
 
 
-def leases(w, own):
-    """Taking over what others lead by, and making it first."""
+def on_leases(w, account):
+    """Taking over what others lead by, and making it first; of all accounts."""
     at = {"namespace": names.NAMESPACE}
-    known = {
-        "kai-scheduler",
-        "kai-podgroup-controller",
-        "kai-queue-controller",
-        "kai-node-scale-adjuster",
-        "kai-insight",
-        "54dff599.kai.scheduler",
-    }
-    for name in sorted(known - {own}):
-        body = a_lease(name)
-        yield w.patch(LEASES, name, body, **at), "cannot patch resource"
-        yield w.delete(LEASES, name, **at), "cannot delete resource"
-    refused = "only the Lease of its own" if own else "cannot create resource"
-    if own == "kai-scheduler":  # one for each shard: a policy says how they are called
-        yield w.create(LEASES, a_lease("other"), **at), "only the Leases of schedulers"
+    own = LEASES_OF.get(account)
+    schedulers = "only the Leases of schedulers"
+    for name in sorted({*LEASES_OF.values()} - {own}):
+        # A role cannot say how the Leases of schedulers are called: what it lets through a policy refuses.
+        replaced = schedulers if account == "scheduler" else "cannot update resource"
+        deleted = schedulers if account == "kai-operator" else "cannot delete resource"
+        yield w.update(LEASES, name, a_lease(name), **at), replaced
+        yield w.patch(LEASES, name, a_lease(name), **at), "cannot patch resource"
+        yield w.delete(LEASES, name, **at), deleted
+    if account == "scheduler":
+        yield w.create(LEASES, a_lease("other"), **at), schedulers
     else:
+        refused = "only the Lease of its own" if own else "cannot create resource"
         yield w.create(LEASES, a_lease("kai-scheduler-other"), **at), refused
     yield w.create(LEASES, a_lease("x"), namespace="kube-system"), "cannot create resource"
 
@@ -271,7 +262,6 @@ def as_adjuster(w):
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield w.delete(PODS, w.reservation, namespace=RESERVATION), "cannot delete resource"
     yield w.event("kubelet"), "only what its own process saw"
-    yield from leases(w, "kai-node-scale-adjuster")
 
 
 def as_exporter(w):
@@ -281,7 +271,6 @@ def as_exporter(w):
     yield w.image("own"), "may not change fields: spec"
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield Request(verb="list", resource=CONFIG_MAPS), "cannot list resource"
-    yield from leases(w, None)
 
 
 def as_insight(w):
@@ -293,7 +282,6 @@ def as_insight(w):
     yield Request(verb="list", resource=SECRETS, namespace=names.NAMESPACE), "cannot list resource"
     yield Request(verb="list", resource=CONFIG_MAPS), "cannot list resource"
     yield w.event("kubelet"), "cannot create resource"
-    yield from leases(w, "kai-insight")
 
 
 def as_operator(w):
@@ -316,11 +304,6 @@ def as_operator(w):
     yield w.image("own"), "cannot patch resource"
     yield w.delete(PODS, "own"), "cannot delete resource"
     yield w.event("kubelet"), "only what its own process saw"
-    for name in ("kai-scheduler",):
-        yield w.patch(LEASES, name, a_lease(name), **home), "cannot patch resource"
-        yield w.delete(LEASES, name, **home), "only the Leases of schedulers"
-    yield w.create(LEASES, a_lease("kai-scheduler-other"), **home), "only the Lease of its own"
-    yield w.create(LEASES, a_lease("x"), namespace="kube-system"), "cannot create resource"
 
 
 def a_program(spec, *, container=None):

@@ -1,5 +1,6 @@
 """A cluster on which the chart is installed, and somebody in it to be robbed."""
 
+import contextlib
 import os
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from e2e.accounts.world import RESERVATION, TENANT, World, a_volume, foreign
 from e2e.harness import chart_cluster
 from e2e.manifests import a_claim, a_deployment, a_pod, as_yaml
-from kai.kube.resources import POD_GROUPS, PODS
+from kai.kube.errors import AlreadyExists
+from kai.kube.resources import LEASES, POD_GROUPS, PODS
 from kai.model import names
 
 
@@ -56,6 +58,9 @@ async def world(cluster, queue, namespace):
             },
         )
     )
+    for name in names.LEASES.values():  # who does not run has none, and what is not there is not refused
+        with contextlib.suppress(AlreadyExists):
+            await cluster.client.create(LEASES, {"metadata": {"name": name}}, namespace=names.NAMESPACE)
     await cluster.running(namespace, "own", count=1)
     [shares] = await cluster.running(namespace, "shares", count=1)
     await cluster.waits(namespace, "waits")

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 from e2e.accounts.acting import OURS, accounts, acting_as, describe, refusal
-from e2e.accounts.attacks import ATTACKS, as_anybody, as_tenant
+from e2e.accounts.attacks import ATTACKS, as_anybody, as_tenant, on_leases
 from e2e.accounts.world import TENANT
 from e2e.manifests import a_deployment, as_yaml
 from kai.kube.resources import EVENTS
@@ -17,7 +17,7 @@ async def test_whoever_has_the_token_of_a_process_gets_nothing_that_it_does_not_
     for account in await accounts(cluster):
         attacks = ATTACKS[account]
         async with acting_as(cluster, tmp_path, account) as client:
-            tried = [*as_anybody(world), *attacks(world)]
+            tried = [*as_anybody(world), *on_leases(world, account), *attacks(world)]
             answers = await asyncio.gather(*(refusal(client, request) for request, _ in tried))
         for (request, words), answer in zip(tried, answers, strict=True):
             if not re.search(words, answer):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from e2e.accounts.acting import OURS, accounts, acting_as
+from e2e.accounts.acting import LEASES_OF, OURS, accounts, acting_as
 from e2e.accounts.world import RESERVATION
 from helm.tests import rights
 from helm.tests.rights import Right
@@ -62,7 +62,6 @@ async def test_every_resource_that_is_served_is_refused_but_what_the_table_says(
     served = await resources_of(cluster.client)
     assert {("", "pods/exec"), ("", "secrets"), ("coordination.k8s.io", "leases")} <= served
     ours = await accounts(cluster)
-    leases = ("kai-scheduler", "kai-podgroup-controller", "kai-queue-controller", "54dff599.kai.scheduler")
     questions = [
         (account, where, Right(verb, group, resource))
         for account in ours
@@ -74,7 +73,7 @@ async def test_every_resource_that_is_served_is_refused_but_what_the_table_says(
     questions += [
         (account, names.NAMESPACE, Right(verb, "coordination.k8s.io", "leases", lease))
         for account in ours
-        for lease in leases
+        for lease in LEASES_OF.values()
         for verb in ("update", "patch", "delete")
     ]
     at_once = asyncio.Semaphore(32)

@@ -23,6 +23,10 @@ class World:
         place = self.namespace if resource.namespaced else ""
         return Request(verb="patch", resource=resource, name=name, body=body, **{"namespace": place} | more)
 
+    def update(self, resource, name, body, **more):
+        place = self.namespace if resource.namespaced else ""
+        return Request(verb="update", resource=resource, name=name, body=body, **{"namespace": place} | more)
+
     def status(self, resource, name, body, **more):
         return self.patch(resource, name, {"status": body}, subresource="status", **more)
 

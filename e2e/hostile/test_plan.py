@@ -6,9 +6,11 @@ import random
 import pytest
 
 from e2e.hostile import site
-from e2e.hostile.attacks import FORMS, Tenant
+from e2e.hostile.attacks import FORMS, Tenant, claims, combined, groups
+from e2e.hostile.attacks.combined import several_over_one_pod
 from e2e.hostile.plan import MOST_ALIVE, hostile, rehearsal, team
 from e2e.soak.actions import Change, Put, Remove, subject
+from kai.model import names
 
 MANY = 3000
 KINDS = {kind.kind for kind in site.KINDS}
@@ -48,6 +50,28 @@ def test_an_attack_stays_in_the_tenants_namespace_and_within_his_rights(form, se
         assert manifest["metadata"]["namespace"] == "hostile-0"
         assert manifest["metadata"]["name"].startswith("h-1")
         json.dumps(manifest)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_combined_attacks_are_all_over_one_pod_in_one_group(seed):
+    tenant, name = Tenant(random.Random(seed), site.TENANT_NAMESPACES), "h-1"
+    attack = several_over_one_pod(tenant, name, "hostile-0")
+    kinds = [manifest["kind"] for manifest in attack.manifests]
+    assert kinds.count("Pod") == 1
+    assert kinds.count("PodGroup") <= 1
+    assert {m["metadata"]["name"] for m in attack.manifests if m["kind"] in ("Pod", "PodGroup")} == {name}
+    assert all(change.manifest in attack.manifests for change in attack.later)
+
+
+def test_what_two_attacks_say_of_a_pod_is_said_of_the_one(monkeypatch):
+    monkeypatch.setattr(combined, "_PARTS", (groups.subgroups_in_a_circle, claims.claims_without_a_way_out))
+    *others, pod = several_over_one_pod(Tenant(random.Random(1), ("t",)), "h-1", "t").manifests
+    assert {"PodGroup", "ResourceClaim"} <= {body["kind"] for body in others}
+    assert pod["metadata"]["annotations"][names.POD_GROUP_ANNOTATION] == "h-1"
+    assert pod["metadata"]["labels"][names.SUBGROUP_LABEL] == "s0"
+    assert pod["spec"]["resourceClaims"] == [{"name": "devices", "resourceClaimName": "h-1"}]
+    [container] = pod["spec"]["containers"]
+    assert container["resources"]["claims"] == [{"name": "devices"}]
 
 
 def test_not_more_objects_are_there_at_a_time_than_the_cluster_can_hold():

@@ -199,6 +199,24 @@ def refusals(policy, account, *, new=None, old=None, namespace="team", home="kai
     ]
 
 
+@pytest.mark.parametrize("ours", ["kai-scheduler", "kai", "kai-queue", "other"])
+def test_leases_of_schedulers_are_none_of_other_processes_however_schedulers_are_called(render, ours):
+    found = policies(render(**{"global": {"schedulerName": ours}}))
+
+    def may(policy, account, name):
+        lease = {"metadata": {"name": name}}
+        said = refusals(found[policy]["spec"], account, new=lease, old=lease, namespace=names.NAMESPACE)
+        assert all("only the Leases of schedulers" in message for message in said)
+        return not said
+
+    for lease in names.LEASES.values():
+        assert not may("kai-scheduler-leases", "scheduler", lease)
+        assert not may("kai-operator-leases", "kai-operator", lease)
+    assert may("kai-scheduler-leases", "scheduler", ours)
+    assert may("kai-scheduler-leases", "scheduler", f"{ours}-red")
+    assert may("kai-operator-leases", "kai-operator", f"{ours}-red")
+
+
 @pytest.mark.parametrize("policy", ["kai-grants-pods", "kai-grants-timestamps"])
 def test_of_what_anybody_may_write_no_lists_are_made(objects, policy):
     """An API server takes long to make a list of all keys, and anybody may send thousands of them."""

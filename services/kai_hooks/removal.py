@@ -21,6 +21,7 @@ from kai.kube.resources import (
     SERVICES,
     Resource,
 )
+from kai.model import names
 
 _OURS: Final = "app.kubernetes.io/managed-by=kai-operator"
 _OPERATOR: Final = "app=kai-operator"
@@ -28,15 +29,6 @@ _POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "Netwo
 _SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 #: In the order in which they go: what runs first.
 KINDS: Final = (DEPLOYMENTS, DAEMON_SETS, PDBS, SERVICES, _SLICES, _POLICIES, CONFIG_MAPS, SERVICE_ACCOUNTS)
-#: By which processes lead, beside schedulers. Leases belong to nobody, so that they outlive who made them.
-LEADERS: Final = (
-    "kai-operator",
-    "54dff599.kai.scheduler",
-    "kai-podgroup-controller",
-    "kai-queue-controller",
-    "kai-node-scale-adjuster",
-    "kai-insight",
-)
 #: How long an operator that is being deleted is waited for: it would make anew what is deleted.
 _PATIENCE_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.5
@@ -74,9 +66,11 @@ async def remove_leftovers(
 async def _remove_leases(
     client: KubeClient, namespace: str, scheduler_name: str, say: Callable[[str], None]
 ) -> None:
+    """Leases belong to nobody, so that they outlive who made them."""
+    others = names.LEASES.values()
     for each in await client.list(LEASES, namespace=namespace):
         name = each["metadata"]["name"]
-        if name in LEADERS or name == scheduler_name or name.startswith(f"{scheduler_name}-"):
+        if name in others or name == scheduler_name or name.startswith(f"{scheduler_name}-"):
             with contextlib.suppress(NotFound):
                 await client.delete(LEASES, name, namespace=namespace)
                 say(f"lease {name} is deleted")

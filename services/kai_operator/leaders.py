@@ -13,6 +13,7 @@ import msgspec
 
 from kai.kube.lease import GIVEN_BACK_SECONDS
 from kai.kube.leases import Lease
+from kai.model import names
 from kai.model.objects import ApiObject, ApiStruct
 from kai_operator.kinds import ENDPOINT_SLICES, Manifest
 
@@ -61,7 +62,7 @@ def left_behind(leases: Iterable[Lease], *, scheduler_name: str, wanted: Collect
         lease
         for lease in leases
         if lease.metadata.name.startswith(f"{scheduler_name}-")
-        and lease.metadata.name not in wanted
+        and lease.metadata.name not in (*wanted, *names.LEASES.values())
         and not lease.spec.holder_identity
         and lease.spec.lease_duration_seconds == GIVEN_BACK_SECONDS
     ]

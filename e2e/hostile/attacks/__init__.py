@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from e2e.hostile.attacks import binds, claims, floods, grants, groups, numbers, owners
+from e2e.hostile.attacks import binds, claims, combined, floods, grants, groups, numbers, owners
 from e2e.hostile.attacks.tenant import Attack, Form, Patched, Tenant
 
 __all__ = ["FORMS", "Attack", "Form", "Patched", "Tenant"]
@@ -15,4 +15,5 @@ FORMS: Final[tuple[Form, ...]] = (
     *grants.FORMS,
     *binds.FORMS,
     *owners.FORMS,
+    *combined.FORMS,
 )

@@ -83,6 +83,32 @@ def parts_of_gpus_beside_every_scheduler_of_ours(tenant: Tenant, name: str, name
     return Attack(tuple(pods))
 
 
+def devices_seen_by_a_variable(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """All devices of a node, or others than one was given, by the variable that container runtimes read."""
+    all_ = {"name": names.NVIDIA_VISIBLE_DEVICES, "value": "all"}
+    map_ = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {names.NVIDIA_VISIBLE_DEVICES: "all"},
+    }
+    by_map = {
+        "name": names.NVIDIA_VISIBLE_DEVICES,
+        "valueFrom": {"configMapKeyRef": {"name": name, "key": names.NVIDIA_VISIBLE_DEVICES}},
+    }
+    pods = []
+    for number, env in enumerate(([all_], [by_map], [{**all_, "value": "void"}, all_], [all_] * 200)):
+        told = {names.GPU_FRACTION: "0.1"} if number % 2 else {}
+        pod = tenant.pod(f"{name}-{number}", namespace, annotations=told)
+        pod["spec"]["containers"][0]["env"] = env
+        pod["spec"]["initContainers"] = [{"name": "first", "image": "none", "env": env}]
+        pods.append(pod)
+    pods[0]["spec"]["schedulerName"] = tenant.rng.choice(("default-scheduler", names.SCHEDULER_NAME))
+    debugger = {"name": "debugger", "image": "none", "env": [all_]}
+    later = [Patched(3.0, pod, {"spec": {"ephemeralContainers": [debugger]}}) for pod in pods]
+    return Attack((map_, *pods), tuple(later))
+
+
 FORMS: Final[tuple[Form, ...]] = (
     annotations_rewritten_after_the_bind,
     reservations_of_his_own,
@@ -90,4 +116,5 @@ FORMS: Final[tuple[Form, ...]] = (
     groups_of_devices_named_beforehand,
     a_node_named_beforehand,
     parts_of_gpus_beside_every_scheduler_of_ours,
+    devices_seen_by_a_variable,
 )

@@ -14,6 +14,21 @@ system:serviceaccount:{{ .namespace | default .root.Release.Namespace }}:{{ .acc
 {{- get (.values.args | default dict) "scheduler-name" | default .root.Values.global.schedulerName -}}
 {{- end -}}
 
+{{/* By which processes lead, beside schedulers: by account. */}}
+{{- define "kai.leases" -}}
+insight: kai-insight
+kai-operator: kai-operator
+node-scale-adjuster: kai-node-scale-adjuster
+pod-grouper: 54dff599.kai.scheduler
+podgroup-controller: kai-podgroup-controller
+queue-controller: kai-queue-controller
+{{- end -}}
+
+{{/* CEL: whether no other process than a scheduler leads by the Lease of this name, however schedulers are called. */}}
+{{- define "kai.nobodyElsesLease" -}}
+!({{ . }} in {{ include "kai.leases" "" | fromYaml | values | sortAlpha | toJson }})
+{{- end -}}
+
 {{/* Who may do by hand what else only our accounts may; cluster-admin may everything, this too. */}}
 {{- define "kai.mayRepair" -}}
 authorizer.group('kai.scheduler').resource('grants').check('repair').allowed()

@@ -18,6 +18,15 @@ CONFIG_API_VERSION: Final = "kai.scheduler/v1"
 SCHEDULER_NAME: Final = "kai-scheduler"
 POD_GROUPER_LEASE: Final = "54dff599.kai.scheduler"
 INSIGHT_LEASE: Final = "kai-insight"
+#: By which processes lead, beside schedulers: by account.
+LEASES: Final = {
+    "insight": INSIGHT_LEASE,
+    "kai-operator": "kai-operator",
+    "node-scale-adjuster": "kai-node-scale-adjuster",
+    "pod-grouper": POD_GROUPER_LEASE,
+    "podgroup-controller": "kai-podgroup-controller",
+    "queue-controller": "kai-queue-controller",
+}
 NAMESPACE: Final = "kai-scheduler"
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 RESERVATION_SERVICE_ACCOUNT: Final = "kai-resource-reservation"

@@ -28,9 +28,10 @@ from kai.kube.resources import (
     TOPOLOGIES,
     Resource,
 )
+from kai.model import names
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.handover import KEEP, OURS, handed_over, keep
-from kai_hooks.removal import LEADERS, remove_leftovers
+from kai_hooks.removal import remove_leftovers
 from kai_hooks.topologies import MIGRATED, copy_topologies
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
@@ -204,7 +205,7 @@ async def test_the_leases_of_our_processes_go_once_they_have_ended(client, said)
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
     await client.create(PODS, pod, namespace=SPACE)
-    ours = {*LEADERS, "ours", "ours-red"}
+    ours = {*names.LEASES.values(), "ours", "ours-red"}
     for name in (*ours, "theirs", "oursnot"):
         await client.create(LEASES, {"metadata": {"name": name, "namespace": SPACE}}, namespace=SPACE)
 
@@ -229,7 +230,7 @@ def test_leases_are_those_by_which_processes_lead():
         kai_node_scale_adjuster.service,
         kai_insight.service,
     )
-    assert {service.LEASE for service in services} == {*LEADERS}
+    assert sorted(service.LEASE for service in services) == sorted(names.LEASES.values())
 
 
 # --- topologies --------------------------------------------------------------------------------

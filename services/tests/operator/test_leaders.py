@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from kai.kube.leases import Lease
+from kai.model import names
 from kai_operator.leaders import SchedulerPod, leader_of, leader_slices, left_behind
 
 
@@ -94,3 +95,9 @@ def test_a_service_with_a_selector_needs_no_help(build):
 def test_a_lease_is_left_behind_when_its_shard_is_gone_and_its_holder_too(lease, expected):
     found = left_behind([lease], scheduler_name="kai-scheduler", wanted={"kai-scheduler-blue"})
     assert found == ([lease] if expected else [])
+
+
+@pytest.mark.parametrize("name", names.LEASES.values())
+def test_a_lease_of_another_process_is_not_left_behind_by_a_scheduler_whose_name_it_begins_with(name):
+    lease = a_lease("", name=name, seconds=1)
+    assert left_behind([lease], scheduler_name=name.split("-")[0], wanted=()) == []

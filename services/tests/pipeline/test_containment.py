@@ -130,6 +130,7 @@ async def test_a_job_that_cycles_fail_over_is_told_so_and_others_are_bound(clust
             return faults == 1 and "PodGroup default/pg-poison: SetAside" in text
 
         await cluster.until(shown)
+        assert sample(scheduler, "set_aside_total", kind="PodGroup") >= 1
         monkeypatch.setattr(Session, "over_capacity", judged)
         await cluster.bound("poison")
 

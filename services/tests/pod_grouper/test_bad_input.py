@@ -1,7 +1,9 @@
 """Whatever a user writes into an object: it is grouped or refused in words, never a crash."""
 
+import asyncio
 import copy
 import random
+import threading
 
 import pytest
 import yaml
@@ -10,12 +12,15 @@ from hypothesis import strategies as st
 
 from kai.model import names
 from kai.runtime import SettingsError
+from kai.wire.v1 import grouping_pb2
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.objects.pods import decode_pod
+from kai_pod_grouper.offline import preview_server
 from kai_pod_grouper.offline.cluster import FileCluster
 from kai_pod_grouper.offline.manifest import InvalidManifest, read_manifest
-from kai_pod_grouper.offline.preview import preview
+from kai_pod_grouper.offline.preview import Preview, preview
+from kai_pod_grouper.offline.preview_server import GroupingServicer
 from kai_pod_grouper.options import GroupingOptions
 from kai_pod_grouper.settings import PodGrouperSettings
 
@@ -89,6 +94,53 @@ def test_previews_for_other_machines_need_tls(listen):
     assert PodGrouperSettings.parse(
         [f"--grpc-listen={listen}", "--tls-ca=a", "--tls-cert=b", "--tls-key=c"]
     ).tls
+
+
+class Aborted(Exception):
+    """What a caller over gRPC is told."""
+
+
+class Call:
+    """Of a caller over gRPC."""
+
+    async def abort(self, code, details):
+        raise Aborted(f"{code.name}: {details}")
+
+
+def ask(manifest):
+    return GroupingServicer(OPTIONS).Preview(grouping_pb2.PreviewRequest(manifest=manifest), Call())
+
+
+async def test_a_preview_of_a_manifest_that_is_too_long_is_refused_unread(monkeypatch):
+    read = []
+
+    async def noted(manifest, options):
+        read.append(manifest)
+        return Preview(pod_groups=(), pods=(), warnings=(), notes=(), pod_bodies=())
+
+    monkeypatch.setattr(preview_server, "preview", noted)
+    longest = "#" * preview_server.MANIFEST_AT_MOST_CHARACTERS
+    await ask(longest)
+    with pytest.raises(Aborted, match="INVALID_ARGUMENT: a manifest has at most 1,048,576 characters"):
+        await ask(f"{longest}#")
+    assert read == [longest]
+
+
+async def test_pods_are_grouped_while_a_preview_is_read(monkeypatch):
+    """The loop that groups goes on: only it can end this reading."""
+    begun, ended = threading.Event(), threading.Event()
+
+    async def slow(manifest, options):
+        begun.set()
+        if not ended.wait(30):
+            raise GroupingError("nobody else got anything done")
+        return Preview(pod_groups=(), pods=(), warnings=("read",), notes=(), pod_bodies=())
+
+    monkeypatch.setattr(preview_server, "preview", slow)
+    asked = asyncio.create_task(ask("kind: Pod"))
+    assert await asyncio.to_thread(begun.wait, 30)
+    ended.set()
+    assert list((await asked).warnings) == ["read"]
 
 
 def test_no_previews_are_served_unless_somebody_asks_for_them():
