@@ -1,7 +1,9 @@
 """What each name in a configuration is good for: the same world, decided with it and without it.
 
-Names that are not here: ``test_group_order.py`` has those that order the pods of a group and the generators
-of scenarios, ``services/tests/scheduler/test_debug_server.py`` those that only serve a page.
+Of what is built in each name needs a case. A plugin is opened only while it is listed, which is tried for all
+alike, so one whose own tests say what it does needs none here. Names that are built in and not here:
+``test_group_order.py`` has those that order the pods of a group and the generators of scenarios,
+``services/tests/scheduler/test_debug_server.py`` those that only serve a page.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import pytest
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import PluginOption
 from kai.engine.config.plugin_table import PLUGINS
+from kai.engine.plugins import OPENERS
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import PodResourceClaim, Taint
 from kai.snapshot.state import Kind
@@ -185,8 +188,21 @@ def with_and_without(name: str, *, off: Collection[str] = ()) -> tuple[Scheduler
     return replace(plain, plugins=tuple(named)), plain
 
 
-def test_every_name_has_its_case() -> None:
-    assert {*CASES, "gpupack", "gpuspread", "nominatednode", *ELSEWHERE} == set(PLUGINS)
+def test_every_name_that_is_built_in_has_its_case() -> None:
+    known = {*CASES, "gpupack", "gpuspread", "nominatednode", *ELSEWHERE}
+    assert known <= set(PLUGINS)
+    assert set(PLUGINS) - set(OPENERS) <= known
+
+
+@pytest.mark.parametrize("name", OPENERS)
+def test_a_plugin_is_opened_only_while_its_name_is_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[bool] = []
+    monkeypatch.setitem(OPENERS, name, lambda handle: opened.append(True) or ())
+    on, off = with_and_without(name)
+    decided(a_state(nodes(1), a_job("job")), on)
+    assert opened == [True]
+    decided(a_state(nodes(1), a_job("job")), off)
+    assert opened == [True]
 
 
 @pytest.mark.parametrize("name", CASES)
