@@ -35,6 +35,7 @@ from libs.tests.engine.builders import (
     without,
 )
 
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ELSEWHERE = {
     *("kubeflow", "ray", "taskorder", "subgrouporder", "sg-nodelocalgreedy", "sg-multinodegang"),
     *("snapshot", "reflectjoborder"),
@@ -53,7 +54,7 @@ class Switched:
 
 def preferring(label: str) -> dict[str, Any]:
     term = {"weight": 1, "preference": {"matchExpressions": [{"key": label, "operator": "Exists"}]}}
-    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    return {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}
 
 
 def a_zoned_node(name: str) -> list[Any]:
@@ -211,6 +212,46 @@ def test_a_name_counts_only_while_it_is_listed(name: str) -> None:
     on, off = with_and_without(name, off=case.off)
     assert decided(a_state(case.world), on) == case.on
     assert decided(a_state(case.world), off) == case.without
+
+
+NEAR = {
+    "weight": 1,
+    "podAffinityTerm": {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "db"}}},
+}
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "host",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "off", "node"),
+    [
+        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, [], "n1"),
+        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, ["podaffinity"], "n0"),
+        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, ["predicates"], "n0"),
+        ({"topology_spread_constraints": [SPREAD]}, [], "n1"),
+        ({"topology_spread_constraints": [SPREAD]}, ["podaffinity"], "n0"),
+        ({"topology_spread_constraints": [SPREAD]}, ["predicates"], "n0"),
+        (preferring("good"), [], "n1"),
+        (preferring("good"), ["podaffinity"], "n0"),
+        (preferring("good"), ["predicates"], "n1"),
+    ],
+)
+def test_what_pods_prefer_of_pods_counts_only_while_predicates_is_listed_too(
+    spec: dict[str, Any], off: list[str], node: str
+) -> None:
+    """Of nodes they may prefer some without it; n0 is where packing would put the pod."""
+    state = a_state(
+        a_node("n0", gpus=2, labels={"host": "n0"}),
+        a_node("n1", gpus=8, labels={"host": "n1", "good": ""}),
+        a_job("web", gpus=1, on="n0", labels={"app": "web"}),
+        a_job("db", gpus=1, on="n1", labels={"app": "db"}),
+        a_job("job", gpus=1, labels={"app": "web"}, spec=spec),
+    )
+    assert decided(state, without(*off)).binds == {"job-0": node}
 
 
 @pytest.mark.parametrize(("name", "used"), [("gpupack", (0.3, 0.6)), ("gpuspread", (0.6, 0.3))])
