@@ -14,6 +14,8 @@ import pytest
 import yaml
 from cryptography import x509
 
+from kai.engine.config import ACTIONS
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.model import names
 from kai.model.rules.priorities import CLASSES
 from kai.runtime import ServiceSettings, SettingsError
@@ -304,19 +306,16 @@ def plugins(objects):
 
 def test_the_default_configuration_packs(rendered):
     config = scheduler_config(rendered("defaults"))
-    assert config["actions"] == "allocate, consolidation, reclaim, preempt, stalegangeviction"
-    assert ",".join(plugins(rendered("defaults"))) == (
-        "predicates,proportion,priority,nodeavailability,resourcetype,podaffinity,elastic,kubeflow,ray,"
-        "subgrouporder,taskorder,nominatednode,dynamicresources,minruntime,topology,snapshot,"
-        "sg-nodelocalgreedy,sg-multinodegang,gpupack,nodeplacement,gpusharingorder"
-    )
+    assert config["actions"] == ", ".join(ACTIONS)
+    assert tuple(plugins(rendered("defaults"))) == DEFAULT_PLUGINS
     assert plugins(rendered("defaults"))["nodeplacement"] == {"gpu": "binpack", "cpu": "binpack"}
 
 
 def test_changes_to_plugins_and_actions_are_merged_one_by_one(rendered):
     objects = rendered("spread")
     config = scheduler_config(objects)
-    assert config["actions"] == "reclaim, stalegangeviction, allocate"
+    untouched = [each for each in ACTIONS if each not in {"allocate", "consolidation", "preempt"}]
+    assert config["actions"] == ", ".join([*untouched, "allocate"])
     assert config["scenarioSearchBudgets"] == {"maxJobSearchDuration": "1m"}
     found = plugins(objects)
     assert "gpuspread" in found

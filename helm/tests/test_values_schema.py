@@ -10,7 +10,7 @@ import yaml
 
 from kai.engine import SchedulerConfig
 from kai.engine.config import ACTIONS, BUDGETS
-from kai.engine.config.plugin_table import PLUGINS, arguments_of
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, arguments_of
 from kai.engine.usage.params import FIELDS
 from kai.runtime import ServiceSettings
 from kai_binder.plugins import known_arguments
@@ -105,14 +105,14 @@ def test_depths_and_usage_reach_the_scheduler(helm):
 
 
 def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
-    change = {"priority": 1650, "arguments": {"labels": "a, b"}}
+    behind = DEFAULT_PLUGINS[2]
+    change = {"priority": PLUGINS[behind].priority - 1, "arguments": {"labels": "a, b"}}
     objects = helm.render(values={"scheduler": {"plugins": {"example.quiet": change}}})
     config = yaml.safe_load(objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"])
     (tier,) = config["tiers"]
     named = [each["name"] for each in tier["plugins"]]
-    place = named.index("example.quiet")
-    assert named[place - 1 : place + 2] == ["priority", "example.quiet", "nodeavailability"]
-    assert tier["plugins"][place]["arguments"] == {"labels": "a, b"}
+    assert named == [*DEFAULT_PLUGINS[:3], "example.quiet", *DEFAULT_PLUGINS[3:]]
+    assert tier["plugins"][3]["arguments"] == {"labels": "a, b"}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import msgspec
 from kai.kube.store import Store
 from kai.model.objects import ApiObject, ApiStruct, Condition, Json, ObjectMeta, PodResourceClaim
 from kai.model.rules import gpu_groups as rule
+from kai.model.rules.phases import has_ended
 from kai.model.rules.volumes import claim_name
 
 
@@ -35,7 +36,7 @@ class WatchedPod(ApiObject):
     @property
     def finished(self) -> bool:
         """Whether it holds no device any more."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return has_ended(self.status.phase)
 
     @property
     def has_claims(self) -> bool:

@@ -17,6 +17,8 @@ from kai.answers.what_if import EndDelay, LiftGates, MoveToQueue, RelaxTopology
 from kai.engine.framework.session import Session
 from kai.engine.queueing.requests import asked, asked_firmly
 from kai.model.decisions import ResourceVector
+from kai.model.rules.priorities import PREEMPTIBLE
+from kai.model.rules.taints import REPELLING
 from kai.model.spelling import nearest
 from kai.simulate.changes import (
     AddNodes,
@@ -213,7 +215,7 @@ class Search:
     def _preemptible(self) -> Made | None:
         if self._job.preemptible:
             return None
-        return self._one(SetPreemptibility(group=self._key, preemptibility="preemptible"))
+        return self._one(SetPreemptibility(group=self._key, preemptibility=PREEMPTIBLE))
 
     def _priority(self) -> Made | None:
         """The next higher class that helps."""
@@ -321,7 +323,7 @@ class Search:
         count: dict[tuple[str, str, str], int] = {}
         for node in self._session.nodes.nodes:
             for taint in node.object.spec.taints or ():
-                if node.ready and taint.effect in ("NoSchedule", "NoExecute"):
+                if node.ready and taint.effect in REPELLING:
                     key = (taint.key, taint.value, taint.effect)
                     count[key] = count.get(key, 0) + 1
         found = [

@@ -1,5 +1,6 @@
 """A plugin of another package is found by its entry point; docs/plugins.md has the one used here."""
 
+import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,9 +8,10 @@ from unittest import mock
 
 import pytest
 
-from kai.engine import Engine, SchedulerConfig
+from kai.engine import Engine, SchedulerConfig, framework
 from kai.engine.config import DEFAULT_OPTIONS, installed
 from kai.engine.config.arguments import ConfigError
+from kai.engine.framework import protocols
 from kai.replay import config as replayed
 from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add
 
@@ -210,3 +212,108 @@ def test_it_may_rank_jobs_and_say_who_may_be_a_victim_as_the_page_shows(site: Pa
     order = ["default/spot-waits", "default/steady-waits"]
     assert decided(SchedulerConfig()) == (["steady-0"], order)
     assert decided(SchedulerConfig.parse(named("example.spot"))) == (["spot-0"], order[::-1])
+
+
+def test_all_types_that_protocols_speak_of_come_from_one_place() -> None:
+    assert protocols.__file__ is not None
+    spoken_of = {
+        each.name
+        for node in ast.parse(Path(protocols.__file__).read_text()).body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kai.")
+        for each in node.names
+    }
+    assert spoken_of - set(framework.__all__) == set()
+
+
+_CURFEW = """
+from kai.engine.framework import Handle, Job, Node, Opener, PluginSpec, Quota, Reason, Task, Unschedulable
+
+
+class Curfew(Quota):
+    def unbounded(self, job: Job) -> bool:
+        return job.name != "late"
+
+    def refuse(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
+        return None if self.unbounded(job) else Unschedulable(Reason.OVER_LIMIT, "it comes too late")
+
+    def refuse_on(self, job: Job, task: Task, node: Node) -> Unschedulable | None:
+        return None
+
+    def refuse_for_good(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
+        return None
+
+
+def opened(handle: Handle) -> list[Curfew]:
+    return [Curfew()]
+
+
+opener: Opener = opened
+plugin = PluginSpec(meaning="no place for jobs that come late", opener=opener)
+"""
+
+_BUSY = """
+import numpy as np
+
+from kai.engine.framework import Floats, Handle, Mask, Node, PluginSpec
+from kai.engine.framework import Scorer, Task, TaskClass, Tracker, Weight
+
+
+class Busy(Scorer, Tracker):
+    def __init__(self, handle: Handle) -> None:
+        self.placements: list[tuple[int, int]] = []
+        self.nodes = len(handle.nodes.nodes)
+
+    def concerns(self, cls: TaskClass) -> bool:
+        return True
+
+    def score(self, task: Task, able: Mask) -> Floats | None:
+        told = np.zeros(self.nodes)
+        for row, count in self.placements:
+            told[row] -= count * Weight.PREFERENCE
+        return told
+
+    def placed(self, task: Task, node: Node) -> None:
+        self.placements.append((node.row, 1))
+
+    def evicted(self, task: Task, node: Node) -> None:
+        self.placements.append((node.row, -1))
+
+    stays = placed
+
+    def mark(self) -> int:
+        return len(self.placements)
+
+    def undo(self, mark: int) -> None:
+        del self.placements[mark:]
+
+
+plugin = PluginSpec(meaning="the next pod goes elsewhere", opener=lambda handle: (Busy(handle),))
+"""
+
+
+def test_a_quota_says_with_a_reason_what_a_job_may_not_have(site: Path) -> None:
+    install(site, "example_curfew", _CURFEW, "example.curfew = example_curfew:plugin")
+
+    def told(config: SchedulerConfig) -> tuple[list[str], dict[str, str]]:
+        state = a_state(a_node("n", gpus=2), a_job("early", gpus=1), a_job("late", gpus=1))
+        result = Engine(config).run(state, NOW)
+        return sorted(each.pod.name for each in result.binds), {
+            each.pod_group: reason.reason for each in result.outcomes for reason in each.explanations
+        }
+
+    assert told(SchedulerConfig()) == (["early-0", "late-0"], {})
+    assert told(SchedulerConfig.parse(named("example.curfew"))) == (
+        ["early-0"],
+        {"default/late": "OverLimit"},
+    )
+
+
+def test_a_scorer_may_go_by_the_placements_that_it_tracks(site: Path) -> None:
+    install(site, "example_busy", _BUSY, "example.busy = example_busy:plugin")
+    world = [a_node("a", gpus=2), a_node("b", gpus=2), a_job("one", gpus=1), a_job("two", gpus=1)]
+
+    def nodes_used(config: SchedulerConfig) -> int:
+        return len({each.node for each in Engine(config).run(a_state(world), NOW).binds})
+
+    assert nodes_used(SchedulerConfig()) == 1
+    assert nodes_used(SchedulerConfig.parse(named("example.busy"))) == 2

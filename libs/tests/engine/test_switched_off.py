@@ -1,7 +1,9 @@
 """What each name in a configuration is good for: the same world, decided with it and without it.
 
-Names that are not here: ``test_group_order.py`` has those that order the pods of a group and the generators
-of scenarios, ``services/tests/scheduler/test_debug_server.py`` those that only serve a page.
+Of what is built in each name needs a case. A plugin is opened only while it is listed, which is tried for all
+alike, so one whose own tests say what it does needs none here. Names that are built in and not here:
+``test_group_order.py`` has those that order the pods of a group and the generators of scenarios,
+``services/tests/scheduler/test_debug_server.py`` those that only serve a page.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import pytest
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import PluginOption
 from kai.engine.config.plugin_table import PLUGINS
+from kai.engine.plugins import OPENERS
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import PodResourceClaim, Taint
 from kai.snapshot.state import Kind
@@ -32,6 +35,7 @@ from libs.tests.engine.builders import (
     without,
 )
 
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ELSEWHERE = {
     *("kubeflow", "ray", "taskorder", "subgrouporder", "sg-nodelocalgreedy", "sg-multinodegang"),
     *("snapshot", "reflectjoborder"),
@@ -50,7 +54,7 @@ class Switched:
 
 def preferring(label: str) -> dict[str, Any]:
     term = {"weight": 1, "preference": {"matchExpressions": [{"key": label, "operator": "Exists"}]}}
-    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    return {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}
 
 
 def a_zoned_node(name: str) -> list[Any]:
@@ -185,8 +189,21 @@ def with_and_without(name: str, *, off: Collection[str] = ()) -> tuple[Scheduler
     return replace(plain, plugins=tuple(named)), plain
 
 
-def test_every_name_has_its_case() -> None:
-    assert {*CASES, "gpupack", "gpuspread", "nominatednode", *ELSEWHERE} == set(PLUGINS)
+def test_every_name_that_is_built_in_has_its_case() -> None:
+    known = {*CASES, "gpupack", "gpuspread", "nominatednode", *ELSEWHERE}
+    assert known <= set(PLUGINS)
+    assert set(PLUGINS) - set(OPENERS) <= known
+
+
+@pytest.mark.parametrize("name", OPENERS)
+def test_a_plugin_is_opened_only_while_its_name_is_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[bool] = []
+    monkeypatch.setitem(OPENERS, name, lambda handle: opened.append(True) or ())
+    on, off = with_and_without(name)
+    decided(a_state(nodes(1), a_job("job")), on)
+    assert opened == [True]
+    decided(a_state(nodes(1), a_job("job")), off)
+    assert opened == [True]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -195,6 +212,46 @@ def test_a_name_counts_only_while_it_is_listed(name: str) -> None:
     on, off = with_and_without(name, off=case.off)
     assert decided(a_state(case.world), on) == case.on
     assert decided(a_state(case.world), off) == case.without
+
+
+NEAR = {
+    "weight": 1,
+    "podAffinityTerm": {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "db"}}},
+}
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "host",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "off", "node"),
+    [
+        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, [], "n1"),
+        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, ["podaffinity"], "n0"),
+        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, ["predicates"], "n0"),
+        ({"topology_spread_constraints": [SPREAD]}, [], "n1"),
+        ({"topology_spread_constraints": [SPREAD]}, ["podaffinity"], "n0"),
+        ({"topology_spread_constraints": [SPREAD]}, ["predicates"], "n0"),
+        (preferring("good"), [], "n1"),
+        (preferring("good"), ["podaffinity"], "n0"),
+        (preferring("good"), ["predicates"], "n1"),
+    ],
+)
+def test_what_pods_prefer_of_pods_counts_only_while_predicates_is_listed_too(
+    spec: dict[str, Any], off: list[str], node: str
+) -> None:
+    """Of nodes they may prefer some without it; n0 is where packing would put the pod."""
+    state = a_state(
+        a_node("n0", gpus=2, labels={"host": "n0"}),
+        a_node("n1", gpus=8, labels={"host": "n1", "good": ""}),
+        a_job("web", gpus=1, on="n0", labels={"app": "web"}),
+        a_job("db", gpus=1, on="n1", labels={"app": "db"}),
+        a_job("job", gpus=1, labels={"app": "web"}, spec=spec),
+    )
+    assert decided(state, without(*off)).binds == {"job-0": node}
 
 
 @pytest.mark.parametrize(("name", "used"), [("gpupack", (0.3, 0.6)), ("gpuspread", (0.6, 0.3))])

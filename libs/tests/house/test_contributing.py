@@ -16,19 +16,12 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
-COPIED = (
-    "derived.py",
-    "libs/kai",
-    "services/kai_pod_grouper",
-    "services/kai_scheduler",
-    "docs",
-    "helm/kai-scheduler",
-)
+COPIED = ("conftest.py", "deadlines.py", "derived.py", "pyproject.toml", "docs", "helm", "libs", "services")
 #: After which line a block goes that the page puts into a file that is there; in an empty place: at its end.
 PLACES = {
-    "PLUGINS": r"^PLUGINS: .*\{\n",
+    "PLUGINS": r"^PLUGINS: .*\{\n(?:.*\n)*?(?=\}\n)",
     "Weight": r"^    NUMA: .*\n",
-    "ACTIONS": r"^ACTIONS: .*\(\n?",
+    "ACTIONS": r"^ACTIONS: .*\(\"allocate\", ",
     "SchedulerMetrics": r"^        self\.cycle_latency = .*\n",
     "cycle": r"^        self\.cycles\.inc\(\)\n",
     "QueueSpec": r"^    parent_queue: .*\n",
@@ -79,7 +72,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source, target = ROOT / name, root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
         else:
             shutil.copy(source, target)
     shown = list(SHOWN.finditer((ROOT / "docs" / "contributing.md").read_text()))
@@ -102,12 +95,13 @@ def put(path: Path, place: str, block: str) -> None:
     path.write_text(text[: found.end()] + block + text[found.end() :])
 
 
-def run(root: Path, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{root / 'libs'}{os.pathsep}{root / 'services'}"}
+def run(root: Path, *arguments: str, **environment: str) -> str:
+    paths = os.pathsep.join(map(str, (root / "libs", root / "services", root)))
+    environment = {**os.environ, "PYTHONPATH": paths, **environment}
     done = subprocess.run(
         [sys.executable, *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -125,6 +119,23 @@ def test_the_page_shows_all_kinds_of_change_and_each_needs_few_files() -> None:
         for section in sections
     }
     assert files == FILES
+
+
+def test_all_tests_pass_that_the_page_names_for_changes_of_the_scheduler(
+    tree: Path, helm_program: str
+) -> None:
+    """In one run; those of the kind are in the pod-grouper's tests, those of the field take minutes."""
+    sections = (ROOT / "docs" / "contributing.md").read_text().split("\n## ")
+    named = [
+        file
+        for section in sections
+        if section.startswith(("A filter\n", "A score\n", "An action\n", "A metric\n"))
+        for command in re.findall(r"`pytest ([^`]*)`", section)
+        for file in command.split()
+    ]
+    assert len(named) == 6, named
+    path = os.pathsep.join((str(Path(helm_program).parent), os.environ["PATH"]))
+    run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *dict.fromkeys(named), PATH=path)
 
 
 def test_the_filter_filters(tree: Path) -> None:

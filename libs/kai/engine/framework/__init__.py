@@ -11,11 +11,14 @@
 ``allocation``  placing the next chunk of a job; ``devices`` which of a node's, ``fit`` why not there
 ``options``     which parts of orders are on
 
-A plugin needs no other import of ours than from here; ``docs/plugins.md`` has one.
+A plugin needs no other import of ours than from here, for what it is made of and for the types of what it is
+given and returns; ``docs/plugins.md`` has one.
 """
 
-from kai.engine.config.arguments import Arguments, argument, names, number, seconds, switch
-from kai.engine.config.plugin_table import PluginSpec
+from kai.engine.config.arguments import Arguments, argument, names, number, one_of, seconds, switch
+from kai.engine.config.plugin_table import PluginSpec, Weight
+from kai.engine.fairness.order import NO_RESOURCES, QueueKey
+from kai.engine.fairness.queues import Ints
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import (
     Entitlement,
@@ -23,6 +26,8 @@ from kai.engine.framework.protocols import (
     JobRanking,
     NodeFilter,
     NodeSets,
+    Opener,
+    Plugin,
     PreFilter,
     QueueRanking,
     Quota,
@@ -33,36 +38,65 @@ from kai.engine.framework.protocols import (
     VictimRanking,
 )
 from kai.engine.framework.victims import VictimRules, VictimSearch
+from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.queueing.batches import Batch, by_job
+from kai.engine.queueing.queue_order import Columns
+from kai.engine.reasons import Unschedulable
+from kai.model.decisions import Reason, ResourceVector
+from kai.model.ids import PodUid
+from kai.model.objects import TopologyConstraint
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.group_order import LabelRank
 from kai.snapshot.kept import Kept
+from kai.snapshot.rows import Job, Node, PodSet, SubGroupSet, Task
 
 __all__ = [
+    "NO_RESOURCES",
     "Arguments",
     "Batch",
+    "Columns",
     "Entitlement",
     "Filter",
+    "Floats",
     "Handle",
+    "Ints",
+    "Job",
     "JobRanking",
     "Kept",
     "LabelRank",
+    "Mask",
+    "Node",
     "NodeFilter",
     "NodeSets",
+    "Opener",
+    "Plugin",
     "PluginSpec",
+    "PodSet",
+    "PodUid",
     "PreFilter",
+    "QueueKey",
     "QueueRanking",
     "Quota",
     "Readiness",
+    "Reason",
+    "ResourceVector",
     "Scorer",
+    "SubGroupSet",
+    "Task",
+    "TaskClass",
+    "TopologyConstraint",
     "Tracker",
+    "Unschedulable",
     "VictimPolicy",
     "VictimRanking",
     "VictimRules",
     "VictimSearch",
+    "Weight",
     "argument",
     "by_job",
     "names",
     "number",
+    "one_of",
     "seconds",
     "switch",
 ]

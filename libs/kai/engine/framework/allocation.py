@@ -71,7 +71,11 @@ class _Attempt:
     def members(
         self, group: SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
     ) -> bool:
-        """Place the tasks of a set: in one of the node sets that its constraint allows, all or none."""
+        """Place the tasks of a set: in one of the node sets that its constraint allows, all or none.
+
+        ``tasks`` all belong to pod sets below ``group``. ``nodes`` and ``extra`` come from the sets above:
+        where they may go, and an addition to the order of nodes. After a no none of them is placed.
+        """
         if not tasks:
             return True
         for subset, score in self._subsets(group, tasks, nodes, extra):
@@ -93,7 +97,11 @@ class _Attempt:
     def pod_set(
         self, pod_set: PodSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
     ) -> bool:
-        """Place the tasks of a pod set in order; the first that finds no place fails the node set."""
+        """Place the tasks of a pod set in order; the first that finds no place fails the node set.
+
+        ``nodes`` and ``extra`` as for :meth:`members`. After a no what was placed is taken back if the pod
+        set has a constraint; else that is left to the caller.
+        """
         if not tasks:
             return True
         if pod_set.constraint is None:

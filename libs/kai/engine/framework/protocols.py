@@ -43,6 +43,7 @@ class OfClasses(ABC):
         """Whether it has anything to say about pods of a class; about others it is never asked.
 
         Called once for each class in a cycle. Pods of a class have equal specs, but for volumes and names.
+        A yes costs more than the answer: pods of the class are placed one at a time then.
         """
 
 
@@ -54,7 +55,8 @@ class PreFilter(OfClasses):
         """Why no node can take the pod, as a sentence for its user; None if some node may.
 
         Called once for each attempt to place the pod, before any node is looked at, and before victims are
-        searched: nobody is evicted for a pod that is refused.
+        searched: nobody is evicted for a pod that is refused. Simulations are attempts, too, so it should do
+        no more than look something up.
         """
 
 
@@ -79,7 +81,9 @@ class NodeFilter(OfClasses):
         """The short reason why this node cannot take the pod; None if it can.
 
         Called for the best node that passed everything else, and for the next one as long as there is a
-        reason. Pods that are being released count as gone: see :class:`Readiness`.
+        reason. Pods that are being released count as gone: see :class:`Readiness`. In attempts and
+        simulations alike it is mostly called once, but for a pod that no node takes once for each node that
+        passed the filters. So what is common to all nodes belongs into one of those, or is to be kept.
         """
 
 
@@ -88,7 +92,12 @@ class Readiness(OfClasses):
 
     @abstractmethod
     def waits(self, task: Task, node: Node) -> bool:
-        """Whether the pod can take the node, but not begin yet. Called after all filters let it pass."""
+        """Whether the pod can take the node, but not begin yet.
+
+        Called once at most for each attempt to place a pod, of the node that it takes, after all filters let
+        it pass and if what it asks for is idle there. Never in simulations, where everything waits. So it
+        may look through the pods of a node, or of its domain.
+        """
 
 
 class Scorer(OfClasses):
@@ -98,15 +107,18 @@ class Scorer(OfClasses):
     def score(self, task: Task, able: Mask) -> Floats | None:
         """``[nodes]`` an addition to the order of nodes, the higher the better; None: no difference.
 
-        Called once for each attempt, after all filters; ``able`` are the nodes that passed them. How much
-        counts against what else: :class:`~kai.engine.config.plugin_table.Weight`.
+        Called once for each attempt, simulations included, after all filters; ``able`` are the nodes that
+        passed them. Should take time by the number of nodes, in few steps over arrays. How much counts
+        against what else: :class:`~kai.engine.config.plugin_table.Weight`.
         """
 
 
 class Tracker(ABC):
     """Hears of every placement of every pod, virtual ones included, and can go back.
 
-    While there is one, no pods are placed many at a time.
+    While there is one, no pods are placed many at a time. Each step of a cycle and of its simulations is told
+    to all trackers, and each that is taken back is undone by them, so none of the methods should cost more
+    than a few changes of what is counted.
     """
 
     @abstractmethod
@@ -145,15 +157,18 @@ class NodeSets(ABC):
     ) -> Sequence[tuple[Mask | None, Floats | None]] | Unschedulable:
         """Node sets to try, best first, each with an addition to the order of nodes; or why there is none.
 
-        Called for each part of a group that has a constraint, from the top down. ``nodes`` and ``extra``
-        are those of the set above; a set must lie within ``nodes``.
+        Called for each part of a group that has a constraint, from the top down, in each attempt to place it,
+        simulations included; of a part below another one once for each set that is tried of the one above.
+        May take time by the number of nodes and of domains. ``nodes`` and ``extra`` are those of the set
+        above; a set must lie within ``nodes``.
         """
 
     @abstractmethod
     def required(self, constraint: TopologyConstraint) -> NDArray[np.int64] | None:
         """``[nodes]`` domain numbers at the required level (-1 outside); None if nothing is required.
 
-        Bounds of searches go by it, so no two nodes of a set of :meth:`subsets` may have different ones.
+        Bounds of searches go by it, so no two nodes of a set of :meth:`subsets` may have different ones. They
+        ask several times in a search, so the numbers should be kept for the cycle.
         """
 
 
@@ -188,7 +203,8 @@ class VictimRanking(ABC):
         """The higher the sooner. Where ranks are equal the next plugin's counts, in the end age and name.
 
         Called for every job that might lose its place, in each cycle that searches for victims, and again
-        for those that lost something. Must not change while the job does not.
+        for those that lost something, so it should do no more than read a few attributes. Must not change
+        while the job does not.
         """
 
 
@@ -237,7 +253,7 @@ class Quota(ABC):
         """Why a chunk may not be placed now; None if it may.
 
         Called before each attempt to place one of a job that is bounded, in simulations, too: what queues
-        hold is then less what victims held.
+        hold is then less what victims held. May look at each pod of the chunk and each queue above the job.
         """
 
     @abstractmethod
@@ -245,14 +261,15 @@ class Quota(ABC):
         """Why a pod may not be placed on a node; None if it may.
 
         Called only for pods that ask for an amount of GPU memory: which part of a GPU that is, and so what
-        their queue is charged, depends on the node. It was not refused as part of its chunk.
+        their queue is charged, depends on the node. It was not refused as part of its chunk. Called for the
+        best node, and for the next one while there is a reason, so for each node at worst.
         """
 
     @abstractmethod
     def refuse_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk could not be placed whichever preemptible jobs gave up their places; None if it could.
 
-        Called before victims in the job's own queue are searched.
+        Called before victims in the job's own queue are searched, once at most for each job that waits.
         """
 
 
@@ -263,7 +280,9 @@ class Entitlement(ABC):
     def may_reclaim(self, job: Job, tasks: Sequence[Task]) -> bool:
         """Whether a job may have its next chunk at the cost of others; of several plugins all must agree.
 
-        Called once for each job that waits, before a search: the state is as it was decided so far.
+        Called once at most for each job that waits, before a search: the state is as it was decided so far.
+        May look at each pod of the chunk and at the queues; looking through nodes or jobs would make up most
+        of a cycle in which thousands wait.
         """
 
 
@@ -275,7 +294,9 @@ class VictimPolicy(ABC):
         """What it says to one search; None: nothing.
 
         Called once for each search, before anything is evicted, so what is read here is the state to which
-        all of it is compared. When the functions that it returns are called: :class:`VictimRules`.
+        all of it is compared. It may look through the queues. What takes longer belongs into the functions
+        that it returns, of which those that are not asked cost nothing; when they are called is said in
+        :class:`VictimRules`.
         """
 
 

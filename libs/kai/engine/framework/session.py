@@ -377,7 +377,11 @@ class Session:
         known.add(error)
 
     def pod_error(self, job: Job, task: Task, *, message: str) -> None:
-        """Record why a pod found no place."""
+        """Record why a pod found no place.
+
+        The ``message`` is for the pod's owner; the last one about a pod counts. What is said of
+        its job is another matter: :meth:`error`.
+        """
         self.errors.setdefault(job.key, JobErrors()).pods[task.key] = message
 
     def close(self) -> None:

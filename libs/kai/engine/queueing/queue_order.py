@@ -21,10 +21,13 @@ class Ranking(Protocol):
     """What one has to say of the order of queues; see ``kai.engine.framework.protocols.QueueRanking``."""
 
     def key(self, queue: int, *, job: ResourceVector = ..., victims: ResourceVector = ...) -> Key:
-        """Of a row of queues with its next job, less victims."""
+        """Of a queue (a row) with what its next job asks for, less what victims hold; smaller comes first."""
 
     def columns(self, queues: Ints, *, held: Ints, jobs: Ints) -> Columns | None:
-        """The parts of many keys."""
+        """The same of many rows, one array for each number of a key; None: that cannot be told.
+
+        ``held`` and ``jobs`` are ``[keys, 3]``: what each queue would hold, and what its next job asks for.
+        """
 
 
 class QueueOrder:

@@ -45,6 +45,10 @@ def request_of(tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector:
 
 
 def firm_request_of(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector | None:
-    """What tasks ask that nobody could take back, as :func:`asked_firmly`, but GPUs in devices."""
+    """What tasks ask that nobody could take back, as :func:`asked_firmly`, but GPUs in devices.
+
+    ``tasks`` are the job's; ``gpu_memory_mib`` says of those that ask for memory which part of a GPU that is.
+    None for preemptible jobs, and where nothing more of a job's core is asked for.
+    """
     firm = asked_firmly(job, tasks, gpu_memory_mib=gpu_memory_mib)
     return None if firm is None else (float(firm[0]), float(firm[1]), firm[2] / GPU_CENTI)

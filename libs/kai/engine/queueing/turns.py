@@ -127,11 +127,17 @@ class Turns:
         return self._had.get(action, _NONE).get(job) if self._members is not None else None
 
     def take(self, action: str, *, job: PodGroupKey, turn: Turn) -> None:
-        """The job had its turn; one taken before in this pass is forgotten."""
+        """The job (a key) had its turn, which ended so; one taken before in this pass is forgotten.
+
+        In a pass of several cycles :meth:`had` returns it until the pass is over.
+        """
         self._had.setdefault(action, {})[job] = turn
 
     def explain(self, action: str, *, job: PodGroupKey, why: Unschedulable) -> None:
-        """Its owner is told that, until the job has its next turn."""
+        """The owner of the job (a key) is told ``why``, until the job has its next turn with this action.
+
+        One given earlier in this pass is replaced.
+        """
         self._explanations.setdefault(action, {})[job] = why
 
     def explanations(self, action: str) -> dict[PodGroupKey, Unschedulable]:

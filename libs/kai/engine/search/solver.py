@@ -268,7 +268,9 @@ class Search:
                 statement.rollback(checkpoint)
             elif _evicted_left(job):
                 waiting.push(job)
-        return all(task.pipelined_node is not None for task in tasks)
+        # The job was among those that waited, and whatever was taken back since came after it.
+        assert all(task.pipelined_node is not None for task in tasks), f"{self.job.key} lost its place"
+        return True
 
     def _room_for(self, victims: Sequence[Batch]) -> bool:
         """Whether any class of the victims fits anywhere; if not, none of them needs to be tried."""

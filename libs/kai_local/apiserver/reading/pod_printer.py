@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from kai.model.rules.phases import has_ended
 from kai_local.apiserver.clock import seconds_of
 from kai_local.apiserver.errors import Obj
 from kai_local.apiserver.kinds.catalogue import dig
@@ -60,7 +61,7 @@ def pod_status(pod: Obj) -> str:
     if "deletionTimestamp" in pod["metadata"]:
         if status.get("reason") == "NodeLost":
             return "Unknown"
-        if status.get("phase") not in ("Succeeded", "Failed"):
+        if not has_ended(status.get("phase", "")):
             return "Terminating"
     return text
 

@@ -4,6 +4,7 @@ import random
 import uuid
 from typing import Final
 
+from kai.model.rules.phases import has_ended
 from kai_local.apiserver import errors
 from kai_local.apiserver.calls.requests import DeleteOptions, Target
 from kai_local.apiserver.clock import Clock, seconds_of
@@ -135,7 +136,7 @@ def _pod_going(resource: Resource, pod: Obj, options: DeleteOptions, clock: Cloc
 def _grace_seconds(pod: Obj, asked: int | None) -> int:
     """Seconds that a pod may still live: only one that a node has taken does."""
     spec = pod["spec"]
-    if not spec.get("nodeName") or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or has_ended(pod.get("status", {}).get("phase", "")):
         return 0
     return int(asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30))
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kai.model import merge_patch
+from kai.model.rules.phases import has_ended
 from kai_local.apiserver.access.authn import Authenticator, service_account
 from kai_local.apiserver.calls.bodies import answer, parse_json, parse_yaml, read_bytes, read_object
 from kai_local.apiserver.calls.requests import DeleteOptions, Target, User, WriteOptions
@@ -174,7 +175,8 @@ class Subresources:
             body = await self._admitted("Eviction", "policy/v1", body, target, options)
         record = self._registry.find(target)
         wanted = (body or {}).get("deleteOptions") or {}
-        if (record.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed", "Pending"):
+        phase = (record.obj.get("status") or {}).get("phase", "")
+        if phase != "Pending" and not has_ended(phase):
             count_eviction(self._registry, record)
         preconditions = wanted.get("preconditions") or {}
         delete = DeleteOptions(

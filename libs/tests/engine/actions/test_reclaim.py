@@ -1,5 +1,8 @@
 """What ``reclaim`` takes back from other queues, for whom, from whom first, and what it leaves alone."""
 
+import pytest
+
+from kai.engine import Engine
 from libs.tests.engine.builders import (
     NOW,
     Case,
@@ -9,6 +12,7 @@ from libs.tests.engine.builders import (
     a_node,
     a_priority_class,
     a_queue,
+    a_state,
     a_topology,
     nodes,
     table,
@@ -550,3 +554,13 @@ def test_it_takes_nothing(case: Case) -> None:
 @table(*MORE)
 def test_of_reclaim(case: Case) -> None:
     case.holds("reclaim")
+
+
+@pytest.mark.parametrize(("priority", "searched"), [("build-preemptible", True), ("build", False)])
+def test_nothing_is_searched_for_what_cannot_be_preempted_beyond_what_its_queue_deserves(
+    priority: str, searched: bool
+) -> None:
+    """Its quota would keep it from every place, so no scenario is tried."""
+    state = a_state(SHARED, nodes(1, gpus=2), runs(2), poor(priority=priority))
+    result = Engine().run(state, NOW)
+    assert any(action == "reclaim" for action, *_ in result.searches) is searched
