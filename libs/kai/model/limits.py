@@ -138,6 +138,13 @@ MIG_DEVICES: Final = Limit(
     kind="Pod", field="metadata.annotations[nvidia.com/mig-*]", most=1024, unit="devices"
 )
 GPU_GROUPS: Final = Limit(kind="Pod", field="metadata.labels[runai-gpu-group/*]", most=1024, unit="labels")
+#: Kubernetes promises to bear 150,000 pods in a whole cluster.
+GROUP_PODS: Final = Limit(
+    kind="Pod",
+    field="metadata.annotations[pod-group-name]",
+    most=100_000,
+    unit="pods that name one group",
+)
 TASK_PRIORITY: Final = Limit(
     kind="Pod", field="metadata.labels[kai.scheduler/task-priority]", least=-(2**31), most=_INT32
 )
