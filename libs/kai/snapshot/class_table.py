@@ -13,7 +13,7 @@ from kai.model.claims import Grant
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec
 from kai.model.requests import pod_requests, resized
 from kai.model.rules.gpus import is_gpu, mig_gpus
-from kai.snapshot import bounds
+from kai.snapshot import pod_bounds
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.constraints import constraints_of, container_key, numa_inputs, volume_references
 from kai.snapshot.essence import essence
@@ -60,7 +60,7 @@ class ClassTable:
         try:
             inputs = self._quick_key(pod, dra_gpus)
         except (OverflowError, TypeError, ValueError, AttributeError):
-            bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
+            pod_bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
             raise
         quick = inputs if len(inputs) <= _SHORT else blake2b(inputs, digest_size=16).digest()
         known = self._quick.get(quick)
@@ -154,7 +154,7 @@ class ClassTable:
         )
 
     def _derive(self, pod: Pod, dra_gpus: int) -> TaskClass:
-        bounds.check_scheduling(pod)
+        pod_bounds.check_scheduling(pod)
         asked = pod_requests(pod, self._resources.wanted)
         need = annotated(pod)
         if any(

@@ -10,7 +10,7 @@ from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod
 from kai.model.rules import device_claims
-from kai.snapshot import bounds, nodes, pods
+from kai.snapshot import bounds, nodes, pod_bounds, pods
 from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
@@ -108,6 +108,8 @@ class Intake:
         cluster = self._cluster
         # Not by a call, as elsewhere: this is done for each version of each pod.
         uid: PodUid = pod.metadata.uid or pod.key  # type: ignore[assignment]
+        if pod.metadata.labels:
+            pod_bounds.check_devices(pod.metadata.labels)
         facts = pods.facts(pod, cluster.params)
         if not facts.ours:
             pod = pods.without_mig_words(pod)

@@ -66,6 +66,8 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
         "task-priority",
         "2147483647",
     )
+    groups = {f"runai-gpu-group/{i}": "x" for i in range(1025)}
+    yield "shared devices", {"labels": groups}, "metadata.labels[runai-gpu-group/*]", "1024 labels"
     for name in ("cpu", "memory", "example.com/thing"):
         where = f"resources.requests[{name}]"
         yield (
