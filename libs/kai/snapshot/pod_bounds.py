@@ -13,7 +13,26 @@ import msgspec
 from kai.model import limits, names
 from kai.model.limits import Limit
 from kai.model.objects import ApiStruct, Pod
+from kai.model.remembered import forgettable
+from kai.snapshot.asked import asked
+from kai.snapshot.gpu_need import gpu_annotations
+from kai.snapshot.group_order import GroupOrder
+from kai.snapshot.resources import ResourceTable
 from kai.snapshot.shapes import conform
+
+_ORDER: Final = GroupOrder()
+_NO_NODES: Final = ResourceTable()
+_encode: Final = msgspec.msgpack.Encoder().encode
+_SHORT: Final = 1024
+_MOST_BORNE: Final = 1024
+
+
+class _Inputs(set[bytes]):
+    cache_clear = set.clear
+
+
+#: What pods asked for and may: those of a workload ask for the same.
+_borne: Final = forgettable(_Inputs())
 
 
 def _at_most(limit: Limit) -> msgspec.Meta:
@@ -104,6 +123,40 @@ class _Spread(ApiStruct):
 
 
 _Spreads = Annotated[list[_Spread], _at_most(limits.SPREAD)]
+
+
+def check(pod: Pod) -> None:
+    """All that a pod says for itself. How many pods its group has, and what its claims are, it does not know.
+
+    Raises:
+        OutOfBounds: a field is beyond its bounds, or has not the type that it must have.
+    """
+    if pod.labels:
+        check_devices(pod.labels)
+        _ORDER.key(pod.labels, 0.0, "")
+    check_scheduling(pod)
+    limits.POD_CLAIMS.check_count(pod.spec.resource_claims)
+    _check_asked(pod)
+
+
+def _check_asked(pod: Pod) -> None:
+    spec = pod.spec
+    inputs = _encode(
+        (
+            [each.resources for each in spec.containers],
+            [(each.resources, each.restart_policy) for each in spec.init_containers or ()],
+            spec.overhead,
+            spec.resources,
+            gpu_annotations(pod),
+        )
+    )
+    if inputs in _borne:
+        return
+    asked(pod, _NO_NODES)
+    if len(inputs) <= _SHORT:
+        if len(_borne) >= _MOST_BORNE:
+            _borne.clear()
+        _borne.add(inputs)
 
 
 def check_devices(labels: Mapping[str, str]) -> None:
