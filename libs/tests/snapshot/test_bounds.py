@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.model import limits
+from kai.model.limits import Limit
 from kai.model.objects import Pod
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
 
-from .hostile import HOSTILE, Hostile, a_claim, a_deep_group, a_hostile_pod
+from .hostile import HOSTILE, PLAYED, TOGETHER, Hostile, a_claim, a_deep_group, a_hostile_pod
 
 NOW = 1_900_000_000.0
 QUEUE = {"kai.scheduler/queue": "right"}
@@ -98,6 +99,18 @@ def test_an_object_beyond_its_bounds_is_told_by_field_and_bound_and_others_are_s
     state.check()
     assert [bind.pod.name for bind in result.binds] == ["waits"]
     assert fault in result.faults
+
+
+def test_each_row_of_the_table_is_played():
+    """Where it is not, the assertion says which row has no case."""
+    rows = {name: limit for name, limit in vars(limits).items() if isinstance(limit, Limit)}
+    assert PLAYED.keys() == rows.keys() - TOGETHER
+    cases = {hostile.name: hostile for hostile in HOSTILE}
+    for name, case in PLAYED.items():
+        assert cases[case].kind.kubernetes == rows[name].kind, name
+        fault = a_state([]).take(cases[case].kind, cases[case].obj)
+        if name != "QUEUE_AMOUNT":  # which is said in the unit of the resource
+            assert str(rows[name].most) in fault.message, name
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
