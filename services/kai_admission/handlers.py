@@ -75,7 +75,8 @@ def validate_pod(request: AdmissionRequest, pod: Json, rules: PodRules) -> Admis
             return _answer(verdict)
     if understood.metadata.deletion_timestamp:
         return _ALLOWED
-    return _answer(pods.check(understood, rules))
+    check = pods.check_new if request.operation == "CREATE" else pods.check
+    return _answer(check(understood, rules))
 
 
 def complete_added(request: AdmissionRequest, pod: Json, rules: PodRules) -> AdmissionResponse:

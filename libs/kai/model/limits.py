@@ -102,15 +102,22 @@ _SUBGROUPS: Final = "spec.subGroups"
 _CLAIM: Final = "spec.devices"
 
 # --- pods --------------------------------------------------------------------------------------
-CONTAINERS: Final = Limit(kind="Pod", field="spec.containers, spec.initContainers", most=512)
-RESOURCES: Final = Limit(kind="Pod", field=_REQUESTS, most=64, unit="resources in all containers")
+CONTAINERS: Final = Limit(
+    kind="Pod", field="spec.containers, spec.initContainers", most=512, enforced=("webhook",)
+)
+RESOURCES: Final = Limit(
+    kind="Pod", field=_REQUESTS, most=64, unit="resources in all containers", enforced=("webhook",)
+)
 AMOUNT: Final = Limit(
     kind="Pod",
     field=f"{_REQUESTS}[*]",
     most=2**53,
     unit="(CPU and other resources in thousandths, memory and storage in bytes)",
+    enforced=("webhook",),
 )
-WHOLE_GPUS: Final = Limit(kind="Pod", field=f"{_REQUESTS}[nvidia.com/gpu]", most=2**20, unit="devices")
+WHOLE_GPUS: Final = Limit(
+    kind="Pod", field=f"{_REQUESTS}[nvidia.com/gpu]", most=2**20, unit="devices", enforced=("webhook",)
+)
 GPU_MEMORY: Final = Limit(
     kind="Pod",
     field="metadata.annotations[gpu-memory]",
@@ -135,33 +142,64 @@ SHARED_DEVICES: Final = Limit(
     enforced=("webhook",),
 )
 MIG_DEVICES: Final = Limit(
-    kind="Pod", field="metadata.annotations[nvidia.com/mig-*]", most=1024, unit="devices"
+    kind="Pod",
+    field="metadata.annotations[nvidia.com/mig-*]",
+    most=1024,
+    unit="devices",
+    enforced=("webhook",),
 )
-GPU_GROUPS: Final = Limit(kind="Pod", field="metadata.labels[runai-gpu-group/*]", most=1024, unit="labels")
+GPU_GROUPS: Final = Limit(
+    kind="Pod", field="metadata.labels[runai-gpu-group/*]", most=1024, unit="labels", enforced=("webhook",)
+)
+#: Kubernetes promises to bear 150,000 pods in a whole cluster.
+GROUP_PODS: Final = Limit(
+    kind="Pod",
+    field="metadata.annotations[pod-group-name]",
+    most=100_000,
+    unit="pods that name one group",
+)
 TASK_PRIORITY: Final = Limit(
-    kind="Pod", field="metadata.labels[kai.scheduler/task-priority]", least=-(2**31), most=_INT32
+    kind="Pod",
+    field="metadata.labels[kai.scheduler/task-priority]",
+    least=-(2**31),
+    most=_INT32,
+    enforced=("webhook",),
 )
-SELECTOR: Final = Limit(kind="Pod", field="spec.nodeSelector", most=256, unit="labels")
-TOLERATIONS: Final = Limit(kind="Pod", field="spec.tolerations", most=512)
-NODE_TERMS: Final = Limit(kind="Pod", field="spec.affinity.nodeAffinity", most=512, unit="terms of one kind")
+SELECTOR: Final = Limit(kind="Pod", field="spec.nodeSelector", most=256, unit="labels", enforced=("webhook",))
+TOLERATIONS: Final = Limit(kind="Pod", field="spec.tolerations", most=512, enforced=("webhook",))
+NODE_TERMS: Final = Limit(
+    kind="Pod", field="spec.affinity.nodeAffinity", most=512, unit="terms of one kind", enforced=("webhook",)
+)
 #: Each costs something whenever another pod is looked at.
 POD_TERMS: Final = Limit(
-    kind="Pod", field="spec.affinity: podAffinity, podAntiAffinity", most=64, unit="terms of one kind"
+    kind="Pod",
+    field="spec.affinity: podAffinity, podAntiAffinity",
+    most=64,
+    unit="terms of one kind",
+    enforced=("webhook",),
 )
-EXPRESSIONS: Final = Limit(kind="Pod", field="matchExpressions", most=512, unit="in one selector")
+EXPRESSIONS: Final = Limit(
+    kind="Pod", field="matchExpressions", most=512, unit="in one selector", enforced=("webhook",)
+)
 VALUES: Final = Limit(
-    kind="Pod", field="matchExpressions[].values", most=16384, unit="values in one expression"
+    kind="Pod",
+    field="matchExpressions[].values",
+    most=16384,
+    unit="values in one expression",
+    enforced=("webhook",),
 )
-SPREAD: Final = Limit(kind="Pod", field="spec.topologySpreadConstraints", most=64)
-SKEW: Final = Limit(kind="Pod", field="spec.topologySpreadConstraints[].maxSkew", least=1, most=_INT32)
+SPREAD: Final = Limit(kind="Pod", field="spec.topologySpreadConstraints", most=64, enforced=("webhook",))
+SKEW: Final = Limit(
+    kind="Pod", field="spec.topologySpreadConstraints[].maxSkew", least=1, most=_INT32, enforced=("webhook",)
+)
 WEIGHT: Final = Limit(
     kind="Pod",
     field="spec.affinity: weight of a preferred term",
     most=100,
     enforced=("Kubernetes",),
 )
-VOLUMES: Final = Limit(kind="Pod", field="spec.volumes", most=1024)
-POD_CLAIMS: Final = Limit(kind="Pod", field="spec.resourceClaims", most=256)
+VOLUMES: Final = Limit(kind="Pod", field="spec.volumes", most=1024, enforced=("webhook",))
+POD_CLAIMS: Final = Limit(kind="Pod", field="spec.resourceClaims", most=256, enforced=("webhook",))
 POD_PRIORITY: Final = Limit(
     kind="Pod", field="spec.priority", least=-(2**31), most=_INT32, enforced=("Kubernetes",)
 )

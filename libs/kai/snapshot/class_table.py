@@ -8,16 +8,16 @@ from typing import Final
 
 import msgspec
 
-from kai.model import limits, names
 from kai.model.claims import Grant
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec
-from kai.model.requests import pod_requests, resized
-from kai.model.rules.gpus import is_gpu, mig_gpus
-from kai.snapshot import bounds
+from kai.model.requests import resized
+from kai.model.rules.gpus import mig_gpus
+from kai.snapshot import pod_bounds
+from kai.snapshot.asked import asked
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.constraints import constraints_of, container_key, numa_inputs, volume_references
 from kai.snapshot.essence import essence
-from kai.snapshot.gpu_need import GPU_ANNOTATIONS, NOT_ANNOTATED, annotated, gpu_annotations, gpu_need
+from kai.snapshot.gpu_need import GPU_ANNOTATIONS, gpu_annotations, gpu_need
 from kai.snapshot.resources import CPU, MEMORY, PODS, ResourceTable
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -60,7 +60,7 @@ class ClassTable:
         try:
             inputs = self._quick_key(pod, dra_gpus)
         except (OverflowError, TypeError, ValueError, AttributeError):
-            bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
+            pod_bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
             raise
         quick = inputs if len(inputs) <= _SHORT else blake2b(inputs, digest_size=16).digest()
         known = self._quick.get(quick)
@@ -154,17 +154,8 @@ class ClassTable:
         )
 
     def _derive(self, pod: Pod, dra_gpus: int) -> TaskClass:
-        bounds.check_scheduling(pod)
-        asked = pod_requests(pod, self._resources.wanted)
-        need = annotated(pod)
-        if any(
-            amount and (is_gpu(name) or name.startswith(names.MIG_PREFIX)) for name, amount in asked.items()
-        ):
-            need = NOT_ANNOTATED  # what the specification asks for is the pod's, and nobody can change it
-        if need.mig:
-            asked |= need.mig
-        limits.RESOURCES.check_count(asked)
-        amounts, unoffered = self._resources.split(asked)
+        pod_bounds.check_scheduling(pod)
+        (amounts, unoffered), need = asked(pod, self._resources)
         amounts[PODS] = 1
         gpu = gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
         constraints = constraints_of(pod)

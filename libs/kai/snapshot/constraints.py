@@ -12,7 +12,7 @@ from kai.snapshot.classes import Constraints
 
 
 def constraints_of(pod: Pod) -> Constraints:
-    """Those of a pod that is within its bounds (:func:`~kai.snapshot.bounds.check_scheduling`)."""
+    """Those of a pod that is within its bounds (:func:`~kai.snapshot.pod_bounds.check_scheduling`)."""
     spec = pod.spec
     affinity = spec.affinity or {}
     spread = tuple(spec.topology_spread_constraints or ())

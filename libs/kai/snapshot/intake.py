@@ -10,7 +10,7 @@ from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod
 from kai.model.rules import device_claims
-from kai.snapshot import bounds, nodes, pods
+from kai.snapshot import bounds, nodes, pod_bounds, pods
 from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
@@ -108,6 +108,8 @@ class Intake:
         cluster = self._cluster
         # Not by a call, as elsewhere: this is done for each version of each pod.
         uid: PodUid = pod.metadata.uid or pod.key  # type: ignore[assignment]
+        if pod.metadata.labels:
+            pod_bounds.check_devices(pod.metadata.labels)
         facts = pods.facts(pod, cluster.params)
         if not facts.ours:
             pod = pods.without_mig_words(pod)
@@ -133,6 +135,9 @@ class Intake:
         ``gpu_claims`` are keys of claims, and how many GPUs each has. Another pod of the same name is
         forgotten. What was decided about it stays, until the watch shows that it had its effect, or cannot
         have one.
+
+        Raises:
+            OutOfBounds: it waits, and its group has as many pods already as one may have.
         """
         cluster = self._cluster
         meta = pod.metadata
@@ -143,6 +148,8 @@ class Intake:
         if old is not None and old.uid != uid:
             self.forget(old)
             old = None
+        if facts.group_key and (old is None or facts_of(old).group_key != facts.group_key):
+            self._check_room(facts, old)
         claims = cls.claims or pod.status.extended_resource_claim_status is not None
         if claims or (
             annotations and (names.NUMA_OBSERVED in annotations or names.NUMA_PREDICTED in annotations)
@@ -179,6 +186,14 @@ class Intake:
         self._accounts.attach(task)
         if facts.reservation:
             self._granted.read_claims(facts, pod)
+
+    def _check_room(self, facts: PodFacts, old: Task | None) -> None:
+        """Raises OutOfBounds for a pod that is new to a full group. One that has a place always counts."""
+        if facts.node_name or (old is not None and facts_of(old).assumed_node):
+            return
+        there = len(self._cluster.members.get(facts.group_key, ()))
+        if there >= limits.GROUP_PODS.most:
+            raise limits.GROUP_PODS.exceeded(there + 1, f"number of pods of group {facts.group_key}")
 
     @staticmethod
     def _keep_decisions(old: PodFacts, new: PodFacts) -> None:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kai.model import limits, names, sharing
+from kai.model.faults import OutOfBounds
 from kai.model.limits import Limit
 from kai.model.objects import Container, Json, Pod
+from kai.snapshot import pod_bounds
 from kai.validation.verdict import Verdict
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -30,6 +32,17 @@ def check(pod: Pod, rules: PodRules) -> Verdict:
     """
     error = next(_errors(pod, rules), None)
     return Verdict() if error is None else Verdict((_located(pod, error),))
+
+
+def check_new(pod: Pod, rules: PodRules) -> Verdict:
+    """The same for a pod that is created, which the scheduler must also be able to take in."""
+    verdict = check(pod, rules)
+    if verdict.allowed:
+        try:
+            pod_bounds.check(pod)
+        except OutOfBounds as error:
+            return Verdict((_located(pod, str(error)),))
+    return verdict
 
 
 def check_added(pod: Pod, added: Sequence[Container], rules: PodRules) -> Verdict:
@@ -149,7 +162,7 @@ def _limits(container: Container) -> dict[str, str]:
     return (container.resources and container.resources.limits) or {}
 
 
-#: A pod with none of these annotations is in order, unless devices are blocked.
+#: A pod with none of these annotations is in order, unless devices are blocked or it is beyond its bounds.
 ANNOTATIONS: tuple[str, ...] = (
     names.GPU_FRACTION,
     names.GPU_MEMORY,

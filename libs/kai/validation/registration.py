@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kai.model import names
+from kai.model import limits, names
 from kai.model.objects import Json
 from kai.validation import pods as pod_rules
 
@@ -27,6 +27,27 @@ _POD_GROUP_SAYS: Final = (
     "has(object.spec) && ("
     "(has(object.spec.subGroups) && size(object.spec.subGroups) > 0) || has(object.spec.minSubGroup)"
     " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod))"
+)
+
+#: What a pod must say for its bounds to be looked at, however much it is.
+_LOOKED_AT: Final = (
+    *(f"has(object.spec.{at})" for at in ("affinity", "topologySpreadConstraints", "overhead", "resources")),
+    (
+        "has(object.metadata.annotations)"
+        f" && object.metadata.annotations.exists(key, key.startsWith('{names.MIG_PREFIX}'))"
+    ),
+    f"has(object.metadata.labels) && '{names.TASK_PRIORITY_LABEL}' in object.metadata.labels",
+)
+#: Four containers and four init containers with eight amounts each name 64 resources at most, and none of
+#: the sums of amounts of five digits is beyond its bounds.
+_MUCH_ASKED: Final = (
+    "[object.spec.containers, has(object.spec.initContainers) ? object.spec.initContainers : []]"
+    ".exists(several, size(several) > 4 || several.exists(one, has(one.resources)"
+    " && ((has(one.resources.requests) ? [one.resources.requests] : [])"
+    " + (has(one.resources.limits) ? [one.resources.limits] : []))"
+    ".exists(asked, size(asked) > 4"
+    " || asked.exists(name, !string(asked[name]).matches(name in ['memory', 'ephemeral-storage']"
+    " ? '^[0-9]{1,5}(Mi|Gi|M|G)$' : '^[0-9]{1,5}m?$')))))"
 )
 
 #: How a webhook is asked whose word nobody waits for.
@@ -67,6 +88,18 @@ class PodScope:
 
     def selectors(self) -> Json:
         """As fields of a webhook. Our own namespace is left out: a webhook cannot admit itself."""
+        # The API server knows by itself that most pods are in order, and need not ask.
+        conditions = [] if self.all_pods else [{"name": "says-something", "expression": _says_something()}]
+        return self._selectors(*conditions)
+
+    def selectors_of_large(self) -> Json:
+        """The same for pods that may be beyond their bounds, and that we are not asked about otherwise."""
+        return self._selectors(
+            {"name": "says-nothing", "expression": f"!({_says_something()})"},
+            {"name": "may-be-beyond-bounds", "expression": _may_be_beyond_bounds()},
+        )
+
+    def _selectors(self, *conditions: Json) -> Json:
         excluded = ["kube-system", self.namespace]
         expressions: list[Json] = [
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
@@ -83,8 +116,7 @@ class PodScope:
                     "name": "scheduler-name-match",
                     "expression": f"object.spec.schedulerName == '{self.scheduler_name}'",
                 },
-                # The API server knows by itself that most pods are in order, and need not ask.
-                *([] if self.all_pods else [{"name": "says-something", "expression": _says_something()}]),
+                *conditions,
             ],
         }
         if self.pod_labels:
@@ -108,12 +140,18 @@ def webhook_configurations(
 def of_admission(client_config: ClientConfig, scope: PodScope) -> tuple[Json, Json]:
     """Who completes pods, and who checks pods and topologies."""
     service = f"{ADMISSION}.{scope.namespace}.svc"
+    check_pod = client_config(ADMISSION, VALIDATE_POD)
     pods = _rule("", "v1", "pods", "Namespaced")
     topologies = _rule(names.KAI_GROUP, "v1alpha1", "topologies", "Cluster")
     added = scope.added_containers()
     mutate = _webhook(
         service, client_config(ADMISSION, MUTATE_POD), {**pods, "operations": ["CREATE"]}, *added
     )
+    # It is not missed while it is away: what it refuses the scheduler does not take in either.
+    large = {
+        **_webhook(f"bounds.{service}", check_pod, {**pods, "operations": ["CREATE"]}, **_ADVISORY),
+        **scope.selectors_of_large(),
+    }
     return (
         _configuration(
             "Mutating",
@@ -123,7 +161,8 @@ def of_admission(client_config: ClientConfig, scope: PodScope) -> tuple[Json, Js
         _configuration(
             "Validating",
             "validating-kai-admission",
-            {**_webhook(service, client_config(ADMISSION, VALIDATE_POD), pods, *added), **scope.selectors()},
+            {**_webhook(service, check_pod, pods, *added), **scope.selectors()},
+            *([] if scope.all_pods else [large]),
             _webhook(f"topology.{service}", client_config(ADMISSION, VALIDATE_TOPOLOGY), topologies),
         ),
     )
@@ -171,6 +210,19 @@ def _says_something() -> str:
         "[object, oldObject].exists(pod, pod != null && has(pod.metadata.annotations) && "
         f"[{keys}].exists(key, key in pod.metadata.annotations))"
     )
+
+
+def _may_be_beyond_bounds() -> str:
+    """Whether a pod is not plainly within its bounds: there are few that the API server need ask about."""
+    counted = {
+        "metadata.labels": limits.GPU_GROUPS,
+        "spec.nodeSelector": limits.SELECTOR,
+        "spec.tolerations": limits.TOLERATIONS,
+        "spec.volumes": limits.VOLUMES,
+        "spec.resourceClaims": limits.POD_CLAIMS,
+    }
+    beyond = [f"has(object.{at}) && size(object.{at}) > {limit.most}" for at, limit in counted.items()]
+    return " || ".join((*beyond, *_LOOKED_AT, _MUCH_ASKED))
 
 
 def of_warnings(client_config: ClientConfig, scope: PodScope) -> Json:

@@ -10,6 +10,7 @@ import pytest
 from kai.answers.answer import Answer, Code, StageName, StageState, Verdict, document
 from kai.answers.answering import answer_pod, answer_pod_group, answer_queue
 from kai.answers.situation import Situation
+from kai.model import limits
 from kai.model.faults import INVALID_OBJECT, Fault
 from kai.model.ids import PodGroupKey
 from kai.model.objects import Taint
@@ -329,3 +330,13 @@ def test_an_answer_as_a_document_has_the_keys_that_are_documented() -> None:
     assert list(found["reason"]) == ["code", "text", "amounts"]
     assert found["stages"][4]["state"] == "failed"
     assert found["forecast"] is None
+
+
+def test_a_pod_beyond_what_one_group_may_have_is_told_so() -> None:
+    message = str(limits.GROUP_PODS.exceeded(100_001, "number of pods of group default/job"))
+    fault = Fault(kind="Pod", key="default/late", uid="late", reason=INVALID_OBJECT, message=message)
+    situation = the_situation(team(), TWO, a_job("job"), faults={("Pod", "default/late"): fault})
+    answer = answer_pod(situation, "default/late")
+    assert answer is not None
+    assert (answer.verdict, answer.reason.code) == (Verdict.CHANGE, Code.NOT_TAKEN_IN)
+    assert "it must be at most 100000 pods that name one group" in answer.reason.text

@@ -248,7 +248,7 @@ def test_a_foreign_pod_that_a_plugin_fails_over_holds_what_it_holds() -> None:
     term = {"labelSelector": {"matchLabels": 7}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     odd = a_pod("odd", gpus=3, node="n", scheduler="default-scheduler", spec={"affinity": affinity})
-    with mock.patch("kai.snapshot.bounds.check_scheduling"):  # which refuses it
+    with mock.patch("kai.snapshot.pod_bounds.check_scheduling"):  # which refuses it
         state.apply(Kind.POD, odd)
     submit(state, "other", gpus=5)
     engine = contained()

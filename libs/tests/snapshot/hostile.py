@@ -66,6 +66,8 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
         "task-priority",
         "2147483647",
     )
+    groups = {f"runai-gpu-group/{i}": "x" for i in range(1025)}
+    yield "shared devices", {"labels": groups}, "metadata.labels[runai-gpu-group/*]", "1024 labels"
     for name in ("cpu", "memory", "example.com/thing"):
         where = f"resources.requests[{name}]"
         yield (
@@ -112,6 +114,12 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     yield "values", {"affinity": node}, "nodeSelectorTerms[0].matchExpressions[0].values", "16384 items"
     node = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{}] * 1000}}}
     yield "node terms", {"affinity": node}, "nodeSelectorTerms", "512 items"
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+    pods = {"podAntiAffinity": {_REQUIRED: [term] * 65}}
+    yield "pod terms", {"affinity": pods}, f"spec.affinity.podAntiAffinity.{_REQUIRED}", "64 items"
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "k"}] * 600}}
+    pods = {"podAffinity": {_REQUIRED: [term]}}
+    yield "expressions", {"affinity": pods}, "[0].labelSelector.matchExpressions", "512 items"
     pods = {"podAntiAffinity": {_PREFERRED: [{"weight": 2**80, "podAffinityTerm": {}}]}}
     yield "weight", {"affinity": pods}, f"spec.affinity.podAntiAffinity.{_PREFERRED}[0].weight", "at most 100"
     yield (
@@ -162,6 +170,21 @@ def _queues() -> Iterator[tuple[str, Queue, str, str]]:
         yield f"{kind} weight", obj, f"spec.resources.{kind}.overQuotaWeight", "at most 2147483648"
     yield "NaN", _queue(resources={"gpu": {"quota": float("nan")}}), "spec.resources.gpu.quota", "at most"
     yield "priority", _queue(priority=2**80), "spec.priority", "2147483647"
+    for field, many, unit in (
+        ("namespaces", [f"n{i}" for i in range(1100)], "namespaces"),
+        ("serviceAccounts", [f"team/n{i}" for i in range(1100)], "service accounts"),
+        ("groups", [f"system:serviceaccounts:n{i}" for i in range(1100)], "groups"),
+    ):
+        yield f"users by {field}", _queue(access={field: many}), f"spec.access.{field}", f"1024 {unit}"
+    exists = {"key": "k", "operator": "Exists"}
+    among = {"key": "k", "operator": "In", "values": [f"v{i}" for i in range(1100)]}
+    for name, selector, field, bound in (
+        ("labels", {"matchLabels": {f"k{i}": "v" for i in range(70)}}, "matchLabels", "64 labels"),
+        ("expressions", {"matchExpressions": [exists] * 70}, "matchExpressions", "64 expressions"),
+        ("values", {"matchExpressions": [among]}, "matchExpressions[].values", "1024 values"),
+    ):
+        where = f"spec.access.namespaceSelector.{field}"
+        yield f"users by {name}", _queue(access={"namespaceSelector": selector}), where, bound
 
 
 def _node(allocatable: dict[str, str], labels: dict[str, str] | None = None) -> Node:
@@ -187,6 +210,59 @@ def a_claim(name: str, **exactly: Any) -> dict[str, Any]:
     """A resource claim with one request."""
     requests = [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com", **exactly}}]
     return {"metadata": _meta(name), "spec": {"devices": {"requests": requests}}}
+
+
+def _claims() -> Iterator[tuple[str, dict[str, Any], str, str]]:
+    def asking(status: dict[str, Any] | None = None, **devices: Any) -> dict[str, Any]:
+        claim = a_claim("bad")
+        claim["spec"]["devices"] |= devices
+        return claim | ({"status": status} if status else {})
+
+    def selected(*expressions: str) -> dict[str, Any]:
+        return a_claim("bad", selectors=[{"cel": {"expression": each}} for each in expressions])
+
+    requests, exactly = "spec.devices.requests[0]", "spec.devices.requests[0].exactly"
+    alternatives = [{"name": f"s{i}", "deviceClassName": "c"} for i in range(9)]
+    either = asking(requests=[{"name": "r", "firstAvailable": alternatives}])
+    yield "alternatives", either, f"{requests}.firstAvailable", "8 alternatives"
+    many = asking(
+        requests=[{"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "c", "count": 2**40}]}]
+    )
+    yield "count of an alternative", many, f"{requests}.firstAvailable[0].count", "1024 devices"
+    alike = asking(constraints=[{"matchAttribute": "a/b"}] * 33)
+    yield "constraints", alike, "spec.devices.constraints", "at most 32"
+    yield "configurations", asking(config=[{}] * 33), "spec.devices.config", "at most 32"
+    yield "tolerations", a_claim("bad", tolerations=[{"key": "a"}] * 17), f"{exactly}.tolerations", "most 16"
+    results = [{"request": "r", "driver": "d", "pool": "p", "device": f"d{i}"} for i in range(33)]
+    given = asking({"allocation": {"devices": {"results": results}}})
+    yield "results", given, "status.allocation.devices.results", "32 devices"
+    users = [{"resource": "pods", "name": f"p{i}", "uid": f"{i}"} for i in range(257)]
+    yield "users", asking({"reservedFor": users}), "status.reservedFor", "256 pods"
+    long = "'" + "x" * 9000 + "' != ''"
+    yield "expressions", selected(*[long] * 4), f"{exactly}.selectors[3].cel.expression", "32768 characters"
+    costly = "true"
+    for name in "dcba":
+        costly = f"device.attributes.all({name}, {costly})"
+    yield "cost", selected(costly), f"{exactly}.selectors[0].cel.expression", "units of estimated cost"
+
+
+def _slices() -> Iterator[tuple[str, dict[str, Any], str, str]]:
+    def offering(**spec: Any) -> dict[str, Any]:
+        return {"metadata": {"name": "bad"}, "spec": spec}
+
+    def a_device(**more: Any) -> dict[str, Any]:
+        return offering(devices=[{"name": "d", **more}])
+
+    attributes = {f"a{i}": {"int": 1} for i in range(33)}
+    yield "attributes", a_device(attributes=attributes), "spec.devices[0].attributes", "at most 32"
+    capacity = {f"a{i}": {"value": "1"} for i in range(33)}
+    yield "capacity", a_device(capacity=capacity), "spec.devices[0].capacity", "at most 32"
+    taints = [{"key": "a", "effect": "NoSchedule"}] * 17
+    yield "taints", a_device(taints=taints), "spec.devices[0].taints", "at most 16"
+    sets = [{"name": f"c{i}", "counters": {"m": {"value": "1"}}} for i in range(33)]
+    yield "sets of counters", offering(sharedCounters=sets), "spec.sharedCounters", "at most 32"
+    counters = [{"name": "c", "counters": {f"m{i}": {"value": "1"} for i in range(300)}}]
+    yield "counters", offering(sharedCounters=counters), "spec.sharedCounters[0].counters", "256 counters"
 
 
 def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
@@ -232,6 +308,12 @@ def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
     zone = [{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "allocatable": "lots"}]}]
     bad = {"metadata": {"name": "node-0"}, "zones": zone}
     yield "zone", zones, bad, "zones[0].resources[0].allocatable", "at most"
+    resources = [{"name": f"r{i}", "allocatable": "1"} for i in range(300)]
+    bad = {
+        "metadata": {"name": "node-0"},
+        "zones": [{"name": "node-0", "type": "Node", "resources": resources}],
+    }
+    yield "resources of a zone", zones, bad, "zones[0].resources", "256 resources"
     budget = {"metadata": _meta("bad"), "status": {"disruptionsAllowed": 2**70}}
     yield "budget", Kind.POD_DISRUPTION_BUDGET, budget, "status.disruptionsAllowed", "2147483647 pods"
     volume = {"metadata": {"name": "bad"}, "spec": {"capacity": {"storage": "1e900"}}}
@@ -239,6 +321,10 @@ def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
     driver = {"name": "d", "allocatable": {"count": 2**80}}
     csi = {"metadata": {"name": "node-0"}, "spec": {"drivers": [driver]}}
     yield "volume slots", Kind.CSI_NODE, csi, "spec.drivers[0].allocatable.count", "2147483647 volumes"
+    for name, obj, field, bound in _claims():
+        yield name, claim, obj, field, bound
+    for name, obj, field, bound in _slices():
+        yield name, slice_, obj, field, bound
     levels = [{"nodeLabel": f"l{i}"} for i in range(40)]
     topology = msgspec.convert({"metadata": {"name": "bad"}, "spec": {"levels": levels}}, Topology)
     yield "levels", Kind.TOPOLOGY, topology, "spec.levels", "16 levels"
@@ -256,3 +342,75 @@ HOSTILE = [
     *(Hostile(f"node: {name}", Kind.NODE, obj, field, bound) for name, obj, field, bound in _nodes()),
     *(Hostile(f"{kind.value}: {name}", kind, *rest) for name, kind, *rest in _json()),
 ]
+
+#: By row of the table of limits, the case that is beyond it.
+PLAYED = {
+    "CONTAINERS": "pod: containers",
+    "RESOURCES": "pod: names",
+    "AMOUNT": "pod: endless cpu",
+    "WHOLE_GPUS": "pod: GPUs",
+    "GPU_MEMORY": "pod: memory of 2^64",
+    "GPU_FRACTION": "pod: fraction 1.5",
+    "SHARED_DEVICES": "pod: a million devices",
+    "MIG_DEVICES": "pod: MIG devices",
+    "GPU_GROUPS": "pod: shared devices",
+    "TASK_PRIORITY": "pod: task priority",
+    "SELECTOR": "pod: selector",
+    "TOLERATIONS": "pod: tolerations",
+    "NODE_TERMS": "pod: node terms",
+    "POD_TERMS": "pod: pod terms",
+    "EXPRESSIONS": "pod: expressions",
+    "VALUES": "pod: values",
+    "SPREAD": "pod: spread constraints",
+    "SKEW": "pod: skew",
+    "WEIGHT": "pod: weight",
+    "VOLUMES": "pod: volumes",
+    "POD_CLAIMS": "pod: claims",
+    "POD_PRIORITY": "pod: priority",
+    "SUBGROUPS": "group: subgroups",
+    "SUBGROUP_DEPTH": "group: depth alone",
+    "MIN_MEMBER": "group: minMember",
+    "MIN_SUBGROUP": "group: minSubGroup",
+    "QUEUE_AMOUNT": "queue: gpu quota",
+    "QUEUE_WEIGHT": "queue: gpu weight",
+    "QUEUE_PRIORITY": "queue: priority",
+    "ACCESS_NAMESPACES": "queue: users by namespaces",
+    "ACCESS_ACCOUNTS": "queue: users by serviceAccounts",
+    "ACCESS_GROUPS": "queue: users by groups",
+    "ACCESS_LABELS": "queue: users by labels",
+    "ACCESS_EXPRESSIONS": "queue: users by expressions",
+    "ACCESS_VALUES": "queue: users by values",
+    "LEVELS": "topologies: levels",
+    "ALLOCATABLE": "node: endless cpu",
+    "NODE_GPUS": "node: GPUs",
+    "NODE_GPU_MEMORY": "node: GPU memory",
+    "NODE_RESOURCES": "node: names",
+    "ZONES": "nodeResourceTopologies: zones",
+    "ZONE_RESOURCES": "nodeResourceTopologies: resources of a zone",
+    "ZONE_AMOUNT": "nodeResourceTopologies: zone",
+    "CLAIM_COUNT": "resourceClaims: count",
+    "CLAIM_REQUESTS": "resourceClaims: requests",
+    "ALTERNATIVES": "resourceClaims: alternatives",
+    "CONSTRAINTS": "resourceClaims: constraints",
+    "CONFIGURATIONS": "resourceClaims: configurations",
+    "SELECTORS": "resourceClaims: selectors",
+    "DEVICE_TOLERATIONS": "resourceClaims: tolerations",
+    "RESULTS": "resourceClaims: results",
+    "CONSUMERS": "resourceClaims: users",
+    "EXPRESSION_LENGTH": "resourceClaims: expression",
+    "EXPRESSION_LOOPS": "resourceClaims: loops",
+    "EXPRESSIONS_LENGTH": "resourceClaims: expressions",
+    "EXPRESSION_COST": "resourceClaims: cost",
+    "DEVICES": "resourceSlices: devices",
+    "ATTRIBUTES": "resourceSlices: attributes",
+    "CAPACITIES": "resourceSlices: capacity",
+    "COUNTER_SETS": "resourceSlices: sets of counters",
+    "COUNTERS": "resourceSlices: counters",
+    "DEVICE_TAINTS": "resourceSlices: taints",
+    "DEVICE_AMOUNT": "resourceSlices: counter",
+    "STORAGE": "persistentVolumes: volume",
+    "SLOTS": "csiNodes: volume slots",
+    "DISRUPTIONS": "podDisruptionBudgets: budget",
+}
+#: Rows that no object is beyond by itself.
+TOGETHER = {"GROUP_PODS"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,12 +14,14 @@ from hypothesis import strategies as st
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
+from kai.model import limits
+from kai.model.limits import Limit
 from kai.model.objects import Pod
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
 
-from .hostile import HOSTILE, Hostile, a_claim, a_deep_group, a_hostile_pod
+from .hostile import HOSTILE, PLAYED, TOGETHER, Hostile, a_claim, a_deep_group, a_hostile_pod
 
 NOW = 1_900_000_000.0
 QUEUE = {"kai.scheduler/queue": "right"}
@@ -96,6 +99,18 @@ def test_an_object_beyond_its_bounds_is_told_by_field_and_bound_and_others_are_s
     state.check()
     assert [bind.pod.name for bind in result.binds] == ["waits"]
     assert fault in result.faults
+
+
+def test_each_row_of_the_table_is_played():
+    """Where it is not, the assertion says which row has no case."""
+    rows = {name: limit for name, limit in vars(limits).items() if isinstance(limit, Limit)}
+    assert PLAYED.keys() == rows.keys() - TOGETHER
+    cases = {hostile.name: hostile for hostile in HOSTILE}
+    for name, case in PLAYED.items():
+        assert cases[case].kind.kubernetes == rows[name].kind, name
+        fault = a_state([]).take(cases[case].kind, cases[case].obj)
+        if name != "QUEUE_AMOUNT":  # which is said in the unit of the resource
+            assert str(rows[name].most) in fault.message, name
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
@@ -248,6 +263,96 @@ def test_a_claim_that_has_devices_keeps_them_whatever_it_asks_for():
     assert state.take(Kind.RESOURCE_CLAIM, claim) is None
     assert state.task("default/claiming").claims == (("default/c", 1024),)
     Engine().run(state, NOW)
+    state.check()
+
+
+# --- pods of one group ---------------------------------------------------------------------------
+@pytest.fixture
+def room_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound that a test can reach."""
+    monkeypatch.setattr(limits, "GROUP_PODS", replace(limits.GROUP_PODS, most=3))
+
+
+def a_member(name: str, *, group: str = "crowd", node: str = "") -> Pod:
+    return a_pod(name, group=group, gpus=0, node=node)
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_pods_beyond_what_one_group_may_have_are_not_taken_in_and_others_are():
+    state = a_state()
+    for name in ("crowd", "other"):
+        state.apply(Kind.POD_GROUP, a_group(name, queue="right"))
+    for number in range(3):
+        assert state.take(Kind.POD, a_member(f"crowd-{number}")) is None
+    fault = state.take(Kind.POD, a_member("crowd-3"))
+    assert fault is not None
+    assert (fault.kind, fault.key, fault.reason) == ("Pod", "default/crowd-3", "InvalidObject")
+    assert fault.message == (
+        "number of pods of group default/crowd is '4'; it must be at most 3 pods that name one group"
+    )
+    assert state.task("default/crowd-3") is None
+    assert state.take(Kind.POD, a_member("other-0", group="other")) is None
+    result = Engine().run(state, NOW)
+    state.check()
+    assert {"crowd-0", "crowd-1", "crowd-2", "other-0"} <= {bind.pod.name for bind in result.binds}
+    assert fault in result.faults
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_pods_that_a_group_has_already_come_in_new_versions_however_full_it_is():
+    state = a_state()
+    for number in range(3):
+        state.apply(Kind.POD, a_member(f"crowd-{number}"))
+    assert state.take(Kind.POD, a_member("crowd-1")) is None
+    anew = a_member("crowd-1")
+    anew.metadata.uid = "another"
+    assert state.take(Kind.POD, anew) is None
+    state.check()
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_pods_on_nodes_count_however_full_their_group_is():
+    state = a_state()
+    for number in range(5):
+        assert state.take(Kind.POD, a_member(f"crowd-{number}", node="node-1")) is None
+    assert state.take(Kind.POD, a_member("crowd-5")) is not None
+    state.settle(NOW)
+    state.check()
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_a_pod_that_moves_to_a_full_group_is_left_out():
+    state = a_state()
+    for number in range(3):
+        state.apply(Kind.POD, a_member(f"crowd-{number}"))
+    state.apply(Kind.POD, a_member("moves", group="parts"))
+    assert state.take(Kind.POD, a_member("moves")) is not None
+    assert state.task("default/moves") is None
+    state.settle(NOW)
+    state.check()
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_a_pod_that_is_being_bound_keeps_its_place_when_it_moves_to_a_full_group():
+    state = a_state()
+    for number in range(3):
+        state.apply(Kind.POD, a_member(f"crowd-{number}"))
+    state.apply(Kind.POD, a_member("moves", group="parts"))
+    state.assume_bind(state.task("default/moves").uid, "node-1")
+    assert state.take(Kind.POD, a_member("moves")) is None
+    assert state.task("default/moves").node is state.nodes.by_name["node-1"]
+    state.settle(NOW)
+    state.check()
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_a_pod_that_was_left_out_is_taken_in_once_its_group_has_room():
+    state = a_state()
+    for number in range(4):
+        state.take(Kind.POD, a_member(f"crowd-{number}"))
+    state.remove(Kind.POD, "default/crowd-0")
+    assert state.take(Kind.POD, a_member("crowd-3")) is None
+    assert state.faults == {}
     state.check()
 
 

@@ -1,8 +1,15 @@
+import msgspec
 import pytest
 
+from kai.model.faults import OutOfBounds
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from kai.snapshot import pod_bounds
+from kai.snapshot.kinds import Kind
 from kai.validation import pods
 from kai.validation.pods import PodRules
+from kai.validation.registration import PodScope, of_admission
+from kai_local.apiserver.schemas import cel
+from libs.tests.snapshot.hostile import HOSTILE, a_hostile_pod
 
 SHARING = PodRules(gpu_sharing=True)
 GUARDED = PodRules(gpu_sharing=True, block_visible_devices=True)
@@ -206,3 +213,104 @@ def test_the_api_server_is_told_all_keys_that_the_rules_go_by(given):
     pods.check(pod, SHARING)
     assert annotations.keys_asked - {"gpu-fraction-container-name"} == set(pods.ANNOTATIONS)
     assert not labels.keys_asked
+
+
+# --- bounds --------------------------------------------------------------------------------------
+HOSTILE_PODS = [hostile for hostile in HOSTILE if hostile.kind is Kind.POD]
+LARGE = next(
+    webhook
+    for webhook in of_admission(lambda service, path: {}, PodScope())[1]["webhooks"]
+    if webhook["name"].startswith("bounds.")
+)
+
+
+def is_asked_about(pod, webhook):
+    """Whether the API server asks the webhook about a pod that is created."""
+    obj = msgspec.json.decode(msgspec.json.encode(pod))
+    obj["spec"]["schedulerName"] = "kai-scheduler"
+    return all(
+        cel.evaluate(condition["expression"], object=obj, oldObject=None)
+        for condition in webhook["matchConditions"]
+    )
+
+
+@pytest.mark.parametrize("hostile", HOSTILE_PODS, ids=lambda hostile: hostile.name)
+def test_a_new_pod_that_cannot_be_taken_in_is_refused_with_field_and_bound(hostile):
+    assert not pods.check_new(hostile.obj, SHARING).allowed
+    with pytest.raises(OutOfBounds) as raised:
+        pod_bounds.check(hostile.obj)
+    assert hostile.field in str(raised.value)
+    assert hostile.bound in str(raised.value)
+
+
+def test_what_cannot_be_taken_in_is_told_with_the_pod():
+    verdict = pods.check_new(a_hostile_pod("large", tolerations=[{"key": "k"}] * 513), PodRules())
+    assert verdict.message == "pod default/large: spec.tolerations is '513'; it must be at most 512"
+
+
+@pytest.mark.parametrize(("rules", "pod"), ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_a_new_pod_within_bounds_is_accepted(rules, pod):
+    verdict = pods.check_new(pod, rules)
+    assert verdict.allowed, verdict.message
+
+
+#: Integers of which the API server itself takes no more than 32 bits.
+SHORT = {"priority", "a priority of 200 bits", "weight", "skew"}
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [each for each in HOSTILE_PODS if each.name.removeprefix("pod: ") not in SHORT],
+    ids=lambda hostile: hostile.name,
+)
+def test_the_api_server_asks_about_every_pod_that_may_be_beyond_its_bounds(hostile):
+    says_something = of_admission(lambda service, path: {}, PodScope())[1]["webhooks"][0]
+    assert is_asked_about(hostile.obj, LARGE) is not is_asked_about(hostile.obj, says_something)
+
+
+def as_much_as_nobody_is_asked_about(amount):
+    """Containers of both kinds, each with other names."""
+    containers = [
+        {
+            "name": f"c{number}",
+            "restartPolicy": "Always",
+            "resources": {
+                of: {f"example.com/{of}-{number}-{each}": amount for each in range(4)}
+                for of in ("requests", "limits")
+            },
+        }
+        for number in range(8)
+    ]
+    return a_hostile_pod("much", containers=containers[:4], initContainers=containers[4:])
+
+
+@pytest.mark.parametrize("amount", ["99999", "99999m"])
+def test_a_pod_that_nobody_is_asked_about_is_within_its_bounds(amount):
+    much = as_much_as_nobody_is_asked_about(amount)
+    assert not is_asked_about(much, LARGE)
+    pod_bounds.check(much)
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount"),
+    [("memory", "99999Gi"), ("ephemeral-storage", "99999Gi"), ("cpu", "99999"), ("nvidia.com/gpu", "99999")],
+)
+def test_a_pod_that_nobody_is_asked_about_is_within_its_bounds_in_all(resource, amount):
+    containers = [
+        {"name": f"c{number}", "restartPolicy": "Always", "resources": {"requests": {resource: amount}}}
+        for number in range(8)
+    ]
+    much = a_hostile_pod("much", containers=containers[:4], initContainers=containers[4:])
+    assert not is_asked_about(much, LARGE)
+    pod_bounds.check(much)
+
+
+def test_the_api_server_need_not_ask_about_usual_pods():
+    resources = {"cpu": "8", "memory": "512Gi", "nvidia.com/gpu": "8", "rdma/hca": "1"}
+    container = {"name": "main", "resources": {"requests": resources, "limits": resources}}
+    assert not is_asked_about(a_hostile_pod("usual", group="gang", containers=[container]), LARGE)
+
+
+def test_where_admission_is_asked_about_all_pods_it_is_asked_once():
+    webhooks = of_admission(lambda service, path: {}, PodScope(all_pods=True))[1]["webhooks"]
+    assert not [each for each in webhooks if each["name"].startswith("bounds.")]

@@ -96,3 +96,12 @@ def test_the_part_of_a_gpu_that_a_bound_pod_was_granted_cannot_be_rewritten(frac
     )
     assert not response.allowed
     assert 'pod team/demo: annotation gpu-fraction is "0.9"' in response.message
+
+
+def test_a_pod_beyond_its_bounds_is_refused_when_it_is_created_only():
+    pod = a_pod()
+    pod["spec"]["tolerations"] = [{"key": f"k{number}"} for number in range(513)]
+    response = review(VALIDATE_POD, pod)
+    assert not response.allowed
+    assert response.message == "pod team/demo: spec.tolerations is '513'; it must be at most 512"
+    assert review(VALIDATE_POD, pod, operation="UPDATE", old_object=pod).allowed
