@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kai.model import quantity
 from kai.model.faults import OutOfBounds
@@ -95,6 +95,24 @@ class Limit:
     def exceeded(self, value: Any, field: str = "") -> OutOfBounds:
         """The error about a value."""
         return OutOfBounds(field or self.field, value, self.bound)
+
+
+class SelectorLimits(NamedTuple):
+    """The bounds of a label selector."""
+
+    labels: Limit
+    expressions: Limit
+    values: Limit
+
+
+def _of_selector(kind: str, field: str) -> SelectorLimits:
+    """Those of a selector that is held against one object after the other."""
+    expressions = f"{field}.matchExpressions"
+    return SelectorLimits(
+        Limit(kind=kind, field=f"{field}.matchLabels", most=32, unit="labels"),
+        Limit(kind=kind, field=expressions, most=32, unit="expressions"),
+        Limit(kind=kind, field=f"{expressions}[].values", most=1024, unit="values in one expression"),
+    )
 
 
 _REQUESTS: Final = "spec.containers[].resources.requests"
@@ -369,8 +387,13 @@ SLOTS: Final = Limit(kind="CSINode", field="spec.drivers[].allocatable.count", m
 DISRUPTIONS: Final = Limit(
     kind="PodDisruptionBudget", field="status.disruptionsAllowed", most=_INT32, unit="pods"
 )
+BUDGET_SELECTOR: Final = _of_selector("PodDisruptionBudget", "spec.selector")
 
 
 def table() -> Iterator[Limit]:
     """All limits, in the order of this module."""
-    yield from (each for each in globals().values() if isinstance(each, Limit))
+    for each in globals().values():
+        if isinstance(each, Limit):
+            yield each
+        elif isinstance(each, SelectorLimits):
+            yield from each

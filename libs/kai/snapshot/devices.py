@@ -16,6 +16,17 @@ from kai.snapshot.kinds import Kind
 from kai.snapshot.shapes import conform
 
 
+class _Requirement(ApiStruct):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class _Selector(ApiStruct):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[_Requirement] | None = None
+
+
 class _Amounts(ApiStruct):
     requests: dict[str, str] | None = None
 
@@ -63,7 +74,7 @@ class _CsiNode(ApiStruct):
 
 
 class _BudgetSpec(ApiStruct):
-    selector: Json | None = None
+    selector: _Selector | None = None
 
 
 class _BudgetStatus(ApiStruct):
@@ -118,8 +129,10 @@ def check(kind: Kind, obj: Any) -> None:
             for number, driver in enumerate(drivers.drivers or ()):
                 if driver.allocatable is not None and driver.allocatable.count is not None:
                     limits.SLOTS.check(driver.allocatable.count, f"spec.drivers[{number}].allocatable.count")
-        case _Budget(status=_BudgetStatus(disruptions_allowed=allowed)):
-            limits.DISRUPTIONS.check(allowed)
+        case _Budget(spec=budget, status=status):
+            _check_selector(budget.selector, limits.BUDGET_SELECTOR)
+            if status is not None:
+                limits.DISRUPTIONS.check(status.disruptions_allowed)
 
 
 def _check_claim(claim: dra.ResourceClaim) -> None:
@@ -210,3 +223,18 @@ def _check_zones(topology: NodeResourceTopology) -> None:
 def _check_storage(amounts: Mapping[str, str] | None, where: str) -> None:
     for key, text in (amounts or {}).items():
         limits.STORAGE.quantity(text, f"{where}[{key}]" if where else key)
+
+
+def _check_selector(selector: _Selector | None, bounds: limits.SelectorLimits) -> None:
+    if selector is not None:
+        bounds.labels.check_count(selector.match_labels)
+        where = bounds.expressions.field
+        _check_requirements(selector.match_expressions, where, most=bounds.expressions, values=bounds.values)
+
+
+def _check_requirements(
+    found: list[_Requirement] | None, where: str, *, most: limits.Limit, values: limits.Limit
+) -> None:
+    most.check_count(found, where)
+    for number, each in enumerate(found or ()):
+        values.check_count(each.values, f"{where}[{number}].values")

@@ -244,6 +244,27 @@ def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
     yield "levels", Kind.TOPOLOGY, topology, "spec.levels", "16 levels"
 
 
+def _of_budgets_and_volumes() -> Iterator[tuple[str, Kind, Any, str, str]]:
+    def budget(selector: Any) -> tuple[Kind, Any]:
+        return Kind.POD_DISRUPTION_BUDGET, {"metadata": _meta("bad"), "spec": {"selector": selector}}
+
+    labels, expressions = "spec.selector.matchLabels", "spec.selector.matchExpressions"
+    unwanted = [{"key": f"k{i}", "operator": "NotIn", "values": ["x"]} for i in range(33)]
+    many = [{"key": "k", "operator": "In", "values": [f"v{i}" for i in range(2000)]}]
+    yield "labels", *budget({"matchLabels": {f"k{i}": "x" for i in range(33)}}), labels, "at most 32"
+    yield "expressions", *budget({"matchExpressions": unwanted}), expressions, "at most 32"
+    yield "values", *budget({"matchExpressions": many}), f"{expressions}[0].values", "at most 1024"
+    yield "selector that is a list", *budget([1]), "spec.selector", "of type object"
+    yield "labels that are a number", *budget({"matchLabels": 3}), labels, "of type object"
+    number = [{"key": "k", "operator": "In", "values": 7}]
+    yield (
+        "values that are a number",
+        *budget({"matchExpressions": number}),
+        f"{expressions}[0].values",
+        "array",
+    )
+
+
 HOSTILE = [
     *(
         Hostile(
@@ -255,4 +276,5 @@ HOSTILE = [
     *(Hostile(f"queue: {name}", Kind.QUEUE, obj, field, bound) for name, obj, field, bound in _queues()),
     *(Hostile(f"node: {name}", Kind.NODE, obj, field, bound) for name, obj, field, bound in _nodes()),
     *(Hostile(f"{kind.value}: {name}", kind, *rest) for name, kind, *rest in _json()),
+    *(Hostile(f"{kind.value}: {name}", kind, *rest) for name, kind, *rest in _of_budgets_and_volumes()),
 ]
