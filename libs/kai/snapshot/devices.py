@@ -31,6 +31,19 @@ class _Amounts(ApiStruct):
     requests: dict[str, str] | None = None
 
 
+class _VolumeTerm(ApiStruct):
+    match_expressions: list[_Requirement] | None = None
+    match_fields: list[_Requirement] | None = None
+
+
+class _VolumeTerms(ApiStruct):
+    node_selector_terms: list[_VolumeTerm] | None = None
+
+
+class _VolumeAffinity(ApiStruct):
+    required: _VolumeTerms | None = None
+
+
 class _VolumeSpec(ApiStruct):
     capacity: dict[str, str] | None = None
     resources: _Amounts | None = None
@@ -39,7 +52,8 @@ class _VolumeSpec(ApiStruct):
     access_modes: list[str] | None = None
     claim_ref: Json | None = None
     csi: Json | None = None
-    node_affinity: Json | None = None
+    node_affinity: _VolumeAffinity | None = None
+    selector: _Selector | None = None
 
 
 class _Volume(ApiStruct):
@@ -53,7 +67,25 @@ class _Capacity(ApiStruct):
     storage_class_name: str = ""
     capacity: str | None = None
     maximum_volume_size: str | None = None
-    node_topology: Json | None = None
+    node_topology: _Selector | None = None
+
+
+class _TopologyTerm(ApiStruct):
+    match_label_expressions: list[_Requirement] | None = None
+
+
+class _StorageClass(ApiStruct):
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[_TopologyTerm] | None = None
+
+
+class _CsiDriverSpec(ApiStruct):
+    storage_capacity: bool | None = None
+
+
+class _CsiDriver(ApiStruct):
+    spec: _CsiDriverSpec | None = None
 
 
 class _Slots(ApiStruct):
@@ -95,7 +127,9 @@ _SHAPES: Final[Mapping[Kind, Any]] = {
     Kind.NODE_RESOURCE_TOPOLOGY: NodeResourceTopology,
     Kind.PERSISTENT_VOLUME: _Volume,
     Kind.PERSISTENT_VOLUME_CLAIM: _Volume,
+    Kind.STORAGE_CLASS: _StorageClass,
     Kind.CSI_STORAGE_CAPACITY: _Capacity,
+    Kind.CSI_DRIVER: _CsiDriver,
     Kind.CSI_NODE: _CsiNode,
     Kind.POD_DISRUPTION_BUDGET: _Budget,
 }
@@ -122,9 +156,15 @@ def check(kind: Kind, obj: Any) -> None:
         case _Volume(spec=spec):
             _check_storage(spec.capacity, "spec.capacity")
             _check_storage(spec.resources.requests if spec.resources else None, "spec.resources.requests")
+            _check_selector(spec.selector, limits.CLAIM_SELECTOR)
+            if spec.node_affinity is not None and spec.node_affinity.required is not None:
+                _check_volume_terms(spec.node_affinity.required.node_selector_terms)
+        case _StorageClass(allowed_topologies=terms):
+            _check_topologies(terms)
         case _Capacity() as capacity:
             _check_storage({"capacity": capacity.capacity or "0"}, "")
             _check_storage({"maximumVolumeSize": capacity.maximum_volume_size or "0"}, "")
+            _check_selector(capacity.node_topology, limits.CAPACITY_NODES)
         case _CsiNode(spec=drivers):
             for number, driver in enumerate(drivers.drivers or ()):
                 if driver.allocatable is not None and driver.allocatable.count is not None:
@@ -230,6 +270,23 @@ def _check_selector(selector: _Selector | None, bounds: limits.SelectorLimits) -
         bounds.labels.check_count(selector.match_labels)
         where = bounds.expressions.field
         _check_requirements(selector.match_expressions, where, most=bounds.expressions, values=bounds.values)
+
+
+def _check_volume_terms(terms: list[_VolumeTerm] | None) -> None:
+    limits.VOLUME_TERMS.check_count(terms)
+    most, values = limits.VOLUME_EXPRESSIONS, limits.VOLUME_VALUES
+    for number, term in enumerate(terms or ()):
+        where = f"{limits.VOLUME_TERMS.field}[{number}]"
+        _check_requirements(term.match_expressions, f"{where}.matchExpressions", most=most, values=values)
+        _check_requirements(term.match_fields, f"{where}.matchFields", most=most, values=values)
+
+
+def _check_topologies(terms: list[_TopologyTerm] | None) -> None:
+    limits.ALLOWED_TERMS.check_count(terms)
+    most, values = limits.ALLOWED_EXPRESSIONS, limits.ALLOWED_VALUES
+    for number, term in enumerate(terms or ()):
+        where = f"{limits.ALLOWED_TERMS.field}[{number}].matchLabelExpressions"
+        _check_requirements(term.match_label_expressions, where, most=most, values=values)
 
 
 def _check_requirements(
