@@ -153,6 +153,33 @@ def budgets_that_forbid_everything(tenant: Tenant, name: str, namespace: str) ->
     return Attack((*budgets, *pods))
 
 
+def budgets_of_many_expressions(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Dozens that mean nearly everybody, each in its own words, of which one after the other changes."""
+    pods = [tenant.pod(f"{name}-{n}", namespace, labels={"of": name, "n": str(n)}, gpus=1) for n in range(4)]
+
+    def selector(turn: int, size: int) -> Json:
+        unwanted = [{"key": f"k{turn}-{n}", "operator": "NotIn", "values": ["x"]} for n in range(size)]
+        return {"matchLabels": tenant.rng.choice(({}, {"of": name})), "matchExpressions": unwanted}
+
+    budgets = [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": f"{name}-{n}", "namespace": namespace},
+            "spec": {
+                "maxUnavailable": tenant.rng.choice((0, "100%")),
+                "selector": selector(n, tenant.rng.choice((1, 32, 33, 500))),
+            },
+        }
+        for n in range(40)
+    ]
+    later = [
+        Patched(0.5 * turn, budget, {"spec": {"selector": selector(1000 + turn, 32)}})
+        for turn, budget in enumerate(budgets[:12], 1)
+    ]
+    return Attack((*budgets, *pods), tuple(later))
+
+
 def labels_changed_all_the_time(tenant: Tenant, name: str, namespace: str) -> Attack:
     pods = [tenant.pod(f"{name}-{n}", namespace, spec={"nodeSelector": {"x": "y"}}) for n in range(4)]
     later = [
@@ -175,5 +202,6 @@ FORMS: Final[tuple[Form, ...]] = (
     a_large_job,
     a_workload_that_breathes,
     budgets_that_forbid_everything,
+    budgets_of_many_expressions,
     labels_changed_all_the_time,
 )

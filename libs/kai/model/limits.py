@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kai.model import quantity
 from kai.model.faults import OutOfBounds
@@ -95,6 +95,24 @@ class Limit:
     def exceeded(self, value: Any, field: str = "") -> OutOfBounds:
         """The error about a value."""
         return OutOfBounds(field or self.field, value, self.bound)
+
+
+class SelectorLimits(NamedTuple):
+    """The bounds of a label selector."""
+
+    labels: Limit
+    expressions: Limit
+    values: Limit
+
+
+def _of_selector(kind: str, field: str) -> SelectorLimits:
+    """Those of a selector that is held against one object after the other."""
+    expressions = f"{field}.matchExpressions"
+    return SelectorLimits(
+        Limit(kind=kind, field=f"{field}.matchLabels", most=32, unit="labels"),
+        Limit(kind=kind, field=expressions, most=32, unit="expressions"),
+        Limit(kind=kind, field=f"{expressions}[].values", most=1024, unit="values in one expression"),
+    )
 
 
 _REQUESTS: Final = "spec.containers[].resources.requests"
@@ -304,6 +322,7 @@ NODE_GPU_MEMORY: Final = Limit(
     most=2**51,
     unit="MiB, or bytes from 2^20 on",
 )
+TAINTS: Final = Limit(kind="Node", field="spec.taints", most=512, unit="taints")
 NODE_RESOURCES: Final = Limit(kind="Node", field="status.allocatable", most=1024, unit="resources")
 ZONES: Final = Limit(kind="NodeResourceTopology", field="zones", most=16, unit="zones")
 ZONE_RESOURCES: Final = Limit(
@@ -401,14 +420,68 @@ DEVICE_AMOUNT: Final = Limit(
     kind="ResourceSlice", field="counters[*].value, capacity[*].value", most=2**63, enforced=("Kubernetes",)
 )
 
+# --- priority classes --------------------------------------------------------------------------
+PRIORITY: Final = Limit(
+    kind="PriorityClass",
+    field="value",
+    least=-(2**31),
+    most=1_000_000_000,
+    unit="for classes of users",
+    enforced=("Kubernetes",),
+)
+SYSTEM_PRIORITY: Final = Limit(
+    kind="PriorityClass",
+    field="value",
+    least=-(2**31),
+    most=2_000_001_000,
+    unit="for those whose name begins with system-",
+    enforced=("Kubernetes",),
+)
+
 # --- volumes, budgets --------------------------------------------------------------------------
 STORAGE: Final = Limit(kind="PersistentVolume", field="spec.capacity[storage]", most=2**63, unit="bytes")
+VOLUME_TERMS: Final = Limit(
+    kind="PersistentVolume",
+    field="spec.nodeAffinity.required.nodeSelectorTerms",
+    most=256,
+    unit="terms",
+)
+VOLUME_EXPRESSIONS: Final = Limit(
+    kind="PersistentVolume",
+    field="spec.nodeAffinity.required.nodeSelectorTerms[].matchExpressions, .matchFields",
+    most=32,
+    unit="expressions",
+)
+#: A volume may name each node that reaches it.
+VOLUME_VALUES: Final = Limit(
+    kind="PersistentVolume",
+    field="spec.nodeAffinity.required.nodeSelectorTerms[].matchExpressions[].values",
+    most=16384,
+    unit="values in one expression",
+)
+CLAIM_SELECTOR: Final = _of_selector("PersistentVolumeClaim", "spec.selector")
+ALLOWED_TERMS: Final = Limit(kind="StorageClass", field="allowedTopologies", most=256, unit="terms")
+ALLOWED_EXPRESSIONS: Final = Limit(
+    kind="StorageClass", field="allowedTopologies[].matchLabelExpressions", most=32, unit="expressions"
+)
+ALLOWED_VALUES: Final = Limit(
+    kind="StorageClass",
+    field="allowedTopologies[].matchLabelExpressions[].values",
+    most=16384,
+    unit="values in one expression",
+)
+CAPACITY_NODES: Final = _of_selector("CSIStorageCapacity", "nodeTopology")
 SLOTS: Final = Limit(kind="CSINode", field="spec.drivers[].allocatable.count", most=_INT32, unit="volumes")
 DISRUPTIONS: Final = Limit(
     kind="PodDisruptionBudget", field="status.disruptionsAllowed", most=_INT32, unit="pods"
 )
+BUDGET_SELECTOR: Final = _of_selector("PodDisruptionBudget", "spec.selector")
 
 
 def table() -> Iterator[Limit]:
     """All limits, in the order of this module."""
-    yield from (each for each in globals().values() if isinstance(each, Limit))
+    for each in globals().values():
+        if isinstance(each, Limit):
+            yield each
+        elif isinstance(each, SelectorLimits):
+            yield from each

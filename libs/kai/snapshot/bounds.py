@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from kai.model import access, limits, names, subgroups
 from kai.model.faults import OutOfBounds
-from kai.model.objects import Node, Queue, QueueResource, Topology
+from kai.model.objects import Node, PriorityClass, Queue, QueueResource, Topology
 from kai.snapshot import devices
 from kai.snapshot.kinds import Kind
 
+_SYSTEM: Final = "system-"
 #: By resource of a queue: what one of its units makes in the units in which sums are kept.
 QUEUE_UNITS: Final = {"gpu": 1.0, "cpu": 1.0, "memory": 1e6}
 
@@ -29,6 +30,8 @@ def check(kind: Kind, obj: Any) -> None:
             check_node(obj)
         case Kind.TOPOLOGY:
             check_topology(obj)
+        case Kind.PRIORITY_CLASS:
+            check_priority_class(obj)
         case _:
             devices.check(kind, obj)
 
@@ -38,8 +41,15 @@ def check_topology(topology: Topology) -> None:
     limits.LEVELS.check_count(topology.spec.levels)
 
 
+def check_priority_class(cls: PriorityClass) -> None:
+    """Raises OutOfBounds for a value that Kubernetes gives to no class of such a name."""
+    limit = limits.SYSTEM_PRIORITY if cls.metadata.name.startswith(_SYSTEM) else limits.PRIORITY
+    limit.check(cls.value)
+
+
 def check_node(node: Node) -> None:
-    """What its labels say of its GPUs; its amounts are looked at where they are read."""
+    """Its taints, and what its labels say of its GPUs; its amounts are looked at where they are read."""
+    limits.TAINTS.check_count(node.spec.taints)
     for limit, label in (
         (limits.NODE_GPU_MEMORY, names.GPU_MEMORY_LABEL),
         (limits.NODE_GPUS, names.GPU_COUNT_LABEL),

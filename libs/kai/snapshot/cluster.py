@@ -9,6 +9,7 @@ from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.snapshot.access import AccessTable
+from kai.snapshot.budgets import Budgets
 from kai.snapshot.class_table import ClassTable
 from kai.snapshot.grants import Grants
 from kai.snapshot.group_order import GroupOrder
@@ -41,6 +42,7 @@ class Cluster:
         #: Objects that only plugins read, by kind and key, and how often each kind changed.
         self.objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
         self.access = AccessTable(self.objects[Kind.NAMESPACE])
+        self.budgets = Budgets(self.objects[Kind.POD_DISRUPTION_BUDGET])
         self.versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self.version = 0
         #: Jobs with pending tasks; jobs whose tasks changed since a cycle looked.

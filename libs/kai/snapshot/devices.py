@@ -16,8 +16,32 @@ from kai.snapshot.kinds import Kind
 from kai.snapshot.shapes import conform
 
 
+class _Requirement(ApiStruct):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class _Selector(ApiStruct):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[_Requirement] | None = None
+
+
 class _Amounts(ApiStruct):
     requests: dict[str, str] | None = None
+
+
+class _VolumeTerm(ApiStruct):
+    match_expressions: list[_Requirement] | None = None
+    match_fields: list[_Requirement] | None = None
+
+
+class _VolumeTerms(ApiStruct):
+    node_selector_terms: list[_VolumeTerm] | None = None
+
+
+class _VolumeAffinity(ApiStruct):
+    required: _VolumeTerms | None = None
 
 
 class _VolumeSpec(ApiStruct):
@@ -28,7 +52,8 @@ class _VolumeSpec(ApiStruct):
     access_modes: list[str] | None = None
     claim_ref: Json | None = None
     csi: Json | None = None
-    node_affinity: Json | None = None
+    node_affinity: _VolumeAffinity | None = None
+    selector: _Selector | None = None
 
 
 class _Volume(ApiStruct):
@@ -42,7 +67,25 @@ class _Capacity(ApiStruct):
     storage_class_name: str = ""
     capacity: str | None = None
     maximum_volume_size: str | None = None
-    node_topology: Json | None = None
+    node_topology: _Selector | None = None
+
+
+class _TopologyTerm(ApiStruct):
+    match_label_expressions: list[_Requirement] | None = None
+
+
+class _StorageClass(ApiStruct):
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[_TopologyTerm] | None = None
+
+
+class _CsiDriverSpec(ApiStruct):
+    storage_capacity: bool | None = None
+
+
+class _CsiDriver(ApiStruct):
+    spec: _CsiDriverSpec | None = None
 
 
 class _Slots(ApiStruct):
@@ -63,7 +106,7 @@ class _CsiNode(ApiStruct):
 
 
 class _BudgetSpec(ApiStruct):
-    selector: Json | None = None
+    selector: _Selector | None = None
 
 
 class _BudgetStatus(ApiStruct):
@@ -84,7 +127,9 @@ _SHAPES: Final[Mapping[Kind, Any]] = {
     Kind.NODE_RESOURCE_TOPOLOGY: NodeResourceTopology,
     Kind.PERSISTENT_VOLUME: _Volume,
     Kind.PERSISTENT_VOLUME_CLAIM: _Volume,
+    Kind.STORAGE_CLASS: _StorageClass,
     Kind.CSI_STORAGE_CAPACITY: _Capacity,
+    Kind.CSI_DRIVER: _CsiDriver,
     Kind.CSI_NODE: _CsiNode,
     Kind.POD_DISRUPTION_BUDGET: _Budget,
 }
@@ -111,15 +156,23 @@ def check(kind: Kind, obj: Any) -> None:
         case _Volume(spec=spec):
             _check_storage(spec.capacity, "spec.capacity")
             _check_storage(spec.resources.requests if spec.resources else None, "spec.resources.requests")
+            _check_selector(spec.selector, limits.CLAIM_SELECTOR)
+            if spec.node_affinity is not None and spec.node_affinity.required is not None:
+                _check_volume_terms(spec.node_affinity.required.node_selector_terms)
+        case _StorageClass(allowed_topologies=terms):
+            _check_topologies(terms)
         case _Capacity() as capacity:
             _check_storage({"capacity": capacity.capacity or "0"}, "")
             _check_storage({"maximumVolumeSize": capacity.maximum_volume_size or "0"}, "")
+            _check_selector(capacity.node_topology, limits.CAPACITY_NODES)
         case _CsiNode(spec=drivers):
             for number, driver in enumerate(drivers.drivers or ()):
                 if driver.allocatable is not None and driver.allocatable.count is not None:
                     limits.SLOTS.check(driver.allocatable.count, f"spec.drivers[{number}].allocatable.count")
-        case _Budget(status=_BudgetStatus(disruptions_allowed=allowed)):
-            limits.DISRUPTIONS.check(allowed)
+        case _Budget(spec=budget, status=status):
+            _check_selector(budget.selector, limits.BUDGET_SELECTOR)
+            if status is not None:
+                limits.DISRUPTIONS.check(status.disruptions_allowed)
 
 
 def _check_claim(claim: dra.ResourceClaim) -> None:
@@ -210,3 +263,35 @@ def _check_zones(topology: NodeResourceTopology) -> None:
 def _check_storage(amounts: Mapping[str, str] | None, where: str) -> None:
     for key, text in (amounts or {}).items():
         limits.STORAGE.quantity(text, f"{where}[{key}]" if where else key)
+
+
+def _check_selector(selector: _Selector | None, bounds: limits.SelectorLimits) -> None:
+    if selector is not None:
+        bounds.labels.check_count(selector.match_labels)
+        where = bounds.expressions.field
+        _check_requirements(selector.match_expressions, where, most=bounds.expressions, values=bounds.values)
+
+
+def _check_volume_terms(terms: list[_VolumeTerm] | None) -> None:
+    limits.VOLUME_TERMS.check_count(terms)
+    most, values = limits.VOLUME_EXPRESSIONS, limits.VOLUME_VALUES
+    for number, term in enumerate(terms or ()):
+        where = f"{limits.VOLUME_TERMS.field}[{number}]"
+        _check_requirements(term.match_expressions, f"{where}.matchExpressions", most=most, values=values)
+        _check_requirements(term.match_fields, f"{where}.matchFields", most=most, values=values)
+
+
+def _check_topologies(terms: list[_TopologyTerm] | None) -> None:
+    limits.ALLOWED_TERMS.check_count(terms)
+    most, values = limits.ALLOWED_EXPRESSIONS, limits.ALLOWED_VALUES
+    for number, term in enumerate(terms or ()):
+        where = f"{limits.ALLOWED_TERMS.field}[{number}].matchLabelExpressions"
+        _check_requirements(term.match_label_expressions, where, most=most, values=values)
+
+
+def _check_requirements(
+    found: list[_Requirement] | None, where: str, *, most: limits.Limit, values: limits.Limit
+) -> None:
+    most.check_count(found, where)
+    for number, each in enumerate(found or ()):
+        values.check_count(each.values, f"{where}[{number}].values")

@@ -174,6 +174,8 @@ class Intake:
             self.unindex(task)
             self._keep_decisions(facts_of(task), facts)
             decided = task.cls if facts.assumed_node and task.cls.shared else None
+            if task.labels != labels:
+                cluster.budgets.forget_pod(task)
             task.facts, task.cls, task.labels, task.order = facts, cls, labels, order
             task.bare = False
         if decided is not None or uid in cluster.grants.of_pods or task.declared_cls is not None:
@@ -229,6 +231,7 @@ class Intake:
         """
         cluster = self._cluster
         self.unindex(task)
+        cluster.budgets.forget_pod(task)
         cluster.overruled.pop(facts_of(task).key, None)
         del cluster.tasks[task.uid], cluster.tasks_by_key[facts_of(task).key]
 
@@ -360,6 +363,8 @@ class Intake:
         cluster.versions[kind] += 1
         if kind is Kind.NAMESPACE:
             cluster.access.namespace_changed(key)
+        elif kind is Kind.POD_DISRUPTION_BUDGET:
+            cluster.budgets.changed(key)
         elif kind is Kind.RESOURCE_SLICE:
             name = (obj.get("spec") or {}).get("nodeName", "")
             node = cluster.nodes.by_name.get(name)

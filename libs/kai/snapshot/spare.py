@@ -32,6 +32,7 @@ class Shrinkage:
 def forget_spare(cluster: Cluster) -> None:
     """Forget all that is remembered to save work; what is needed of it is found anew."""
     cluster.kept.forget()
+    cluster.budgets.forget_answers()
     cluster.classes.keep({task.cls for task in cluster.tasks.values()})
     cel.COMPILED.forget()
     remembered.forget()

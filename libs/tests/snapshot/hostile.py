@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from kai.bench.objects import a_node, a_pod, a_queue
-from kai.model.objects import Node, Pod, PodGroup, Queue, Topology
+from kai.bench.objects import a_node, a_pod, a_priority_class, a_queue
+from kai.model.objects import Node, Pod, PodGroup, Queue, Taint, Topology
 from kai.snapshot.state import Kind
 
 _LONG = "9" * 5000
@@ -330,6 +330,98 @@ def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
     yield "levels", Kind.TOPOLOGY, topology, "spec.levels", "16 levels"
 
 
+def _of_budgets() -> Iterator[tuple[str, Kind, Any, str, str]]:
+    def budget(selector: Any) -> tuple[Kind, Any]:
+        return Kind.POD_DISRUPTION_BUDGET, {"metadata": _meta("bad"), "spec": {"selector": selector}}
+
+    labels, expressions = "spec.selector.matchLabels", "spec.selector.matchExpressions"
+    unwanted = [{"key": f"k{i}", "operator": "NotIn", "values": ["x"]} for i in range(33)]
+    many = [{"key": "k", "operator": "In", "values": [f"v{i}" for i in range(2000)]}]
+    yield "labels", *budget({"matchLabels": {f"k{i}": "x" for i in range(33)}}), labels, "at most 32"
+    yield "expressions", *budget({"matchExpressions": unwanted}), expressions, "at most 32"
+    yield "values", *budget({"matchExpressions": many}), f"{expressions}[0].values", "at most 1024"
+    yield "selector that is a list", *budget([1]), "spec.selector", "of type object"
+    yield "labels that are a number", *budget({"matchLabels": 3}), labels, "of type object"
+    number = [{"key": "k", "operator": "In", "values": 7}]
+    yield (
+        "values that are a number",
+        *budget({"matchExpressions": number}),
+        f"{expressions}[0].values",
+        "array",
+    )
+
+
+def _of_storage() -> Iterator[tuple[str, Kind, Any, str, str]]:
+    meta = {"metadata": {"name": "bad"}}
+
+    def requirements(count: int, values: int = 1) -> list[Any]:
+        found = [f"v{i}" for i in range(values)]
+        return [{"key": f"k{i}", "operator": "In", "values": found} for i in range(count)]
+
+    def volume(affinity: Any) -> tuple[Kind, Any]:
+        return Kind.PERSISTENT_VOLUME, meta | {"spec": {"nodeAffinity": affinity}}
+
+    def terms(found: Any) -> tuple[Kind, Any]:
+        return volume({"required": {"nodeSelectorTerms": found}})
+
+    where = "spec.nodeAffinity.required.nodeSelectorTerms"
+    one = requirements(1)
+    yield "terms", *terms([{"matchExpressions": one}] * 257), where, "at most 256 terms"
+    many = requirements(33)
+    yield "expressions", *terms([{"matchExpressions": many}]), f"{where}[0].matchExpressions", "at most 32"
+    yield "fields", *terms([{"matchFields": many}]), f"{where}[0].matchFields", "at most 32 expressions"
+    long = requirements(1, values=17_000)
+    yield "values", *terms([{"matchExpressions": long}]), f"{where}[0].matchExpressions[0].values", "16384"
+    yield "terms in words", *terms("abc"), where, "of type array"
+    yield "affinity that is a list", *volume({"required": [1, 2]}), "spec.nodeAffinity.required", "object"
+
+    def storage_class(**fields: Any) -> tuple[Kind, Any]:
+        return Kind.STORAGE_CLASS, meta | {"provisioner": "p"} | fields
+
+    def allowed(found: Any) -> tuple[Kind, Any]:
+        return storage_class(allowedTopologies=[{"matchLabelExpressions": found}])
+
+    where = "allowedTopologies[0].matchLabelExpressions"
+    yield "topologies", *storage_class(allowedTopologies=[{}] * 257), "allowedTopologies", "256 terms"
+    yield "topologies in number", *storage_class(allowedTopologies=7), "allowedTopologies", "of type array"
+    yield "allowed expressions", *allowed(many), where, "at most 32 expressions"
+    yield "allowed values", *allowed(long), f"{where}[0].values", "at most 16384 values"
+    yield "expressions in number", *allowed(5), where, "of type array"
+    yield "provisioner", *storage_class(provisioner=7), "provisioner", "of type str"
+    yield "mode", *storage_class(volumeBindingMode=[]), "volumeBindingMode", "of type str"
+
+    driver = Kind.CSI_DRIVER
+    yield "driver that is a list", driver, meta | {"spec": [1]}, "spec", "of type object"
+    yield "driver's word", driver, meta | {"spec": {"storageCapacity": "x"}}, "spec.storageCapacity", "bool"
+
+    def claim(selector: Any) -> tuple[Kind, Any]:
+        return Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": _meta("bad"), "spec": {"selector": selector}}
+
+    def capacity(topology: Any) -> tuple[Kind, Any]:
+        return Kind.CSI_STORAGE_CAPACITY, {"metadata": _meta("bad"), "nodeTopology": topology}
+
+    for of, where in ((claim, "spec.selector"), (capacity, "nodeTopology")):
+        yield "selected labels", *of({"matchLabels": {f"k{i}": "x" for i in range(33)}}), where, "32 labels"
+        yield "selected expressions", *of({"matchExpressions": many}), where, "32 expressions"
+        values = f"{where}.matchExpressions[0].values"
+        yield "selected values", *of({"matchExpressions": requirements(1, values=1025)}), values, "1024"
+        yield "selector in words", *of("x"), where, "of type object"
+        yield "expression in number", *of({"matchExpressions": [5]}), f"{where}.matchExpressions[0]", "object"
+
+
+def _of_administrators() -> Iterator[tuple[str, Kind, Any, str, str]]:
+    for name, value, bound in (
+        ("bad", 10**30, "1000000000 for classes of users"),
+        ("bad", 1_000_000_001, "1000000000 for classes of users"),
+        ("bad", -(2**31) - 1, "from -2147483648"),
+        ("system-bad", 2**31, "2000001000 for those whose name begins with system-"),
+    ):
+        yield f"{name} {value}", Kind.PRIORITY_CLASS, a_priority_class(name, value), "value", bound
+    node = a_node("node-0", gpus=4)
+    node.spec.taints = [Taint(key=f"k{i}", effect="NoSchedule") for i in range(513)]
+    yield "taints", Kind.NODE, node, "spec.taints", "at most 512 taints"
+
+
 HOSTILE = [
     *(
         Hostile(
@@ -341,6 +433,11 @@ HOSTILE = [
     *(Hostile(f"queue: {name}", Kind.QUEUE, obj, field, bound) for name, obj, field, bound in _queues()),
     *(Hostile(f"node: {name}", Kind.NODE, obj, field, bound) for name, obj, field, bound in _nodes()),
     *(Hostile(f"{kind.value}: {name}", kind, *rest) for name, kind, *rest in _json()),
+    *(
+        Hostile(f"{kind.value}: {name}", kind, *rest)
+        for found in (_of_budgets, _of_storage, _of_administrators)
+        for name, kind, *rest in found()
+    ),
 ]
 
 #: By row of the table of limits, the case that is beyond it.

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.bench.objects import a_group, a_node, a_pod, a_priority_class, a_queue, usual_priorities
 from kai.engine import Engine
 from kai.model import limits
 from kai.model.limits import Limit
 from kai.model.objects import Pod
+from kai.snapshot import codec
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
@@ -354,6 +355,15 @@ def test_a_pod_that_was_left_out_is_taken_in_once_its_group_has_room():
     assert state.take(Kind.POD, a_member("crowd-3")) is None
     assert state.faults == {}
     state.check()
+
+
+def test_a_priority_class_beyond_its_bounds_keeps_nobody_from_cutting_a_snapshot():
+    state = a_state()
+    before = codec.cut(state).digest
+    assert state.take(Kind.PRIORITY_CLASS, a_priority_class("vast", 10**30)) is not None
+    assert codec.cut(state).digest == before
+    assert state.take(Kind.PRIORITY_CLASS, a_priority_class("system-node-critical", 2_000_001_000)) is None
+    assert codec.cut(state).digest != before
 
 
 # --- what intake keeps ---------------------------------------------------------------------------

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob
 from kai.model.ids import PodGroupKey, PodUid
-from kai.model.rules.selectors import label_selector
+from kai.snapshot.budgets import Budget, Budgets
 from kai.snapshot.rows import Job
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import ClusterState
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
-Budget = Mapping[str, Any]
 _LAST = float("-inf")
 
 
@@ -37,30 +35,27 @@ def victim_key(state: ClusterState, key: KeyOfJob, ranks: Sequence[Callable[[Job
 
 def _protected(state: ClusterState) -> Callable[[Job], bool] | None:
     """Whether a budget protects a job, found out once for each; None where there are no budgets."""
-    budgets: dict[str, list[Budget]] = {}
-    for each in state.objects[Kind.POD_DISRUPTION_BUDGET].values():
-        budgets.setdefault(each["metadata"].get("namespace", ""), []).append(each)
-    if not budgets:
+    if not state.budgets:
         return None
     known: dict[PodGroupKey, bool] = {}
 
     def protected(job: Job) -> bool:
         if job.key not in known:
-            known[job.key] = any(_exceeds(budget, job) for budget in budgets.get(job.namespace, ()))
+            known[job.key] = _exceeds_some(state.budgets, job)
         return known[job.key]
 
     return protected
 
 
-def _exceeds(budget: Budget, job: Job) -> bool:
-    """Whether the budget does not allow to evict all pods of the job."""
-    selector = (budget.get("spec") or {}).get("selector")
-    allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
-    return sum(map(label_selector(selector), _labels(job))) > allowed
-
-
-def _labels(job: Job) -> Iterator[Mapping[str, str]]:
+def _exceeds_some(budgets: Budgets, job: Job) -> bool:
+    """Whether some budget does not allow to evict all pods of the job."""
+    counted: dict[Budget, int] = {}
     for pod_set in job.pod_sets.values():
         for task in pod_set.tasks.values():
-            if ACTIVE_ALLOCATED[task.status]:
-                yield task.labels or {}
+            if not ACTIVE_ALLOCATED[task.status]:
+                continue
+            for budget in budgets.of(task):
+                count = counted[budget] = counted.get(budget, 0) + 1
+                if count > budget.allowed:
+                    return True
+    return False

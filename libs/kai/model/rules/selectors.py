@@ -63,14 +63,27 @@ def label_selector(selector: Mapping[str, Any] | None) -> Selects:
     if selector is None:
         return lambda labels: False
     exact = tuple((selector.get("matchLabels") or {}).items())
-    checks = tuple(
-        (str(expression.get("key", "")), label_requirement(expression))
-        for expression in selector.get("matchExpressions") or ()
-    )
+    wanted: list[tuple[str, Accepts]] = []
+    #: Requirements that hold for whoever has no such label, by its key: there may be far more than labels.
+    harmless: dict[str, list[Accepts]] = {}
+    for expression in selector.get("matchExpressions") or ():
+        key, accepts = str(expression.get("key", "")), label_requirement(expression)
+        if accepts(None):
+            harmless.setdefault(key, []).append(accepts)
+        else:
+            wanted.append((key, accepts))
 
     def matches(labels: Mapping[str, str]) -> bool:
-        return all(labels.get(key) == value for key, value in exact) and all(
-            accepts(labels.get(key)) for key, accepts in checks
+        for key, value in exact:
+            if labels.get(key) != value:
+                return False
+        for key, accepts in wanted:
+            if not accepts(labels.get(key)):
+                return False
+        if harmless.keys().isdisjoint(labels.keys()):
+            return True
+        return all(
+            accepts(labels[key]) for key in harmless.keys() & labels.keys() for accepts in harmless[key]
         )
 
     return matches

@@ -122,6 +122,41 @@ def test_a_label_selector_means_what_satisfies_all_of_it(selector, selects):
     assert label_selector(selector)({"app": "a"}) is selects
 
 
+@given(
+    expressions=st.lists(
+        st.fixed_dictionaries(
+            {
+                "key": st.sampled_from("ab"),
+                "operator": st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Resembles")),
+                "values": st.none() | st.lists(st.sampled_from("xy"), max_size=2),
+            }
+        ),
+        max_size=4,
+    ),
+    labels=st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz")),
+)
+def test_a_label_selector_means_those_of_whom_each_of_its_requirements_holds(expressions, labels):
+    expected = all(label_requirement(each)(labels.get(each["key"])) for each in expressions)
+    assert label_selector({"matchExpressions": expressions})(labels) is expected
+
+
+def test_requirements_that_hold_for_whoever_has_no_such_label_are_not_gone_through_for_him():
+    asked = []
+
+    class Labels(dict):
+        def __getitem__(self, key):
+            asked.append(key)
+            return super().__getitem__(key)
+
+        def get(self, key, default=None):
+            asked.append(key)
+            return super().get(key, default)
+
+    unwanted = [{"key": f"k{i}", "operator": "NotIn", "values": ["a"]} for i in range(100)]
+    assert label_selector({"matchExpressions": unwanted})(Labels({"k7": "b", "app": "a"}))
+    assert asked == ["k7"]
+
+
 BIG = {"key": "size", "operator": "Gt", "values": ["3"]}
 N1 = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 
