@@ -184,6 +184,10 @@ def described(properties, above=""):
         ({"admission": {"name": "mine"}}, "the component is called admission"),
         ({"global": {"fipsMode": "only"}}, "set it to on"),
         ({"global": {"gpuSharingMode": "NvFractions"}}, "choose NonMemoryEnforced, HamiCore or Disabled"),
+        (
+            {"global": {"gpuSharing": True, "gpuSharingMode": "Disabled"}},
+            "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on",
+        ),
         ({"kaiConfigDeployer": {"resources": {"limits": {"cpu": 1}}}}, "kai-config is part of the release"),
         ({"kaiConfig": {"render": True}}, "set one of them to false"),
     ],
