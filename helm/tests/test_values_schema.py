@@ -129,9 +129,13 @@ def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
         ({"scheduler": {"usageDBConfig": {"usageParams": {"windowsize": "1w"}}}}, "windowsize"),
         ({"binder": {"plugins": {"hamicor": {"enabled": True}}}}, "hamicor"),
         ({"podgrouper": {"args": {"log-levle": "debug"}}}, "log-levle"),
+        ({"binder": {"ports": {"webhookPort": 9443}}}, "webhookPort"),
+        ({"scheduler": {"ports": {"probePort": 8081}}}, "probePort"),
+        ({"admission": {"ports": {"grpcPort": 9090}}}, "grpcPort"),
+        ({"binder": {"podDisruptionBudget": {"maxUnavailable": "25%"}}}, "want integer"),
     ],
 )
-def test_what_is_misspelt_is_refused_by_name(helm, values, named):
+def test_what_no_component_has_is_refused_by_name(helm, values, named):
     result = helm.template(values=values)
     assert result.returncode != 0
     assert named in result.stderr
