@@ -1,8 +1,10 @@
 """Values that stand on pages are values of the chart, and come through to Config or shard."""
 
 import json
+import re
 
 import pytest
+import yaml
 
 from e2e.harness import ROOT
 from e2e.page import bodies
@@ -17,6 +19,10 @@ SHOWN = [
     if "kind" not in body and set(body) <= set(SECTIONS)
 ]
 OTHERS = {"contributing.md": 2, "monitoring.md": 1}
+CHART = ROOT / "helm" / "kai-scheduler"
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+#: The page that tells of fields of a Config, which are called much as values are.
+OF_CONFIG = "configuration.md"
 
 
 def test_all_that_has_no_kind_is_known():
@@ -31,3 +37,42 @@ def test_values_on_a_page_change_what_is_installed(helm, values):
     authority = usual.one("Secret", "kai-admission-webhook-tls-secret")["data"]["ca.crt"]
     text = json.dumps(values).replace("<base64 of ca.crt of the webhooks>", authority)
     assert helm.render(values=json.loads(text)) != usual
+
+
+# --- names of values and of Deployments in sentences and commands ----------------------------------------
+def is_known(name, schema, definitions):
+    """Whether a schema has what a path leads to; where any keys may be, it does."""
+    for key in name.split("."):
+        if "$ref" in schema:
+            schema = definitions[schema["$ref"].rpartition("/")[2]]
+        known = schema.get("properties", {})
+        if key not in known:
+            return not known and schema.get("type") == "object" and schema.get("additionalProperties", True)
+        schema = known[key]
+    return True
+
+
+def fields_of_config():
+    crd = yaml.safe_load((CHART / "crds" / "configs.kai.scheduler.yaml").read_text())
+    (version,) = crd["spec"]["versions"]
+    return version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_values_named_in_a_sentence_are_values_of_the_chart(page):
+    schemas = [SCHEMA] if page != OF_CONFIG else [SCHEMA, fields_of_config()]
+    text = (ROOT / "docs" / page).read_text()
+    named = {
+        name
+        for name in re.findall(r"`([A-Za-z]+(?:\.[A-Za-z0-9_-]+)+)", text)
+        if name.partition(".")[0] in SCHEMA["properties"]
+    }
+    definitions = SCHEMA["definitions"]
+    assert [name for name in named if not any(is_known(name, each, definitions) for each in schemas)] == []
+
+
+def test_deployments_that_pages_forward_to_are_those_of_the_chart(helm):
+    made = helm.render().of("Deployment")
+    for page in PAGES:
+        named = re.findall(r"port-forward deploy/(\S+)", (ROOT / "docs" / page).read_text())
+        assert set(named) <= set(made), page

@@ -248,6 +248,20 @@ def test_the_wanted_runtime_classes_reach_their_services(rendered):
     assert binder.runtime_class_name == "nvidia"
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ({"gpuPodRuntimeClassName": "older"}, "older"),
+        ({"gpuPodRuntimeClassName": "older", "gpuFractionRuntimeClassName": None}, "older"),
+        ({"gpuPodRuntimeClassName": "older", "gpuFractionRuntimeClassName": "newer"}, "newer"),
+        ({"gpuPodRuntimeClassName": ""}, "nvidia"),
+    ],
+)
+def test_the_older_name_of_the_runtime_class_counts_where_the_newer_says_nothing(helm, names, expected):
+    flags = helm.render(values={"admission": names}).flags("admission")
+    assert settings_of("kai_admission").parse(flags).runtime_class == expected
+
+
 @pytest.mark.parametrize("value", [None, ""], ids=["null", "empty"])
 def test_null_and_empty_both_mean_no_runtime_class(helm, value):
     flags = helm.render(values={"admission": {"gpuFractionRuntimeClassName": value}}).flags("admission")
@@ -396,6 +410,32 @@ def test_images_follow_the_registry_and_the_most_specific_tag(rendered):
     assert reservation == ["--resource-reservation-pod-image=images.example.com/ml/kai-scheduler:1.2.3"]
     for _, pod, _ in containers(rendered("own images")):
         assert pod["imagePullSecrets"] == [{"name": "pull"}]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ("IfNotPresent", "IfNotPresent")),
+        ({"global": {"imagePullPolicy": "Always"}}, ("Always", "Always")),
+        (
+            {
+                "binder": {"resourceReservationImage": {"pullPolicy": "Never"}},
+                "nodescaleadjuster": {"scalingPodImage": {"pullPolicy": "Always"}},
+            },
+            ("Never", "Always"),
+        ),
+    ],
+    ids=["defaults", "of all images", "their own"],
+)
+def test_pull_policies_reach_the_pods_that_components_make(helm, values, expected):
+    every = {**values, "global": {**values.get("global", {}), "clusterAutoscaling": True}}
+    objects = helm.render(values=every)
+    binder = settings_of("kai_binder").parse(objects.flags("binder"))
+    adjuster = settings_of("kai_node_scale_adjuster").parse(objects.flags("node-scale-adjuster"))
+    assert (
+        binder.resource_reservation_pod_image_pull_policy,
+        adjuster.scaling_pod_image_pull_policy,
+    ) == expected
 
 
 def test_without_a_tag_the_version_of_the_chart_counts(rendered):

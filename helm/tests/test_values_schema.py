@@ -129,9 +129,13 @@ def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
         ({"scheduler": {"usageDBConfig": {"usageParams": {"windowsize": "1w"}}}}, "windowsize"),
         ({"binder": {"plugins": {"hamicor": {"enabled": True}}}}, "hamicor"),
         ({"podgrouper": {"args": {"log-levle": "debug"}}}, "log-levle"),
+        ({"binder": {"ports": {"webhookPort": 9443}}}, "webhookPort"),
+        ({"scheduler": {"ports": {"probePort": 8081}}}, "probePort"),
+        ({"admission": {"ports": {"grpcPort": 9090}}}, "grpcPort"),
+        ({"binder": {"podDisruptionBudget": {"maxUnavailable": "25%"}}}, "want integer"),
     ],
 )
-def test_what_is_misspelt_is_refused_by_name(helm, values, named):
+def test_what_no_component_has_is_refused_by_name(helm, values, named):
     result = helm.template(values=values)
     assert result.returncode != 0
     assert named in result.stderr
@@ -184,6 +188,10 @@ def described(properties, above=""):
         ({"admission": {"name": "mine"}}, "the component is called admission"),
         ({"global": {"fipsMode": "only"}}, "set it to on"),
         ({"global": {"gpuSharingMode": "NvFractions"}}, "choose NonMemoryEnforced, HamiCore or Disabled"),
+        (
+            {"global": {"gpuSharing": True, "gpuSharingMode": "Disabled"}},
+            "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on",
+        ),
         ({"kaiConfigDeployer": {"resources": {"limits": {"cpu": 1}}}}, "kai-config is part of the release"),
         ({"kaiConfig": {"render": True}}, "set one of them to false"),
     ],

@@ -11,7 +11,7 @@ import msgspec
 from kai.model import names
 from kai.model.claims import Claim, claims_of
 from kai.model.ids import PodUid
-from kai.model.objects import ApiObject, ApiStruct, Toleration
+from kai.model.objects import ApiObject, ApiStruct, PullPolicy, Toleration
 from kai.model.rules.phases import has_ended
 
 CONTAINER: Final = "resource-reservation"
@@ -72,6 +72,7 @@ class ReservationTemplate:
     service_account: str = names.RESERVATION_SERVICE_ACCOUNT
     app_label: str = names.RESERVATION_APP
     image: str = ""
+    image_pull_policy: PullPolicy = "IfNotPresent"
     runtime_class_name: str = ""
     resources: dict[str, Any] = field(default_factory=dict)
     pod_security_context: dict[str, Any] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class ReservationTemplate:
         container: dict[str, Any] = {
             "name": CONTAINER,
             "image": self.image,
-            "imagePullPolicy": "IfNotPresent",
+            "imagePullPolicy": self.image_pull_policy,
             "resources": {part: self._amounts(part) for part in ("requests", "limits")},
             "env": [
                 _from_field("POD_NAME", "metadata.name"),

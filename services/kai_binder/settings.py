@@ -8,6 +8,7 @@ import msgspec
 from pydantic import BeforeValidator, Field
 
 from kai.model import names
+from kai.model.objects import PullPolicy
 from kai.runtime import Duration, SettingsError
 from kai.runtime.tls import TlsSettings
 from kai.wire.shards import Shard, shard_of
@@ -42,6 +43,9 @@ class BinderSettings(TlsSettings):
     resource_reservation_app_label: str = Field(names.RESERVATION_APP, description="of reservation pods")
     resource_reservation_pod_image: str = Field(
         "registry/local/kai-scheduler/resource-reservation", description="image of reservation pods"
+    )
+    resource_reservation_pod_image_pull_policy: PullPolicy = Field(
+        "IfNotPresent", description="when the image of reservation pods is pulled"
     )
     resource_reservation_allocation_timeout: Duration = Field(
         40.0, gt=0, description="how long to wait for a reservation pod's device"
@@ -84,6 +88,7 @@ class BinderSettings(TlsSettings):
             service_account=self.resource_reservation_service_account,
             app_label=self.resource_reservation_app_label,
             image=self.resource_reservation_pod_image,
+            image_pull_policy=self.resource_reservation_pod_image_pull_policy,
             runtime_class_name=self.runtime_class_name,
             resources=self.resource_reservation_pod_resources,
             pod_security_context=self.resource_reservation_pod_security_context,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.model import names
-from kai.model.objects import Json, ResourceList
+from kai.model.objects import Json, PullPolicy, ResourceList
 from kai.model.requests import pod_requests
 from kai.model.resource_lists import amounts, rendered
 from kai_node_scale_adjuster.objects import WaitingPod, label_value
@@ -42,6 +42,7 @@ class ScalingTemplate:
 
     namespace: str = names.SCALE_ADJUST_NAMESPACE
     image: str = ""
+    image_pull_policy: PullPolicy = "IfNotPresent"
     app_label: str = names.SCALING_POD_APP
     service_account: str = "scaling-pod"
 
@@ -80,7 +81,7 @@ class ScalingTemplate:
         return {
             "name": CONTAINER,
             "image": self.image,
-            "imagePullPolicy": "IfNotPresent",
+            "imagePullPolicy": self.image_pull_policy,
             "args": list(PROGRAM),
             "resources": _resources(waiting),
             "securityContext": _SECURITY,

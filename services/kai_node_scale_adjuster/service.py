@@ -134,6 +134,7 @@ def _template(settings: NodeScaleAdjusterSettings) -> ScalingTemplate:
     return ScalingTemplate(
         namespace=settings.scale_adjust_namespace,
         image=settings.scaling_pod_image,
+        image_pull_policy=settings.scaling_pod_image_pull_policy,
         app_label=settings.scaling_pod_app_label,
         service_account=settings.scaling_pod_service_account,
     )

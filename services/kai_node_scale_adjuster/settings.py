@@ -7,6 +7,7 @@ from decimal import Decimal
 from pydantic import Field
 
 from kai.model import names
+from kai.model.objects import PullPolicy
 from kai.runtime import Duration, ServiceSettings
 
 
@@ -18,6 +19,9 @@ class NodeScaleAdjusterSettings(ServiceSettings):
     )
     scaling_pod_image: str = Field(
         "registry/local/kai-scheduler/scalingpod", min_length=1, description="image of scaling pods"
+    )
+    scaling_pod_image_pull_policy: PullPolicy = Field(
+        "IfNotPresent", description="when the image of scaling pods is pulled"
     )
     scaling_pod_app_label: str = Field(
         names.SCALING_POD_APP, min_length=1, description="label app of scaling pods"

@@ -96,7 +96,12 @@ admission:
   {{- end }}
   blockNvidiaVisibleDevices: {{ $v.global.blockNvidiaVisibleDevices }}
   queueLabelSelector: {{ $v.admission.queueLabelSelector }}
-  gpuFractionRuntimeClassName: {{ $v.admission.gpuFractionRuntimeClassName | default $v.admission.gpuPodRuntimeClassName | default "" | quote }}
+  {{- $class := $v.admission.gpuFractionRuntimeClassName | default "" }}
+  {{- if has $class (list "" "nvidia") }}
+  {{- /* Nobody named another class by the newer name: what the older name says counts. */}}
+  {{- $class = $v.admission.gpuPodRuntimeClassName | default $class }}
+  {{- end }}
+  gpuFractionRuntimeClassName: {{ $class | quote }}
 podGrouper:
   {{- include "kai.configService" (dict "root" $root "values" $v.podgrouper) | nindent 2 }}
   args:

@@ -42,6 +42,9 @@ default, and what to do instead. Nothing of it is taken and ignored.
 {{- if and .Values.kaiConfig.render .Values.kaiConfigDeployer.enabled -}}
   {{- $told = append $told "kaiConfig.render and kaiConfigDeployer.enabled are both true: either has kai-config made; set one of them to false" -}}
 {{- end -}}
+{{- if and .Values.global.gpuSharing (eq (.Values.global.gpuSharingMode | default "") "Disabled") -}}
+  {{- $told = append $told "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on what the other switches off; remove one of them" -}}
+{{- end -}}
 {{- if and .Values.podgrouper.defaultPrioritiesConfigMapName (not .Values.podgrouper.defaultPrioritiesConfigMapNamespace) -}}
   {{- $told = append $told "podgrouper.defaultPrioritiesConfigMapNamespace is needed with a name" -}}
 {{- end -}}

@@ -8,13 +8,15 @@ Quantities stay strings here: whoever needs a number parses it once, through
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 #: A JSON object that is carried and compared but not interpreted.
 Json = dict[str, Any]
 ResourceList = dict[str, str]
+#: When the image of a container is pulled.
+PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 
 if TYPE_CHECKING:
     WrittenAmounts = ResourceList

@@ -64,6 +64,7 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         f"--resource-reservation-service-account={reservation.service_account_name}",
         f"--resource-reservation-app-label={reservation.app_label}",
         f"--resource-reservation-pod-image={installation.image(reservation.image)}",
+        f"--resource-reservation-pod-image-pull-policy={reservation.image.pull_policy}",
         f"--resource-reservation-allocation-timeout={reservation.allocation_timeout}",
         f"--runtime-class-name={reservation.runtime_class_name}",
         *_as_json("resource-reservation-pod-resources", reservation.pod_resources.manifest()),

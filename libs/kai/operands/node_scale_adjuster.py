@@ -42,6 +42,7 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         f"--health-probe-bind-address=:{_HEALTH}",
         f"--metrics-bind-address=:{_METRICS}",
         f"--scaling-pod-image={installation.image(args.scaling_pod_image)}",
+        f"--scaling-pod-image-pull-policy={args.scaling_pod_image.pull_policy}",
         f"--scale-adjust-namespace={args.node_scale_namespace}",
         f"--scaling-pod-service-account={args.node_scale_service_account}",
         f"--scaling-pod-app-label={SCALING_APP}",

@@ -93,6 +93,7 @@ def test_json_flags_are_read():
             '--resource-reservation-pod-resources={"requests": {"cpu": "10m", "nvidia.com/gpu": "9"}}',
             "--resource-reservation-allocation-timeout=7",
             "--runtime-class-name=nvidia",
+            "--resource-reservation-pod-image-pull-policy=Always",
             "--fake-gpu-nodes=true",
             "--qps=50",
         ]
@@ -104,6 +105,7 @@ def test_json_flags_are_read():
         "limits": {"nvidia.com/gpu": "1"},
     }
     assert (container["image"], container["args"]) == ("ubuntu", ["sleep", "infinity"])
+    assert container["imagePullPolicy"] == "Always"
     assert manifest["spec"]["runtimeClassName"] == "nvidia"
     assert manifest["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
 

@@ -29,6 +29,7 @@ SCALING = names.SCALE_ADJUST_NAMESPACE
 def test_flags_of_the_original_are_understood():
     settings = NodeScaleAdjusterSettings.parse([
         "--scaling-pod-image=example.com/scalingpod:v1",
+        "--scaling-pod-image-pull-policy=Always",
         "--scale-adjust-namespace=scale",
         "--scheduler-name=kai-scheduler",
         "--scaling-pod-app-label=scaling",
@@ -50,6 +51,7 @@ def test_flags_of_the_original_are_understood():
         ("--gpu-memory-to-fraction-ratio=2", "less than or equal to 1"),
         ("--gpu-memory-to-fraction-ratio=x", "decimal"),
         ("--scale-adjust-namespace=", "at least 1 character"),
+        ("--scaling-pod-image-pull-policy=Sometimes", "Always"),
         ("--cool-down=-1s", "greater than or equal to 0"),
     ],
 )
@@ -134,9 +136,13 @@ def requests(api, *verbs):
 
 @pytest.mark.integration
 async def test_a_scaling_pod_is_made_marked_and_told_of(admin, tmp_path):
-    async with adjuster(str(tmp_path / "config")) as host:
+    flags = ["--scaling-pod-image=example.com/pod:v1", "--scaling-pod-image-pull-policy=Never"]
+    async with adjuster(str(tmp_path / "config"), *flags) as host:
         await wait_for_gpu(admin, "half")
         await until_scaling(admin, "team-half")
+        made = await admin.get(PODS, "team-half", namespace=SCALING)
+        (container,) = made["spec"]["containers"]
+        assert (container["image"], container["imagePullPolicy"]) == ("example.com/pod:v1", "Never")
 
         async def condition():
             pod = await admin.get(PODS, "team-half", namespace=SCALING)
