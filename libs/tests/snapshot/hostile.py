@@ -508,6 +508,15 @@ PLAYED = {
     "STORAGE": "persistentVolumes: volume",
     "SLOTS": "csiNodes: volume slots",
     "DISRUPTIONS": "podDisruptionBudgets: budget",
+    "VOLUME_TERMS": "persistentVolumes: terms",
+    "VOLUME_EXPRESSIONS": "persistentVolumes: expressions",
+    "VOLUME_VALUES": "persistentVolumes: values",
+    "ALLOWED_TERMS": "storageClasses: topologies",
+    "ALLOWED_EXPRESSIONS": "storageClasses: allowed expressions",
+    "ALLOWED_VALUES": "storageClasses: allowed values",
+    "PRIORITY": "priorityClasses: bad 1000000001",
+    "SYSTEM_PRIORITY": "priorityClasses: system-bad 2147483648",
+    "TAINTS": "nodes: taints",
 }
 #: Rows that no object is beyond by itself.
 TOGETHER = {"GROUP_PODS"}
