@@ -151,16 +151,16 @@ def _stand(waiting: WaitingPod, scaling: ScalingPod | None) -> _Stand:
 
 
 def _groups(stands: Iterable[_Stand], *, rules: Rules, now: float) -> Iterator[list[_Stand]]:
-    """Those who can share devices, and for whom there is hope."""
+    """Those who can share devices, but for those whose scaling pod has waited in vain for its node."""
     groups: dict[bytes, list[_Stand]] = {}
     for stand in stands:
         silent = stand.scaling is None and stand.waiting.wish is Wish.SILENT
-        if not silent and not _is_hopeless(stand.scaling, rules=rules, now=now):
+        if not silent and not _timed_out(stand.scaling, rules=rules, now=now):
             groups.setdefault(stand.waiting.places, []).append(stand)
     yield from groups.values()
 
 
-def _is_hopeless(scaling: ScalingPod | None, *, rules: Rules, now: float) -> bool:
+def _timed_out(scaling: ScalingPod | None, *, rules: Rules, now: float) -> bool:
     return scaling is not None and not scaling.placed and _next_time(scaling, rules) <= now
 
 

@@ -77,8 +77,8 @@ def groups(waiting, scaling):
     for pod in waiting:
         own = of.get(pod.key)
         unschedulable = bool(pod.pod.status.conditions) and pod.pod.status.conditions[0].status == "False"
-        hopeless = own is not None and not own.placed and NOW - own.since >= RULES.patience
-        if hopeless or not (unschedulable or own):
+        timed_out = own is not None and not own.placed and NOW - own.since >= RULES.patience
+        if timed_out or not (unschedulable or own):
             continue
         needs, have = found[pod.places]
         needs.append((float(pod.share.portion) * pod.share.devices, pod.share.devices))

@@ -99,7 +99,7 @@ class _Action:
             self._tell_why(job, failed.why)
             return ()
         tasks = tasks_to_allocate(job, simulation=True)
-        if not tasks or _hopeless(session, job, tasks):
+        if not tasks or _unresolvable(session, job, tasks):
             return ()
         session.decisions.count("podgroups_acted_on_by_action", strategy.action)
         if strategy.gate(job, tasks) is not None:
@@ -250,7 +250,7 @@ def delayed(session: Session, job: Job) -> bool:
     return True
 
 
-def _hopeless(session: Session, job: Job, tasks: list[Task]) -> bool:
+def _unresolvable(session: Session, job: Job, tasks: list[Task]) -> bool:
     """Whether something that no eviction changes keeps the job from running."""
     for task in tasks:
         concerned = session.concerned(task.cls)
