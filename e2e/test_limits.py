@@ -6,6 +6,7 @@ from e2e.harness import kai
 from e2e.manifests import a_group, a_pod, as_yaml
 from kai.kube.errors import ApiError
 from kai.kube.resources import EVENTS, PODS
+from kai.model.names import TASK_PRIORITY_LABEL
 from kai.model.objects import Pod
 
 MOST_INT64 = 2**63 - 1
@@ -43,12 +44,19 @@ async def test_a_claim_of_more_devices_than_there_can_be(cluster, queue, driver,
     await somebody_else_runs(cluster, namespace, name)
 
 
-async def test_a_pod_of_more_memory_than_there_can_be(cluster, queue, namespace):
-    name = await queue()
-    pod = a_pod("vast", namespace, name)
+async def test_a_pod_of_more_memory_than_there_can_be_is_refused(cluster, queue, namespace):
+    pod = a_pod("vast", namespace, await queue())
     pod["spec"]["containers"][0]["resources"]["requests"] = {"memory": str(MOST_INT64)}
-    await cluster.apply(as_yaml(pod))
-    bound = ("resources.requests[memory]", "at most 9007199254740992")
+    with pytest.raises(ApiError, match=r"resources.requests\[memory\].*at most 9007199254740992"):
+        await cluster.apply(as_yaml(pod))
+
+
+async def test_a_pod_that_is_made_what_nobody_can_take_in_is_told(cluster, queue, namespace):
+    name = await queue()
+    await cluster.apply(as_yaml(a_pod("vast", namespace, name, gpus=1000)))
+    labels = {TASK_PRIORITY_LABEL: "9" * 60}
+    await cluster.client.patch(PODS, "vast", {"metadata": {"labels": labels}}, namespace=namespace)
+    bound = (f"metadata.labels[{TASK_PRIORITY_LABEL}]", "2147483647")
     note = await warned(cluster, namespace, "Pod", *bound)
 
     async def look() -> list[tuple[str, str, str]]:
