@@ -267,6 +267,9 @@ QUEUE_WEIGHT: Final = Limit(
 QUEUE_PRIORITY: Final = Limit(
     kind="Queue", field="spec.priority", least=-(2**31), most=_INT32, enforced=("schema",)
 )
+QUEUE_DEPTH: Final = Limit(
+    kind="Queue", field="spec.parentQueue", most=32, unit="levels", enforced=("webhook",)
+)
 ACCESS_NAMESPACES: Final = Limit(
     kind="Queue", field="spec.access.namespaces", most=1024, unit="namespaces", enforced=("schema", "webhook")
 )
@@ -476,6 +479,12 @@ DISRUPTIONS: Final = Limit(
     kind="PodDisruptionBudget", field="status.disruptionsAllowed", most=_INT32, unit="pods"
 )
 BUDGET_SELECTOR: Final = _of_selector("PodDisruptionBudget", "spec.selector")
+
+
+def too_deep(parent: str) -> OutOfBounds:
+    """The error about a queue whose parent is on the last level already, or below it."""
+    above = QUEUE_DEPTH.most - 2
+    return OutOfBounds(QUEUE_DEPTH.field, parent, f"a queue with at most {above} queues above it")
 
 
 def table() -> Iterator[Limit]:

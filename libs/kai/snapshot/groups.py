@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kai.model import access, names
+from kai.model import access, limits, names
+from kai.model.faults import INVALID_OBJECT, Fault
 from kai.model.ids import PodGroupKey
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
@@ -24,6 +25,16 @@ def _standing_of(job: Job) -> Standing:
     return Standing(job.priority, job.preemptible, job.semi_preemptible, job.usurps, job.unwelcome)
 
 
+def _fault_of(queue: Queue) -> Fault:
+    return Fault(
+        kind=Kind.QUEUE.kubernetes,
+        key=queue.name,
+        uid=queue.uid,
+        reason=INVALID_OBJECT,
+        message=str(limits.too_deep(queue.parent_name)),
+    )
+
+
 class GroupIntake:
     """What the newest version of a group, a queue or a priority class changes in the rows."""
 
@@ -32,6 +43,8 @@ class GroupIntake:
         self._accounts = accounts
         self._queues_dirty = False
         self._system_namespaces = cluster.params.system_namespaces
+        #: What is told of queues that stand too deep, by name.
+        self._too_deep: dict[str, Fault] = {}
         #: How groups stand that name the same: by priority class, preemptibility and namespace.
         self._standings: dict[tuple[str, str, str], Standing] = {}
 
@@ -42,6 +55,8 @@ class GroupIntake:
         """
         if self._queues_dirty:
             self._relink_queues()
+        for name, fault in self._too_deep.items():
+            self._cluster.faults.setdefault((Kind.QUEUE, name), fault)
         stale = self._cluster.access.stale
         if stale is None or stale:
             self._reconsider()
@@ -276,9 +291,13 @@ class GroupIntake:
 
     def _link_queues(self) -> None:
         cluster = self._cluster
+        for name, fault in self._too_deep.items():
+            if cluster.faults.get((Kind.QUEUE, name)) is fault:
+                del cluster.faults[Kind.QUEUE, name]
         cluster.queue_order = queues.link(
             cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
         )
+        self._too_deep = {queue.name: _fault_of(queue) for queue in cluster.queues.values() if queue.too_deep}
         cluster.ledger.set_queues(cluster.queue_order)
 
     def _reconsider(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kai.model import limits
 from kai.model.objects import Queue as QueueObject
 from kai.model.objects import QueueResources
 from kai.snapshot.bounds import QUEUE_UNITS
@@ -44,12 +45,13 @@ def describe(queue: Queue, obj: QueueObject) -> None:
 def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
     """Set parents, children and paths; returns the queues that take part, parents before children.
 
-    Without the full hierarchy every leaf stands below one unlimited queue of our own. What is held without a
-    queue has an account beside the others, which deserves nothing.
+    A queue on a deeper level than queues may have takes no part. Without the full hierarchy every leaf
+    stands below one unlimited queue of our own. What is held without a queue has an account beside the
+    others, which deserves nothing.
     """
     rows = list(queues)
     for queue in rows:
-        queue.parent, queue.children, queue.path = None, [], ()
+        queue.parent, queue.children, queue.path, queue.too_deep = None, [], (), False
     by_name = {queue.name: queue for queue in rows if queue.exists}
     lost = [queue for queue in rows if queue.name == NO_QUEUE and queue.jobs]
     for queue in lost:
@@ -63,13 +65,20 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
             parent.children.append(queue)
     ordered: list[Queue] = []
     front = [queue for queue in by_name.values() if not queue.parent_name]
-    while front:
-        below: list[Queue] = []
-        for queue in sorted(front, key=lambda each: each.name):
+    for _ in range(limits.QUEUE_DEPTH.most):
+        last = sorted(front, key=lambda each: each.name)
+        front = []
+        for queue in last:
             queue.path = (queue, *(queue.parent.path if queue.parent else ()))
             ordered.append(queue)
-            below.extend(queue.children)
-        front = below
+            front.extend(queue.children)
+    if front:
+        for queue in last:
+            queue.children = []
+    while front:
+        for queue in front:
+            queue.too_deep = True
+        front = [child for queue in front for child in queue.children]
     return [*ordered, *lost]
 
 

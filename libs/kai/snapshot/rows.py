@@ -368,8 +368,9 @@ class Queue:
     reclaim_min_runtime: float | None = None
     parent: Queue | None = None
     children: list[Queue] = field(default_factory=list)
-    #: Itself and its ancestors; empty where it or one of them does not exist.
+    #: Itself and its ancestors; empty where it or one of them does not exist, or it has too many.
     path: tuple[Queue, ...] = ()
+    too_deep: bool = False
     allocated: list[int] = field(default_factory=lambda: [0, 0, 0])
     non_preemptible: list[int] = field(default_factory=lambda: [0, 0, 0])
     pending: list[int] = field(default_factory=lambda: [0, 0, 0])

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kai.model import access, duration, names
+from kai.model import access, duration, limits, names
 from kai.model.faults import OutOfBounds
 from kai.model.objects import LabelRequirement, LabelSelector, Queue
 from kai.validation.verdict import Verdict
@@ -41,14 +41,14 @@ def check(queue: Queue, queues: Mapping[str, Queue], rules: QueueRules | None = 
         )
         return Verdict((missing,), (missing,))
 
-    errors = [*_circle(queue, others), *_bad_durations(queue), *_bad_access(queue)]
+    errors = [*_ancestry(queue, others), *_bad_durations(queue), *_bad_access(queue)]
     if rules.quotas and not errors:
         errors += _unknown_parent_quota(queue, others.get(queue.spec.parent_queue))
     return Verdict.of(f"queue {name}: {error}" for error in errors)
 
 
-def _circle(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[str]:
-    """A queue that is its own ancestor has no share at all, nor has anything below it."""
+def _ancestry(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[str]:
+    """A queue that is its own ancestor, or has too many, has no share at all, nor has anything below it."""
     name = queue.metadata.name
     path = [name]
     current: Queue | None = queue
@@ -63,6 +63,9 @@ def _circle(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[str]:
         if parent in path:
             return  # a circle further up, which is not this queue's doing
         path.append(parent)
+        if len(path) > limits.QUEUE_DEPTH.most:
+            yield str(limits.too_deep(queue.spec.parent_queue))
+            return
         current = queues.get(parent)
 
 

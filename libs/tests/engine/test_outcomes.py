@@ -161,6 +161,28 @@ def test_the_queue_that_is_missing_is_named_and_not_one_below_it() -> None:
     assert "is its own ancestor" in _told(state, "job").message
 
 
+def test_a_queue_deeper_than_the_last_level_takes_no_part_and_is_told_until_it_stands_higher() -> None:
+    chain = [a_queue("q1"), *(a_queue(f"q{i}", parent=f"q{i - 1}") for i in range(2, 36))]
+    state = a_state(nodes(1, gpus=4), chain, a_job("deep", queue="q35", gpus=1), a_job("last", queue="q32"))
+    engine = Engine()
+    first = engine.run(state, NOW)
+    assert [bind.pod.name for bind in first.binds] == ["last-0"]
+    message = "spec.parentQueue is 'q34'; it must be a queue with at most 30 queues above it"
+    assert outcomes(first)["deep"].message == f"QueueDoesNotExist: queue 'q35' takes no part: {message}"
+    add(state, chain[-1])  # as when its status changes
+    for result in (first, engine.run(state, NOW + 1)):
+        state.check()
+        assert [(fault.kind, fault.key) for fault in result.faults] == [
+            ("Queue", name) for name in ("q33", "q34", "q35")
+        ]
+        assert result.faults[-1].message == message
+    add(state, a_queue("q33", parent="q1"))
+    result = engine.run(state, NOW + 2)
+    state.check()
+    assert not result.faults
+    assert [bind.pod.name for bind in result.binds] == ["deep-0"]
+
+
 def test_whoever_deserves_no_more_takes_nothing_from_running_work_whose_queue_is_gone() -> None:
     state = a_state(
         nodes(1, gpus=4),

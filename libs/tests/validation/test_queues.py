@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from kai.model import limits
 from kai.model.objects import ObjectMeta, Queue, QueueAccess, QueueResource, QueueResources, QueueSpec
 from kai.validation import queues
 from kai.validation.queues import QueueRules
@@ -52,6 +53,14 @@ def test_a_circle_is_refused_and_shown():
 def test_moving_a_queue_elsewhere_is_no_circle_though_its_old_form_was_below():
     known = by_name(a_queue("a"), a_queue("b", "a"))
     assert queues.check(a_queue("a", "c"), {**known, "c": a_queue("c")}).allowed
+
+
+def test_a_queue_stands_on_the_last_level_and_not_below_it():
+    most = limits.QUEUE_DEPTH.most
+    known = by_name(a_queue("q1"), *(a_queue(f"q{i}", f"q{i - 1}") for i in range(2, most + 1)))
+    assert queues.check(known[f"q{most}"], known).allowed
+    message = queues.check(a_queue("below", f"q{most}"), known).message
+    assert "spec.parentQueue is 'q32'; it must be a queue with at most 30 queues above it" in message
 
 
 def test_somebody_elses_circle_is_not_this_queues_error():

@@ -9,7 +9,7 @@ from kai.engine.explain import phrases
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons import JobErrors
-from kai.model import access, names
+from kai.model import access, limits, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
@@ -229,7 +229,9 @@ def without_queue(state: ClusterState, job: Job) -> Explanation:
     while (queue := queues.get(name)) is not None and queue.exists and name not in seen:
         seen.add(name)
         name = queue.parent_name
-    if name in seen:
+    if (own := queues.get(job.facts.queue)) is not None and own.too_deep:
+        text = f"queue {own.name!r} takes no part: {limits.too_deep(own.parent_name)}"
+    elif name in seen:
         text = f"queue {name!r} is its own ancestor; change its spec.parentQueue"
     elif seen:
         text = f"queue {name!r}, above queue {job.facts.queue!r}, does not exist; create it"
