@@ -519,4 +519,4 @@ PLAYED = {
     "TAINTS": "nodes: taints",
 }
 #: Rows that no object is beyond by itself.
-TOGETHER = {"GROUP_PODS"}
+TOGETHER = {"GROUP_PODS", "QUEUE_DEPTH"}
