@@ -46,7 +46,7 @@ def given(name: str, *containers: pb.ContainerResources, namespace: str = "team"
 
 
 # --- who tells it ------------------------------------------------------------------------------
-class RecordedKubelet(pb_grpc.PodResourcesListerServicer):
+class PlayedKubelet(pb_grpc.PodResourcesListerServicer):
     """Answers with ``pods``; with ``failure`` it does not."""
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class RecordedKubelet(pb_grpc.PodResourcesListerServicer):
 
 
 @asynccontextmanager
-async def a_kubelet(socket: Path) -> AsyncIterator[RecordedKubelet]:
+async def a_kubelet(socket: Path) -> AsyncIterator[PlayedKubelet]:
     """A kubelet at this socket while the block runs."""
-    kubelet = RecordedKubelet()
+    kubelet = PlayedKubelet()
     server = grpc.aio.server()
     pb_grpc.add_PodResourcesListerServicer_to_server(kubelet, server)
     server.add_insecure_port(f"unix:{socket}")

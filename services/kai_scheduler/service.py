@@ -154,6 +154,8 @@ class SchedulerService:
         await core.fold(changes.take())
         freeze_garbage()
         _log.info("cluster read")
+        if claims.form is None:
+            _log.info("the API server knows no resource claims; pods that have some wait")
         if lacking := _lacking(claims):
             _log.warning("devices of resource claims", note=lacking)
         return standby

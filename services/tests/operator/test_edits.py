@@ -132,6 +132,11 @@ SHARD_CHANGES = st.one_of(
     sharded("plugins.elastic.enabled", False),
     sharded("plugins.numa.enabled", True),
     sharded("actions.preempt.enabled", False),
+    sharded("minRuntime.preemptMinRuntime", "5m"),
+    sharded("minRuntime.reclaimMinRuntime", "1h"),
+    sharded("queueDepthPerAction", {"preempt": 5}),
+    sharded("args", {"v": "5"}),
+    sharded("usageDBConfig", {"clientType": "prometheus", "connectionString": "http://prometheus:9090"}),
 )
 #: What the operator refuses; ``None`` mends it.
 SLIPS = st.one_of(

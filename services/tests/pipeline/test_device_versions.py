@@ -111,7 +111,7 @@ async def test_of_several_versions_the_newest_is_taken(cluster, version):
 
 
 @pytest.mark.parametrize("version", ["resource.k8s.io/v1=false"])
-async def test_without_any_version_pods_are_scheduled_and_nobody_is_bothered(cluster, version):
+async def test_without_any_version_pods_are_scheduled_and_that_is_told_once(cluster, version):
     await cluster.node("n1")
     await cluster.pod("plain")
     with structlog.testing.capture_logs() as logs:
@@ -119,6 +119,8 @@ async def test_without_any_version_pods_are_scheduled_and_nobody_is_bothered(clu
             assert await cluster.bound("plain") == ["n1"]
         assert "devices" not in scheduler.health.notes()
     assert not [line for line in logs if line["log_level"] not in ("debug", "info")]
+    told = [line for line in logs if "knows no resource claims" in line["event"]]
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize("version", ONLY)
