@@ -407,7 +407,10 @@ def test_images_follow_the_registry_and_the_most_specific_tag(rendered):
     assert images["binder"] == ("images.example.com/ml/kai-scheduler:1.2.3", "Always")
     assert images["kai-scheduler-default"] == ("images.example.com/ml/kai-scheduler:1.2.4", "Never")
     reservation = [f for f in rendered("own images").flags("binder") if "reservation-pod-image" in f]
-    assert reservation == ["--resource-reservation-pod-image=images.example.com/ml/kai-scheduler:1.2.3"]
+    assert sorted(reservation) == [
+        "--resource-reservation-pod-image-pull-policy=Always",
+        "--resource-reservation-pod-image=images.example.com/ml/kai-scheduler:1.2.3",
+    ]
     for _, pod, _ in containers(rendered("own images")):
         assert pod["imagePullSecrets"] == [{"name": "pull"}]
 

@@ -132,7 +132,7 @@ def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
         ({"binder": {"ports": {"webhookPort": 9443}}}, "webhookPort"),
         ({"scheduler": {"ports": {"probePort": 8081}}}, "probePort"),
         ({"admission": {"ports": {"grpcPort": 9090}}}, "grpcPort"),
-        ({"binder": {"podDisruptionBudget": {"maxUnavailable": "25%"}}}, "want integer"),
+        ({"binder": {"podDisruptionBudget": {"maxUnavailable": "25%"}}}, "integer"),
     ],
 )
 def test_what_no_component_has_is_refused_by_name(helm, values, named):
