@@ -20,6 +20,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import structlog
@@ -99,9 +100,13 @@ class ReservationSync:
         used = set().union(*held.values()) | _of_others(reservations, others)
         unrecorded = [pod for pod in pods if granted(claims.get(pod.metadata.uid, {})) is None]
         steps = [
-            *(self._free(each, held) for each in reservations if each.group not in used or each.lost),
-            *(self._evict(pod, lost) for pod in pods if (lost := held[pod.metadata.uid] - standing)),
-            self._record(unrecorded, reservations),
+            *(
+                partial(self._free, each, held)
+                for each in reservations
+                if each.group not in used or each.lost
+            ),
+            *(partial(self._evict, pod, lost) for pod in pods if (lost := held[pod.metadata.uid] - standing)),
+            partial(self._record, unrecorded, reservations),
         ]
         again = await _one_by_one(steps)
         self._forget_ended(node, used - standing)
@@ -245,13 +250,16 @@ class ReservationSync:
         return []
 
 
-async def _one_by_one(steps: Iterable[Awaitable[list[float]]]) -> list[float]:
-    """Take all steps, those after one that fails too: one object must not keep its neighbours waiting."""
+async def _one_by_one(steps: Iterable[Callable[[], Awaitable[list[float]]]]) -> list[float]:
+    """Take all steps, those after one that fails too: one object must not keep its neighbours waiting.
+
+    Each is begun when its turn comes, so that whoever is cancelled amid them leaves none begun and forgotten.
+    """
     said: list[float] = []
     failed: list[errors.KubeError] = []
     for step in steps:
         try:
-            said += await step
+            said += await step()
         except errors.KubeError as error:
             failed.append(error)
     if failed:
