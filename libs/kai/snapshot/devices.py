@@ -11,20 +11,9 @@ import msgspec
 from kai.model import dra, limits
 from kai.model.cel import estimated_cost
 from kai.model.numa import NodeResourceTopology
-from kai.model.objects import ApiStruct, Json
+from kai.model.objects import ApiStruct, Json, LabelRequirement, LabelSelector
 from kai.snapshot.kinds import Kind
 from kai.snapshot.shapes import conform
-
-
-class _Requirement(ApiStruct):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-
-class _Selector(ApiStruct):
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[_Requirement] | None = None
 
 
 class _Amounts(ApiStruct):
@@ -32,8 +21,8 @@ class _Amounts(ApiStruct):
 
 
 class _VolumeTerm(ApiStruct):
-    match_expressions: list[_Requirement] | None = None
-    match_fields: list[_Requirement] | None = None
+    match_expressions: list[LabelRequirement] | None = None
+    match_fields: list[LabelRequirement] | None = None
 
 
 class _VolumeTerms(ApiStruct):
@@ -53,7 +42,7 @@ class _VolumeSpec(ApiStruct):
     claim_ref: Json | None = None
     csi: Json | None = None
     node_affinity: _VolumeAffinity | None = None
-    selector: _Selector | None = None
+    selector: LabelSelector | None = None
 
 
 class _Volume(ApiStruct):
@@ -67,11 +56,11 @@ class _Capacity(ApiStruct):
     storage_class_name: str = ""
     capacity: str | None = None
     maximum_volume_size: str | None = None
-    node_topology: _Selector | None = None
+    node_topology: LabelSelector | None = None
 
 
 class _TopologyTerm(ApiStruct):
-    match_label_expressions: list[_Requirement] | None = None
+    match_label_expressions: list[LabelRequirement] | None = None
 
 
 class _StorageClass(ApiStruct):
@@ -106,7 +95,7 @@ class _CsiNode(ApiStruct):
 
 
 class _BudgetSpec(ApiStruct):
-    selector: _Selector | None = None
+    selector: LabelSelector | None = None
 
 
 class _BudgetStatus(ApiStruct):
@@ -265,7 +254,7 @@ def _check_storage(amounts: Mapping[str, str] | None, where: str) -> None:
         limits.STORAGE.quantity(text, f"{where}[{key}]" if where else key)
 
 
-def _check_selector(selector: _Selector | None, bounds: limits.SelectorLimits) -> None:
+def _check_selector(selector: LabelSelector | None, bounds: limits.SelectorLimits) -> None:
     if selector is not None:
         bounds.labels.check_count(selector.match_labels)
         where = bounds.expressions.field
@@ -290,7 +279,7 @@ def _check_topologies(terms: list[_TopologyTerm] | None) -> None:
 
 
 def _check_requirements(
-    found: list[_Requirement] | None, where: str, *, most: limits.Limit, values: limits.Limit
+    found: list[LabelRequirement] | None, where: str, *, most: limits.Limit, values: limits.Limit
 ) -> None:
     most.check_count(found, where)
     for number, each in enumerate(found or ()):
