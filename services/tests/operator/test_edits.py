@@ -134,11 +134,11 @@ SHARD_CHANGES = st.one_of(
     sharded("actions.preempt.enabled", False),
     sharded("minRuntime.preemptMinRuntime", "5m"),
     sharded("minRuntime.reclaimMinRuntime", "1h"),
-    sharded("queueDepthPerAction", {"preempt": 5}),
+    sharded("queueDepthPerAction", {"preempt": 5}, {"reclaim": 7}),
     sharded("args", {"v": "5"}),
     sharded("usageDBConfig", {"clientType": "prometheus", "connectionString": "http://prometheus:9090"}),
 )
-#: What the operator refuses; ``None`` mends it.
+#: What the operator refuses; ``None`` mends it. So it does a depth for an action that is off, above.
 SLIPS = st.one_of(
     configured("certificates.renewBefore", "400d"),
     sharded("plugins.podafinty", {"enabled": False}),
@@ -234,6 +234,8 @@ class Cluster:
         for shard in await self.client.list(SCHEDULING_SHARDS):
             name = shard["metadata"]["name"]
             await self.edit(Shard(name, "plugins.podafinty", None))
+            if off(shard, "preempt"):
+                await self.edit(Shard(name, "queueDepthPerAction.preempt", None))
             await self.edit(Shard(name, "partitionLabelValue", "" if name == "default" else name))
 
     async def owners(self):
@@ -330,6 +332,10 @@ class Cluster:
             if said == is_now and owners[0] == owners[1]:
                 return []
         return [f"{ref_of(manifest)} is otherwise"]
+
+
+def off(shard, action):
+    return not ((shard["spec"].get("actions") or {}).get(action) or {}).get("enabled", True)
 
 
 def nested(field, value):
