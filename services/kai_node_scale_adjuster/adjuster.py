@@ -126,11 +126,11 @@ class Adjuster:
     async def _create(self, creation: Creation) -> str:
         """Make one; why it was refused, empty if it was not."""
         waiting = creation.waiting
-        manifest = self._template.manifest(waiting, creation.name)
+        manifest, namespace = self._template.manifest(waiting, creation.name), self._template.namespace
         try:
-            made = await self._client.create(
-                PODS, manifest, namespace=self._template.namespace, type=ScalingPod
-            )
+            with self._cluster.making(f"{namespace}/{creation.name}"):
+                made = await self._client.create(PODS, manifest, namespace=namespace, type=ScalingPod)
+                self._cluster.take_made(made)
         except errors.AlreadyExists:
             return f"{creation.name} is there and has not been seen yet"
         except (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.NotFound) as error:
@@ -138,7 +138,6 @@ class Adjuster:
             _log.warning("scaling pod not made", pod=creation.name, of=waiting.key, error=str(error))
             self._tell(creation, "Warning", "ScaleUpRefused", f"no node can be asked for: {error}")
             return str(error)
-        self._cluster.take(made)
         self._metrics.done.labels("create", "done").inc()
         _log.info("scaling pod made", pod=made.key, of=waiting.key, devices=waiting.share.devices)
         where = f"pod {made.key} asks for a node with {_gpus(waiting.share.devices)}"

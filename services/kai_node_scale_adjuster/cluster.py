@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
+from kai.kube.endings import Endings
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.model import names
 from kai.model.objects import Pod
@@ -20,6 +22,7 @@ class Cluster:
         self.others: set[str] = set()
         self._app_label = app_label
         self._concern = concern
+        self._endings = Endings()
 
     def pod_sink(self, change: Change[Pod]) -> None:
         """Take in a change of a pod of our scheduler that has no node."""
@@ -38,15 +41,24 @@ class Cluster:
     def scaling_sink(self, change: Change[ScalingPod]) -> None:
         """Take in a change of a pod in the namespace of scaling pods."""
         if isinstance(change, Upserted):
-            self.take(change.obj)
+            self._take(change.obj)
         elif isinstance(change, Removed):
+            self._endings.told(change.obj_key, change.uid)
             self.forget(change.obj_key, change.uid)
         else:
             return
         self._concern()
 
-    def take(self, pod: ScalingPod) -> None:
-        """There is this pod; also for what was made just now, until the watch tells of it."""
+    def making(self, key: str) -> AbstractContextManager[None]:
+        """While a scaling pod of this name is made, and until it is taken in."""
+        return self._endings.writing(key)
+
+    def take_made(self, pod: ScalingPod) -> None:
+        """There is this pod, unless the watch has told as much, or that it is gone again."""
+        if pod.key not in self.scaling and not self._endings.has_ended(pod.key, pod.metadata.uid):
+            self._take(pod)
+
+    def _take(self, pod: ScalingPod) -> None:
         if pod.labels.get(names.APP_LABEL) == self._app_label:
             self.scaling[pod.key] = pod
         else:

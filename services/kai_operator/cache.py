@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
+from kai.kube.endings import Endings
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.kube.resources import Resource
 from kai_operator.kinds import Manifest, Ref, ref_of
@@ -17,6 +19,7 @@ class Cache:
     def __init__(self, changed: Callable[[Manifest], None]) -> None:
         self._objects: dict[Ref, Manifest] = {}
         self._changed = changed
+        self._endings = Endings()
 
     def get(self, ref: Ref) -> Manifest | None:
         """The object as last told; None if it is not known."""
@@ -29,9 +32,18 @@ class Cache:
             if controller is not None and controller.get("uid") == uid:
                 yield manifest
 
+    def writing(self, ref: Ref) -> AbstractContextManager[None]:
+        """While an object is written, and until the answer is taken in."""
+        return self._endings.writing(str(ref))
+
     def take(self, manifest: Manifest) -> None:
-        """Take in an object, unless it is older than what is known: what we wrote comes in here first."""
+        """Take in an object, unless it is gone by now, or older than what is known.
+
+        What we wrote comes in here first.
+        """
         ref = ref_of(manifest)
+        if self._endings.has_ended(str(ref), _uid(manifest)):
+            return
         known = self._objects.get(ref)
         if known is None or _uid(known) != _uid(manifest) or _version(known) <= _version(manifest):
             self._objects[ref] = manifest
@@ -57,7 +69,9 @@ class Cache:
                 self._changed(manifest)
             elif isinstance(change, Removed):
                 namespace, _, name = change.obj_key.rpartition("/")
-                known = self._objects.get(Ref(resource.kind, namespace, name))
+                ref = Ref(resource.kind, namespace, name)
+                self._endings.told(str(ref), change.uid)
+                known = self._objects.get(ref)
                 if known is not None and _uid(known) == change.uid:
                     self.forget(known)
                     self._changed(known)

@@ -67,14 +67,16 @@ class Writer:
             KubeError: the API server refuses it, or cannot be reached.
         """
         wanted = bodies.prepared(manifest, owner)
-        live = self._cache.get(ref_of(wanted))
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return await self._settle(wanted, live, owner)
-            except (AlreadyExists, Conflict):
-                if attempt == _ATTEMPTS:
-                    raise
-                live = await self.look(wanted)
+        ref = ref_of(wanted)
+        live = self._cache.get(ref)
+        with self._cache.writing(ref):
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return await self._settle(wanted, live, owner)
+                except (AlreadyExists, Conflict):
+                    if attempt == _ATTEMPTS:
+                        raise
+                    live = await self.look(wanted)
         raise AssertionError
 
     async def _settle(self, wanted: Manifest, live: Manifest | None, owner: dict[str, Any]) -> Manifest:

@@ -144,6 +144,5 @@ class Publisher:
                 self._accounts.look_at([name])
                 return False
         self._controller.ended(WorkResult.SUCCESS)
-        if name in self._queues.by_name:
-            self._queues.take(written)
+        self._queues.take_written(written)
         return True

@@ -29,20 +29,20 @@ class QueueBook:
         else:
             return
         old = self.by_name.get(name)
-        if isinstance(change, Upserted):
-            self.take(change.obj)
-        else:
+        if isinstance(change, Removed):
             self.by_name.pop(name, None)
+        elif old is None or not _is_older(change.obj, old):
+            self.by_name[name] = change.obj
         for listener in self._listeners:
             listener(old, self.by_name.get(name))
 
-    def take(self, queue: Queue) -> None:
-        """Take in a queue, unless it is older than what is known.
+    def take_written(self, queue: Queue) -> None:
+        """Take in the answer to a write of ours, so that it is not written twice while the watch is late.
 
-        What we wrote ourselves comes in here first, so that it is not written twice while the watch is late.
+        Unless the watch has told that the queue is gone, or more.
         """
         known = self.by_name.get(queue.metadata.name)
-        if known is None or known.metadata.uid != queue.metadata.uid or _version(known) <= _version(queue):
+        if known is not None and known.metadata.uid == queue.metadata.uid and not _is_older(queue, known):
             self.by_name[queue.metadata.name] = queue
 
     @contextmanager
@@ -53,6 +53,10 @@ class QueueBook:
             yield
         finally:
             self._listeners.remove(listener)
+
+
+def _is_older(queue: Queue, known: Queue) -> bool:
+    return queue.metadata.uid == known.metadata.uid and _version(queue) < _version(known)
 
 
 def _version(queue: Queue) -> int:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube import errors as kube
 from kai.kube.client import KubeClient
+from kai.kube.endings import Endings
 from kai.kube.resources import POD_GROUPS, PODS
 from kai.kube.store import Store
 from kai.model import names
@@ -42,8 +43,7 @@ class Writer:
         self._written: dict[str, PodGroup] = {}
         #: Uids of groups that do not exist any more, though the watch has not told so yet.
         self._gone: dict[str, str] = {}
-        #: Uids of groups of which the watch has told the end while we write them: no answer brings them back.
-        self._ended: dict[str, str] = {}
+        self._endings = Endings()
         self._assigned: dict[str, tuple[str, str, str]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._slots = asyncio.Semaphore(_PARALLEL_PATCHES)
@@ -81,12 +81,10 @@ class Writer:
         """
         lock = self._locks.setdefault(wanted.key, asyncio.Lock())
         async with lock:
-            try:
+            with self._endings.writing(wanted.key):
                 for _ in range(_ATTEMPTS):
                     if await self._apply_once(wanted):
                         return
-            finally:
-                self._ended.pop(wanted.key, None)
         raise kube.Conflict(f"PodGroup {wanted.key} is being changed by others")
 
     async def assign(self, pod: Pod, group: str, sub_group: str) -> None:
@@ -162,7 +160,7 @@ class Writer:
         except kube.NotFound:
             if existing is None:
                 raise  # the namespace is gone, or the kind not installed
-            if self._ended.get(wanted.key) != existing.metadata.uid:
+            if not self._endings.has_ended(wanted.key, existing.metadata.uid):
                 self._gone[wanted.key] = existing.metadata.uid
             self._written.pop(wanted.key, None)
             return False
@@ -180,7 +178,7 @@ class Writer:
 
     def _remember(self, written: PodGroup) -> None:
         """Until the watch tells as much. It may have told even more already."""
-        if self._ended.get(written.key) == written.metadata.uid:
+        if self._endings.has_ended(written.key, written.metadata.uid):
             return
         told = self._pod_groups.get(written.key)
         if told is None or told.metadata.uid != written.metadata.uid or _version(told) < _version(written):
@@ -191,8 +189,8 @@ class Writer:
     def _heard_of_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         told = new or old
         assert told is not None
-        if new is None and told.key in self._locks:
-            self._ended[told.key] = told.metadata.uid
+        if new is None:
+            self._endings.told(told.key, told.metadata.uid)
         if new is None or new.metadata.uid != self._gone.get(told.key):
             self._gone.pop(told.key, None)
         written = self._written.get(told.key)

@@ -217,3 +217,18 @@ async def test_what_comes_back_of_our_own_writes_has_nothing_looked_at(build, mo
             world.queues(Upserted(msgspec.convert(json, Queue), True))
         await asyncio.sleep(20)
     assert looked == []
+
+
+async def test_the_answer_about_a_queue_that_another_has_replaced_is_not_taken_for_the_new_one(build):
+    async with World(build, "root") as world:
+        await asyncio.sleep(5)
+        old = world.queues.by_name["root"]
+        json = build.queue_json("root")
+        json["metadata"] |= {"uid": "uid-of-another", "resourceVersion": "2000"}
+        world.queues(Removed("root", old.metadata.uid, old))
+        world.queues(Upserted(msgspec.convert(json, Queue), False))
+        world.queues.take_written(old)
+        assert world.queues.by_name["root"].metadata.uid == "uid-of-another"
+        world.queues(Removed("root", "uid-of-another", None))
+        world.queues.take_written(old)
+        assert world.queues.by_name == {}

@@ -1,0 +1,78 @@
+"""The answer to a write may come after the watch has told that the object is gone again."""
+
+import copy
+import itertools
+
+import pytest
+
+from kai.kube import errors
+from kai.kube.reflector import Removed, Upserted
+from kai.kube.resources import CONFIG_MAPS
+from kai_operator.cache import Cache
+from kai_operator.kinds import ref_of
+from kai_operator.writer import Writer
+
+from .conftest import NAMESPACE, OWNER, a_config_map
+
+
+class Api:
+    """Keeps objects. ``before_answer`` happens between a write and its answer."""
+
+    def __init__(self, sink):
+        self.sink, self.objects, self.versions, self.before_answer = sink, {}, itertools.count(1), []
+
+    async def create(self, resource, manifest, *, namespace):
+        return self.written(manifest, uid=f"uid-{next(self.versions)}")
+
+    async def update(self, resource, name, manifest, *, namespace, dry_run):
+        if name not in self.objects:
+            raise errors.NotFound(f"update {name}", status=404)
+        return manifest if dry_run else self.written(manifest, uid=self.objects[name]["metadata"]["uid"])
+
+    def written(self, manifest, *, uid):
+        made = copy.deepcopy(manifest)
+        made["metadata"] |= {"uid": uid, "resourceVersion": str(next(self.versions))}
+        self.objects[made["metadata"]["name"]] = made
+        self.sink(Upserted(made, old_known=False))
+        for happens in self.before_answer:
+            happens(made)
+        return made
+
+    def somebody_deletes(self, made):
+        name, uid = made["metadata"]["name"], made["metadata"]["uid"]
+        del self.objects[name]
+        self.sink(Removed(f"{NAMESPACE}/{name}", uid, made))
+
+
+@pytest.fixture
+def cache():
+    return Cache(lambda _: None)
+
+
+@pytest.fixture
+def api(cache):
+    return Api(cache.sink(CONFIG_MAPS))
+
+
+@pytest.mark.parametrize("write", ["create", "update"])
+async def test_what_is_deleted_before_the_answer_to_its_write_comes_is_made_again(api, cache, write):
+    writer = Writer(api, cache)
+    if write == "update":
+        await writer.settle(a_config_map(level="1"), OWNER)
+    api.before_answer = [api.somebody_deletes]
+    await writer.settle(a_config_map(level="2"), OWNER)
+    assert cache.get(ref_of(a_config_map())) is None
+    api.before_answer = []
+    await writer.settle(a_config_map(level="2"), OWNER)
+    assert api.objects["settings"]["data"] == {"level": "2"}
+
+
+async def test_what_took_its_name_meanwhile_is_known_and_not_what_was_written(api, cache):
+    def is_replaced(made):
+        api.somebody_deletes(made)
+        api.before_answer = []
+        api.written(a_config_map(level="3"), uid="uid-of-another")
+
+    api.before_answer = [is_replaced]
+    await Writer(api, cache).settle(a_config_map(level="2"), OWNER)
+    assert cache.get(ref_of(a_config_map()))["metadata"]["uid"] == "uid-of-another"
