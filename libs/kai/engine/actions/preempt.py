@@ -5,7 +5,7 @@ from __future__ import annotations
 from kai.engine.actions import eviction
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
-from kai.engine.framework.victims import VictimRules, both
+from kai.engine.framework.victims import VictimRules
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.signatures import Representatives
@@ -54,7 +54,8 @@ class _Preempt:
         return self.session.victim_source(
             job,
             lambda queue: queue is job.queue,
-            of_job=both(lambda victim: victim.priority < job.priority, rules.accepts),
+            of_job=lambda victim: victim.priority < job.priority,
+            rules=rules,
         )
 
     def validator(self, job: Job, tasks: list[Task]) -> None:

@@ -56,12 +56,7 @@ class _Reclaim:
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         del tasks
-        mine, of_queue = job.queue, rules.of_queue
-
-        def loses(queue: Queue) -> bool:
-            return queue is not mine and (of_queue is None or of_queue(queue))
-
-        return self.session.victim_source(job, loses, of_job=rules.accepts)
+        return self.session.victim_source(job, lambda queue: queue is not job.queue, rules=rules)
 
     def validator(self, job: Job, tasks: list[Task]) -> None:
         """Any victim of another queue would do."""

@@ -14,6 +14,7 @@ from kai.engine.framework.options import orders, with_headroom
 from kai.engine.framework.protocols import Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.framework.statement import Statement
+from kai.engine.framework.victims import ANYBODY, VictimRules, both
 from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
@@ -271,6 +272,7 @@ class Session:
         of_queue: Callable[[Queue], bool],
         *,
         of_job: Callable[[Job], bool] | None = None,
+        rules: VictimRules = ANYBODY,
         most: int | None = None,
     ) -> VictimSource:
         """Preemptible jobs that hold resources, other than ``job``, as victims in order.
@@ -281,12 +283,14 @@ class Session:
             job: for whom they would make room.
             of_queue: which queues' jobs count; asked only of queues that yield and have jobs.
             of_job: which jobs count; None takes all.
+            rules: what plugins say of this search; whom they keep safe does not count either.
             most: the most jobs; those that would be victims first. None has no bound.
         """
         pools: list[tuple[Queue, Pool]] = []
         gangs = False
+        also, counts = rules.of_queue, both(of_job, rules.accepts)
         for queue in self.state.queue_order:
-            if queue.yields and queue.jobs and of_queue(queue):
+            if queue.yields and queue.jobs and of_queue(queue) and (also is None or also(queue)):
                 pool = self.pools.of(queue)
                 if pool.jobs:
                     pools.append((queue, pool))
@@ -295,11 +299,11 @@ class Session:
         if most is not None:
             found = _first_victims(pools, most)
 
-        accepts = of_job
+        accepts = counts
         if job.queue in [queue for queue, _ in found]:
 
             def accepts(victim: Job) -> bool:
-                return victim is not job and (of_job is None or of_job(victim))
+                return victim is not job and (counts is None or counts(victim))
 
         return VictimSource(
             found, queue_order=self.queue_order, key=self.victim_key, accepts=accepts, gangs=gangs

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kai.engine import Engine
+from kai.engine.framework.protocols import Tracker
 from kai.engine.framework.statement import Statement
 from kai.snapshot.resources import GPU
-from kai.snapshot.rows import Task
+from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, job_of, nodes, task_of
@@ -134,6 +135,49 @@ def test_what_was_allocated_can_wait_instead_and_be_taken_back_all_the_same(numb
     statement.rollback()
     assert held(state) == before
     state.check()
+
+
+class Places(Tracker):
+    """Knows who is where, or will be, by what it is told alone."""
+
+    def __init__(self) -> None:
+        self.log: list[dict[str, str]] = [{}]
+
+    def placed(self, task: Task, node: Node) -> None:
+        self.log.append({**self.log[-1], task.uid: node.name})
+
+    def evicted(self, task: Task, node: Node) -> None:
+        self.log.append({uid: place for uid, place in self.log[-1].items() if uid != task.uid})
+
+    def stays(self, task: Task, node: Node) -> None:
+        self.placed(task, node)
+
+    def mark(self) -> int:
+        return len(self.log)
+
+    def undo(self, mark: int) -> None:
+        del self.log[mark:]
+
+
+@settings(max_examples=30, deadline=None)
+@given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
+def test_trackers_know_who_is_where_whatever_waits_instead(number: int, steps: int) -> None:
+    state, rng = a_world(), random.Random(number)
+    places = Places()
+    places.log = [{task.uid: task.node.name for task in state.tasks.values() if task.node is not None}]
+    statement = Statement(state.ledger, trackers=(places,))
+    for _ in range(steps):
+        step(statement, state, rng)
+    for job in rng.sample(list(state.jobs.values()), 4):
+        statement.convert_to_pipelined(job)
+        assert places.log[-1] == {
+            task.uid: where.name
+            for task in state.tasks.values()
+            if (where := task.pipelined_node or task.node) is not None
+            and not (task.virtual and task.status is Status.RELEASING)
+        }
+    statement.rollback()
+    assert len(places.log) == 1
 
 
 def opened(*world) -> tuple[ClusterState, Statement]:
