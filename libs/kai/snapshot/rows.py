@@ -297,10 +297,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     @property
     def ready(self) -> bool:
         """Whether enough pods exist to satisfy the tree."""
-        single = self.single
-        if single is not None:
-            return single.alive - single.gated + single.succeeded >= single.min_member
-        return self.root.ready
+        return self.root.ready if self.single is None else self.single.ready
 
     @property
     def gang_satisfied(self) -> bool:

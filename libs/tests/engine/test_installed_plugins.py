@@ -114,6 +114,10 @@ def test_where_none_is_installed_that_is_said(site: Path) -> None:
     [
         ("import nothing_of_the_kind", r"cannot be loaded from example_bad:plugin: ModuleNotFoundError"),
         ("plugin = 3", r"example_bad:plugin is 3; it must be a PluginSpec"),
+        (
+            "from kai.engine.framework import PluginSpec\nplugin = PluginSpec(priority=1, meaning='first')",
+            r"example_bad:plugin has a priority; leave it out",
+        ),
     ],
 )
 def test_one_that_cannot_be_used_is_named_with_its_place(site: Path, code: str, problem: str) -> None:

@@ -10,7 +10,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
-from kai.engine.search.signatures import Representatives
+from kai.engine.search.signatures import Representatives, RepresentativesOfQueues
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
@@ -29,16 +29,14 @@ class _Reclaim:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._representatives: dict[str, Representatives] = {}
+        self._representatives = RepresentativesOfQueues(
+            enabled=session.config.params.use_scheduling_signatures
+        )
         #: Each queue in words, and what it is entitled to: GPUs, CPU, memory.
         self._entitled: dict[int, tuple[str, ...]] = {}
 
     def representatives(self, job: Job) -> Representatives:
-        known = self._representatives.get(job.queue.name)
-        if known is None:
-            enabled = self.session.config.params.use_scheduling_signatures
-            known = self._representatives[job.queue.name] = Representatives(enabled=enabled)
-        return known
+        return self._representatives.of(job.queue)
 
     def admits(self, job: Job) -> bool:
         entitlements = self.session.plugins.entitlements

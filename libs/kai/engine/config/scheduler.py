@@ -6,7 +6,7 @@ back to the built-in ones, each on its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -151,7 +151,7 @@ class SchedulerConfig:
             config = replace(config, usage_db=database)
         if budgets := data.get("scenarioSearchBudgets"):
             config = replace(config, budgets=_budgets(budgets))
-        return replace(config, notes=tuple(notes))
+        return replace(config, notes=(*notes, *_of_what_is_off(config)))
 
     def plugin(self, name: str) -> PluginOption | None:
         """A plugin's options; None if it is off."""
@@ -161,6 +161,25 @@ class SchedulerConfig:
         """What the plugin that takes these arguments was told; the defaults if it is off."""
         found = self._by_kind.get(kind)
         return found if isinstance(found, kind) else kind()
+
+
+def _of_what_is_off(config: SchedulerConfig) -> Iterator[str]:
+    """Depths and budgets of actions and generators that do not run, and of two opposites the one left out."""
+    on = {each.name for each in config.plugins}
+    for action in config.queue_depth:
+        if action not in config.actions:
+            yield f"queueDepthPerAction.{action} has no effect: the action is off"
+    per_action, _, _, per_generator = (f"scenarioSearchBudgets.{key}" for key in BUDGETS)
+    default = SearchBudgets()
+    for action, seconds in config.budgets.action.items():
+        if action in SEARCHING and action not in config.actions and default.action.get(action) != seconds:
+            yield f"{per_action}.{action} has no effect: the action is off"
+    for generator, seconds in config.budgets.generator.items():
+        plugin = f"sg-{generator.lower()}"
+        if generator in GENERATORS and plugin not in on and default.generator[generator] != seconds:
+            yield f"{per_generator}.{generator} has no effect: plugin {plugin!r} is off"
+    if {"gpupack", "gpuspread"} <= on:
+        yield "plugin 'gpupack' has no effect beside 'gpuspread'; name one of them"
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
