@@ -1,7 +1,6 @@
 """A cycle that fails over one object sets it aside and serves everybody else as if it were not there."""
 
 import itertools
-import random
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest import mock
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kai.bench.worlds import NOW, World, a_world
+from kai.bench.worlds import NOW, World
 from kai.engine import Engine
 from kai.engine import engine as engines
 from kai.engine.actions import stalegangeviction
@@ -28,6 +27,7 @@ from kai.snapshot.ledger import Ledger
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import a_group, a_job, a_node, a_pod, a_queue, a_state, add
+from libs.tests.engine.random_worlds import WORLDS
 
 POISON = "default/poison"
 
@@ -323,12 +323,6 @@ def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
     assert codec.cut(state).digest == before
     state.apply(Kind.NODE, a_node("more", gpus=1))
     assert len(engine.run(state, NOW).binds) == 3
-
-
-WORLDS = st.one_of(
-    st.randoms(use_true_random=False).map(a_world),
-    st.integers(0, 2**48).map(lambda number: a_world(random.Random(number))),
-)
 
 
 def without(world: World, key: str) -> World:

@@ -15,7 +15,7 @@ from kai.replay.anonymous import anonymous
 from kai.replay.anonymous.words import Words
 from kai.replay.archive import Archive, ArchiveError
 from kai.snapshot.state import StateParams
-from libs.tests.replay.worlds import fuzz
+from libs.tests.engine.random_worlds import WORLDS, fuzz
 
 
 def as_json(obj):
@@ -75,7 +75,7 @@ def decided(file, names=None):
     }
 
 
-@fuzz
+@fuzz(share=0.6, worlds=WORLDS)
 def test_the_same_is_decided_under_other_names(world):
     before = a_file(world.objects())
     after, notes = anonymous(before)
@@ -84,7 +84,7 @@ def test_the_same_is_decided_under_other_names(world):
     assert decided(after) == decided(before, Names(before, after))
 
 
-@fuzz
+@fuzz(share=0.6, worlds=WORLDS)
 def test_whoever_makes_the_file_anonymous_again_changes_nothing_but_names(world):
     once, _ = anonymous(a_file(world.objects()))
     twice, _ = anonymous(once)

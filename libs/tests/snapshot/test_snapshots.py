@@ -13,12 +13,9 @@ from kai.model import names
 from kai.model.objects import PodResourceClaim
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.random_worlds import WORLDS
 
 DRIVER = "gpu.example.com"
-WORLDS = st.one_of(
-    st.randoms(use_true_random=False).map(a_world),
-    st.integers(0, 2**48).map(lambda number: a_world(random.Random(number))),
-)
 
 
 def submit(state: ClusterState, name: str, **more) -> None:

@@ -21,11 +21,11 @@ from libs.tests.engine.builders import (
     a_queue,
     a_state,
     decided,
-    fuzz,
     nodes,
     outcomes,
     table,
 )
+from libs.tests.engine.random_worlds import fuzz
 
 SEMI = {"preemptibility": "semi-preemptible"}
 TWO_OF = {**SEMI, "min_sub_group": 2}

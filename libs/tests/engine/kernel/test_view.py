@@ -8,17 +8,8 @@ import pytest
 from kai.engine import Engine
 from kai.engine.kernel.view import NEVER
 from kai.snapshot.status import Status
-from libs.tests.engine.builders import (
-    NOW,
-    a_job,
-    a_node,
-    a_state,
-    add,
-    config,
-    fuzz,
-    nodes,
-    task_of,
-)
+from libs.tests.engine.builders import NOW, a_job, a_node, a_state, add, config, nodes, task_of
+from libs.tests.engine.random_worlds import fuzz
 
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(3)]
 SPREAD = config(told={"nodeplacement": {"gpu": "spread", "cpu": "spread"}})

@@ -6,7 +6,8 @@ from unittest import mock
 from kai.engine import Engine
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, fuzz, usual_priorities
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, usual_priorities
+from libs.tests.engine.random_worlds import fuzz
 
 PODS = 16
 

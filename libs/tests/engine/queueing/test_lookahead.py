@@ -8,7 +8,8 @@ from kai.engine import Engine
 from kai.engine.queueing.lookahead import look_ahead
 from kai.engine.queueing.pending import PendingJobs
 from kai.snapshot.state import ClusterState
-from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, fuzz, job_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, job_of
+from libs.tests.engine.random_worlds import fuzz
 
 
 class AnyOrder:

@@ -10,17 +10,8 @@ from kai.engine.plugins.priority import Priority
 from kai.engine.queueing.order import JobHeap, job_key
 from kai.engine.queueing.pending import PendingJobs, TwoJobs
 from kai.engine.queueing.requests import request_of
-from libs.tests.engine.builders import (
-    NOW,
-    Part,
-    a_job,
-    a_queue,
-    a_state,
-    config,
-    fuzz,
-    job_of,
-    nodes,
-)
+from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, config, job_of, nodes
+from libs.tests.engine.random_worlds import fuzz
 
 PRIORITY, GROWTH = Priority().rank, Elastic().rank
 usual_key = job_key([PRIORITY, GROWTH])

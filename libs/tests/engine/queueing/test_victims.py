@@ -5,17 +5,8 @@ import random
 import pytest
 
 from kai.engine import Engine
-from libs.tests.engine.builders import (
-    NOW,
-    Part,
-    a_job,
-    a_priority_class,
-    a_queue,
-    a_state,
-    fuzz,
-    job_of,
-    nodes,
-)
+from libs.tests.engine.builders import NOW, Part, a_job, a_priority_class, a_queue, a_state, job_of, nodes
+from libs.tests.engine.random_worlds import fuzz
 
 
 def drawn(*world, taker="taker", of_queue=lambda queue: True, of_job=None, most=None):

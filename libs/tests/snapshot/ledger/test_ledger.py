@@ -3,7 +3,8 @@
 import random
 
 from kai.engine import Engine
-from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, fuzz
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state
+from libs.tests.engine.random_worlds import fuzz
 from libs.tests.snapshot.ledger.cluster import charges, settled
 
 
