@@ -30,6 +30,7 @@ from kai.model.objects import (
     ObjectMeta,
     Pod,
     PodGroup,
+    PodResourceClaim,
     PriorityClass,
     Queue,
     SubGroup,
@@ -44,6 +45,7 @@ from kai.snapshot.state import ClusterState, Kind
 
 __all__ = [
     "NOW",
+    "SLICE",
     "Case",
     "Objects",
     "Part",
@@ -54,17 +56,28 @@ __all__ = [
     "a_pod",
     "a_priority_class",
     "a_queue",
+    "a_running",
+    "a_single",
     "a_state",
     "a_topology",
     "add",
     "bound",
+    "bound_keys",
+    "claiming",
     "config",
+    "cycle",
     "decided",
     "job_of",
+    "leaving",
     "nodes",
+    "one_node",
     "outcomes",
+    "running",
+    "slices",
     "table",
+    "taker",
     "task_of",
+    "urgent",
     "usual_priorities",
     "without",
     "world_of",
@@ -72,6 +85,7 @@ __all__ = [
 
 Objects = list[tuple[Kind, object]]
 NOW = 1_900_000_000.0
+SLICE = "nvidia.com/mig-1g.5gb"
 _KINDS = {
     Node: Kind.NODE,
     Pod: Kind.POD,
@@ -120,6 +134,11 @@ def add(state: ClusterState, *things: Any) -> None:
     """Let the state know more, or something new about what it knows."""
     for kind, obj in _flat(things):
         state.apply(kind, obj)
+
+
+def one_node(*things: Any, gpus: int = 8, params: StateParams | None = None) -> ClusterState:
+    """The state of a world with one node ``n``."""
+    return a_state(a_node("n", gpus=gpus), *things, params=params)
 
 
 def nodes(count: int, **options: Any) -> list[Node]:
@@ -210,6 +229,61 @@ def _sub_group(part: Part) -> SubGroup:
     )
 
 
+def a_single(
+    name: str,
+    *,
+    queue: str = "team",
+    on: str = "",
+    priority: str = "train",
+    namespace: str = "default",
+    created: float = 0,
+    **pod: Any,
+) -> list[Any]:
+    """A pod group and its only pod, which is called like it; where it runs, it has done so for a while."""
+    started = NOW - _RUNNING_SECONDS if on else 0
+    return [
+        a_group(name, queue=queue, priority=priority, namespace=namespace, created=created, started=started),
+        a_pod(name, group=name, namespace=namespace, node=on, **pod),
+    ]
+
+
+def a_running(name: str, *, on: str = "n0", gpus: int = 1, **job: Any) -> list[Any]:
+    """A job that runs."""
+    return a_job(name, on=on, gpus=gpus, **job)
+
+
+def running(count: int, **job: Any) -> list[list[Any]]:
+    """Jobs ``r0``, ``r1`` … that run; the last is the youngest, unless ``created`` says otherwise."""
+    return [a_running(f"r{number}", **{"created": number, **job}) for number in range(count)]
+
+
+def urgent(name: str = "u", **job: Any) -> list[Any]:
+    """A job that waits, is younger than those that run, and is of a higher priority."""
+    return a_job(name, **{"gpus": 1, "priority": "build", "created": 100, **job})
+
+
+def taker(pods: int = 1, **job: Any) -> list[Any]:
+    """An urgent job for which others are to make room."""
+    return urgent("taker", pods=pods, **job)
+
+
+def leaving(name: str, **job: Any) -> list[Any]:
+    """A job whose pods are on their way out."""
+    return a_job(name, deleted=NOW - 5, **job)
+
+
+def slices(job: list[Any], count: int = 1) -> list[Any]:
+    """The same job, whose pods ask for MIG devices."""
+    for each in job[1:]:
+        each.spec.containers[0].resources.requests[SLICE] = str(count)
+    return job
+
+
+def claiming(*claims: str) -> dict[str, Any]:
+    """What the specification of a pod says that uses these resource claims."""
+    return {"resource_claims": [PodResourceClaim(name=each, resource_claim_name=each) for each in claims]}
+
+
 def a_topology(*levels: str, name: str = "tree") -> Topology:
     """Domains by labels of nodes, the widest first."""
     return Topology(
@@ -263,9 +337,14 @@ class Decided:
 
 def decided(state: ClusterState, by: SchedulerConfig | None = None, *, now: float = NOW) -> Decided:
     """Run one cycle; the state is sound afterwards."""
+    return read(cycle(state, by, now=now))
+
+
+def cycle(state: ClusterState, by: SchedulerConfig | None = None, *, now: float = NOW) -> CycleResult:
+    """Run one cycle; the state is sound afterwards."""
     result = Engine(by).run(state, now)
     state.check()
-    return read(result)
+    return result
 
 
 def read(result: CycleResult) -> Decided:
@@ -280,6 +359,11 @@ def read(result: CycleResult) -> Decided:
 def bound(result: CycleResult) -> dict[str, str]:
     """Nodes of the pods that are bound, by name, in the order in which that was decided."""
     return {each.pod.name: each.node for each in result.binds}
+
+
+def bound_keys(result: CycleResult) -> list[str]:
+    """The pods that are bound, by namespace and name."""
+    return sorted(f"{each.pod.namespace}/{each.pod.name}" for each in result.binds)
 
 
 def outcomes(result: CycleResult) -> dict[str, PodGroupOutcome]:
@@ -314,9 +398,7 @@ class Case:
 
     def holds(self, *actions: str) -> None:
         """Run the actions over the world and compare; ``by`` are arguments of :func:`config`."""
-        state = a_state(self.world)
-        result = Engine(config(*actions, **self.by)).run(state, NOW)
-        state.check()
+        result = cycle(a_state(self.world), config(*actions, **self.by))
         expected = Decided(dict(self.binds), frozenset(self.evicts), dict(self.waits))
         assert read(result) == expected
         assert len(result.evictions) == len(self.evicts)

@@ -3,6 +3,7 @@
 from kai.model.objects import Taint
 from libs.tests.engine.builders import (
     NOW,
+    SLICE,
     Case,
     Part,
     a_constraint,
@@ -15,18 +16,14 @@ from libs.tests.engine.builders import (
     config,
     decided,
     job_of,
+    leaving,
     nodes,
+    slices,
     table,
 )
 
 DEVICE = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001"
 OTHER = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a002"
-SLICE = "nvidia.com/mig-1g.5gb"
-
-
-def leaving(name, *, gpus, on, **more):
-    """A job whose pods are on their way out."""
-    return a_job(name, gpus=gpus, on=on, deleted=NOW - 5, **more)
 
 
 def racks(*, gpus, racks=2, each=2):
@@ -42,13 +39,6 @@ def racks(*, gpus, racks=2, each=2):
 def tainted(node):
     node.spec.taints = [Taint(key="closed", effect="NoSchedule")]
     return node
-
-
-def slices(job, count):
-    """Its pods ask for MIG devices."""
-    for each in job[1:]:
-        each.spec.containers[0].resources.requests[SLICE] = str(count)
-    return job
 
 
 WHERE = [

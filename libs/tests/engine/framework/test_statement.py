@@ -18,7 +18,7 @@ from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, job_o
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(3)]
 
 
-def a_world() -> ClusterState:
+def all_sorts() -> ClusterState:
     """Whole and shared devices, gangs and growth, what stays and what leaves, in queues below queues."""
     return a_state(
         [a_queue("top", gpu=8), a_queue("a", parent="top"), a_queue("b", parent="top", gpu=2)],
@@ -97,7 +97,7 @@ def step(statement: Statement, state: ClusterState, rng: random.Random) -> None:
 @settings(max_examples=60, deadline=None)
 @given(number=st.integers(0, 2**32), steps=st.lists(st.integers(0, 20), min_size=1, max_size=5))
 def test_a_rollback_restores_what_was_at_the_checkpoint(number: int, steps: list[int]) -> None:
-    state, rng = a_world(), random.Random(number)
+    state, rng = all_sorts(), random.Random(number)
     statement = Engine().open(state, NOW).statement()
     known = [(statement.checkpoint(), held(state))]
     for count in steps:
@@ -117,7 +117,7 @@ def test_a_rollback_restores_what_was_at_the_checkpoint(number: int, steps: list
 @settings(max_examples=30, deadline=None)
 @given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
 def test_what_was_allocated_can_wait_instead_and_be_taken_back_all_the_same(number: int, steps: int) -> None:
-    state, rng = a_world(), random.Random(number)
+    state, rng = all_sorts(), random.Random(number)
     statement = Engine().open(state, NOW).statement()
     before = held(state)
     for _ in range(steps):
@@ -162,7 +162,7 @@ class Places(Tracker):
 @settings(max_examples=30, deadline=None)
 @given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
 def test_trackers_know_who_is_where_whatever_waits_instead(number: int, steps: int) -> None:
-    state, rng = a_world(), random.Random(number)
+    state, rng = all_sorts(), random.Random(number)
     places = Places()
     places.log = [{task.uid: task.node.name for task in state.tasks.values() if task.node is not None}]
     statement = Statement(state.ledger, trackers=(places,))

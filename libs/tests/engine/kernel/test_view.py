@@ -8,7 +8,7 @@ import pytest
 from kai.engine import Engine
 from kai.engine.kernel.view import NEVER
 from kai.snapshot.status import Status
-from libs.tests.engine.builders import NOW, a_job, a_node, a_state, add, config, nodes, task_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_state, add, config, leaving, nodes, task_of
 from libs.tests.engine.random_worlds import fuzz
 
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(3)]
@@ -27,10 +27,6 @@ def order(*world, by=None):
     score = view.refresh()
     able = [row for row in range(len(score)) if score[row] != NEVER]
     return [session.nodes.nodes[row].name for row in sorted(able, key=lambda row: (-score[row], row))]
-
-
-def leaving(name, **more):
-    return a_job(name, deleted=NOW - 5, **more)
 
 
 HALF = {"fraction": 0.5}

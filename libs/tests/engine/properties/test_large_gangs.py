@@ -12,7 +12,7 @@ from libs.tests.engine.random_worlds import fuzz
 PODS = 16
 
 
-def a_cluster(number: int) -> ClusterState:
+def nearly_full(number: int) -> ClusterState:
     """Small nodes, nearly full, and a gang of at least 16 pods that may take the place of most who run."""
     rng = random.Random(number)
     state = ClusterState()
@@ -45,9 +45,9 @@ def a_cluster(number: int) -> ClusterState:
 
 @fuzz
 def test_whether_a_gang_is_too_large_changes_nothing_that_is_decided(world: int) -> None:
-    told = Engine().run(a_cluster(world), NOW)
+    told = Engine().run(nearly_full(world), NOW)
     with mock.patch.object(Search, "_too_large_for_nodes", return_value=False):
-        tried = Engine().run(a_cluster(world), NOW)
+        tried = Engine().run(nearly_full(world), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(told, name) == getattr(tried, name), name
 
@@ -68,5 +68,5 @@ def served_although_too_large(world: int) -> bool | None:
         return answers[-1]
 
     with mock.patch.object(Search, "_too_large_for_nodes", asked):
-        result = Engine().run(a_cluster(world), NOW)
+        result = Engine().run(nearly_full(world), NOW)
     return bool(result.nominations) if any(answers) else None

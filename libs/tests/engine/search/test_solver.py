@@ -9,7 +9,7 @@ from kai.engine.config import SearchBudgets
 from kai.engine.framework.session import Session
 from kai.engine.search.budget import ActionBudget
 from kai.engine.search.solver import Result, Search, enabled_generators
-from libs.tests.engine.builders import NOW, a_job, a_state, config, job_of, nodes, task_of
+from libs.tests.engine.builders import NOW, a_job, a_state, config, job_of, nodes, taker, task_of
 
 UNLIMITED = SearchBudgets(action={"default": 0.0}, job=0.0, generator={"default": 0.0})
 LOCAL = config(off=("sg-multinodegang",))
@@ -61,10 +61,6 @@ def a_search(*world, by=LOCAL, judge=lambda victims: True, budgets=UNLIMITED, cl
 def full(count, *, gpus=1):
     """So many nodes, each with one job that fills it; the last is the first victim."""
     return [nodes(count, gpus=gpus), [a_job(f"r{n}", gpus=gpus, on=f"n{n}", created=n) for n in range(count)]]
-
-
-def taker(pods, **more):
-    return a_job("taker", pods=pods, priority="build", created=99, **{"gpus": 1, **more})
 
 
 def tried(search: Watched) -> list[int]:
