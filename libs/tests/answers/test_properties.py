@@ -27,7 +27,9 @@ from kai.simulate.changes import (
     made,
 )
 from kai.snapshot import codec
-from libs.tests.engine.random_worlds import WORLDS, fuzz
+from libs.tests.engine import random_worlds
+
+fuzz = random_worlds.fuzz(worlds=random_worlds.WORLDS)
 
 #: Of each world so many groups that wait are asked about, for so many seconds of search each.
 GROUPS = 2
@@ -63,7 +65,7 @@ def placed(situation: Situation, key: PodGroupKey, changes: Sequence[Change]) ->
     return serves(result, key)
 
 
-@fuzz(worlds=WORLDS)
+@fuzz
 def test_each_change_that_is_told_places_the_work_and_nothing_smaller_does(world: World) -> None:
     situation = the_situation(world)
     before = codec.cut(situation._tried).digest
@@ -97,7 +99,7 @@ def smaller(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield [lower if each is change else each for each in changes]
 
 
-@fuzz(worlds=WORLDS)
+@fuzz
 def test_without_just_the_obstacle_that_is_told_the_work_gets_further(world: World) -> None:
     situation = the_situation(world)
     for key in waiting(situation):
