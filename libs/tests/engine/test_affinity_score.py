@@ -3,7 +3,7 @@
 import pytest
 
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.plugins.predicates.affinity import PodAffinity
+from kai.engine.neighbourhood.affinity import PodAffinity
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state
 

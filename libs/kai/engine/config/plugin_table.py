@@ -202,8 +202,7 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
     "nodeavailability": PluginSpec(priority=1600, meaning="nodes where the pod can begin at once"),
     "resourcetype": PluginSpec(priority=1500, meaning="pods without GPUs go to nodes without GPUs"),
     "podaffinity": PluginSpec(
-        priority=1400,
-        meaning="what pods prefer: nodes, taints to avoid, and, with `predicates`, neighbours and spreading",
+        priority=1400, meaning="what pods prefer: nodes, taints to avoid, neighbours and spreading"
     ),
     "elastic": PluginSpec(priority=1300, meaning="jobs below their minimum first, those above it last"),
     "kubeflow": PluginSpec(

@@ -6,7 +6,7 @@ import pytest
 
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
-from kai.engine.plugins.predicates.affinity import PodAffinity
+from kai.engine.neighbourhood.affinity import PodAffinity
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import a_group
 
