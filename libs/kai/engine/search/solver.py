@@ -22,7 +22,7 @@ from kai.engine.kernel.labels import Mask
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import may_allocate, tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
-from kai.engine.search.bounds import GangBound, local_reach
+from kai.engine.search.bounds import GangBound
 from kai.engine.search.budget import Deadline
 from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, place
 from kai.model.ids import PodGroupKey
@@ -195,8 +195,7 @@ class Search:
         wanted = len(self.tasks)
         bound = GangBound(self.session, self.tasks)
         probes = 2 * wanted.bit_length() + 3
-        reach = probes * local_reach(self.session, self.tasks)
-        return any(part.total + reach < count for part, count in bound.parts)
+        return any(part.total + probes * part.most_of_one_node() < count for part, count in bound.parts)
 
     @staticmethod
     def _record(solution: Solution) -> frozenset[int]:

@@ -241,6 +241,25 @@ def test_slices_of_an_older_generation_and_incomplete_pools_are_not_used():
     assert devices_of(fit(ledger, a_claimant("p1", "c1"))) == {"c1": ["fresh"]}
 
 
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_counters_of_an_older_generation_do_not_count(names: tuple[str, str]) -> None:
+    old, new = names
+    ledger = a_ledger(
+        a_slice("n1", [a_device("stale")], name=old, generation=1, counters={"memory": "80"}),
+        a_slice(
+            "n1",
+            [a_device(f"fresh-{at}", counters={"memory": "30"}) for at in range(2)],
+            name=new,
+            generation=2,
+            counters={"memory": "40"},
+        ),
+        a_claim("c1", a_request(count=2)),
+        a_claim("c2", a_request(count=1)),
+    )
+    unfit(ledger, a_claimant("p1", "c1"))
+    fit(ledger, a_claimant("p2", "c2"))
+
+
 def test_at_most_32_devices_go_into_one_claim():
     ledger = a_ledger(
         a_slice("n1", 40), a_claim("c1", a_request(count=33)), a_claim("c2", a_request(count=32))
