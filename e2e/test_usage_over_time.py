@@ -202,6 +202,9 @@ async def test_a_shard_that_is_told_to_remember_goes_by_what_redis_keeps(cluster
         remembers(cluster, usageParams=OFTEN),
     ):
         await shares_follow_the_past(cluster, namespace, queue)
+        shard = await cluster.client.get(SCHEDULING_SHARDS, "default")
+        (told,) = [one for one in shard["status"]["conditions"] if one["type"] == "Deployed"]
+        assert "kept in a Redis without a volume" in told["message"]
 
 
 @pytest.mark.parametrize("embedded", ["chart"], indirect=True)
