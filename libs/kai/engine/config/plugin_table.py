@@ -139,6 +139,8 @@ class Weight:
     #: ``nodeplacement``: packing gives at most so much, to the node whose free GPUs, or CPU, are the fewest.
     #: Spreading gives the part that is free, which is 1 at most.
     BINPACK: Final = 9.0
+    #: The strategy ``headroom`` in its place: so much where nothing is lost, the less the more devices are.
+    HEADROOM: Final = BINPACK
     #: ``resourcetype``: a pod without GPUs, on a node without GPUs.
     RESOURCE_TYPE: Final = 10.0
     #: ``gpusharingorder``: a pod without GPUs keeps off GPUs that are idle. A node without GPUs is the best
