@@ -19,7 +19,13 @@ from kai.engine.config.usage_database import UsageDatabase
 from kai.model import documents, duration, spelling
 
 #: All actions, in the order of a cycle; each is a module of :mod:`kai.engine.actions`.
-ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+ACTIONS: Final = (
+    "allocate",
+    "consolidation",
+    "reclaim",
+    "preempt",
+    "stalegangeviction",
+)
 #: Those of them that search for victims: they have budgets, and place pods anew that run elsewhere.
 SEARCHING: Final = ("reclaim", "preempt", "consolidation")
 GENERATORS: Final = ("NodeLocalGreedy", "MultiNodeGang")
