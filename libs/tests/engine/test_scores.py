@@ -23,7 +23,7 @@ MOST = {
     "nominatednode": Weight.NOMINATED_NODE,
 }
 #: Where scores come from: what is no weight there is a part, and so 1 at most.
-ROOMS = ("framework", "kernel", "numa", "packing", "plugins")
+ROOMS = ("framework", "kernel", "neighbourhood", "numa", "packing", "plugins")
 #: Larger numbers that are added to no score, by module.
 NO_SCORES = {
     ("packing/columns.py", 2.0),  # counts of pods are rounded to powers of it
