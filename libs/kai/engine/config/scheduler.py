@@ -19,7 +19,13 @@ from kai.engine.config.usage_database import UsageDatabase
 from kai.model import documents, duration, spelling
 
 #: All actions, in the order of a cycle; each is a module of :mod:`kai.engine.actions`.
-ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+ACTIONS: Final = (
+    "allocate",
+    "consolidation",
+    "reclaim",
+    "preempt",
+    "stalegangeviction",
+)
 #: Those of them that search for victims: they have budgets, and place pods anew that run elsewhere.
 SEARCHING: Final = ("reclaim", "preempt", "consolidation")
 GENERATORS: Final = ("NodeLocalGreedy", "MultiNodeGang")
@@ -100,7 +106,11 @@ class EngineParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """Everything that shapes a cycle."""
+    """Everything that shapes a cycle.
+
+    Raises:
+        ConfigError: two plugins are on that exclude each other.
+    """
 
     actions: tuple[str, ...] = ACTIONS
     plugins: tuple[PluginOption, ...] = DEFAULT_OPTIONS
@@ -117,6 +127,7 @@ class SchedulerConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {each.name: each for each in self.plugins})
         object.__setattr__(self, "_by_kind", {type(each.decoded): each.decoded for each in self.plugins})
+        _check_node_sets(self.plugins)
 
     @classmethod
     def parse(cls, text: str, *, params: EngineParams | None = None) -> SchedulerConfig:
@@ -152,6 +163,16 @@ class SchedulerConfig:
         if budgets := data.get("scenarioSearchBudgets"):
             config = replace(config, budgets=_budgets(budgets))
         return replace(config, notes=(*notes, *_of_what_is_off(config)))
+
+    @property
+    def moves_pods(self) -> bool:
+        """Whether pods that run may be placed anew: some action searches for victims."""
+        return any(action in SEARCHING for action in self.actions)
+
+    @property
+    def serves_claims(self) -> bool:
+        """Whether pods with resource claims get their devices."""
+        return self.params.dynamic_resources and self.plugin("dynamicresources") is not None
 
     def plugin(self, name: str) -> PluginOption | None:
         """A plugin's options; None if it is off."""
@@ -235,6 +256,15 @@ def _plugins(tiers: Any, notes: list[str]) -> tuple[PluginOption, ...]:
                 )
             plugins[option.name] = option
     return tuple(plugins.values())
+
+
+def _check_node_sets(plugins: Sequence[PluginOption]) -> None:
+    names = [each.name for each in plugins if each.spec.node_sets]
+    if len(names) > 1:
+        first, second, *_ = names
+        raise ConfigError(
+            f"plugins {first!r} and {second!r} both choose sets of nodes for groups; leave one of them out"
+        )
 
 
 def _plugin(data: Any, where: str, notes: list[str]) -> PluginOption:

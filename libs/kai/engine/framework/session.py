@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from kai.engine.config import SchedulerConfig
+from kai.engine.config import PluginOption, SchedulerConfig
+from kai.engine.config.arguments import ConfigError
 from kai.engine.framework.decisions import PROMISED, Decisions
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.options import orders, with_headroom
-from kai.engine.framework.protocols import Opener, Plugin
+from kai.engine.framework.protocols import NodeSets, Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.framework.statement import Statement
 from kai.engine.framework.victims import ANYBODY, VictimRules, both
@@ -43,6 +44,10 @@ _VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]](lent=lambda kep
 _POOLS: Final = Kept[Pools]()
 _NO_PLUGINS: Final[Mapping[str, Opener]] = {}
 _UNKNOWN: Any = object()
+_UNTOLD: Final = (
+    "plugin {name!r} chooses sets of nodes for groups, and its PluginSpec does not say so; "
+    "write node_sets=True there"
+)
 
 
 class Session:
@@ -115,8 +120,10 @@ class Session:
 
     # --- opening -------------------------------------------------------------------------------
     def _opening_took(self, plugin: str, started: float) -> float:
-        """Count the time since ``started`` for a plugin; returns now."""
+        """Count the time since ``started`` for a plugin, if it is on; returns now."""
         now = time.perf_counter()
+        if self.config.plugin(plugin) is None:
+            return now
         self.plugin_timings[plugin] = self.plugin_timings.get(plugin, 0.0) + now - started
         return now
 
@@ -132,7 +139,7 @@ class Session:
 
     def _handle(self) -> Handle:
         """Knows nobody who knows the session: this and all it holds would wait for garbage collection."""
-        state = self.state
+        state, config = self.state, self.config
         return Handle(
             nodes=self.nodes,
             filters=self.static,
@@ -152,22 +159,30 @@ class Session:
             allocatable=partial(_allocatable, state),
             refusals=state.refusals,
             params=state.params,
-            flags=self.config.params,
+            flags=config.params,
             now=self.now,
             due=self._alarm.due,
             allot=state.ledger.allot,
             kept=state.kept,
-            config=self.config,
+            arguments=config.arguments,
+            requires=self.predicates,
+            prefers=self.options.preferences,
+            claims=config.serves_claims,
+            moves=config.moves_pods,
         )
 
     def _opened(self, openers: Mapping[str, Opener]) -> list[Plugin]:
         opened: list[Plugin] = []
         started = time.perf_counter()
         for option in self.config.plugins:
-            opener = openers.get(option.name) or option.spec.opener
+            opener = openers.get(option.name)
             if opener is not None:
                 opened += opener(self.handle)
-                started = self._opening_took(option.name, started)
+            elif option.spec.opener is not None:
+                opened += _of_others(option, self.handle)
+            else:
+                continue
+            started = self._opening_took(option.name, started)
         return opened
 
     def _filters(self) -> StaticFilters:
@@ -401,6 +416,15 @@ class _Alarm:
 
     def due(self, moment: float) -> None:
         self.earliest = min(self.earliest, moment)
+
+
+def _of_others(option: PluginOption, handle: Handle) -> Sequence[Plugin]:
+    """A plugin of another package, which is held to what it says of itself."""
+    assert option.spec.opener is not None
+    found = tuple(option.spec.opener(handle))
+    if not option.spec.node_sets and any(isinstance(each, NodeSets) for each in found):
+        raise ConfigError(_UNTOLD.format(name=option.name))
+    return found
 
 
 def _allocatable(state: ClusterState) -> list[Job]:

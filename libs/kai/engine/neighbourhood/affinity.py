@@ -41,16 +41,15 @@ class _Terms:
 class PodAffinity(Filter, Readiness, Scorer, Tracker):
     """Terms of pods about each other, in both directions.
 
-    Required ones filter if the plugin ``predicates`` is on, and preferred ones score if ``podaffinity`` is.
+    Required ones filter, and preferred ones score, where what pods require and prefer counts.
     """
 
     def __init__(self, handle: Handle, others: Companions) -> None:
         self._handle = handle
         self._namespaces = handle.objects[Kind.NAMESPACE]
         self._neighbours = Neighbours(handle.nodes, self._namespaces)
-        self._filters = handle.on("predicates")
-        scored = handle.on("podaffinity")
-        self._attraction = Attraction(handle, self._neighbours, others) if scored else None
+        self._filters = handle.requires
+        self._attraction = Attraction(handle, self._neighbours, others) if handle.prefers else None
         #: Tasks placed or not whose anti-affinity others must respect.
         self._repelling = (
             [task for said, tasks in others if said.repelled for task in tasks] if self._filters else []

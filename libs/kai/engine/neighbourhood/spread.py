@@ -47,13 +47,13 @@ class _Rules:
 
 
 class TopologySpread(Filter, Scorer, Tracker):
-    """Constraints that must hold filter if ``predicates`` is on, others score if ``podaffinity`` is."""
+    """Constraints that must hold filter where what pods require counts, others score where preferences do."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._namespaces = handle.objects[Kind.NAMESPACE]
         self._neighbours = Neighbours(handle.nodes, self._namespaces)
-        self._filters, self._scores = handle.on("predicates"), handle.on("podaffinity")
+        self._filters, self._scores = handle.requires, handle.prefers
         self._rules: dict[int, _Rules] = {}
 
     def concerns(self, cls: TaskClass) -> bool:

@@ -12,8 +12,8 @@ from kai.engine.neighbourhood.spread import TopologySpread, must_hold
 
 
 def opened(handle: Handle) -> Iterator[Plugin]:
-    """The scores that this cycle needs; none where ``predicates`` counts for them what it filters by."""
-    if not handle.waiting or handle.on("predicates"):
+    """The scores that this cycle needs; none where what pods require counts, and is counted with it."""
+    if not handle.waiting or handle.requires:
         return
     others = companions(handle)
     if any(said.wishes for said, _ in others):

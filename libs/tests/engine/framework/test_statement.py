@@ -1,6 +1,7 @@
 """What a statement does is in effect at once, and gone without a trace when it is rolled back."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
-from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, job_of, nodes, task_of
+from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, claiming, job_of, nodes, task_of
+from libs.tests.snapshot.ledger.cluster import a_gpu_claim
 
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(3)]
 
@@ -44,6 +46,7 @@ def held(state: ClusterState) -> dict[str, object]:
         "devices": [
             {name: repr(device) for name, device in node.groups.items()} for node in state.nodes.nodes
         ],
+        "claims": [{key: repr(claim) for key, claim in node.claims.items()} for node in state.nodes.nodes],
         "tasks on nodes": [sorted(node.tasks) for node in state.nodes.nodes],
         "queues": {
             q.name: (list(q.allocated), list(q.non_preemptible), list(q.pending)) for q in state.queue_order
@@ -252,18 +255,40 @@ def test_who_gives_up_a_turn_waits_for_nothing() -> None:
     assert (gpus(state), charged(state), task.status) == ((4, -4), 4, Status.PIPELINED)
 
 
-@pytest.mark.parametrize("count", [2, 40])
-def test_many_are_evicted_as_each_alone(count: int) -> None:
-    worlds = [
-        a_state(nodes(2, gpus=40), a_job("j", on=["n0", "n1"] * (count // 2), gpus=1)) for _ in range(2)
+def two_sharing(count: int) -> list[Any]:
+    """Two pods on each device."""
+    return [
+        a_job(f"j{n}", fraction=0.5, groups=[f"device-{n // 2}"], on=f"n{n // 2 % 2}") for n in range(count)
     ]
+
+
+MANY = {
+    "with whole devices": lambda count: a_job("j", on=["n0", "n1"] * (count // 2), gpus=1),
+    "with shared devices": two_sharing,
+    "with a claim": lambda count: [
+        a_gpu_claim("c", gpus=2),
+        a_job("j", on=["n0"] * count, spec=claiming("c")),
+    ],
+    "of which nobody may take some": lambda count: a_job(
+        "j",
+        on=["n0", "n1"] * (count // 2),
+        min_member=2,
+        gpus=1,
+        group={"preemptibility": "semi-preemptible"},
+    ),
+}
+
+
+@pytest.mark.parametrize("count", [2, 40])
+@pytest.mark.parametrize("kind", MANY)
+def test_many_are_evicted_as_each_alone(kind: str, count: int) -> None:
+    worlds = [a_state(nodes(2, gpus=40, gpu_memory_mib=16_000), MANY[kind](count)) for _ in range(2)]
     one, many = (Engine().open(state, NOW).statement() for state in worlds)
     for uid in worlds[0].tasks:
         one.evict(worlds[0].tasks[uid])
     many.evict_all(list(worlds[1].tasks.values()))
-    amounts = [
-        {key: found[key] for key in ("idle", "releasing", "queues", "jobs")} for found in map(held, worlds)
-    ]
+    compared = ("idle", "releasing", "devices", "claims", "queues", "jobs")
+    amounts = [{key: found[key] for key in compared} for found in map(held, worlds)]
     assert amounts[0] == amounts[1]
     many.check()
     many.rollback()

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from kai.engine import Engine
+from kai.engine.queueing.victims import held_by
 from libs.tests.engine.builders import (
     NOW,
     Part,
@@ -117,6 +118,35 @@ def test_the_queue_that_is_served_last_loses_first_and_again_after_each_chunk() 
     assert found[0] == ["r2-0"]
     assert {tuple(each) for each in found[1:3]} == {("r1-0",), ("p1-0",)}
     assert {tuple(each) for each in found[3:]} == {("r0-0",), ("p0-0",)}
+
+
+def test_what_a_job_gave_up_counts_once_against_its_queue() -> None:
+    """With each chunk that counts for no more than is left of the job the rich queue stays the richer one."""
+    queues = [a_queue(name, gpu=0) for name in ("rich", "poor", "team")]
+    elastic = a_job("elastic", queue="rich", gpus=1, on=["n0"] * 4, min_member=1, created=99)
+    rich = [a_running(f"r{n}", queue="rich", created=n) for n in range(32)]
+    poor = [a_running(f"p{n}", queue="poor", created=n) for n in range(24)]
+    assert drawn(queues, elastic, rich, poor)[:4] == [[f"elastic-{n}"] for n in (3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize(("older", "younger"), [("team", "other"), ("other", "team")])
+def test_of_queues_that_are_equal_the_younger_loses_first(older, younger) -> None:
+    queues = a_queue(older, gpu=0, created=1), a_queue(younger, gpu=0, created=2), a_queue("taker", gpu=1)
+    world = (
+        queues,
+        a_running("a", queue=older),
+        a_running("b", queue=younger),
+        a_job("t", gpus=1, queue="taker"),
+    )
+    state = a_state(nodes(1, gpus=100), world)
+    source = Engine().open(state, NOW).victim_source(job_of(state, "t"), lambda queue: True)
+    assert chunks(source) == [["b-0"], ["a-0"]]
+
+
+def test_pods_that_are_gone_count_for_nothing() -> None:
+    state = a_state(nodes(1, gpus=8), a_job("j", gpus=2, on=["n0"] * 3))
+    job, (one, *_) = job_of(state, "j"), state.tasks
+    assert (held_by(job)[2], held_by(job, gone=[one])[2]) == (6, 4)
 
 
 @pytest.mark.parametrize(("most", "names"), [(0, []), (1, ["d"]), (2, ["d", "c"]), (9, ["d", "c", "b", "a"])])
