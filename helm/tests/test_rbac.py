@@ -24,6 +24,7 @@ from kai.kube.resources import Resource
 from kai.operands import Grants, beyond, beyond_shard, read_config, read_grants, read_shard
 from kai.operands.facts import OPTIONAL_KINDS
 from kai_operator import kinds as operator_kinds
+from kai_operator.former_endpoints import ENDPOINTS
 from kai_pod_grouper.offline import rights
 
 SERVICES = Path(__file__).resolve().parents[2] / "services"
@@ -48,6 +49,7 @@ KARTAS = Resource("run.ai", "v1alpha1", "kartas", "Karta")
 FOUND_OUT = {
     "kai_binder/plugins/dynamicresources.py": {resources.RESOURCE_CLAIMS},
     "kai_insight/http/access.py": {resources.TOKEN_REVIEWS, resources.SUBJECT_ACCESS_REVIEWS},
+    "kai_operator/former_endpoints.py": {ENDPOINTS, operator_kinds.ENDPOINT_SLICES},
     "kai_operator/status.py": {resources.CONFIGS, resources.SCHEDULING_SHARDS},
     "kai_operator/watching.py": {kind.resource for kind in operator_kinds.KINDS}
     | {operator_kinds.CLUSTER_POLICIES},

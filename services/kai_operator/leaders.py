@@ -7,7 +7,6 @@ metrics and answers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
@@ -15,9 +14,8 @@ from kai.kube.lease import GIVEN_BACK_SECONDS
 from kai.kube.leases import Lease
 from kai.model import names
 from kai.model.objects import ApiObject, ApiStruct
+from kai_operator.former_endpoints import SERVICE_NAME
 from kai_operator.kinds import ENDPOINT_SLICES, Manifest
-
-_SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 
 class PodStatus(ApiStruct):
@@ -71,7 +69,7 @@ def left_behind(leases: Iterable[Lease], *, scheduler_name: str, wanted: Collect
 def _leader_slice(service: Manifest, ports: Mapping[str, int], pod: SchedulerPod | None) -> Manifest:
     """Nobody is in it while the leader cannot be reached."""
     meta = service["metadata"]
-    labels = {**(meta.get("labels") or {}), _SERVICE_NAME: meta["name"]}
+    labels = {**(meta.get("labels") or {}), SERVICE_NAME: meta["name"]}
     here = pod is not None and pod.status.pod_ip and not pod.metadata.deletion_timestamp
     return {
         "apiVersion": ENDPOINT_SLICES.api_version,

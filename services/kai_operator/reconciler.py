@@ -24,7 +24,8 @@ from kai_operator import conditions
 from kai_operator.accounts import with_accounts
 from kai_operator.conditions import Note, Standing
 from kai_operator.conversion import stop_conversion
-from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
+from kai_operator.former_endpoints import former_endpoints, remove_source
+from kai_operator.kinds import ENDPOINT_SLICES, Manifest, Ref, kind_of, ref_of
 from kai_operator.leaders import leader_slices, left_behind
 from kai_operator.ownership import owner_reference
 from kai_operator.product import ConfigSpec, Found, Product
@@ -124,6 +125,7 @@ class Reconciler:
         await self._settle(shares)
         self._vault.forget(shares[0].live)
         await self._remove(shares)
+        await self._remove_former_endpoints(shares)
         await self._forget_schedulers(shares, reading)
         missing = self._product.missing(reading.config, found)
         await self._end(shares, missing, now)
@@ -286,6 +288,20 @@ class Reconciler:
             share.troubles[ref] = f"{ref} is to go: {error}"
             share.transient = True
             _log.warning("object not deleted", object=str(ref), reason=str(error))
+
+    async def _remove_former_endpoints(self, shares: list[_Share]) -> None:
+        """Once a Service has no selector any more, have it lead nowhere but where we say."""
+        for share in shares:
+            for found in former_endpoints(share.live, list(self._world.slices.values())):
+                about = Ref(ENDPOINT_SLICES.kind, found.metadata.namespace, found.metadata.name)
+                try:
+                    await remove_source(self._client, found)
+                except KubeError as error:
+                    share.troubles[about] = f"{about} is to go: {error}"
+                    share.transient = True
+                    _log.warning("former endpoints not deleted", object=str(about), reason=str(error))
+                else:
+                    _log.info("former endpoints deleted", object=str(about))
 
     async def _forget_schedulers(self, shares: list[_Share], reading: Reading) -> None:
         """Delete the Leases of those whose shard is gone, unless it is not known what some shard has."""

@@ -26,6 +26,7 @@ from kai.model import names
 from kai.model.objects import ApiObject
 from kai_operator.cache import Cache
 from kai_operator.facts import Definition, EndpointSlice, Surroundings
+from kai_operator.former_endpoints import OF_KUBERNETES, SERVICE_NAME
 from kai_operator.kinds import (
     CLUSTER_POLICIES,
     ENDPOINT_SLICES,
@@ -37,7 +38,7 @@ from kai_operator.kinds import (
 )
 from kai_operator.leaders import SchedulerPod
 
-_API_SERVER: Final = "kubernetes.io/service-name=kubernetes"
+_API_SERVER: Final = f"{SERVICE_NAME}=kubernetes"
 _FAKE: Final = f"{names.FAKE_GPU_LABEL}=true"
 _SCHEDULERS: Final = "app.kubernetes.io/part-of=kai-scheduler"
 #: How long a term waits for Secrets, and for optional kinds that are served, before it does without what they
@@ -56,6 +57,8 @@ class World:
     shards: dict[str, Manifest] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     pods: dict[str, SchedulerPod] = field(default_factory=dict)
+    #: Those that Kubernetes keeps of Services with a selector, and of some that had one.
+    slices: dict[str, ApiObject] = field(default_factory=dict)
     cache: Cache = field(init=False)
     surroundings: Surroundings = field(init=False)
 
@@ -168,6 +171,18 @@ class Watching:
                 surroundings.take_slice,
             ),
             (
+                Reflector(
+                    client,
+                    ENDPOINT_SLICES,
+                    ApiObject,
+                    namespace=home,
+                    label_selector=OF_KUBERNETES,
+                    metadata_only=True,
+                    optional=True,
+                ),
+                self._take_slice,
+            ),
+            (
                 Reflector(client, NODES, ApiObject, label_selector=_FAKE, metadata_only=True),
                 surroundings.take_fake,
             ),
@@ -203,6 +218,17 @@ class Watching:
                 self._world.changed()
         elif isinstance(change, Removed):
             leases.pop(change.obj_key.rpartition("/")[2], None)
+            self._world.changed()
+
+    def _take_slice(self, change: Change[ApiObject]) -> None:
+        """They change with each pod that comes or goes; only that there is one matters."""
+        slices = self._world.slices
+        before = slices.keys() | ()
+        if isinstance(change, Upserted):
+            slices[change.obj.metadata.name] = change.obj
+        elif isinstance(change, Removed):
+            slices.pop(change.obj_key.rpartition("/")[2], None)
+        if slices.keys() != before:
             self._world.changed()
 
     def _take_definition(self, change: Change[Definition]) -> None:

@@ -24,11 +24,14 @@ from kai.kube.resources import (
     SCHEDULING_SHARDS,
     SECRETS,
     SERVICE_ACCOUNTS,
+    SERVICES,
     VALIDATING_WEBHOOKS,
 )
 from kai.runtime import Host
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_operator.former_endpoints import ENDPOINTS
+from kai_operator.kinds import ENDPOINT_SLICES
 from kai_operator.service import OperatorService
 from kai_operator.settings import OperatorSettings
 from kai_operator.writer import CORRECTIONS
@@ -587,6 +590,38 @@ async def test_a_certificate_is_renewed_while_the_process_runs(admin, operator, 
         await there(
             admin, SECRETS, "admission-tls", lambda now: now["data"]["tls.crt"] != first["data"]["tls.crt"]
         )
+
+
+# --- endpoints -----------------------------------------------------------------------------------
+async def test_what_kubernetes_keeps_of_a_service_whose_selector_is_gone_goes(admin, operator, build):
+    product = build.product(more=[build.service("leading")])
+    await configure(admin)
+    async with operator(product):
+        await there(admin, SERVICES, "leading")
+        await kept_by_kubernetes(admin, "leading", "endpointslice-controller.k8s.io")
+        mirrored = await admin.create(ENDPOINTS, {"metadata": {"name": "leading"}}, namespace=NAMESPACE)
+        owner = {key: mirrored["metadata"][key] for key in ("name", "uid")}
+        await kept_by_kubernetes(
+            admin, "leading", "endpointslicemirroring-controller.k8s.io", kind="Endpoints", **owner
+        )
+        await kept_by_kubernetes(admin, "admission", "endpointslice-controller.k8s.io")
+        await until(admin, "Deployed", "True")
+        assert await found(admin, ENDPOINTS, "leading")
+        product.more = [build.service("leading", selector=False)]
+        await change(admin, maps={"settings": {}})
+        await there(admin, ENDPOINTS, "leading", lambda gone: gone is None)
+        await there(admin, ENDPOINT_SLICES, "leading-endpointslice-controller", lambda gone: gone is None)
+        assert await found(admin, ENDPOINT_SLICES, "admission-endpointslice-controller")
+
+
+async def kept_by_kubernetes(client, service, manager, **owner):
+    metadata = {
+        "name": f"{service}-{manager.partition('.')[0]}",
+        "labels": {"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": manager},
+        "ownerReferences": [{"apiVersion": "v1", **owner}] if owner else [],
+    }
+    body = {"metadata": metadata, "addressType": "IPv4", "endpoints": []}
+    return await client.create(ENDPOINT_SLICES, body, namespace=NAMESPACE)
 
 
 # --- leaving -----------------------------------------------------------------------------------
