@@ -29,6 +29,8 @@ from kai_binder.errors import BindFailed, Refused, Rejected
 VERDICT_SECONDS: Final = 380.0
 #: Preparing is mostly waiting (for a device, a volume): it is bounded apart from binding, and higher.
 PREPARING_AT_MOST: Final = 128
+#: What follows on a bind keeps no other bind waiting.
+FOLLOWING_AT_MOST: Final = 8
 #: How long to wait before doing again what the API server does not allow: one that has just started has not
 #: read its roles yet, and the pod's user need not hear of that.
 REFUSED_SECONDS: Final = (0.5, 1.0, 2.0, 4.0)
@@ -85,7 +87,10 @@ class Executor:
         self._controller = controller or ControllerMetrics(CollectorRegistry()).of("decisions")
         self._binding = asyncio.Semaphore(binding_at_most)
         self._preparing = asyncio.Semaphore(PREPARING_AT_MOST)
+        self._following = asyncio.Semaphore(FOLLOWING_AT_MOST)
         self._executions: dict[str, _Execution] = {}
+        #: Of pods that are bound and told as such.
+        self._followed: set[asyncio.Task[None]] = set()
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __len__(self) -> int:
@@ -148,8 +153,9 @@ class Executor:
 
     async def finish(self) -> None:
         """Wait for what goes on."""
-        if tasks := [e.task for e in self._executions.values() if e.task is not None]:
-            await asyncio.wait(tasks)
+        tasks = {e.task for e in self._executions.values() if e.task is not None}
+        if tasks or self._followed:
+            await asyncio.wait(tasks | self._followed)
 
     # --- one decision --------------------------------------------------------------------------
     async def _execute(self, execution: _Execution) -> None:
@@ -173,8 +179,23 @@ class Executor:
             bound = result.status is ResultStatus.BOUND
             self._controller.ended(WorkResult.SUCCESS if bound else WorkResult.ERROR)
             self._report(result)
+            if bound:
+                self._follow(assignment)
         finally:
             self._executions.pop(assignment.decision_id, None)
+
+    def _follow(self, assignment: Assignment) -> None:
+        """Have done what need not be there when the scheduler hears of the bind."""
+        task = asyncio.create_task(self._after_bind(assignment), name=f"after {assignment.decision_id}")
+        self._followed.add(task)
+        task.add_done_callback(self._followed.discard)
+
+    async def _after_bind(self, assignment: Assignment) -> None:
+        try:
+            async with self._following:
+                await self._binder.after_bind(assignment.decision)
+        except Exception:  # noqa: BLE001 (the pod is bound whatever happens)
+            _log.exception("pod bound, but not marked", pod=_pod(assignment))
 
     async def _tell(self, decision: BindDecision, reason: str) -> None:
         """Tell the pod's owner as of any bind that failed; this may fail as well."""
@@ -190,7 +211,6 @@ class Executor:
             if assignment.prepare_only:
                 await self._verdict(execution)
             await _insist(lambda: self._bind(execution))
-            await self._binder.after_bind(decision)
         except Rejected as error:
             return _answer(assignment, ResultStatus.REJECTED, str(error))
         except BindFailed as error:

@@ -69,7 +69,7 @@ class BinderSettings(TlsSettings):
         "default: that of what belongs to no node pool",
     )
     tell_bound: bool = Field(
-        False,
+        True,
         description="tell of each bound pod by an event Bound and the condition PodBound, two requests a pod",
     )
     plugins: str = Field("", description="JSON: plugin -> enabled, priority, arguments")

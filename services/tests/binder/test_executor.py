@@ -20,8 +20,10 @@ class FakeBinder:
         self.log = []
         self.prepares = asyncio.Event()
         self.binds = asyncio.Event()
+        self.marks = asyncio.Event()
         self.prepares.set()
         self.binds.set()
+        self.marks.set()
         self.failure = None
         #: How often the API server still forbids it.
         self.refusals = 0
@@ -58,7 +60,8 @@ class FakeBinder:
         self.log.append(("undone", decision.pod.name))
 
     async def after_bind(self, decision):
-        pass
+        await self.marks.wait()
+        self.log.append(("marked", decision.pod.name))
 
     async def tell_failed(self, decision, reason):
         self.log.append(("told", decision.pod.name))
@@ -110,8 +113,23 @@ async def bench():
 async def test_an_ordinary_pod_is_bound_without_preparing(bench):
     bench.start("p")
     assert await bench.result() == ("p", ResultStatus.BOUND)
-    assert bench.binder.log == [("binding", "p"), ("bound", "p")]
+    await bench.until(("marked", "p"))
+    assert bench.binder.log == [("binding", "p"), ("bound", "p"), ("marked", "p")]
     assert len(bench.executor) == 0
+
+
+async def test_the_scheduler_hears_of_a_bind_before_the_pod_is_marked_and_the_end_waits_for_that(bench):
+    bench.binder.marks.clear()
+    bench.start("p")
+    assert await bench.result() == ("p", ResultStatus.BOUND)
+    assert await bench.executor.drop() == []
+    ending = asyncio.create_task(bench.executor.finish())
+    await asyncio.sleep(0)
+    assert not ending.done()
+    bench.binder.marks.set()
+    async with within("all is done"):
+        await ending
+    assert ("marked", "p") in bench.binder.log
 
 
 async def test_no_more_binds_at_once_than_told():

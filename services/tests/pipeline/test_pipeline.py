@@ -25,7 +25,7 @@ async def test_a_pod_is_bound_where_there_is_room(cluster):
     assert event["regarding"]["uid"] == pod["metadata"]["uid"]
 
 
-async def test_ordinary_pods_cost_one_bind_and_one_event_each_and_the_scheduler_nothing(cluster):
+async def test_ordinary_pods_cost_one_bind_two_events_and_a_condition_each_and_the_scheduler_nothing(cluster):
     await cluster.node("n1")
     async with cluster.scheduler(), cluster.binder():
         await cluster.pod("warm-up")
@@ -33,12 +33,16 @@ async def test_ordinary_pods_cost_one_bind_and_one_event_each_and_the_scheduler_
 
         async def told_of(pods):
             async def all_told():
-                return len(await cluster.events("Scheduled")) == pods
+                marked = cluster.requests("binder", "patch", "pods/status")
+                events = await cluster.events("Scheduled"), await cluster.events("Bound")
+                return [*map(len, events)] == [pods, pods] and marked == pods - before
 
             await cluster.until(all_told)
 
+        before = 0
         await told_of(1)
         cluster.server.counts.reset()
+        before = 1
         for number in range(6):
             await cluster.pod(f"p{number}")
         await told_of(7)
@@ -50,14 +54,15 @@ async def test_ordinary_pods_cost_one_bind_and_one_event_each_and_the_scheduler_
             and entry["resource"] != "leases"
         ]
     assert report == [
-        ("kai-binder", "create", "events", 6),
+        ("kai-binder", "create", "events", 12),
         ("kai-binder", "create", "pods/binding", 6),
+        ("kai-binder", "patch", "pods/status", 6),
     ]
 
 
-async def test_who_wants_it_is_told_of_each_bound_pod(cluster):
+async def test_each_pod_is_told_as_bound(cluster):
     await cluster.node("n1")
-    async with cluster.scheduler(), cluster.binder(tell_bound=True):
+    async with cluster.scheduler(), cluster.binder():
         await cluster.pod("p")
         assert await cluster.bound("p") == ["n1"]
 
