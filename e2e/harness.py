@@ -39,10 +39,12 @@ _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 REAL = os.environ.get("KAI_E2E_CLUSTER") == "real"
 
 
-def kai(*arguments: str, kubeconfig: Path | None = None, check: bool = True) -> str:
-    """Run the command line; its standard output."""
+def kai(*arguments: str, kubeconfig: Path | None = None, check: bool = True, given: str = "") -> str:
+    """Run the command line, with ``given`` as its standard input; its standard output."""
     environment = dict(os.environ) | ({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {})
-    result = subprocess.run([*KAI, *arguments], env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [*KAI, *arguments], env=environment, input=given, capture_output=True, text=True, check=False
+    )
     if check and result.returncode != 0:
         raise AssertionError(
             f"kai {' '.join(arguments)}: exit {result.returncode}\n{result.stdout}\n{result.stderr}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 import yaml
 
-from e2e.harness import ROOT, chart_cluster
+from e2e.harness import ROOT, chart_cluster, kai
 from e2e.installation import ready
 from e2e.manifests import a_deployment, a_pod, as_yaml
 from e2e.page import bodies
@@ -24,6 +24,7 @@ from kai.kube.resources import (
     QUEUES,
     SCHEDULING_SHARDS,
     SECRETS,
+    SERVICES,
 )
 from kai.model import names
 
@@ -367,3 +368,32 @@ async def found_ready(cluster, resource, name):
         return await ready(cluster, resource, name)
     except NotFound:
         return None
+
+
+async def test_without_an_operator_what_is_rendered_schedules_pods(cluster, queue, namespace, helm):
+    await forget(cluster, helm)
+    helm(
+        *("install", RELEASE, CHART, "--create-namespace"),
+        *("--set", "operator.enabled=false", "--set", "scheduler.replicas=2"),
+    )
+    assert await deployed(cluster) == {}
+    rendered = kai("render", "-f", "-", "--with-certificates", given=helm("get", "manifest", RELEASE))
+    await cluster.apply(rendered)
+    try:
+        found = await cluster.eventually(
+            lambda: deployed(cluster),
+            lambda found: all(map(is_ready, found.values())),
+            what="all that was rendered is ready",
+            times=2,
+        )
+        assert found.keys() == COMPONENTS | {"kai-redis"}
+        service = await cluster.client.get(SERVICES, "kai-scheduler-default", namespace=HOME)
+        assert service["spec"]["selector"] == {"app": "kai-scheduler-default"}
+        own = await queue(limit=2)
+        await cluster.apply(as_yaml(a_pod("whole", namespace, own, gpus=1)))
+        await cluster.running(namespace, "whole", count=1)
+    finally:
+        for each in yaml.safe_load_all(rendered):
+            resource = await cluster.client.discover(each["apiVersion"], each["kind"])
+            where = each["metadata"].get("namespace", "")
+            await cluster.client.delete(resource, each["metadata"]["name"], namespace=where)

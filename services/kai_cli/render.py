@@ -92,6 +92,7 @@ def render(
         trust=trust,
         repository=registry,
         tag=tag,
+        leaders_kept=False,
     )
     _warn(config, facts, shards)
     objects = operands_of_config(config, facts, shards)

@@ -13,6 +13,7 @@ global:
   daemonsetsTolerations: []
   vpa: {enabled: false, updatePolicy: {}, resourcePolicy: {}}
 operator:
+  enabled: true
   image: {name: kai-scheduler, tag: "", pullPolicy: ""}
   replicaCount: 1
   metricsBindAddress: ":8080"

@@ -17,6 +17,8 @@ OPTIONAL_KINDS: Final = (SERVICE_MONITOR, PROMETHEUS, AUTOSCALER)
 class Facts:
     """Facts about the cluster, and about the operator itself."""
 
+    #: Whether somebody keeps the endpoints of those who lead, as the operator does.
+    leaders_kept: bool = True
     #: Those of :data:`OPTIONAL_KINDS` that the cluster serves.
     served: frozenset[str] = frozenset()
     #: Whether NVIDIA's ClusterPolicy says that the device plugin uses CDI.

@@ -104,13 +104,14 @@ def _flags(installation: Installation, shard: Shard) -> tuple[str, ...]:
 def _services(installation: Installation, component: Component) -> list[Manifest]:
     """One that leads to the scheduler; of several, which only the operator knows, to the one that leads.
 
-    Then there is one more for all of them: Prometheus finds pods by what a Service selects.
+    Then there is one more for all of them: Prometheus finds pods by what a Service selects. Without an
+    operator the one leads to all: our own processes go by the Lease, which says where the leader is.
     """
     ports = installation.config.scheduler.scheduler_service
     metrics = {"http-metrics": (ports.port, "http-metrics")}
     leading = service(component.name, installation, metrics | {"grpc": (ports.grpc_port, "grpc")})
     leading["spec"]["clusterIP"] = "None"
-    if component.replicas <= 1:
+    if component.replicas <= 1 or not installation.facts.leaders_kept:
         return [_scraped(leading, ports.target_port)]
     del leading["spec"]["selector"]
     leading["metadata"]["labels"][COMPONENT_LABEL] = LEADER

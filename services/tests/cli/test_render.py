@@ -36,7 +36,7 @@ def test_the_objects_are_those_of_the_operator_and_other_documents_are_left_out(
     pool = {**SHARD, "metadata": {"name": "pool"}, "spec": {"partitionLabelValue": "pool"}}
     result = render("-f", a_file(tmp_path, OTHER, CONFIG, SHARD, pool), "--api-server-port", "6443", "--cdi")
     config = read_config(CONFIG)
-    facts = Facts(api_server_ports=(6443,), cdi=True)
+    facts = Facts(api_server_ports=(6443,), cdi=True, leaders_kept=False)
     shards = [read_shard(each, config) for each in (SHARD, pool)]
     expected = operands_of_config(config, facts, shards)
     for shard in shards:
@@ -50,6 +50,15 @@ def test_what_a_shard_is_told_is_told_here_too(tmp_path):
     result = render("-f", a_file(tmp_path, CONFIG, shard))
     assert "warning: SchedulingShard default: what queues used is kept in a Redis without" in result.stderr
     assert printed(result)
+
+
+def test_without_an_operator_the_service_of_several_schedulers_leads_to_all_of_them(tmp_path):
+    config = {**CONFIG, "spec": {"scheduler": {"replicas": 2}}}
+    objects = printed(render("-f", a_file(tmp_path, config, SHARD)))
+    services = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Service"}
+    assert services["kai-scheduler-default"]["spec"]["selector"] == {"app": "kai-scheduler-default"}
+    assert "kai-scheduler-default-all" not in services
+    assert [name for name, each in services.items() if not each["spec"].get("selector")] == []
 
 
 def test_files_may_come_from_standard_input_and_several():
