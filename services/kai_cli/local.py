@@ -25,8 +25,10 @@ from kai_local.box.progress import for_stream, replay
 from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, known_clusters
 from kai_local.box.up import command_line
 from kai_local.errors import ClusterError
+from kai_local.installation.chart import find_helm
 from kai_local.operators.projects import PROJECTS, UnknownProject, named
 from kai_local.processes.records import ProcessRecord
+from kai_local.real import binaries
 from kai_local.services.suite import USUAL, UnknownService, parse_flags
 
 if TYPE_CHECKING:
@@ -47,6 +49,17 @@ def _quantity(text: str) -> str:
     except quantity.InvalidQuantity as error:
         raise typer.BadParameter(str(error)) from error
     return text
+
+
+def _look_for_programs(*, real: bool, chart: bool) -> None:
+    """Say which programs are missing while nothing has been started."""
+    try:
+        if real:
+            binaries.find()
+        elif chart:
+            find_helm()
+    except binaries.BinariesMissing as missing:
+        raise fail(str(missing)) from missing
 
 
 def _versions(text: str) -> str:
@@ -143,6 +156,7 @@ def up(
         flags=_flags(flags or []),
     )
     _files(name)
+    _look_for_programs(real=real, chart=chart)
     if detach:
         raise typer.Exit(_start_detached(options))
     sys.stdout.flush()

@@ -50,6 +50,15 @@ class Installation:
         return sys.executable, "-m", "kai_local.installation.chart", encoded
 
 
+def find_helm() -> Path:
+    """The helm that installs the chart.
+
+    Raises:
+        BinariesMissing: there is none.
+    """
+    return binaries.find(("helm",), who="an installation by the chart (--chart)")["helm"]
+
+
 def chart_values(
     *, binders: int, flags: Mapping[str, Mapping[str, str]], autoscaling: bool = False, history: bool = False
 ) -> dict[str, Any]:
@@ -79,7 +88,7 @@ def installation(
 ) -> Installation:
     """The chart as a cluster in a box needs it."""
     return Installation(
-        helm=binaries.find(("helm",))["helm"],
+        helm=find_helm(),
         kubeconfig=kubeconfig,
         folder=folder,
         values=chart_values(binders=binders, flags=flags, autoscaling=autoscaling, history=history),

@@ -47,9 +47,12 @@ def locate(program: str, environment: Mapping[str, str] = os.environ) -> Path | 
 
 
 def find(
-    programs: Sequence[str] = CONTROL_PLANE, environment: Mapping[str, str] = os.environ
+    programs: Sequence[str] = CONTROL_PLANE,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    who: str = "a real control plane",
 ) -> dict[str, Path]:
-    """All of these programs.
+    """All of these programs, which ``who`` needs.
 
     Raises:
         BinariesMissing: at least one is nowhere.
@@ -58,7 +61,7 @@ def find(
     missing = [program for program, path in found.items() if path is None]
     if missing:
         raise BinariesMissing(
-            f"a real control plane needs {', '.join(missing)}: found neither in $KUBEBUILDER_ASSETS, nor on "
+            f"{who} needs {', '.join(missing)}: found neither in $KUBEBUILDER_ASSETS, nor on "
             f"the PATH, nor in {cache_root(environment)}; `make controlplane` builds them where there is Go"
         )
     return {program: path for program, path in found.items() if path is not None}

@@ -39,6 +39,24 @@ def test_bad_input_is_told(arguments: list[str], status: int, says: str) -> None
     assert says in " ".join(result.output.replace("│", " ").split())
 
 
+@pytest.mark.parametrize(
+    ("option", "who", "missing"),
+    [
+        ("--chart", "an installation by the chart (--chart)", "helm"),
+        ("--real", "a real control plane", "etcd, kube-apiserver, kube-controller-manager, kwok, helm"),
+    ],
+)
+def test_programs_that_are_missing_are_told_by_who_needs_them_before_anything_is_started(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch, option: str, who: str, missing: str
+) -> None:
+    for variable, folder in (("PATH", "bin"), ("XDG_CACHE_HOME", "cache"), ("KUBEBUILDER_ASSETS", "assets")):
+        monkeypatch.setenv(variable, str(state_home / folder))
+    result = CliRunner().invoke(app, ["local", "up", option, "--detach"])
+    assert result.exit_code == 1
+    assert f"kai: {who} needs {missing}: found neither in" in " ".join(result.output.split())
+    assert not ClusterFiles.of("local").directory.exists()
+
+
 def test_other_clusters_are_named_when_one_is_not_found(state_home: Path) -> None:
     box = ClusterFiles.of("box")
     box.make()
