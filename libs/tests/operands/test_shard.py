@@ -194,6 +194,11 @@ def test_names_are_made_of_that_of_a_shard():
         read_shard(a_shard(longest), config(scheduler={"replicas": 2}))
 
 
+def test_a_name_that_no_service_can_have_is_refused_with_one_that_it_can():
+    with pytest.raises(InvalidSpec, match=r"metadata\.name is pool\.a; .*no dots: write pool-a"):
+        shard("pool.a")
+
+
 def test_a_plugin_of_another_package_may_be_installed_elsewhere():
     assert "example.quiet" in on(shard(plugins={"example.quiet": {"priority": 50}}))
 

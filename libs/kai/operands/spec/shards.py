@@ -90,6 +90,11 @@ def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
         Place("metadata.name", problems).complain(
             f"is too long: with {around}, it names a Service; at most {_LONGEST_NAME} characters"
         )
+    if "." in name:
+        Place("metadata.name", problems).complain(
+            f"is {name}; a Service and volumes are named after it, so it has no dots: write "
+            f"{name.replace('.', '-')}"
+        )
     if problems:
         raise InvalidSpec(f"SchedulingShard {name}", problems)
     return Shard(name=name, spec=spec, file=file)
