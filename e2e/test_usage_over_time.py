@@ -15,7 +15,7 @@ from e2e.installation import change, changed, leader, ready, soon, there, until_
 from e2e.manifests import a_job, a_pod, as_yaml
 from e2e.metrics import target, total
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
-from kai.kube.resources import CONFIG_MAPS, CONFIGS, EVENTS, NODES, SCHEDULING_SHARDS
+from kai.kube.resources import CONFIG_MAPS, CONFIGS, EVENTS, NODES, PVCS, SCHEDULING_SHARDS
 from kai.model import names
 
 GPUS = 4
@@ -203,8 +203,7 @@ async def test_a_shard_that_is_told_to_remember_goes_by_what_redis_keeps(cluster
     ):
         await shares_follow_the_past(cluster, namespace, queue)
         assert "kept in a Redis without a volume" not in await deployed(cluster)
-        volume = await cluster.client.get(PVCS, "kai-redis", namespace=HOME)
-        assert volume["status"]["phase"] == "Bound"
+        assert await there(cluster, PVCS, "kai-redis")
         await change(cluster, CONFIGS, "kai-config", redis={"persistence": {"enabled": False}})
         try:
             await cluster.eventually(

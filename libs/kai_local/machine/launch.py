@@ -19,6 +19,8 @@ _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _LISTEN = re.compile(r"^(--[a-z-]+=)?:(\d+)$")
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 #: Where our services look for their serving certificates unless they are told; told here, by environment.
+#: Folder of what claims stand for, beside those of pods.
+_CLAIMS = "claims"
 _CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108
 
 
@@ -148,12 +150,20 @@ def write_mounts(pod: Manifest, folder: Path, around: Surroundings) -> dict[str,
             continue  # the way to the API server is told otherwise
         if mount.get("subPath"):
             raise CannotLaunch(f"volume mount {mount['name']}: subPath is not known here")
-        target = folder / mount["name"]
+        volume = volumes[mount["name"]]
+        target = _place(volume, folder)
         target.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for key, data in _content(volumes[mount["name"]], around).items():
+        for key, data in _content(volume, around).items():
             _write(target / key, data)
         mounts[mount["mountPath"]] = str(target)
     return mounts
+
+
+def _place(volume: Manifest, folder: Path) -> Path:
+    """A volume is its pod's own, but what a claim stands for is there for the next pod as well."""
+    if "persistentVolumeClaim" not in volume:
+        return folder / str(volume["name"])
+    return folder.parent / _CLAIMS / str(volume["persistentVolumeClaim"]["claimName"])
 
 
 def _content(volume: Manifest, around: Surroundings) -> Mapping[str, bytes]:
@@ -163,9 +173,9 @@ def _content(volume: Manifest, around: Surroundings) -> Mapping[str, bytes]:
     if "configMap" in volume:
         source = volume["configMap"]
         return _items(volume, source, around.config_maps[source["name"]])
-    if "emptyDir" in volume:
+    if "emptyDir" in volume or "persistentVolumeClaim" in volume:
         return {}
-    problem = f"volume {volume['name']} is neither an emptyDir nor a Secret or ConfigMap"
+    problem = f"volume {volume['name']} is neither an emptyDir nor a claim, a Secret or a ConfigMap"
     raise CannotLaunch(f"{problem}: nothing else is known here")
 
 

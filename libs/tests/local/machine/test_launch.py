@@ -23,7 +23,8 @@ def a_pod(**container):
         {"name": "tls", "secret": {"secretName": "tls"}},
         {"name": "config", "configMap": {"name": "config"}},
         {"name": "tmp", "emptyDir": {}},
-        {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}},
+        {"name": "disk", "hostPath": {"path": "/dev"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "kai-redis"}},
     ]
     body = {
         "name": "main",
@@ -141,6 +142,12 @@ def test_the_fields_that_containers_ask_for_are_those_of_the_pod(tmp_path):
 def test_what_this_machine_cannot_do_is_refused_by_name(tmp_path, container, why):
     with pytest.raises(CannotLaunch, match=why):
         launched(tmp_path, **container)
+
+
+def test_what_a_claim_stands_for_is_there_for_the_next_pod_as_well(tmp_path):
+    mounted = {"args": ["--data=/data"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    before, after = (launched(tmp_path / uid, **mounted).command[-1] for uid in ("one", "another"))
+    assert before == after == f"--data={tmp_path}/claims/kai-redis"
 
 
 def test_of_a_secret_only_those_keys_are_there_that_its_volume_names(tmp_path):
