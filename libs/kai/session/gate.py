@@ -149,8 +149,10 @@ async def _redis(password: str, gate: Gate) -> AsyncIterator[asyncio.subprocess.
 def _command(gate: Gate) -> list[str]:
     if gate.data is None:
         return command(directory=Path(), unix_socket=Path(_SOCKET))
-    # Redis goes to the folder of its data, so a socket elsewhere needs its whole name.
-    return command(directory=gate.data, unix_socket=Path(_SOCKET).absolute(), keep=True, fsync=gate.fsync)
+    # Redis goes to the folder of its data, so a socket elsewhere is named from there, or by its whole name.
+    whole, data = os.path.realpath(_SOCKET), os.path.realpath(gate.data)
+    name = min(whole, os.path.relpath(whole, data), key=len)
+    return command(directory=gate.data, unix_socket=Path(name), keep=True, fsync=gate.fsync)
 
 
 async def _configure(process: asyncio.subprocess.Process, password: str) -> None:

@@ -229,6 +229,18 @@ async def test_its_redis_does_not_outlive_it_though_it_is_killed(folder):
         await eventually(gone)
 
 
+async def test_it_keeps_what_it_is_told_though_the_folders_have_longer_names_than_a_socket(
+    folder, monkeypatch
+):
+    deep = folder / "/".join(["a-folder-of-this-name"] * 6)
+    (deep / "data").mkdir(parents=True)
+    (deep / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep / "tmp"))
+    async with serving(folder, *tls(folder), "--data", str(deep / "data")) as redis, redis.cache() as cache:
+        await cache.publish(Publication(version=7, epoch=1, opened_at=0.0, snapshot=b"kept"))
+        assert await cache.snapshot(7) == b"kept"
+
+
 async def test_what_it_was_told_to_keep_survives_it_though_it_is_killed(folder):
     data = folder / "data"
     data.mkdir()
