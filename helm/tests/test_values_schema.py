@@ -250,7 +250,6 @@ def described(properties, above=""):
             {"global": {"gpuSharing": True, "gpuSharingMode": "Disabled"}},
             "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on",
         ),
-        ({"kaiConfigDeployer": {"resources": {"limits": {"cpu": 1}}}}, "kai-config is part of the release"),
         ({"kaiConfig": {"render": True}}, "set one of them to false"),
     ],
 )
@@ -266,10 +265,8 @@ def test_what_says_no_more_than_the_default_of_the_original_is_taken(helm):
         "admission": {"name": "kai-admission", "cdi": False},
         "binder": {"name": "binder"},
         "global": {"nvFractions": {"set": False}},
-        "kaiConfigDeployer": {
-            "image": {"name": "crd-upgrader", "pullPolicy": "IfNotPresent"},
-            "resources": {},
-        },
+        "crdupgrader": {"image": {"name": "crd-upgrader", "pullPolicy": "IfNotPresent"}},
+        "kaiConfigDeployer": {"image": {"name": "crd-upgrader", "pullPolicy": "IfNotPresent"}},
     }
     assert helm.chart(values=idle) == helm.chart()
 
