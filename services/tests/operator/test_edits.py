@@ -37,6 +37,7 @@ from kai_local.apiserver.serving.server import ApiServer
 from kai_operator import bodies, writer
 from kai_operator.kinds import KINDS, NETWORK_POLICIES, SELECTOR, kind_of, ref_of
 from kai_operator.leaders import leader_slices
+from kai_operator.memory import remembered
 from kai_operator.operands import KaiProduct
 from kai_operator.ownership import owner_reference
 from kai_operator.product import Found
@@ -292,11 +293,12 @@ class Cluster:
         read = [product.read_shard(shard, spec) for shard in shards]
         found = self.found(product.needs(spec), there)
         owner = owner_reference(CONFIGS, "kai-config", config["metadata"]["uid"])
-        wanted = {ref_of(each): (each, owner) for each in product.of_config(spec, read, found)}
+        objects = [*product.of_config(spec, read, found), remembered(config, namespace=HOME)]
+        wanted = {ref_of(each): (each, owner) for each in objects}
         for manifest, shard in zip(shards, read, strict=True):
             owner = owner_reference(SCHEDULING_SHARDS, shard.name, manifest["metadata"]["uid"])
             objects = product.of_shard(spec, shard, found)
-            objects += leader_slices(objects, None, {})
+            objects += [*leader_slices(objects, None, {}), remembered(manifest, namespace=HOME)]
             wanted |= {ref_of(each): (each, owner) for each in objects}
         return wanted
 
