@@ -15,6 +15,15 @@ _SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What one should know though nothing is wrong; ``reason`` and ``warns`` are of its event."""
+
+    text: str
+    reason: str
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How things stand with a Config or a shard, at the end of a pass.
 
@@ -26,7 +35,7 @@ class Standing:
     problems: Sequence[str] = ()
     unknown: bool = False
     troubles: Mapping[Ref, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    notes: Sequence[Note] = ()
     unavailable: Sequence[str] = ()
     missing: Sequence[str] = ()
     prometheus: str | None = None
@@ -96,7 +105,7 @@ def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[
     elif standing.unknown:
         yield told("Deployed", None, "not_known", standing.meanwhile)
     else:
-        yield told("Deployed", True, "deployed", _listed(standing.notes))
+        yield told("Deployed", True, "deployed", _listed([note.text for note in standing.notes]))
     if standing.unknown:
         yield told("Available", None, "not_known", standing.meanwhile)
     elif away:

@@ -15,16 +15,16 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube.reflector import Change, Removed, Upserted
-from kai.model.decisions import QueueShare
+from kai.model.decisions import QueueShare, ResourceVector
 from kai.model.objects import Node
 from kai.model.resource_lists import parsed
 from kai.model.rules.gpus import is_gpu
 from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
-from kai.session.usage import Amounts, UsageRecord
+from kai.session.usage import UsageRecord
 
 _log = structlog.get_logger(__name__)
-_NOTHING: Amounts = (0.0, 0.0, 0.0)
+_NOTHING: ResourceVector = (0.0, 0.0, 0.0)
 #: How often what is too old is removed.
 TRIM_SECONDS: Final = 3600.0
 
@@ -34,7 +34,7 @@ class Capacity:
 
     def __init__(self, *, node_pool_label_key: str) -> None:
         self._node_pool_label_key = node_pool_label_key
-        self._nodes: dict[str, tuple[str, Amounts]] = {}
+        self._nodes: dict[str, tuple[str, ResourceVector]] = {}
 
     def node_sink(self, change: Change[Node]) -> None:
         """Take in a change of a node."""
@@ -45,7 +45,7 @@ class Capacity:
         elif isinstance(change, Removed):
             self._nodes.pop(change.obj_key, None)
 
-    def of(self, pool: str) -> Amounts:
+    def of(self, pool: str) -> ResourceVector:
         """The sum over a pool (empty: nodes without the label) in millicores, bytes, devices."""
         cpu, memory, devices = 0.0, 0.0, 0.0
         for node_pool, amounts in self._nodes.values():
@@ -54,7 +54,7 @@ class Capacity:
         return cpu, memory, devices
 
 
-def _allocatable(node: Node) -> Amounts:
+def _allocatable(node: Node) -> ResourceVector:
     listed = node.status.allocatable or {}
     devices = sum(parsed(amount) for name, amount in listed.items() if is_gpu(name))
     cpu, memory = listed.get("cpu", "0"), listed.get("memory", "0")
@@ -69,7 +69,7 @@ class UsageSampler:
         cache: SessionCache,
         *,
         shares: Callable[[], Iterable[QueueShare]],
-        capacity: Callable[[], Amounts],
+        capacity: Callable[[], ResourceVector],
         interval: float,
         retention: float,
         failures: Counter,
@@ -99,7 +99,7 @@ class UsageSampler:
 
     async def sample(self, seconds: float) -> None:
         """Record that the last ``seconds`` were as it is now."""
-        queues: Mapping[str, Amounts] = {
+        queues: Mapping[str, ResourceVector] = {
             share.queue: share.allocated for share in self._shares() if share.allocated != _NOTHING
         }
         try:
