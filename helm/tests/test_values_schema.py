@@ -23,7 +23,7 @@ GIVEN = {
     "advertise-host", "cert-dir", "config", "context", "kubeconfig", "namespace",
     "tls-ca", "tls-cert", "tls-key", "grants",
     "resource-reservation-namespace", "scale-adjust-namespace", "node-name", "scheduler-conf",
-    "redis-url", "redis-ca", "redis-password-file", "redis-server-name", "history-url", "history-url-file",
+    "history-url", "history-url-file",
 }  # fmt: skip
 COMPONENTS = {
     "admission": "kai_admission",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 LEASE_DURATION: Final = 15.0
 LEASE_RENEW_DEADLINE: Final = 10.0
@@ -56,6 +57,26 @@ def tokens_go_over_tls(listen: str, *, tls: bool) -> None:
         raise ValueError(
             f"--http-listen={listen} would take tokens without TLS: give --tls-ca, --tls-cert "
             f"and --tls-key, or listen on 127.0.0.1:{listen.rpartition(':')[2]}"
+        )
+
+
+def redis_is_told_once(url: str, *, ca: str, server_name: str, password_file: str) -> None:
+    """What a Redis is told who we are by stands in one place.
+
+    Raises:
+        ValueError: the URL says otherwise; says what to do.
+    """
+    if not url:
+        return
+    if (ca or server_name) and not url.startswith("rediss://"):
+        raise ValueError(
+            "--redis-ca and --redis-server-name are for TLS: "
+            "write rediss:// in --redis-url, or leave them out"
+        )
+    parts = urlsplit(url)
+    if password_file and (parts.password or "password" in parse_qs(parts.query)):
+        raise ValueError(
+            "--redis-url has a password, and --redis-password-file another: leave one of them out"
         )
 
 

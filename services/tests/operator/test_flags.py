@@ -81,10 +81,10 @@ def taken(component: str, flag: str, text: str) -> bool:
     """Whether the object that says so can be used."""
     try:
         if component == "scheduler":
-            a_shard({"args": {flag: text}}, a_config({}))
+            a_shard({"args": {flag: text}}, a_config({"redis": {"enabled": False}}))
         else:
             said = {component: {"service": {"extraArgs": {flag: text}}}}
-            a_config({**said, "global": {"tls": {"enabled": False}}})
+            a_config({**said, "global": {"tls": {"enabled": False}}, "redis": {"enabled": False}})
     except InvalidSpec:
         return False
     return True
@@ -176,6 +176,7 @@ def test_what_fields_of_a_shard_may_say_its_scheduler_can_read():
         ("binder", "tell-bound", "maybe", "is 'maybe': it must be true or false"),
         ("binder", "burst", "5", "is '5': --burst has no meaning without --qps"),
         ("binder", "plugins", "{", "is '{': must be a JSON object"),
+        ("queueController", "redis-url", "redis://theirs:6379/0", "write rediss:// in --redis-url"),
         ("podGrouper", "lease-duration", "1s", "--lease-renew-deadline, and that below --lease-duration"),
         ("podGrouper", "grpc-listen", ":9", "previews are served to other machines with TLS only"),
     ],

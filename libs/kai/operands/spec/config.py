@@ -35,6 +35,7 @@ from kai.operands.spec.problems import InvalidSpec, Place, Problem
 
 #: The one that counts.
 CONFIG_NAME: Final = "kai-config"
+_USERS_OF_REDIS: Final = ("scheduler", "queue_controller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,15 @@ class ConfigSpec(Fields):
         given = {flag: str(said) for flag, said in (("qps", client.qps), ("burst", client.burst)) if said}
         if component == "insight" and self.everywhere.tls.enabled:
             given["tls-ca"] = "ca.crt"
-        return given
+        return given | (self._beside_redis() if component in _USERS_OF_REDIS else {})
+
+    def _beside_redis(self) -> dict[str, str]:
+        """What is said of the Redis beside its URL."""
+        external = self.redis.external_secret
+        if self.redis.ours:
+            tls = {"redis-ca": "ca.crt"} if self.everywhere.tls.enabled else {}
+            return {"redis-password-file": "password", **tls}
+        return {"redis-ca": external.ca_key} if external.name and external.ca_key else {}
 
     # --- what a component does not say by itself -------------------------------------------------
     def replicas(self, own: int | None) -> int:

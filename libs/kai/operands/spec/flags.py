@@ -36,10 +36,6 @@ _OFF: Final = ("false", "f", "no", "n", "off", "0")
 _BY_FIELD: Final = {
     "resource-reservation-namespace": "spec.binder.resourceReservation.namespace of the Config",
     "scale-adjust-namespace": "spec.nodeScaleAdjuster.args.nodeScaleNamespace of the Config",
-    "redis-url": "spec.redis.externalSecret of the Config",
-    "redis-ca": "spec.redis.externalSecret of the Config",
-    "redis-password-file": "spec.redis.externalSecret of the Config",
-    "redis-server-name": "spec.redis.externalSecret of the Config",
     "history-url": "spec.insight.externalSecret of the Config",
     "history-url-file": "spec.insight.externalSecret of the Config",
 }
@@ -143,10 +139,20 @@ def _tokens(values: _Values) -> None:
     flag_rules.tokens_go_over_tls(values.of("http-listen", ""), tls=values.tls)
 
 
+def _redis(values: _Values) -> None:
+    flag_rules.redis_is_told_once(
+        values.of("redis-url", ""),
+        ca=values.of("redis-ca", ""),
+        server_name=values.of("redis-server-name", ""),
+        password_file=values.of("redis-password-file", ""),
+    )
+
+
 #: Flags, and what they must be together.
 _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[_Values], None]], ...]] = (
     (("lease-duration", "lease-renew-deadline", "lease-retry-period"), _leases),
     (("burst", "qps"), _burst),
     (("grpc-listen",), _previews),
     (("http-listen",), _tokens),
+    (("redis-url", "redis-ca", "redis-server-name", "redis-password-file"), _redis),
 )
