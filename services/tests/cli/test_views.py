@@ -1,5 +1,7 @@
 """What `kai get` shows of a cluster."""
 
+import pytest
+
 from kai.model.decisions import QueuedGroup, QueueShare
 from kai.model.objects import (
     Condition,
@@ -21,6 +23,7 @@ from kai.model.objects import (
     QueueStatus,
     ResourceRequirements,
     SchedulingCondition,
+    SubGroup,
 )
 from kai.snapshot.times import seconds
 from kai_cli.views import nodes, pod_groups, queues, service_order
@@ -156,6 +159,21 @@ def test_a_pod_group_that_waits_shows_the_newest_reason():
     assert row.cells()[-1] == "no node has 9 GPUs"
     assert row.cells()[5:9] == ("1h12m", "1h10m", "2/3", "TooLarge")
     assert pod_groups.table_of([group], pods, at=at)[0].position is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ({}, "1"),
+        ({"min_member": 0}, "0"),
+        ({"min_member": 4}, "4"),
+        ({"sub_groups": [SubGroup(name="a", min_member=2), SubGroup(name="b", min_member=2)]}, "2 subgroups"),
+        ({"sub_groups": [SubGroup(name="a", min_member=2)], "min_sub_group": 0}, "0 subgroups"),
+    ],
+)
+def test_the_minimum_of_a_pod_group_is_what_the_scheduler_needs(spec, shown):
+    group = PodGroup(metadata=ObjectMeta(name="pg", namespace="team"), spec=PodGroupSpec(**spec))
+    assert pod_groups.table_of([group], [], at=0.0)[0].minimum == shown
 
 
 def a_line(queue, *groups):
