@@ -18,6 +18,7 @@ from kai.engine.framework.session import Session
 from kai.engine.queueing.requests import asked, asked_firmly
 from kai.model.decisions import ResourceVector
 from kai.model.rules.priorities import PREEMPTIBLE
+from kai.model.rules.queue_amounts import MEMORY_BYTES
 from kai.model.rules.taints import REPELLING
 from kai.model.spelling import nearest
 from kai.simulate.changes import (
@@ -47,7 +48,6 @@ _TOLD: Final = 6
 _KINDS: Final = 3
 _ONE_BY_ONE: Final = 16
 _MOST_NODES: Final = 64
-_MEGABYTE: Final = 1_000_000
 _TOLERANCE: Final = 1e-6
 
 #: Changes that are made together.
@@ -177,10 +177,10 @@ class Search:
             known, held = of(queue)
             needs = (
                 float(held[0] + amounts[0]),
-                float(-(-(held[1] + amounts[1]) // _MEGABYTE)),
+                float(-(-(held[1] + amounts[1]) // MEMORY_BYTES)),
                 (held[2] + amounts[2]) / GPU_CENTI,
             )
-            has = (known[0], known[1] / _MEGABYTE if known[1] >= 0 else -1.0, known[2])
+            has = (known[0], known[1] / MEMORY_BYTES if known[1] >= 0 else -1.0, known[2])
             raised = {
                 name: need
                 for name, need, more, now in zip(_UNITS, needs, amounts, has, strict=True)

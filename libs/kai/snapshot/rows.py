@@ -16,6 +16,7 @@ from kai.model.faults import Fault
 from kai.model.ids import NO_POD_GROUP, GpuGroup, PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
+from kai.model.rules.queue_amounts import PRIORITY
 from kai.snapshot.amounts import Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.group_order import Key
@@ -359,7 +360,7 @@ class Queue:
     display_name: str = ""
     uid: str = ""
     parent_name: str = ""
-    priority: int = 100
+    priority: int = PRIORITY
     created: float = 0.0
     deserved: ResourceVector = (0.0, 0.0, 0.0)
     limit: ResourceVector = (0.0, 0.0, 0.0)

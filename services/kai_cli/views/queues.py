@@ -10,6 +10,7 @@ from typing import Any
 from kai.model import access
 from kai.model.decisions import QueueShare
 from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
+from kai.model.rules import queue_amounts
 from kai.model.rules.gpus import is_gpu
 from kai_cli.output import Column
 from kai_cli.views import amounts
@@ -112,7 +113,7 @@ def tree(queues: Iterable[Queue], shares: Mapping[str, QueueShare]) -> list[Queu
 
 
 #: Index in a share's triples, and what one of its units is in base units.
-_CPU, _MEMORY, _GPU = (0, 1e-3), (1, 1.0), (2, 1.0)
+_IN_SHARES = {"cpu": (0, 1e-3), "memory": (1, 1.0), "gpu": (2, 1.0)}
 
 
 def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) -> QueueRow:
@@ -120,18 +121,15 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
     status = queue.status or QueueStatus()
     held, wanted = status.allocated or {}, status.requested or {}
 
-    def amounts_of(
-        spec: QueueResource, unit: float, is_it: Callable[[str], bool], triple: tuple[int, float]
-    ) -> Amounts:
-        quota, limit = (_scaled(value, unit) for value in (spec.quota, spec.limit))
-        index, share_unit = triple
+    def amounts_of(resource: str, spec: QueueResource, is_it: Callable[[str], bool]) -> Amounts:
+        index, share_unit = _IN_SHARES[resource]
         if share is None:
             allocated, requested = _sum(held, is_it), _sum(wanted, is_it)
         else:
             allocated, requested = (share.allocated[index] * share_unit, share.requested[index] * share_unit)
         return Amounts(
-            quota=quota,
-            limit=limit,
+            quota=queue_amounts.shown(resource, spec.quota),
+            limit=queue_amounts.shown(resource, spec.limit),
             over_quota_weight=spec.over_quota_weight,
             allocated=allocated,
             requested=requested,
@@ -144,11 +142,11 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
         parent=queue.spec.parent_queue,
         depth=depth,
         orphan=orphan,
-        priority=100 if queue.spec.priority is None else queue.spec.priority,
+        priority=queue_amounts.priority(queue.spec.priority),
         open_to=access.admitted(queue.spec.access),
-        gpu=amounts_of(resources.gpu, 1.0, is_gpu, _GPU),
-        cpu=amounts_of(resources.cpu, 1e-3, "cpu".__eq__, _CPU),
-        memory=amounts_of(resources.memory, 1e6, "memory".__eq__, _MEMORY),
+        gpu=amounts_of("gpu", resources.gpu, is_gpu),
+        cpu=amounts_of("cpu", resources.cpu, "cpu".__eq__),
+        memory=amounts_of("memory", resources.memory, "memory".__eq__),
     )
 
 
