@@ -14,8 +14,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kai.model.objects import Queue, QueueResources
+from kai.model.rules.gpus import whole_gpus
 from kai.model.rules.queue_amounts import shown
-from kai_queue_controller.tree import QueueTotals, gpus
+from kai_queue_controller.tree import QueueTotals
 
 _IDENTITY = ("queue_name", "queue_metadata_name", "queue_display_name")
 
@@ -94,7 +95,7 @@ def _values(resources: QueueResources | None, allocated: Mapping[str, Decimal]) 
         shown("gpu", quota.gpu.quota),
         shown("cpu", quota.cpu.quota),
         shown("memory", quota.memory.quota),
-        _rounded(gpus(allocated)),
+        _rounded(whole_gpus(allocated)),
         _rounded(allocated.get("cpu", nothing)),
         _rounded(allocated.get("memory", nothing)),
     )

@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-#: A GPU in the parts in which queues are charged.
-GPU_CENTI: Final = 100
+from kai.model.rules.gpu_shares import GPU_CENTI as GPU_CENTI
 
 
 class Amounts(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kai.model.decisions import ResourceType
 from kai.model.objects import Pod, Toleration
+from kai.model.rules.gpu_shares import centi_of_memory
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import PODS
 
@@ -130,5 +131,5 @@ class TaskClass:
         """
         if self.kind is not GpuKind.MEMORY:
             return self.centi_gpus
-        part = -(-self.gpu_memory_mib * GPU_CENTI // max(device_mib, 1))
+        part = centi_of_memory(self.gpu_memory_mib, device_mib)
         return self.devices * part + self.dra_gpus * GPU_CENTI

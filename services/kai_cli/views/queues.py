@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
 
-from kai.model import access
+from kai.model import access, resource_lists
 from kai.model.decisions import QueueShare
-from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
+from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus
 from kai.model.rules import queue_amounts
-from kai.model.rules.gpus import is_gpu
+from kai.model.rules.gpus import gpus_of_quota
 from kai_cli.output import Column
 from kai_cli.views import amounts
 
+#: Amounts by resource name.
+Held: TypeAlias = Mapping[str, Decimal]
+_NOTHING: Final = Decimal(0)
 COLUMNS = (
     Column("QUEUE"), Column("GPU QUOTA", True), Column("GPU LIMIT", True), Column("FAIR SHARE", True),
     Column("ALLOCATED", True), Column("REQUESTED", True), Column("GPU PAST USE", True, wide=True),
@@ -119,12 +123,12 @@ _IN_SHARES = {"cpu": (0, 1e-3), "memory": (1, 1.0), "gpu": (2, 1.0)}
 def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) -> QueueRow:
     resources = queue.spec.resources or QueueResources()
     status = queue.status or QueueStatus()
-    held, wanted = status.allocated or {}, status.requested or {}
+    held, wanted = resource_lists.amounts(status.allocated), resource_lists.amounts(status.requested)
 
-    def amounts_of(resource: str, spec: QueueResource, is_it: Callable[[str], bool]) -> Amounts:
+    def amounts_of(resource: str, spec: QueueResource, total: Callable[[Held], Decimal]) -> Amounts:
         index, share_unit = _IN_SHARES[resource]
         if share is None:
-            allocated, requested = _sum(held, is_it), _sum(wanted, is_it)
+            allocated, requested = float(total(held)), float(total(wanted))
         else:
             allocated, requested = (share.allocated[index] * share_unit, share.requested[index] * share_unit)
         return Amounts(
@@ -144,15 +148,11 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
         orphan=orphan,
         priority=queue_amounts.priority(queue.spec.priority),
         open_to=access.admitted(queue.spec.access),
-        gpu=amounts_of("gpu", resources.gpu, is_gpu),
-        cpu=amounts_of("cpu", resources.cpu, "cpu".__eq__),
-        memory=amounts_of("memory", resources.memory, "memory".__eq__),
+        gpu=amounts_of("gpu", resources.gpu, gpus_of_quota),
+        cpu=amounts_of("cpu", resources.cpu, lambda found: found.get("cpu", _NOTHING)),
+        memory=amounts_of("memory", resources.memory, lambda found: found.get("memory", _NOTHING)),
     )
 
 
 def _scaled(value: float, unit: float) -> float:
     return value if value == amounts.UNLIMITED else value * unit
-
-
-def _sum(resources: ResourceList, is_it: Callable[[str], bool]) -> float:
-    return sum(amounts.base_units(value) for name, value in resources.items() if is_it(name))

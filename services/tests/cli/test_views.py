@@ -202,3 +202,18 @@ def test_what_waits_in_a_queue_and_below_it_is_listed_in_the_order_of_service():
     assert told == [("three", 1, 1, 0.5), ("two", 2, 3, 0.5), ("one", 3, 4, 0.5), ("gated", None, None, 0.5)]
     assert [row.document()["place"] for row in rows] == [1, 2, 3, None]
     assert [row.cells()[0] for row in rows] == ["1", "2", "3", "-"]
+
+
+def test_a_node_and_its_pods_count_mig_devices_as_queues_are_charged_for_them():
+    node = a_node()
+    node.status.allocatable = {"nvidia.com/mig-1g.10gb": "4", "nvidia.com/mig-3g.40gb": "1"}
+    pod = a_pod("mig")
+    pod.spec.containers[0].resources.requests = {"nvidia.com/mig-3g.40gb": "1"}
+    [row] = nodes.table_of([node], [pod])
+    assert (row.gpus, row.used, row.free) == (7, 3, 4)
+
+
+def test_without_a_scheduler_what_a_queue_has_counts_mig_devices_as_well():
+    status = QueueStatus(allocated={"nvidia.com/mig-3g.40gb": "1", "nvidia.com/gpu": "1500m", "cpu": "2"})
+    [row] = queues.tree([a_queue("team", status=status)], {})
+    assert (row.gpu.allocated, row.cpu.allocated, row.memory.allocated) == (4.5, 2.0, 0.0)

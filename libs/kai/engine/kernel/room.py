@@ -68,11 +68,9 @@ class Room:
             gpus = np.fromiter(
                 (free_centi(table, node) for node in table.nodes), dtype=np.int64, count=len(table)
             )
-            needs = np.fromiter(
-                (max(cls.quota_centi(n.gpu_memory_mib), 1) for n in table.nodes),
-                dtype=np.int64,
-                count=len(table),
-            )
+            sizes = [node.gpu_memory_mib for node in table.nodes]
+            need = {size: max(cls.quota_centi(size), 1) for size in set(sizes)}
+            needs = np.array([need[size] for size in sizes], dtype=np.int64)
             slots = np.minimum(slots, gpus // needs)
             free = np.column_stack((free, gpus))
         self.free = free
