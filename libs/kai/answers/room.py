@@ -140,7 +140,7 @@ def _parts(session: Session, cls: TaskClass, allowed: Mask) -> list[list[int]]:
             continue
         table = session.nodes
         whole = max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
-        shared = [each.free_mib(node.gpu_memory_mib) for each in node.groups.values() if each.in_use]
+        shared = [free for _, free in node.free_parts()]
         found.append(sorted([*[node.gpu_memory_mib] * whole, *shared], reverse=True))
     return found
 

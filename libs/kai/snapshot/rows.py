@@ -64,6 +64,16 @@ class Node:
         """Whether it has no GPUs of any kind."""
         return not self.mig and self.gpus <= 0
 
+    def free_parts(self) -> list[tuple[GpuGroup, int]]:
+        """What is free of each shared device, or being released, in MiB and never below 0.
+
+        Only of those in use: the others count among whole GPUs, as idle or being released.
+        """
+        memory = self.gpu_memory_mib
+        return [
+            (group, max(device.free_mib(memory), 0)) for group, device in self.groups.items() if device.in_use
+        ]
+
 
 class Task(msgspec.Struct, eq=False, kw_only=True):
     """One pod. ``node`` is where it holds resources; ``pipelined_node`` where it waits for some."""

@@ -80,11 +80,7 @@ class _Consolidation:
             partial = 0.0
             for node in table.sharing.values():
                 if node.ready:
-                    parts = sum(
-                        max(device.free_mib(node.gpu_memory_mib), 0)
-                        for device in node.groups.values()
-                        if device.in_use
-                    )
+                    parts = sum(free for _, free in node.free_parts())
                     partial += parts / max(node.gpu_memory_mib, 1)
                     memory += parts
             self._known = (table.log_end, float(whole.sum()) + partial, memory)

@@ -84,7 +84,7 @@ def _shared(session: Session, task: Task, node: Node) -> str:
         max(session.nodes.cells_idle[node.row, GPU] + session.nodes.cells_releasing[node.row, GPU], 0)
         * memory
     )
-    free += sum(device.free_mib(memory) for device in node.groups.values() if device.in_use)
+    free += sum(part for _, part in node.free_parts())
     requested = cls.devices * cls.device_memory(memory)
     line = _numbers("GPU memory (MiB)", requested, devices * memory - free, devices * memory)
     return (

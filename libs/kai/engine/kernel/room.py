@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai.engine.kernel.labels import Mask
+from kai.model.rules.gpu_shares import centi_of_memory
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
-from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
 PLENTY: Final = 1 << 40
@@ -65,9 +65,7 @@ class Room:
         free = table.idle[:, self._columns] + table.releasing[:, self._columns]
         slots = (free // self._amounts).min(axis=1, initial=PLENTY)
         if cls.shared:
-            gpus = np.fromiter(
-                (free_centi(table, node) for node in table.nodes), dtype=np.int64, count=len(table)
-            )
+            gpus = free_centi(table)
             sizes = [node.gpu_memory_mib for node in table.nodes]
             need = {size: max(cls.quota_centi(size), 1) for size in set(sizes)}
             needs = np.array([need[size] for size in sizes], dtype=np.int64)
@@ -85,14 +83,13 @@ def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Numbers:
     return room.slots
 
 
-def free_centi(table: NodeTable, node: Node) -> int:
-    """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously.
+def free_centi(table: NodeTable) -> Numbers:
+    """``[nodes]`` hundredths of GPUs that are free or will be, counting parts of shared devices generously.
 
-    Each device's part is rounded up, so it is an upper bound.
+    Each device's part is rounded up, so it is an upper bound of what can be charged for pods there.
     """
-    whole = table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]
-    total = GPU_CENTI * max(int(whole), 0)
-    for device in node.groups.values():
-        free = device.free_mib(node.gpu_memory_mib)
-        total += -(-max(free, 0) * GPU_CENTI // max(node.gpu_memory_mib, 1))
-    return total
+    found: Numbers = np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0) * GPU_CENTI
+    for node in table.sharing.values():
+        memory = node.gpu_memory_mib
+        found[node.row] += sum(centi_of_memory(free, memory) for _, free in node.free_parts())
+    return found

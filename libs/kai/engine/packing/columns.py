@@ -59,11 +59,7 @@ def devices_in_use(node: Node) -> list[tuple[str, float]]:
     order.
     """
     memory = max(node.gpu_memory_mib, 1)
-    return [
-        (group, max(device.free_mib(memory), 0) / memory)
-        for group, device in sorted(node.groups.items())
-        if device.in_use
-    ]
+    return [(group, free / memory) for group, free in sorted(node.free_parts())]
 
 
 class TableHeadroom(Headroom):

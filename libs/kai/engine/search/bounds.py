@@ -14,7 +14,7 @@ import numpy as np
 from kai.engine.framework.session import Session
 from kai.engine.kernel.neighbours import Selection
 from kai.engine.kernel.room import PLENTY, Numbers, Room
-from kai.engine.kernel.room import free_centi as of_node
+from kai.engine.kernel.room import free_centi as of_nodes
 from kai.engine.queueing.victims import TaskColumns
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
@@ -182,13 +182,10 @@ def free_centi(session: Session) -> int:
 
 def _all_free_centi(session: Session) -> int:
     table = session.nodes
-    total = GPU_CENTI * int(np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0).sum())
+    total = int(of_nodes(table).sum())
     for column, worth in session.state.resources.mig:
         free = int(np.maximum(table.idle[:, column] + table.releasing[:, column], 0).sum())
         total += GPU_CENTI * worth * free
-    for node in table.sharing.values():
-        whole = max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
-        total += of_node(table, node) - GPU_CENTI * whole
     return total
 
 

@@ -185,11 +185,14 @@ def gpu_need(task: Task) -> float:
 
 
 def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.float64]:
-    """GPUs of each node that are free, being released, or held by recorded and potential victims."""
+    """GPUs of each node that are free, being released, or held by recorded and potential victims.
+
+    Exact, as nodes are ranked by it; :func:`~kai.engine.kernel.room.free_centi` is an upper bound.
+    """
     table = state.session.nodes
     capacity = (table.idle[:, GPU] + table.releasing[:, GPU]).astype(np.float64)
     for node in table.sharing.values():
-        capacity[node.row] += _shared_free(node)
+        capacity[node.row] += sum(free for _, free in node.free_parts()) / max(node.gpu_memory_mib, 1)
     held = rows >= 0
     capacity += np.bincount(rows[held], weights=centi[held], minlength=len(table)) / GPU_CENTI
     for batch in state.recorded:
@@ -198,14 +201,6 @@ def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.floa
             if where is not None and task.charged is not None:
                 capacity[where.row] += task.charged.gpu_centi / GPU_CENTI
     return capacity
-
-
-def _shared_free(node: Node) -> float:
-    free = 0.0
-    for device in node.groups.values():
-        if device.held_mib != device.releasing_mib:
-            free += max(device.free_mib(node.gpu_memory_mib), 0) / max(node.gpu_memory_mib, 1)
-    return free
 
 
 GENERATORS: Final[dict[str, tuple[str, Callable[[Accumulation], Iterator[Proposal]]]]] = {
