@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 
 from kai.engine.config import ACTIONS, SEARCHING
-from kai.engine.config.arguments import Kind
+from kai.engine.config.arguments import ArgumentKind
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, schema_of
@@ -201,7 +201,7 @@ def _plugin_schema(spec: PluginSpec) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": own}
 
 
-def _argument_schema(kind: Kind[Any]) -> dict[str, Any]:
+def _argument_schema(kind: ArgumentKind[Any]) -> dict[str, Any]:
     """An empty text is the default, whatever the kind."""
     if kind.words:
         return {"type": "string", "enum": [*kind.words, ""]}

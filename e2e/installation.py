@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from contextlib import asynccontextmanager, contextmanager
 
+from deadlines import BASE_SECONDS, patience
 from e2e.harness import REAL, chart_cluster
 from kai.kube.errors import NotFound
 from kai.kube.resources import CONFIGS, LEASES
 from kai.model import names
 
 HOME = names.NAMESPACE
+#: Of the usual patience, for what is to be so within ten seconds where the machine is quick and idle.
+SOON = 10.0 / BASE_SECONDS
 #: What clients wait for, of Config and of shards.
 AWAITED = ("Deployed", "Available", "DependenciesFulfilled")
 
@@ -78,6 +83,15 @@ async def there(cluster, resource, name, *, namespace=HOME):
         return await cluster.client.get(resource, name, namespace=namespace)
     except NotFound:
         return None
+
+
+async def soon(cluster, look, accept, *, since, what):
+    """Wait for what has to be so within ten seconds of ``since``, even if looking takes a while."""
+    found = await cluster.eventually(look, accept, what=what, times=SOON)
+    seconds = time.monotonic() - since
+    assert seconds < patience(SOON), f"{what}: only after {seconds:.1f} s"
+    sys.stdout.write(f"after {seconds:.1f} s: {what}\n")  # pytest -rP shows it
+    return found
 
 
 async def leader(cluster):

@@ -22,6 +22,7 @@ def a_queue(
     limit: float = -1,
     weight: float = 1,
     priority: int = 100,
+    labels: dict[str, str] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
     """A queue whose CPU and memory are unlimited; ``spec`` is added to the queue's."""
@@ -29,7 +30,7 @@ def a_queue(
     return {
         "apiVersion": "scheduling.run.ai/v2",
         "kind": "Queue",
-        "metadata": {"name": name},
+        "metadata": {"name": name} | ({"labels": labels} if labels else {}),
         "spec": {
             **({"parentQueue": parent} if parent else {}),
             "priority": priority,

@@ -25,6 +25,7 @@ _ROW: Final = re.compile(
 _METRIC: Final = re.compile(
     r"\b(?:kai|workqueue|controller_runtime|rest_client|leader_election|process|python)_\w+"
 )
+_GROUPED: Final = re.compile(r"\bby \(([\w, ]+)\)")
 _LABEL_VALUES: Final = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
 
 
@@ -72,6 +73,22 @@ class Query:
     def families(self) -> set[str]:
         """The families that it names."""
         return {re.sub(r"_(bucket|sum|count)$", "", name) for name in _METRIC.findall(self.expression)}
+
+    @property
+    def of_trouble(self) -> bool:
+        """Whether it shows 0 where nothing is told."""
+        return NOTHING in self.expression
+
+    @property
+    def strict(self) -> Query:
+        """The same, showing nothing where nothing is told."""
+        return Query(self.place, self.expression.replace(NOTHING, ""))
+
+    @property
+    def labels(self) -> set[str]:
+        """What its answers are told apart by."""
+        grouped = _GROUPED.search(self.expression)
+        return {label.strip() for label in grouped[1].split(",")} - {"le"} if grouped is not None else set()
 
 
 def dashboards() -> dict[str, dict[str, Any]]:

@@ -110,7 +110,11 @@ def backfill(folder: Path, samples: str) -> None:
 
 @contextmanager
 def running(
-    folder: Path, *, every: str = "1s", rules: Mapping[str, Any] | None = None
+    folder: Path,
+    *,
+    every: str = "1s",
+    rules: Mapping[str, Any] | None = None,
+    jobs: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[Prometheus]:
     """A Prometheus while the block runs; it may take a moment until it is :meth:`Prometheus.ready`.
 
@@ -118,6 +122,7 @@ def running(
         folder: for its configuration, data and log.
         every: how often it scrapes, and evaluates rules.
         rules: of alerts and recordings, as their file has them.
+        jobs: what it scrapes beside what it is told to, as ``scrape_configs`` has them.
 
     Raises:
         PrometheusMissing: there is no program.
@@ -130,7 +135,7 @@ def running(
     config = {
         "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
         "rule_files": [str(folder / "rules.yml")],
-        "scrape_configs": [job],
+        "scrape_configs": [job, *jobs],
     }
     (folder / "rules.yml").write_text(yaml.safe_dump(dict(rules or {"groups": []})))
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))

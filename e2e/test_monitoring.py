@@ -1,19 +1,23 @@
 """What processes tell is what the page, the dashboards and the alerts know, asked of a real Prometheus."""
 
 import json
+import os
 import uuid
+from contextlib import contextmanager
 
 import aiohttp
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
-from e2e import monitoring, prometheus
+from e2e import monitoring, prometheus, troubles
 from e2e.harness import local_cluster
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, on, sized
-from e2e.metrics import target
-from e2e.monitoring import NOTHING, Query
+from e2e.metrics import target, total
+from e2e.monitoring import Query
 from e2e.third_party import definitions
+from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
 from kai.kube.errors import ApiError
 from kai.observe import exposition
 from kai_local.kubelet.nodes import NodeShape
@@ -54,12 +58,73 @@ RULES = {
 SCRAPED = {"namespace": "kai-scheduler"}
 
 
+class Defect:
+    """A package with a plugin that fails: over one pod, and over everything for as long as it is told to."""
+
+    NAME, POD = "example.defect", "poisoned"
+    CODE = f"""
+from pathlib import Path
+
+from kai.engine.framework import JobRanking, PluginSpec
+
+IN_ALL = Path(__file__).with_name("in-all-cycles")
+
+
+class Poisoned(JobRanking):
+    def rank(self, job, gone, /):
+        if job.name.startswith("pg-{POD}-"):
+            raise RuntimeError("over one pod")
+        return 0
+
+
+def opened(handle):
+    if IN_ALL.exists():
+        raise RuntimeError("over everything")
+    return (Poisoned(),)
+
+
+plugin = PluginSpec(meaning="fails", opener=opened)
+"""
+
+    def __init__(self, site):
+        self.site = site
+        (site / "example_defect.py").write_text(self.CODE)
+        info = site / "example_defect-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: example_defect\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[kai.plugins]\n{self.NAME} = example_defect:plugin\n")
+
+    def configuration(self):
+        """That of a scheduler that has it."""
+        plugins = [{"name": each, "arguments": written_defaults(each)} for each in DEFAULT_PLUGINS]
+        return yaml.safe_dump({"tiers": [{"plugins": [*plugins, {"name": self.NAME}]}]})
+
+    @contextmanager
+    def in_all_cycles(self):
+        switch = self.site / "in-all-cycles"
+        switch.touch()
+        try:
+            yield
+        finally:
+            switch.unlink()
+
+
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory):
-    """Instead of the suite's cluster, one with every process that there is."""
+def defect(tmp_path_factory):
+    return Defect(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory, defect):
+    """Instead of the suite's cluster, one with every process that there is, and a plugin that can fail."""
     folder, name = tmp_path_factory.mktemp("monitoring"), f"monitoring-{uuid.uuid4().hex[:8]}"
-    with local_cluster(name, folder / "kubeconfig", "--nodes=2", "--binders=2", "--autoscaling", "--history"):
-        yield name, folder / "kubeconfig"
+    (folder / "scheduler.yaml").write_text(defect.configuration())
+    size = ("--nodes=2", "--binders=2", "--autoscaling", "--history")
+    flag = f"--flag=scheduler:scheduler-conf={folder / 'scheduler.yaml'}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(defect.site), prepend=os.pathsep)
+        with local_cluster(name, folder / "kubeconfig", *size, flag):
+            yield name, folder / "kubeconfig"
 
 
 async def processes(cluster) -> dict[str, list[str]]:
@@ -136,25 +201,31 @@ async def test_dashboards_and_alerts_name_series_that_there_are(cluster):
         assert query.families <= set(known), query
 
 
+async def until_answered(server, queries):
+    """Wait until each has had an answer, with the labels that it asks for."""
+    unanswered = {query.expression: query for query in queries}
+
+    async def look() -> list[Query]:
+        for expression, query in list(unanswered.items()):
+            found = await server.query(expression)
+            if found and all(query.labels <= sample.labels.keys() for sample in found):
+                del unanswered[expression]
+        return list(unanswered.values())
+
+    await eventually(look, lambda left: not left, what="all panels have data")
+
+
 async def test_every_query_of_the_dashboards_and_every_alert_is_answered(
     cluster, life, prometheus_program, tmp_path
 ):
     del prometheus_program  # it is there
-    unanswered = {query.expression: query for query in monitoring.dashboard_queries()}
     with prometheus.running(tmp_path, rules=monitoring.alerts()) as server:
         server.scrape(await processes(cluster), **SCRAPED)
         await eventually(server.ready, what="prometheus answers")
-
-        async def look() -> list[Query]:
-            for expression in list(unanswered):
-                if await server.query(expression):
-                    del unanswered[expression]
-            return list(unanswered.values())
-
-        await eventually(look, lambda left: not left, what="all panels have data")
-        # What is shown as 0 where there is no trouble has to be understood as well.
-        for query in monitoring.dashboard_queries():
-            await server.query(query.expression.replace(NOTHING, ""))
+        queries = list(monitoring.dashboard_queries())
+        await until_answered(server, (query for query in queries if not query.of_trouble))
+        for query in queries:  # whether there is any trouble or not
+            assert not query.of_trouble or await server.query(query.expression), query
 
         rules = await eventually(
             server.rules,
@@ -163,6 +234,50 @@ async def test_every_query_of_the_dashboards_and_every_alert_is_answered(
         )
         assert [rule for rule in rules if rule["health"] != "ok"] == []
         assert len(rules) == len(list(monitoring.alert_queries()))
+
+
+@pytest.fixture
+async def trouble(cluster, queue, node, namespace, defect):
+    """A group that cycles fail over, cycles that fail altogether, a node that refuses a pod, and an API
+    server that ends, and forgets what it told.
+    """
+    own, where = await queue(), await node(NodeShape(gpus=1))
+    addresses = [one["address"] for one in cluster.status()["processes"] if one["address"]]
+
+    async def told(name):
+        await cluster.eventually(
+            lambda: total(addresses, name), lambda found: found > 0, what=f"{name} is told"
+        )
+
+    await cluster.apply(as_yaml(a_pod(defect.POD, namespace, own)))
+    await told("kai_set_aside_total")
+    refused = a_pod("refused", namespace, own, gpus=2)
+    refused["spec"]["nodeName"] = where
+    await cluster.apply(as_yaml(refused))
+    await told("kai_node_refusals_total")
+    with defect.in_all_cycles():
+        await told("kai_cut_off_total")
+
+    async def work():
+        await cluster.apply(as_yaml(a_pod(f"work-{uuid.uuid4().hex[:6]}", namespace, own)))
+
+    for befalls in (troubles.server_is_killed, troubles.history_is_lost):
+        await befalls(cluster, work)
+    await cluster.running(namespace, "work-", count=2)
+    await told("kai_api_request_retries_total")
+    await told("kai_api_relists_total")
+
+
+async def test_what_dashboards_show_as_0_is_told_where_there_is_trouble(
+    cluster, trouble, prometheus_program, tmp_path
+):
+    del prometheus_program  # it is there
+    queries = [query.strict for query in monitoring.dashboard_queries() if query.of_trouble]
+    assert queries
+    with prometheus.running(tmp_path) as server:
+        server.scrape(await processes(cluster), **SCRAPED)
+        await eventually(server.ready, what="prometheus answers")
+        await until_answered(server, queries)
 
 
 _OF_QUEUES = ("queue_name", "queue_metadata_name", "queue_display_name")

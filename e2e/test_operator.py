@@ -10,10 +10,10 @@ import uuid
 
 import pytest
 
-from deadlines import BASE_SECONDS, patience
+from deadlines import patience
 from e2e import healing
 from e2e.harness import REAL, ROOT
-from e2e.installation import HOME, an_installation, change, changed, leader, ready, there, until_ready
+from e2e.installation import HOME, SOON, an_installation, change, changed, leader, ready, there, until_ready
 from e2e.manifests import a_pod, as_yaml
 from e2e.page import Page
 from e2e.troubles import process_id
@@ -39,8 +39,6 @@ DEPLOYED = {
     "podgroup-controller",
     "queue-controller",
 }
-#: Within ten seconds, where the machine is quick and idle.
-HEALED = 10.0 / BASE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +168,7 @@ async def healed(cluster, resource, before, *, anew):
         lambda: there(cluster, resource, name, namespace=namespace),
         accept,
         what=f"{resource.kind} {name} is as it was",
-        times=HEALED,
+        times=SOON,
     )
 
 
@@ -215,7 +213,7 @@ async def test_what_nobody_asked_for_is_removed(cluster, kind, made):
         lambda: there(cluster, resource, name, namespace=namespace),
         lambda left: left is None,
         what=f"{kind} {name} is gone",
-        times=HEALED,
+        times=SOON,
     )
 
 

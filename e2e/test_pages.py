@@ -68,7 +68,7 @@ async def test_batch(page):
 
 async def test_gpu_sharing(page):
     await page.apply("gpu-sharing.md")
-    pods = {pod.metadata.name: pod for pod in await page.running("page-", 4)}
+    pods = {pod.metadata.name: pod for pod in await page.running("page-", 5)}
     maps = await page.cluster.client.list(CONFIG_MAPS, namespace=page.namespace)
     told = {each["metadata"]["name"]: each.get("data") or {} for each in maps}
 

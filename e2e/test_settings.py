@@ -8,6 +8,7 @@ import yaml
 
 from e2e.harness import local_cluster
 from e2e.manifests import a_claim, a_job, a_pod, a_volume, as_yaml, on, with_volume
+from e2e.page import Page
 from e2e.third_party import definitions
 from e2e.third_party.cases import DEFINITIONS, Case
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
@@ -223,5 +224,18 @@ async def test_a_part_of_a_device_is_told_its_memory(cluster, queue, node, names
     there = on(await node(shape))
     await cluster.apply(as_yaml(a_pod("p", namespace, await queue(), annotations=annotations, spec=there)))
     await cluster.running(namespace, count=1)
+    assert await limits(cluster, namespace) == [limit]
+
+
+async def limits(cluster, namespace):
+    """What containers are told of the memory that they may use."""
     found = [one.get("data") or {} for one in await cluster.client.list(CONFIG_MAPS, namespace=namespace)]
-    assert [data[LIMIT] for data in found if LIMIT in data] == [limit]
+    return [data[LIMIT] for data in found if LIMIT in data]
+
+
+async def test_the_pod_of_the_page_is_told_what_the_page_says(cluster, node, namespace):
+    await node(NodeShape(gpus=1, gpu_memory_mib=40960, labels={GPU_WORKER: "true"}))
+    page = Page(cluster, namespace)
+    await page.apply("gpu-sharing.md", of=lambda body: body["metadata"]["name"] == "page-bounded")
+    await page.running("page-bounded")
+    assert await limits(cluster, namespace) == ["10240m"]

@@ -13,6 +13,7 @@ import yaml
 from e2e.harness import ROOT, chart_cluster
 from e2e.installation import ready
 from e2e.manifests import a_deployment, a_pod, as_yaml
+from e2e.page import bodies
 from kai.kube.errors import NotFound
 from kai.kube.resources import (
     CONFIGS,
@@ -323,6 +324,28 @@ async def test_what_people_install_works_and_leaves_nothing_when_it_is_removed(c
     # But for what users have: who installs it again finds that as it was.
     queues = {each["metadata"]["name"] for each in await cluster.client.list(QUEUES)}
     assert queues == {names.DEFAULT_PARENT_QUEUE, names.DEFAULT_QUEUE}
+
+
+async def test_what_the_page_of_fips_says_is_installed_with_images_of_that_kind(
+    cluster, namespace, helm, tmp_path
+):
+    await forget(cluster, helm)
+    files = []
+    for number, values in enumerate(bodies("fips.md")):
+        files += ["--values", tmp_path / f"{number}.yaml"]
+        files[-1].write_text(yaml.safe_dump(values))
+    assert len(files) == 4
+    helm("install", RELEASE, CHART, "--set", "global.gpuSharing=true", *files)
+    await until_all_is_ready(cluster)
+    half = a_pod("half", namespace, names.DEFAULT_QUEUE, annotations={names.GPU_FRACTION: "0.5"})
+    await cluster.apply(as_yaml(half))
+    await cluster.running(namespace, "half", count=1)
+    pods = [*await cluster.client.list(PODS, namespace=HOME), *await reserving(cluster)]
+    assert len(pods) == len(COMPONENTS | {"kai-operator", "kai-redis"}) + 1
+    for pod in pods:
+        [container] = pod["spec"]["containers"]
+        assert container["image"].startswith("registry.example.com/kai/")
+        assert container["image"].endswith("-fips")
 
 
 async def reserving(cluster):

@@ -8,7 +8,7 @@ from e2e.hostile.attacks import Tenant, floods
 from e2e.hostile.offline import World
 from kai.engine.kernel import neighbours
 from kai.engine.kernel.neighbours import Selection
-from kai.engine.plugins.predicates import attraction
+from kai.engine.neighbourhood import attraction
 
 
 def besieged(*forms, seed):

@@ -12,12 +12,12 @@ from kai.operands import ConfigSpec, certificates_of
 from kai.operands.certificates import GRPC
 from kai.operands.manifests import an_object
 from kai.runtime import certificates
-from kai.runtime.certificates import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Usage
+from kai.runtime.certificates import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, CertificateUsage
 
 Manifest = dict[str, Any]
 
 #: Who talks over gRPC may serve and call.
-_BOTH: Final = (Usage.SERVER, Usage.CLIENT)
+_BOTH: Final = (CertificateUsage.SERVER, CertificateUsage.CLIENT)
 _PASSWORD_BYTES: Final = 32
 
 
@@ -36,7 +36,7 @@ def new_secrets(config: ConfigSpec, *, now: datetime) -> tuple[list[Manifest], d
                 [host],
                 now=now,
                 lifetime=_length(config.certificates.lifetime),
-                usages=_BOTH if name == GRPC else (Usage.SERVER,),
+                usages=_BOTH if name == GRPC else (CertificateUsage.SERVER,),
             )
             files = {
                 AUTHORITY_FILE: authority.certificate,

@@ -23,6 +23,7 @@ from kai.operands import (
     operands_of_shard,
     read_config,
     read_shard,
+    remarks,
     rivals,
 )
 from kai.operands.certificates import WEBHOOKS
@@ -92,7 +93,7 @@ def render(
         repository=registry,
         tag=tag,
     )
-    _warn(config, facts)
+    _warn(config, facts, shards)
     objects = operands_of_config(config, facts, shards)
     for shard in shards:
         objects += operands_of_shard(config, shard, facts)
@@ -126,8 +127,11 @@ def _kind(name: str) -> str:
     return _KINDS[name]
 
 
-def _warn(config: ConfigSpec, facts: Facts) -> None:
-    """Say what is left out, on standard error."""
+def _warn(config: ConfigSpec, facts: Facts, shards: Iterable[Shard]) -> None:
+    """Say what is left out, and what one should know, on standard error."""
+    for shard in shards:
+        for text in remarks(config, shard):
+            typer.echo(f"warning: SchedulingShard {shard.name}: {text}", err=True)
     for kind in missing_kinds(config, facts):
         typer.echo(
             f"warning: the Config asks for {kind}; --served {kind.rpartition('/')[2]} renders it", err=True

@@ -7,7 +7,8 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from kai.history.databases import Database, open_database
+from kai.history.addresses import open_database
+from kai.history.databases import Database
 from kai.history.errors import InvalidUrl
 from kai.runtime import Duration, Listen
 from kai.runtime.health import split_address

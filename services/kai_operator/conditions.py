@@ -15,6 +15,15 @@ _SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What one should know though nothing is wrong; ``reason`` and ``warns`` are of its event."""
+
+    text: str
+    reason: str
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How things stand with a Config or a shard, at the end of a pass.
 
@@ -25,7 +34,7 @@ class Standing:
 
     problems: Sequence[str] = ()
     troubles: Mapping[Ref, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    notes: Sequence[Note] = ()
     unavailable: Sequence[str] = ()
     missing: Sequence[str] = ()
     prometheus: str | None = None
@@ -85,7 +94,7 @@ def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[
         "Deployed",
         not troubles,
         "not_deployed" if troubles else "deployed",
-        troubles or _listed(standing.notes),
+        troubles or _listed([note.text for note in standing.notes]),
     )
     if away:
         yield told("Available", False, "not_available", away)

@@ -87,6 +87,10 @@ class KaiProduct:
         """What belongs to one shard."""
         return operands.operands_of_shard(config, shard, self._facts(found))
 
+    def remarks(self, config: ConfigSpec, shard: Shard) -> Sequence[str]:
+        """In words, what one should know of a shard though nothing is wrong with it."""
+        return operands.remarks(config, shard)
+
     def scheduler_name(self, config: ConfigSpec) -> str:
         """What the Leases of all schedulers begin with."""
         return config.everywhere.scheduler_name

@@ -12,7 +12,7 @@ from kai_operator.kinds import MANAGED_BY, OPERATOR, Manifest
 _PART_OF: Final = "app.kubernetes.io/part-of"
 
 
-class Standing(Enum):
+class Ownership(Enum):
     """What may be done with an object that is there."""
 
     #: It has our owner as its controller.
@@ -40,7 +40,7 @@ def controller_of(manifest: Manifest) -> dict[str, Any] | None:
     return next((reference for reference in references if reference.get("controller")), None)
 
 
-def standing(live: Manifest, owner: dict[str, Any]) -> Standing:
+def ownership(live: Manifest, owner: dict[str, Any]) -> Ownership:
     """Whose an object is, for somebody who wants it to be ``owner``'s.
 
     Of an owner that was deleted and made again only the uid differs. Its objects are on their way out, unless
@@ -50,11 +50,11 @@ def standing(live: Manifest, owner: dict[str, Any]) -> Standing:
     if controller is not None:
         same = all(controller.get(key) == owner[key] for key in ("apiVersion", "kind", "name"))
         if not same:
-            return Standing.FOREIGN
-        return Standing.OURS if controller.get("uid") == owner["uid"] else Standing.LEFT
+            return Ownership.FOREIGN
+        return Ownership.OURS if controller.get("uid") == owner["uid"] else Ownership.LEFT
     labels = live["metadata"].get("labels") or {}
     left = labels.get(_PART_OF) == names.SCHEDULER_NAME or labels.get(MANAGED_BY) == OPERATOR
-    return Standing.LEFT if left else Standing.FOREIGN
+    return Ownership.LEFT if left else Ownership.FOREIGN
 
 
 def whose(live: Manifest) -> str:

@@ -93,6 +93,9 @@ class Product(Protocol):
     def of_shard(self, config: ConfigSpec, shard: ShardSpec, found: Found) -> list[Manifest]:
         """What belongs to one shard."""
 
+    def remarks(self, config: ConfigSpec, shard: ShardSpec) -> Sequence[str]:
+        """In words, what one should know of a shard though nothing is wrong with it."""
+
     def scheduler_name(self, config: ConfigSpec) -> str:
         """What the Leases of all schedulers begin with."""
 

@@ -22,7 +22,7 @@ from kai.kube.errors import KubeError
 from kai.kube.resources import CONFIGS, LEASES, SCHEDULING_SHARDS, SECRETS, Resource
 from kai_operator import conditions
 from kai_operator.accounts import with_accounts
-from kai_operator.conditions import Standing
+from kai_operator.conditions import Note, Standing
 from kai_operator.conversion import stop_conversion
 from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
 from kai_operator.leaders import leader_slices, left_behind
@@ -61,7 +61,7 @@ class _Share:
     live: list[Manifest] = field(default_factory=list)
     troubles: dict[Ref, str] = field(default_factory=dict)
     #: What users should know though all is well.
-    notes: Sequence[str] = ()
+    notes: Sequence[Note] = ()
     transient: bool = False
 
     @property
@@ -177,6 +177,7 @@ class Reconciler:
         for share in shares:
             try:
                 share.wanted = self._wanted(share, config, specs, reading, found)
+                share.notes = self._remarks(share, config, reading)
                 if not contents.complete and share.wanted is not None:
                     other = self._wanted(share, config, specs, reading, self._supposed(found, contents))
                     self._spare(share, other or [])
@@ -194,7 +195,7 @@ class Reconciler:
             return None
         retired = kept(self._world.cache.owned_by(share.uid), share.wanted, now=now)
         share.wanted += retired.objects
-        share.notes = retired.notes
+        share.notes = [Note(text=text, reason="Kept") for text in retired.notes]
         return retired.due
 
     def _wanted(
@@ -209,6 +210,11 @@ class Reconciler:
         objects = with_accounts(self._product.of_shard(config, spec, found), there)
         lease = self._world.leases.get(self._product.lease_of(config, spec))
         return [*objects, *leader_slices(objects, lease, self._world.pods)]
+
+    def _remarks(self, share: _Share, config: ConfigSpec, reading: Reading) -> list[Note]:
+        spec = reading.shards.get(share.uid)
+        told = self._product.remarks(config, spec) if spec is not None else ()
+        return [Note(text=text, reason="Remark", warns=True) for text in told]
 
     def _spare(self, share: _Share, other: list[Manifest]) -> None:
         """Leave alone what would look otherwise if what cannot be read were another; the rest is decided."""

@@ -17,7 +17,7 @@ from typing import Final
 from cryptography import x509
 
 from kai.runtime import certificates
-from kai.runtime.certificates import KeyPair, Usage
+from kai.runtime.certificates import CertificateUsage, KeyPair
 
 ISSUED: Final = "kai.scheduler/issued"
 #: When the next pair was put beside the current one, and when a pair last took another's place: Unix time.
@@ -72,7 +72,7 @@ class _Authority:
         if self._pair is None:
             lasting = max(self.terms.authority_lifetime, self.terms.lifetime)
             self._pair = certificates.new_authority(self.name, now=self.now, lifetime=lasting)
-        usages = Usage.SERVER, Usage.CLIENT
+        usages = CertificateUsage.SERVER, CertificateUsage.CLIENT
         pair = certificates.issue(
             self._pair, [host], now=self.now, lifetime=self.terms.lifetime, usages=usages
         )

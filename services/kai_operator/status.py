@@ -48,7 +48,7 @@ class Status:
         for problem in standing.problems:
             self._recorder.emit(about, "Warning", "InvalidSpec", f"{problem}; what ran before goes on")
         for note in standing.notes:
-            self._recorder.emit(about, "Normal", "Kept", note)
+            self._recorder.emit(about, "Warning" if note.warns else "Normal", note.reason, note.text)
         for trouble in standing.troubles.values():
             self._recorder.emit(about, "Warning", "NotDeployed", trouble)
 

@@ -13,7 +13,7 @@ from kai.kube.resources import SECRETS
 from kai_operator import rotation
 from kai_operator.cache import Cache
 from kai_operator.kinds import Manifest, Ref
-from kai_operator.ownership import Standing, standing, whose
+from kai_operator.ownership import Ownership, ownership, whose
 from kai_operator.product import Needs
 from kai_operator.rotation import Held, Terms
 from kai_operator.secret_data import certificate_secret, decoded, held_in, password_secret
@@ -123,7 +123,7 @@ class Vault:
                 )
                 contents.spared.update(refs)
                 return None
-            if live is not None and standing(live, owner) is Standing.FOREIGN:
+            if live is not None and ownership(live, owner) is Ownership.FOREIGN:
                 contents.troubles[ref] = (
                     f"{ref} belongs to {whose(live)}, and is left alone; remove or rename it"
                 )

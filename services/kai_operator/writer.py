@@ -13,7 +13,7 @@ from kai.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kai_operator import bodies
 from kai_operator.cache import Cache
 from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
-from kai_operator.ownership import Standing, standing, whose
+from kai_operator.ownership import Ownership, ownership, whose
 
 #: An object is put right at most so often in so many seconds.
 CORRECTIONS: Final = 10
@@ -85,7 +85,7 @@ class Writer:
             return await self._create(wanted)
         if live["metadata"].get("deletionTimestamp"):
             raise Vanishing(f"{ref_of(wanted)} is being deleted")
-        if standing(live, owner) is Standing.FOREIGN:
+        if ownership(live, owner) is Ownership.FOREIGN:
             raise NotOurs(
                 f"{ref_of(wanted)} belongs to {whose(live)}, and is left alone: remove it, or give it "
                 "the label app.kubernetes.io/part-of=kai-scheduler to have it replaced"

@@ -18,13 +18,13 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from kai.model.decisions import QueueShare
+from kai.model.decisions import QueueShare, ResourceVector
 from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
-from kai.session.usage import Amounts, UsageRecord
+from kai.session.usage import UsageRecord
 
 _log = structlog.get_logger(__name__)
-_NOTHING: Amounts = (0.0, 0.0, 0.0)
+_NOTHING: ResourceVector = (0.0, 0.0, 0.0)
 #: How often what is too old is removed.
 TRIM_SECONDS: Final = 3600.0
 
@@ -37,7 +37,7 @@ class UsageSampler:
         cache: SessionCache,
         *,
         shares: Callable[[], Iterable[QueueShare]],
-        capacity: Callable[[], Amounts | None],
+        capacity: Callable[[], ResourceVector | None],
         interval: float,
         retention: float,
         failures: Counter,
@@ -70,7 +70,7 @@ class UsageSampler:
         capacity = self._capacity()
         if capacity is None:
             return
-        queues: Mapping[str, Amounts] = {
+        queues: Mapping[str, ResourceVector] = {
             share.queue: share.allocated for share in self._shares() if share.allocated != _NOTHING
         }
         try:

@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from kai.engine.config import ACTIONS, SearchBudgets
+from kai.engine.config import ACTIONS, SEARCHING, SearchBudgets
 from kai.model.decisions import CycleResult, QueueShare, ResourceVector
 from kai.observe import PlainCounter
 
@@ -17,6 +17,12 @@ _SEARCH_BUCKETS: Final = tuple(0.001 * 2**n for n in range(16))
 _QUEUE: Final = ("queue_name", "queue_metadata_name", "queue_display_name")
 #: How decisions end.
 _RESULTS: Final = ("bound", "failed")
+#: What happens now and then only.
+_TROUBLES_OF_SEARCHES: Final = (
+    "scenarios_filtered_by_action",
+    "scenario_search_action_budget_exhausted_total",
+    "scenario_search_gave_way_total",
+)
 _OPEN, _CLOSE = "open", "close"
 #: The phases in which plugins do what they do beside being asked.
 _OPENED: Final = "OnSessionOpen"
@@ -169,6 +175,9 @@ class SchedulerMetrics:
                 self.evictions.labels(action)
         for result in _RESULTS:
             self.binds.labels(result)
+        for name in _TROUBLES_OF_SEARCHES:
+            for action in SEARCHING:
+                self.by_name[name](0, action)
         self.leading = gauge("leading", "Whether this process leads")
         self.corrected = gauge("state_corrections", "Pods that a relist showed the state to be wrong about")
         self.rejected = gauge("objects_rejected", "Objects that could not be taken in")

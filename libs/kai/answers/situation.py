@@ -62,7 +62,7 @@ class Situation:
         kinds = {kind.kubernetes: kind for kind in Kind}
         for (of, key), fault in self.faults.items():
             if of in kinds:
-                state.faults[kinds[of], key] = fault
+                state.set_fault(kinds[of], key, fault)
         return state
 
     @contextmanager

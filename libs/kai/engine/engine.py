@@ -174,7 +174,7 @@ class _Cycle:
             faults=(*state.faults.values(), *state.overruled.values()),
             timings=timings,
             plugin_timings=session.plugin_timings,
-            plugin_closings={"proportion": told},
+            plugin_closings={"proportion": told} if "proportion" in session.plugin_timings else {},
             capacity=tuple(session.division.total.tolist()),
             nodes=len(session.nodes.nodes),
             searches=decided.searches,

@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from kai.history.errors import InvalidUrl, StoreUnavailable
+from kai.history.errors import StoreUnavailable
 
 T = TypeVar("T")
 Value = str | int | float | None
@@ -195,39 +194,3 @@ def reason_of(error: Exception) -> str:
     said = error.args[0] if error.args else ""
     text = said.get("M", said) if isinstance(said, dict) else said
     return " ".join(str(text).split()) or type(error).__name__
-
-
-def open_database(url: str) -> Database:
-    """The database at ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST:PORT/NAME?sslmode=MODE``.
-
-    Nothing is asked of it yet.
-
-    Raises:
-        InvalidUrl: it is neither.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidUrl(f"the address of the history cannot be read: {error}") from None
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if parts.scheme == "sqlite":
-        from kai.history.sqlite import SqliteDriver
-
-        path = unquote(parts.path.removeprefix("/"))
-        if parts.netloc or not path or options:
-            raise InvalidUrl("write sqlite:///PATH, with four slashes for an absolute one")
-        return Database(SqliteDriver(path), shown=f"file {path}")
-    if parts.scheme in ("postgresql", "postgres"):
-        from kai.history.postgresql import PostgresqlDriver
-
-        driver = PostgresqlDriver.of(
-            host=parts.hostname or "",
-            port=port,
-            database=unquote(parts.path.removeprefix("/")),
-            user=unquote(parts.username or ""),
-            password=unquote(parts.password or ""),
-            options=options,
-        )
-        return Database(driver, shown=f"database {driver.database} at {driver.host}:{driver.port}")
-    raise InvalidUrl("write sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME")

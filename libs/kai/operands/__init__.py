@@ -15,6 +15,7 @@ from kai.operands.facts import OPTIONAL_KINDS, Facts
 from kai.operands.grants import Grants, beyond, beyond_shard, read_grants
 from kai.operands.installation import missing_kinds, operands_of_config, operands_of_shard
 from kai.operands.manifests import Manifest
+from kai.operands.remarks import remarks
 from kai.operands.spec.config import CONFIG_NAME, ConfigSpec, read_config
 from kai.operands.spec.problems import InvalidSpec, Problem
 from kai.operands.spec.shard import ShardSpec
@@ -44,6 +45,7 @@ __all__ = [
     "read_config",
     "read_grants",
     "read_shard",
+    "remarks",
     "rivals",
     "uses_cdi",
 ]

@@ -10,7 +10,7 @@ import msgspec
 from kai.model import dra, dra_forms, quantity
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import Json, Node, Pod, PodGroup, PriorityClass, Queue, Topology
-from kai.replay import storage
+from kai.snapshot import storage
 from kai.snapshot.state import Kind
 
 
@@ -56,9 +56,20 @@ def read(kind: Kind, obj: Any, *, scheduler_name: str) -> Any:
             _wrap_requests(obj)
     if kind in _STRUCTS:
         return msgspec.convert(obj, _STRUCTS[kind])
-    for amount in storage.amounts(msgspec.convert(obj, _SHAPES.get(kind, _Other))):
+    for amount in _amounts(msgspec.convert(obj, _SHAPES.get(kind, _Other))):
         quantity.parse(amount)
     return obj
+
+
+def _amounts(found: Any) -> Iterable[str]:
+    """The quantities in what stays plain JSON."""
+    match found:
+        case storage.Volume(spec=spec):
+            asked = spec.resources.requests if spec.resources else None
+            return (*(spec.capacity or {}).values(), *(asked or {}).values())
+        case storage.StorageCapacity():
+            return (found.capacity or "0", found.maximum_volume_size or "0")
+    return ()
 
 
 def shaped(kind: Kind, obj: Any) -> Any:

@@ -59,7 +59,7 @@ def new_authority(name: str, *, now: datetime, lifetime: timedelta = _AUTHORITY_
     return _pem(certificate, key)
 
 
-class Usage(Enum):
+class CertificateUsage(Enum):
     """What a certificate is good for."""
 
     SERVER = ExtendedKeyUsageOID.SERVER_AUTH
@@ -72,8 +72,8 @@ def issue(
     *,
     now: datetime,
     lifetime: timedelta = _SERVING_LIFETIME,
-    usage: Usage = Usage.SERVER,
-    usages: Sequence[Usage] = (),
+    usage: CertificateUsage = CertificateUsage.SERVER,
+    usages: Sequence[CertificateUsage] = (),
 ) -> KeyPair:
     """A certificate for these DNS names and IP addresses, good for one usage, or for several ``usages``."""
     key = ec.generate_private_key(ec.SECP256R1())

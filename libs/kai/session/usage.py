@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.model.decisions import ResourceVector
 from kai.session.cache import SessionCache
 
 RESOURCES: Final = ("cpu", "memory", "gpu")
@@ -22,8 +23,6 @@ BUCKET_SECONDS: Final = 300
 _FIELD: Final = re.compile(rb"([0-9]{1,15})/(cpu|memory|gpu)")
 
 Floats: TypeAlias = NDArray[np.float64]
-#: CPU millicores, memory bytes, GPU devices; here times seconds.
-Amounts = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +72,8 @@ class UsageRecord:
         *,
         at: float,
         seconds: float,
-        queues: Mapping[str, Amounts],
-        capacity: Amounts,
+        queues: Mapping[str, ResourceVector],
+        capacity: ResourceVector,
         keep_seconds: float,
     ) -> None:
         """Add ``seconds`` of use up to Unix time ``at``; a queue unheard of for ``keep_seconds`` goes."""
@@ -115,7 +114,7 @@ class UsageRecord:
                 await self._redis.hdel(key, *old)
         return len(fields) - len(old)
 
-    def _increment(self, pipe: Any, key: str, start: int, seconds: float, amounts: Amounts) -> None:
+    def _increment(self, pipe: Any, key: str, start: int, seconds: float, amounts: ResourceVector) -> None:
         for resource, amount in zip(RESOURCES, amounts, strict=True):
             if amount:
                 pipe.hincrbyfloat(key, f"{start}/{resource}", amount * seconds)

@@ -53,8 +53,8 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
-    """A queue. ``created`` is in Unix seconds; who says nothing is younger than who does."""
+class QueueDemands:
+    """What a queue asks for. ``created`` is in Unix seconds; who says nothing is younger than who does."""
 
     uid: str
     name: str
@@ -69,7 +69,7 @@ class Question:
     """What there is to divide, and among whom; parents before children. ``notes``: what has no effect."""
 
     total: ResourceVector
-    queues: tuple[Queue, ...]
+    queues: tuple[QueueDemands, ...]
     k: float
     notes: tuple[str, ...]
 
@@ -118,12 +118,12 @@ def divide(question: Question) -> dict[str, ResourceVector]:
     return {queue.uid: tuple(shares[place]) for place, queue in enumerate(queues)}
 
 
-def _tie(queue: Queue, place: int) -> tuple[int, str]:
+def _tie(queue: QueueDemands, place: int) -> tuple[int, str]:
     """Of equal age: in the order of the input, or by uid where a time is said."""
     return (place, "") if math.isinf(queue.created) else (0, queue.uid)
 
 
-def _columns(queues: Iterable[Queue]) -> QueueColumns:
+def _columns(queues: Iterable[QueueDemands]) -> QueueColumns:
     listed = list(queues)
     columns = QueueColumns.zeros(len(listed))
     for place, queue in enumerate(listed):
@@ -136,7 +136,7 @@ def _columns(queues: Iterable[Queue]) -> QueueColumns:
     return columns
 
 
-def _ask_for_children(parents: list[int], queues: tuple[Queue, ...], columns: QueueColumns) -> None:
+def _ask_for_children(parents: list[int], queues: tuple[QueueDemands, ...], columns: QueueColumns) -> None:
     """From the bottom up: parents that say nothing ask for what their children do."""
     for place in reversed(range(len(queues))):
         parent = parents[place]
@@ -162,9 +162,9 @@ class _Reader:
         self._shares = fields.within("resourceShare", known=RESOURCES)
         self._notes = notes
 
-    def queue(self, *, parent: str, has_children: bool) -> Queue:
+    def queue(self, *, parent: str, has_children: bool) -> QueueDemands:
         cpu, memory, gpu = (self._demand(name, has_children=has_children) for name in RESOURCES)
-        return Queue(
+        return QueueDemands(
             uid=self.uid,
             name=self.name,
             parent=parent,
@@ -210,7 +210,7 @@ def _created(fields: Fields) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _tree(readers: list[_Reader], notes: list[str]) -> tuple[Queue, ...]:
+def _tree(readers: list[_Reader], notes: list[str]) -> tuple[QueueDemands, ...]:
     """The queues, parents before children."""
     by_uid: dict[str, _Reader] = {}
     for reader in readers:

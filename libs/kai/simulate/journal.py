@@ -6,7 +6,6 @@ one question changes is little. So whatever is done is written down here, with w
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,11 +37,7 @@ class Journal:
     def _begin(self) -> None:
         """Note what a cycle may change of every row, and lend it what cycles keep."""
         state = self.state
-        self._stamp = state.nodes.epoch, state.version, state.now
-        self._rows = dict(state.nodes.by_name)
-        self._touched = tuple(state.touched_jobs)
-        self._faults = dict(state.faults)
-        self._refusals = copy.deepcopy(state.refusals)
+        self._standing = state.lend()
         self._asides: dict[PodGroupKey, Fault] = {}
         self._times = {
             key: (job.last_start, job.last_eviction, job.stale_since) for key, job in state.jobs.items()
@@ -54,8 +49,6 @@ class Journal:
             for pod_set in job.pod_sets.values()
             for task in pod_set.tasks.values()
         ]
-        self._kept = state.kept
-        state.kept = self._kept.lent()
 
     # --- objects -------------------------------------------------------------------------------
     def put(self, kind: Kind, obj: Any) -> None:
@@ -162,25 +155,16 @@ class Journal:
 
     def _put_back(self) -> None:
         state = self.state
-        epoch, version, now = self._stamp
         for key, fault in self._asides.items():
             state.set_aside(state.jobs[key], fault)
-        state.settle(now)
+        state.settle(self._standing.now)
         for key, (started, evicted, stale) in self._times.items():
             job = state.jobs[key]
             if (job.last_start, job.last_eviction, job.stale_since) != (started, evicted, stale):
                 state.started(job, started)
                 state.robbed(job, evicted)
                 state.stale(job, stale)
-        state.faults.clear()
-        state.faults.update(self._faults)
-        state.refusals = self._refusals
-        state.touched_jobs.clear()
-        state.touched_jobs.update((key, state.jobs[key]) for key in self._touched if key in state.jobs)
-        state.kept = self._kept
-        state.version = version
-        if state.nodes.by_name == self._rows:  # else what was derived from the nodes is about other rows
-            state.nodes.epoch = epoch
+        state.take_back(self._standing)
 
 
 @contextmanager

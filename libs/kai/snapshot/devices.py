@@ -11,87 +11,10 @@ import msgspec
 from kai.model import dra, limits
 from kai.model.cel import estimated_cost
 from kai.model.numa import NodeResourceTopology
-from kai.model.objects import ApiStruct, Json, LabelRequirement, LabelSelector
+from kai.model.objects import ApiStruct, LabelRequirement, LabelSelector
+from kai.snapshot import storage
 from kai.snapshot.kinds import Kind
 from kai.snapshot.shapes import conform
-
-
-class _Amounts(ApiStruct):
-    requests: dict[str, str] | None = None
-
-
-class _VolumeTerm(ApiStruct):
-    match_expressions: list[LabelRequirement] | None = None
-    match_fields: list[LabelRequirement] | None = None
-
-
-class _VolumeTerms(ApiStruct):
-    node_selector_terms: list[_VolumeTerm] | None = None
-
-
-class _VolumeAffinity(ApiStruct):
-    required: _VolumeTerms | None = None
-
-
-class _VolumeSpec(ApiStruct):
-    capacity: dict[str, str] | None = None
-    resources: _Amounts | None = None
-    volume_name: str | None = None
-    storage_class_name: str | None = None
-    access_modes: list[str] | None = None
-    claim_ref: Json | None = None
-    csi: Json | None = None
-    node_affinity: _VolumeAffinity | None = None
-    selector: LabelSelector | None = None
-
-
-class _Volume(ApiStruct):
-    """A volume, or a claim of one."""
-
-    spec: _VolumeSpec = msgspec.field(default_factory=_VolumeSpec)
-    status: Json | None = None
-
-
-class _Capacity(ApiStruct):
-    storage_class_name: str = ""
-    capacity: str | None = None
-    maximum_volume_size: str | None = None
-    node_topology: LabelSelector | None = None
-
-
-class _TopologyTerm(ApiStruct):
-    match_label_expressions: list[LabelRequirement] | None = None
-
-
-class _StorageClass(ApiStruct):
-    provisioner: str = ""
-    volume_binding_mode: str | None = None
-    allowed_topologies: list[_TopologyTerm] | None = None
-
-
-class _CsiDriverSpec(ApiStruct):
-    storage_capacity: bool | None = None
-
-
-class _CsiDriver(ApiStruct):
-    spec: _CsiDriverSpec | None = None
-
-
-class _Slots(ApiStruct):
-    count: int | None = None
-
-
-class _Driver(ApiStruct):
-    name: str
-    allocatable: _Slots | None = None
-
-
-class _Drivers(ApiStruct):
-    drivers: list[_Driver] | None = None
-
-
-class _CsiNode(ApiStruct):
-    spec: _Drivers = msgspec.field(default_factory=_Drivers)
 
 
 class _BudgetSpec(ApiStruct):
@@ -114,12 +37,7 @@ _SHAPES: Final[Mapping[Kind, Any]] = {
     Kind.RESOURCE_SLICE: dra.ResourceSlice,
     Kind.DEVICE_CLASS: dra.DeviceClass,
     Kind.NODE_RESOURCE_TOPOLOGY: NodeResourceTopology,
-    Kind.PERSISTENT_VOLUME: _Volume,
-    Kind.PERSISTENT_VOLUME_CLAIM: _Volume,
-    Kind.STORAGE_CLASS: _StorageClass,
-    Kind.CSI_STORAGE_CAPACITY: _Capacity,
-    Kind.CSI_DRIVER: _CsiDriver,
-    Kind.CSI_NODE: _CsiNode,
+    **storage.SHAPES,
     Kind.POD_DISRUPTION_BUDGET: _Budget,
 }
 
@@ -142,19 +60,19 @@ def check(kind: Kind, obj: Any) -> None:
             _Expressions().check(class_.spec.selectors, "spec.selectors")
         case NodeResourceTopology() as topology:
             _check_zones(topology)
-        case _Volume(spec=spec):
+        case storage.Volume(spec=spec):
             _check_storage(spec.capacity, "spec.capacity")
             _check_storage(spec.resources.requests if spec.resources else None, "spec.resources.requests")
             _check_selector(spec.selector, limits.CLAIM_SELECTOR)
             if spec.node_affinity is not None and spec.node_affinity.required is not None:
                 _check_volume_terms(spec.node_affinity.required.node_selector_terms)
-        case _StorageClass(allowed_topologies=terms):
+        case storage.StorageClass(allowed_topologies=terms):
             _check_topologies(terms)
-        case _Capacity() as capacity:
+        case storage.StorageCapacity() as capacity:
             _check_storage({"capacity": capacity.capacity or "0"}, "")
             _check_storage({"maximumVolumeSize": capacity.maximum_volume_size or "0"}, "")
             _check_selector(capacity.node_topology, limits.CAPACITY_NODES)
-        case _CsiNode(spec=drivers):
+        case storage.CsiNode(spec=drivers):
             for number, driver in enumerate(drivers.drivers or ()):
                 if driver.allocatable is not None and driver.allocatable.count is not None:
                     limits.SLOTS.check(driver.allocatable.count, f"spec.drivers[{number}].allocatable.count")
@@ -261,7 +179,7 @@ def _check_selector(selector: LabelSelector | None, bounds: limits.SelectorLimit
         _check_requirements(selector.match_expressions, where, most=bounds.expressions, values=bounds.values)
 
 
-def _check_volume_terms(terms: list[_VolumeTerm] | None) -> None:
+def _check_volume_terms(terms: list[storage.NodeSelectorTerm] | None) -> None:
     limits.VOLUME_TERMS.check_count(terms)
     most, values = limits.VOLUME_EXPRESSIONS, limits.VOLUME_VALUES
     for number, term in enumerate(terms or ()):
@@ -270,7 +188,7 @@ def _check_volume_terms(terms: list[_VolumeTerm] | None) -> None:
         _check_requirements(term.match_fields, f"{where}.matchFields", most=most, values=values)
 
 
-def _check_topologies(terms: list[_TopologyTerm] | None) -> None:
+def _check_topologies(terms: list[storage.TopologySelectorTerm] | None) -> None:
     limits.ALLOWED_TERMS.check_count(terms)
     most, values = limits.ALLOWED_EXPRESSIONS, limits.ALLOWED_VALUES
     for number, term in enumerate(terms or ()):

@@ -15,7 +15,7 @@ from kai.model import limits, names
 #: Pods with the lower rank go first.
 Rank: TypeAlias = float
 #: ``(ranks..., created, uid)``.
-Key: TypeAlias = tuple[float | str, ...]
+TaskKey: TypeAlias = tuple[float | str, ...]
 
 _LEADERS: Final = ("master", "launcher")
 
@@ -65,7 +65,7 @@ class GroupOrder:
         object.__setattr__(self, "_labels", frozenset(labels))
         object.__setattr__(self, "_unlabelled", tuple(each.rank(None) for each in self.ranks))
 
-    def key(self, labels: Mapping[str, str] | None, created: float, uid: str) -> Key:
+    def key(self, labels: Mapping[str, str] | None, created: float, uid: str) -> TaskKey:
         """The key by which the pods of a set are sorted, best first; ``created`` in Unix seconds.
 
         Raises:

@@ -19,7 +19,7 @@ from kai.model.objects import Pod, TopologyConstraint
 from kai.model.rules.queue_amounts import PRIORITY
 from kai.snapshot.amounts import Amounts, SharedClaim, SharedDevice
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.group_order import Key
+from kai.snapshot.group_order import TaskKey
 from kai.snapshot.status import Status
 
 DEFAULT_POD_SET: Final = "default"
@@ -84,7 +84,7 @@ class Task(msgspec.Struct, eq=False, kw_only=True):
     cls: TaskClass
     created: float
     #: Its place in its pod set, best first (:class:`~kai.snapshot.group_order.GroupOrder`).
-    order: Key
+    order: TaskKey
     labels: dict[str, str] | None
     #: GPU claims by key, with the GPUs of each.
     claims: tuple[tuple[str, int], ...] = ()
@@ -308,10 +308,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     @property
     def ready(self) -> bool:
         """Whether enough pods exist to satisfy the tree."""
-        single = self.single
-        if single is not None:
-            return single.alive - single.gated + single.succeeded >= single.min_member
-        return self.root.ready
+        return self.root.ready if self.single is None else self.single.ready
 
     @property
     def gang_satisfied(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kai.model.decisions import Allotment
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
 from kai.model.ids import GpuGroup, PodGroupKey, PodUid
-from kai.snapshot import pods, refused
+from kai.snapshot import pods, refused, standing
 from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.check import check_state
 from kai.snapshot.classes import TaskClass
@@ -29,6 +29,7 @@ from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
 from kai.snapshot.mementos import Memento, Mementos
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.spare import Shrinkage, forget_spare
+from kai.snapshot.standing import Standing
 from kai.snapshot.status import Status
 
 _LAST = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
@@ -167,6 +168,13 @@ class ClusterState(Cluster):
         self._accounts.order_groups(order)
 
     # --- what takes no part --------------------------------------------------------------------
+    def set_fault(self, kind: Kind, key: str, fault: Fault | None) -> None:
+        """Tell this fault of an object; None: none any more. Nothing else becomes of it."""
+        if fault is None:
+            self.faults.pop((kind, key), None)
+        else:
+            self.faults[kind, key] = fault
+
     def set_aside(self, job: Job, fault: Fault | None) -> None:
         """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again.
 
@@ -293,6 +301,14 @@ class ClusterState(Cluster):
         self.ledger.enqueue(task, self.min_gpu_memory_mib)
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
 
+    def unpromised(self, task: Task) -> None:
+        """A pod waits without the place that it was promised, and all sums say so; keep the rest in step.
+
+        One that no pod group has is ignored.
+        """
+        if task.job is not None:
+            self.pending_jobs[task.job.key] = task.job
+
     def doomed(self, task: Task) -> None:
         """The engine decided to evict a task, and all sums say so.
 
@@ -329,6 +345,10 @@ class ClusterState(Cluster):
         """
         job.stale_since = since
         self.touched_jobs[job.key] = job
+
+    def touch_only(self, keys: Iterable[PodGroupKey]) -> None:
+        """Just these jobs changed since a cycle looked, as far as they are there."""
+        standing.touch_only(self, keys)
 
     @staticmethod
     def revoke_bind(task: Task) -> None:
@@ -369,6 +389,20 @@ class ClusterState(Cluster):
                 return self.priority_classes.get(key)
             case _:
                 return self.objects[kind].get(key)
+
+    def lend(self) -> Standing:
+        """Note all that is in no object and no pod, for :meth:`take_back`.
+
+        Of what is kept from cycle to cycle a trial finds only what its owners lend.
+        """
+        return standing.lend(self)
+
+    def take_back(self, noted: Standing) -> None:
+        """Let all of that be as it was noted.
+
+        Before: objects and pods are as they were then, and the state is settled.
+        """
+        standing.take_back(self, noted)
 
     def recall(self, task: Task) -> Memento:
         """A pod as it is now, for :meth:`reinstate`."""

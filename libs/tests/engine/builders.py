@@ -8,17 +8,11 @@ world does not say is usual: the priorities that are shipped, and a queue ``team
 the API come from :mod:`kai.bench.objects`; whoever tests the engine takes them from here.
 """
 
-import os
-import random
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
 
 from kai.bench.objects import (
     a_group,
@@ -36,6 +30,7 @@ from kai.model.objects import (
     ObjectMeta,
     Pod,
     PodGroup,
+    PodResourceClaim,
     PriorityClass,
     Queue,
     SubGroup,
@@ -50,31 +45,39 @@ from kai.snapshot.state import ClusterState, Kind
 
 __all__ = [
     "NOW",
+    "SLICE",
     "Case",
     "Objects",
     "Part",
     "a_constraint",
-    "a_copy",
     "a_group",
     "a_job",
     "a_node",
     "a_pod",
     "a_priority_class",
     "a_queue",
+    "a_running",
+    "a_single",
     "a_state",
     "a_topology",
-    "a_world",
     "add",
     "bound",
-    "carry_out",
+    "bound_keys",
+    "claiming",
     "config",
+    "cycle",
     "decided",
-    "fuzz",
     "job_of",
+    "leaving",
     "nodes",
+    "one_node",
     "outcomes",
+    "running",
+    "slices",
     "table",
+    "taker",
     "task_of",
+    "urgent",
     "usual_priorities",
     "without",
     "world_of",
@@ -82,9 +85,7 @@ __all__ = [
 
 Objects = list[tuple[Kind, object]]
 NOW = 1_900_000_000.0
-#: How many random worlds a property is tried on, and from which seed; 0 is always the same ones.
-EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
-SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
+SLICE = "nvidia.com/mig-1g.5gb"
 _KINDS = {
     Node: Kind.NODE,
     Pod: Kind.POD,
@@ -133,6 +134,11 @@ def add(state: ClusterState, *things: Any) -> None:
     """Let the state know more, or something new about what it knows."""
     for kind, obj in _flat(things):
         state.apply(kind, obj)
+
+
+def one_node(*things: Any, gpus: int = 8, params: StateParams | None = None) -> ClusterState:
+    """The state of a world with one node ``n``."""
+    return a_state(a_node("n", gpus=gpus), *things, params=params)
 
 
 def nodes(count: int, **options: Any) -> list[Node]:
@@ -223,6 +229,61 @@ def _sub_group(part: Part) -> SubGroup:
     )
 
 
+def a_single(
+    name: str,
+    *,
+    queue: str = "team",
+    on: str = "",
+    priority: str = "train",
+    namespace: str = "default",
+    created: float = 0,
+    **pod: Any,
+) -> list[Any]:
+    """A pod group and its only pod, which is called like it; where it runs, it has done so for a while."""
+    started = NOW - _RUNNING_SECONDS if on else 0
+    return [
+        a_group(name, queue=queue, priority=priority, namespace=namespace, created=created, started=started),
+        a_pod(name, group=name, namespace=namespace, node=on, **pod),
+    ]
+
+
+def a_running(name: str, *, on: str = "n0", gpus: int = 1, **job: Any) -> list[Any]:
+    """A job that runs."""
+    return a_job(name, on=on, gpus=gpus, **job)
+
+
+def running(count: int, **job: Any) -> list[list[Any]]:
+    """Jobs ``r0``, ``r1`` … that run; the last is the youngest, unless ``created`` says otherwise."""
+    return [a_running(f"r{number}", **{"created": number, **job}) for number in range(count)]
+
+
+def urgent(name: str = "u", **job: Any) -> list[Any]:
+    """A job that waits, is younger than those that run, and is of a higher priority."""
+    return a_job(name, **{"gpus": 1, "priority": "build", "created": 100, **job})
+
+
+def taker(pods: int = 1, **job: Any) -> list[Any]:
+    """An urgent job for which others are to make room."""
+    return urgent("taker", pods=pods, **job)
+
+
+def leaving(name: str, **job: Any) -> list[Any]:
+    """A job whose pods are on their way out."""
+    return a_job(name, deleted=NOW - 5, **job)
+
+
+def slices(job: list[Any], count: int = 1) -> list[Any]:
+    """The same job, whose pods ask for MIG devices."""
+    for each in job[1:]:
+        each.spec.containers[0].resources.requests[SLICE] = str(count)
+    return job
+
+
+def claiming(*claims: str) -> dict[str, Any]:
+    """What the specification of a pod says that uses these resource claims."""
+    return {"resource_claims": [PodResourceClaim(name=each, resource_claim_name=each) for each in claims]}
+
+
 def a_topology(*levels: str, name: str = "tree") -> Topology:
     """Domains by labels of nodes, the widest first."""
     return Topology(
@@ -236,126 +297,6 @@ def a_constraint(required: str = "", *, preferred: str = "", name: str = "tree")
     return TopologyConstraint(
         topology=name, required_topology_level=required, preferred_topology_level=preferred
     )
-
-
-# --- random worlds -------------------------------------------------------------------------------
-def a_world(number: int, *, sharing: bool = True) -> Objects:
-    """A cluster with running and pending work; nothing of it is over capacity."""
-    rng = random.Random(number)
-    found: Objects = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
-    free, cpus = {}, {}
-    for i in range(rng.randint(1, 5)):
-        gpus, cpu = rng.choice([0, 2, 4, 8]), rng.choice([4, 16, 64])
-        free[f"node-{i}"], cpus[f"node-{i}"] = gpus, float(cpu)
-        found.append((Kind.NODE, a_node(f"node-{i}", gpus=gpus, cpu=str(cpu), gpu_memory_mib=16_000)))
-    leaves = []
-    for d in range(rng.randint(1, 2)):
-        top = f"dept-{d}"
-        found.append(
-            (Kind.QUEUE, a_queue(top, gpu=rng.choice([-1, 4, 8]), weight=rng.choice([0, 1, 3]), created=d))
-        )
-        for q in range(rng.randint(1, 3)):
-            name = f"queue-{d}-{q}"
-            leaves.append(name)
-            found.append(
-                (
-                    Kind.QUEUE,
-                    a_queue(
-                        name,
-                        parent=top,
-                        gpu=rng.choice([-1, 0, 1, 2, 4]),
-                        weight=rng.choice([0, 1, 2]),
-                        limit=rng.choice([-1, -1, 2, 6]),
-                        priority=rng.choice([None, None, 200]),
-                        created=q,
-                    ),
-                )
-            )
-    held = Counter()
-    limits = {q.metadata.name: q.spec.resources.gpu.limit for kind, q in found if kind is Kind.QUEUE}
-    for j in range(rng.randint(1, 12)):
-        name, queue = f"job-{j}", rng.choice(leaves)
-        pods, gpus = rng.randint(1, 4), rng.choice([0, 1, 1, 2, 4])
-        fraction = rng.choice([0, 0, 0.3, 0.5]) if sharing and not gpus else 0
-        minimum = rng.randint(1, pods)
-        running = rng.random() < 0.5
-        priority = rng.choice(["train", "train", "build", "build-preemptible"])
-        sub_groups = None
-        if rng.random() < 0.2 and pods > 1:
-            sub_groups = [SubGroup(name="a", min_member=1), SubGroup(name="b", min_member=1)]
-        found.append(
-            (
-                Kind.POD_GROUP,
-                a_group(
-                    name,
-                    queue=queue,
-                    min_member=minimum,
-                    priority=priority,
-                    created=NOW - 1000 + j,
-                    started=NOW - 100 if running else 0,
-                    sub_groups=sub_groups,
-                ),
-            )
-        )
-        for p in range(pods):
-            node = ""
-            if running and not fraction:
-                node = next((n for n, have in free.items() if have >= gpus and cpus[n] >= 0.25), "")
-                over = limits[queue] >= 0 and held[queue] + gpus > limits[queue]
-                if over or priority == "build":
-                    node = ""
-                if node:
-                    free[node] -= gpus
-                    cpus[node] -= 0.25
-                    held[queue] += gpus
-            deleted = NOW - 5 if node and rng.random() < 0.1 else 0
-            found.append(
-                (
-                    Kind.POD,
-                    a_pod(
-                        f"{name}-{p}",
-                        group=name,
-                        gpus=gpus,
-                        cpu="250m",
-                        memory="1M",
-                        fraction=fraction,
-                        node=node,
-                        deleted=deleted,
-                        sub_group=rng.choice("ab") if sub_groups else "",
-                    ),
-                )
-            )
-    return found
-
-
-def carry_out(state: ClusterState, pods: dict[str, Pod], result: CycleResult, number: int) -> None:
-    """Bound pods run, evicted ones are created anew, as their workloads would."""
-    for bind in result.binds:
-        key = f"{bind.pod.namespace}/{bind.pod.name}"
-        pods[key] = a_copy(pods[key], node=bind.node, uid=bind.pod.uid)
-        state.bind_done(bind.pod.uid)
-        state.apply(Kind.POD, pods[key])
-    for eviction in result.evictions:
-        key = f"{eviction.pod.namespace}/{eviction.pod.name}"
-        state.remove(Kind.POD, key)
-        pods[key] = a_copy(pods[key], node="", uid=f"{key}-{number}")
-        state.apply(Kind.POD, pods[key])
-
-
-def a_copy(pod: Pod, *, node: str, uid: str) -> Pod:
-    meta = pod.metadata
-    requests = pod.spec.containers[0].resources.requests
-    made = a_pod(
-        meta.name,
-        group=meta.annotations["pod-group-name"],
-        gpus=int(requests.get("nvidia.com/gpu", 0)),
-        cpu="250m",
-        memory="1M",
-        node=node,
-        sub_group=(meta.labels or {}).get("kai.scheduler/subgroup-name", ""),
-    )
-    made.metadata.uid = uid
-    return made
 
 
 # --- a cycle -------------------------------------------------------------------------------------
@@ -396,9 +337,14 @@ class Decided:
 
 def decided(state: ClusterState, by: SchedulerConfig | None = None, *, now: float = NOW) -> Decided:
     """Run one cycle; the state is sound afterwards."""
+    return read(cycle(state, by, now=now))
+
+
+def cycle(state: ClusterState, by: SchedulerConfig | None = None, *, now: float = NOW) -> CycleResult:
+    """Run one cycle; the state is sound afterwards."""
     result = Engine(by).run(state, now)
     state.check()
-    return read(result)
+    return result
 
 
 def read(result: CycleResult) -> Decided:
@@ -413,6 +359,11 @@ def read(result: CycleResult) -> Decided:
 def bound(result: CycleResult) -> dict[str, str]:
     """Nodes of the pods that are bound, by name, in the order in which that was decided."""
     return {each.pod.name: each.node for each in result.binds}
+
+
+def bound_keys(result: CycleResult) -> list[str]:
+    """The pods that are bound, by namespace and name."""
+    return sorted(f"{each.pod.namespace}/{each.pod.name}" for each in result.binds)
 
 
 def outcomes(result: CycleResult) -> dict[str, PodGroupOutcome]:
@@ -432,7 +383,7 @@ def task_of(state: ClusterState, name: str) -> Task:
     return task
 
 
-# --- tables and properties -----------------------------------------------------------------------
+# --- tables ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Case:
     """A world, and all that a cycle decides about it; ``says`` are parts of what jobs are told."""
@@ -447,9 +398,7 @@ class Case:
 
     def holds(self, *actions: str) -> None:
         """Run the actions over the world and compare; ``by`` are arguments of :func:`config`."""
-        state = a_state(self.world)
-        result = Engine(config(*actions, **self.by)).run(state, NOW)
-        state.check()
+        result = cycle(a_state(self.world), config(*actions, **self.by))
         expected = Decided(dict(self.binds), frozenset(self.evicts), dict(self.waits))
         assert read(result) == expected
         assert len(result.evictions) == len(self.evicts)
@@ -463,17 +412,3 @@ def table(*cases: Case) -> Any:
     names = [case.name for case in cases]
     assert len(set(names)) == len(names)
     return pytest.mark.parametrize("case", cases, ids=names)
-
-
-def fuzz(test: Any = None, *, share: float = 1.0) -> Any:
-    """Runs a property on numbers of random worlds; as many, and from the seed, that the environment says.
-
-    ``share`` of them for one that takes longer, or that few worlds have something to say about.
-    """
-    if test is None:
-        return partial(fuzz, share=share)
-    test = given(world=st.integers(0, 2**48))(test)
-    if SEED:
-        test = seed(SEED)(test)
-    examples = max(int(EXAMPLES * share), 1)
-    return settings(max_examples=examples, deadline=None, derandomize=not SEED, print_blob=True)(test)

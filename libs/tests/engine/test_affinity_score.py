@@ -3,7 +3,7 @@
 import pytest
 
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.plugins.predicates.affinity import PodAffinity
+from kai.engine.neighbourhood.affinity import PodAffinity
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state
 
@@ -31,7 +31,7 @@ def requiring(kind, app):
     return {"affinity": {kind: {REQUIRED: [a_term(app)]}}}
 
 
-def a_cluster(*, running=(), waiting=()):
+def zones_a_and_b(*, running=(), waiting=()):
     """Nodes a and b of one zone each; pods as (name, node, app, spec), each in a group of its own."""
     made = [a_node(name, gpus=8, labels={"zone": name}) for name in ("a", "b")]
     for created, (name, node, app, spec) in enumerate([*running, *waiting]):
@@ -61,12 +61,12 @@ def place(state, config=CONFIG):
 )
 def test_terms_of_running_pods_that_match_count_like_own_ones(near_a, near_b, chosen):
     running = [("run-a", "a", "db", near_a), ("run-b", "b", "db", near_b)]
-    assert place(a_cluster(running=running, waiting=[("new", "", "web", None)])) == {"new": chosen}
+    assert place(zones_a_and_b(running=running, waiting=[("new", "", "web", None)])) == {"new": chosen}
 
 
 def test_terms_that_do_not_match_the_pod_say_nothing():
     running = [("run-a", "a", "db", None), ("run-b", "b", "db", preferring("podAffinity", "web", 100))]
-    assert place(a_cluster(running=running, waiting=[("new", "", "other", None)])) == {"new": "a"}
+    assert place(zones_a_and_b(running=running, waiting=[("new", "", "other", None)])) == {"new": "a"}
 
 
 def test_terms_of_both_sides_add_up():
@@ -76,7 +76,7 @@ def test_terms_of_both_sides_add_up():
     ]
     for weight, chosen in ((9, "a"), (11, "b")):
         waiting = [("new", "", "web", preferring("podAffinity", "cache", weight))]
-        assert place(a_cluster(running=running, waiting=waiting)) == {"new": chosen}
+        assert place(zones_a_and_b(running=running, waiting=waiting)) == {"new": chosen}
 
 
 def test_a_pod_placed_in_this_cycle_draws_the_next():
@@ -84,18 +84,18 @@ def test_a_pod_placed_in_this_cycle_draws_the_next():
         ("first", "", "db", preferring("podAntiAffinity", "web", 1)),
         ("second", "", "web", None),
     ]
-    assert place(a_cluster(waiting=waiting)) == {"first": "a", "second": "b"}
+    assert place(zones_a_and_b(waiting=waiting)) == {"first": "a", "second": "b"}
 
 
 def test_without_the_plugin_preferences_have_no_effect():
     running = [("run-a", "a", "db", None), ("run-b", "b", "db", preferring("podAffinity", "web", 100))]
     config = CONFIG.replace("  - {name: podaffinity}\n", "")
-    assert place(a_cluster(running=running, waiting=[("new", "", "web", None)]), config) == {"new": "a"}
+    assert place(zones_a_and_b(running=running, waiting=[("new", "", "web", None)]), config) == {"new": "a"}
 
 
 def test_a_placement_taken_back_leaves_no_neighbour_behind():
     waiting = [("db", "", "db", None), ("web", "", "web", requiring("podAffinity", "db"))]
-    state = a_cluster(waiting=waiting)
+    state = zones_a_and_b(waiting=waiting)
     session = Engine(SchedulerConfig.parse(CONFIG)).open(state, NOW)
     plugin = session.plugins.of(PodAffinity)
     web = state.task("default/web")
@@ -114,7 +114,7 @@ def test_what_pods_say_of_namespaces_by_label_follows_the_labels():
     weighted["podAffinityTerm"]["namespaceSelector"] = {"matchLabels": {"team": "a"}}
     repels = {"affinity": {"podAntiAffinity": {REQUIRED: [a_term("web")]}}}
     repels["affinity"]["podAntiAffinity"][REQUIRED][0]["namespaceSelector"] = {"matchLabels": {"team": "b"}}
-    state = a_cluster(running=[("near", "b", "x", draws), ("far", "a", "x", repels)])
+    state = zones_a_and_b(running=[("near", "b", "x", draws), ("far", "a", "x", repels)])
     engine = Engine(SchedulerConfig.parse(CONFIG))
     chosen = []
     for number, team in enumerate(["", "a", "b", ""]):

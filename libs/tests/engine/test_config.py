@@ -195,6 +195,35 @@ def test_what_the_original_reads_without_effect_is_taken_and_told() -> None:
     )
 
 
+OFF = {
+    "queueDepthPerAction.reclaim has no effect: the action is off": """
+        actions: allocate
+        queueDepthPerAction: {reclaim: 7, allocate: 3}
+        """,
+    "scenarioSearchBudgets.maxActionSearchDuration.preempt has no effect: the action is off": """
+        actions: allocate
+        scenarioSearchBudgets: {maxActionSearchDuration: {preempt: 3s, default: 1m}}
+        """,
+    "scenarioSearchBudgets.maxGeneratorSearchDuration.NodeLocalGreedy has no effect: plugin "
+    "'sg-nodelocalgreedy' is off": """
+        tiers: [{plugins: [{name: sg-multinodegang}]}]
+        scenarioSearchBudgets: {maxGeneratorSearchDuration: {NodeLocalGreedy: 3s, MultiNodeGang: 3s}}
+        """,
+    "plugin 'gpupack' has no effect beside 'gpuspread'; name one of them": """
+        tiers: [{plugins: [{name: gpupack}, {name: gpuspread}]}]
+        """,
+}
+
+
+@pytest.mark.parametrize(("told", "text"), OFF.items())
+def test_what_is_said_of_something_that_is_off_is_told(told: str, text: str) -> None:
+    assert SchedulerConfig.parse(text).notes == (told,)
+
+
+def test_nothing_is_told_of_what_nobody_wrote() -> None:
+    assert SchedulerConfig.parse("{actions: allocate, tiers: [{plugins: [{name: predicates}]}]}").notes == ()
+
+
 def test_a_depth_of_minus_one_is_no_bound() -> None:
     depths = SchedulerConfig.parse("queueDepthPerAction: {reclaim: -1, preempt: 0, allocate: 7}").queue_depth
     assert depths == {"preempt": 0, "allocate": 7}

@@ -9,7 +9,7 @@ from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import PluginOption
 from kai.engine.config.arguments import ConfigError
 from kai.snapshot.kinds import Kind
-from libs.tests.engine.builders import NOW, a_job, a_queue, a_state, config, decided, nodes
+from libs.tests.engine.builders import NOW, a_job, a_queue, a_running, a_state, config, decided, nodes, urgent
 
 LARGER, SMALLER = "evict-larger-first", "evict-smaller-first"
 
@@ -20,16 +20,13 @@ def sized(mode: str = LARGER, *actions: str) -> SchedulerConfig:
     return replace(base, plugins=(*base.plugins, PluginOption("gpujoborder", {"mode": mode})))
 
 
-def urgent(gpus: int = 1) -> list[Any]:
-    return a_job("u", gpus=gpus, priority="build", created=100)
-
-
-def runs(name: str, gpus: int, created: int, **more: Any) -> list[Any]:
-    return a_job(name, gpus=gpus, on="n0", created=created, **more)
-
-
 def test_without_it_the_youngest_loses_whatever_its_size() -> None:
-    world = [nodes(1, gpus=3), runs("large", 2, 1), runs("small", 1, 2), urgent()]
+    world = [
+        nodes(1, gpus=3),
+        a_running("large", gpus=2, created=1),
+        a_running("small", gpus=1, created=2),
+        urgent(),
+    ]
     assert decided(a_state(world), config("preempt")).evicts == {"small-0"}
 
 
@@ -37,25 +34,45 @@ def test_without_it_the_youngest_loses_whatever_its_size() -> None:
 CASES = [
     (
         "the larger though it is older",
-        [nodes(1, gpus=3), runs("large", 2, 1), runs("small", 1, 2), urgent()],
+        [
+            nodes(1, gpus=3),
+            a_running("large", gpus=2, created=1),
+            a_running("small", gpus=1, created=2),
+            urgent(),
+        ],
         LARGER,
         "large-0",
     ),
     (
         "the smaller though it is older",
-        [nodes(1, gpus=3), runs("small", 1, 1), runs("large", 2, 2), urgent()],
+        [
+            nodes(1, gpus=3),
+            a_running("small", gpus=1, created=1),
+            a_running("large", gpus=2, created=2),
+            urgent(),
+        ],
         SMALLER,
         "small-0",
     ),
     (
         "the younger of equal sizes",
-        [nodes(1, gpus=2), runs("old", 1, 1), runs("young", 1, 2), urgent()],
+        [
+            nodes(1, gpus=2),
+            a_running("old", gpus=1, created=1),
+            a_running("young", gpus=1, created=2),
+            urgent(),
+        ],
         LARGER,
         "young-0",
     ),
     (
         "the lower priority whatever its size",
-        [nodes(1, gpus=3), runs("large", 2, 2, priority="build-preemptible"), runs("small", 1, 1), urgent()],
+        [
+            nodes(1, gpus=3),
+            a_running("large", gpus=2, created=2, priority="build-preemptible"),
+            a_running("small", gpus=1, created=1),
+            urgent(),
+        ],
         LARGER,
         "small-0",
     ),
@@ -63,7 +80,7 @@ CASES = [
         "the one above its minimum whatever its size",
         [
             nodes(1, gpus=5),
-            runs("large", 3, 2),
+            a_running("large", gpus=3, created=2),
             a_job("elastic", gpus=1, on=["n0"] * 2, min_member=1, created=1),
             urgent(),
         ],
@@ -75,7 +92,7 @@ CASES = [
         [
             nodes(1, gpus=2),
             a_job("wide", gpus=1, on=["n0", "", ""], min_member=1, created=1),
-            runs("narrow", 1, 2),
+            a_running("narrow", gpus=1, created=2),
             urgent(),
         ],
         LARGER,
@@ -94,9 +111,9 @@ def test_it_counts_between_jobs_of_a_queue_that_is_reclaimed_from(mode: str, los
     world = [
         [a_queue("rich", gpu=0), a_queue("poor", gpu=2)],
         nodes(1, gpus=4),
-        runs("large", 2, 1, queue="rich"),
-        runs("small", 1, 2, queue="rich"),
-        runs("middle", 1, 3, queue="rich", priority="build-preemptible"),
+        a_running("large", gpus=2, created=1, queue="rich"),
+        a_running("small", gpus=1, created=2, queue="rich"),
+        a_running("middle", gpus=1, created=3, queue="rich", priority="build-preemptible"),
         a_job("p", gpus=1, queue="poor", created=4),
     ]
     assert decided(a_state(world), sized(mode, "reclaim")).evicts == {loses}
@@ -117,8 +134,8 @@ def test_a_disruption_budget_spares_a_job_whatever_its_size() -> None:
     world = [
         nodes(1, gpus=3),
         (Kind.POD_DISRUPTION_BUDGET, budget),
-        runs("large", 2, 1, labels={"app": "large"}),
-        runs("small", 1, 2),
+        a_running("large", gpus=2, created=1, labels={"app": "large"}),
+        a_running("small", gpus=1, created=2),
         urgent(),
     ]
     assert decided(a_state(world), sized(LARGER, "preempt")).evicts == {"small-0"}

@@ -3,15 +3,17 @@
 import ast
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import pytest
 
-from kai.engine import Engine, SchedulerConfig, framework
+from kai.engine import Engine, SchedulerConfig, framework, neighbourhood, plugins
 from kai.engine.config import DEFAULT_OPTIONS, installed
 from kai.engine.config.arguments import ConfigError
-from kai.engine.framework import protocols
+from kai.engine.framework import handle, protocols, victims
 from kai.replay import config as replayed
 from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add
 
@@ -114,6 +116,10 @@ def test_where_none_is_installed_that_is_said(site: Path) -> None:
     [
         ("import nothing_of_the_kind", r"cannot be loaded from example_bad:plugin: ModuleNotFoundError"),
         ("plugin = 3", r"example_bad:plugin is 3; it must be a PluginSpec"),
+        (
+            "from kai.engine.framework import PluginSpec\nplugin = PluginSpec(priority=1, meaning='first')",
+            r"example_bad:plugin has a priority; leave it out",
+        ),
     ],
 )
 def test_one_that_cannot_be_used_is_named_with_its_place(site: Path, code: str, problem: str) -> None:
@@ -214,15 +220,61 @@ def test_it_may_rank_jobs_and_say_who_may_be_a_victim_as_the_page_shows(site: Pa
     assert decided(SchedulerConfig.parse(named("example.spot"))) == (["spot-0"], order[::-1])
 
 
-def test_all_types_that_protocols_speak_of_come_from_one_place() -> None:
-    assert protocols.__file__ is not None
+_HALVES = """
+from kai.engine.framework import NodeSets, PluginSpec
+
+
+class Halves(NodeSets):
+    def subsets(self, job, member, tasks, *, nodes, extra):
+        return [(nodes, extra)]
+
+    def required(self, constraint):
+        return None
+
+
+plugin = PluginSpec(meaning="halves of the cluster", node_sets=TOLD, opener=lambda handle: (Halves(),))
+"""
+
+
+def test_one_plugin_at_most_chooses_sets_of_nodes(site: Path) -> None:
+    install(site, "example_halves", _HALVES.replace("TOLD", "True"), "example.halves = example_halves:plugin")
+    message = "plugins 'topology' and 'example.halves' both choose sets of nodes for groups; leave one of"
+    with pytest.raises(ConfigError, match=message):
+        SchedulerConfig.parse(named("example.halves"))
+    alone = SchedulerConfig.parse("tiers: [{plugins: [{name: example.halves}]}]")
+    assert place(alone)[0] == {"job": "a"}
+
+
+def test_a_plugin_that_does_not_tell_that_it_chooses_them_is_told_to(site: Path) -> None:
+    install(
+        site, "example_halves", _HALVES.replace("TOLD", "False"), "example.halves = example_halves:plugin"
+    )
+    with pytest.raises(ConfigError, match=r"'example\.halves' .*; write node_sets=True there"):
+        place(SchedulerConfig.parse(named("example.halves")))
+
+
+@pytest.mark.parametrize("module", [protocols, handle, victims], ids=lambda module: module.__name__)
+def test_all_types_of_what_a_plugin_is_given_and_returns_come_from_one_place(module: ModuleType) -> None:
+    """A name that a module of the contract imports from us is one of which it speaks."""
+    assert module.__file__ is not None
     spoken_of = {
         each.name
-        for node in ast.parse(Path(protocols.__file__).read_text()).body
+        for node in ast.parse(Path(module.__file__).read_text()).body
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kai.")
         for each in node.names
     }
     assert spoken_of - set(framework.__all__) == set()
+
+
+def test_a_plugin_sees_nothing_that_none_of_ours_reads() -> None:
+    read = {
+        node.attr
+        for room in (plugins, neighbourhood)
+        for path in Path(room.__path__[0]).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("handle")
+    }
+    assert {each.name for each in fields(handle.Handle)} == read
 
 
 _CURFEW = """

@@ -1,20 +1,27 @@
 """What users of other schedulers met, and must not meet here; numbers are those of the original's issues."""
 
-import msgspec
+from typing import Any
+
 import pytest
 
 from kai.engine import Engine
 from kai.model.objects import Condition, ContainerStatus, Pod, ResourceRequirements
 from kai.snapshot.resources import CPU, GPU
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, add, bound
-
-
-def one(name: str, *, pod: Pod | None = None, started: float = 0, **options: object) -> list[object]:
-    """A job of one pod, which is called like it."""
-    started = started or (NOW - 500 if options.get("node") else 0)
-    queue = options.pop("queue", "team")
-    return [a_group(name, queue=queue, started=started), pod or a_pod(name, group=name, **options)]
+from libs.tests.engine.builders import (
+    NOW,
+    a_group,
+    a_node,
+    a_pod,
+    a_queue,
+    a_single,
+    a_state,
+    add,
+    bound,
+    claiming,
+    one_node,
+)
+from libs.tests.engine.dra.builders import DRIVER, a_claim, a_class, a_device, a_request, a_slice, in_cluster
 
 
 # --- a pod that is resized in place (1872) -------------------------------------------------------
@@ -45,10 +52,11 @@ def resized(*, wanted: str, has: str, reason: str = "") -> Pod:
 )
 def test_1872_a_pod_that_is_resized_holds_what_it_may_have_and_its_queue_pays_for_it(pod, cpus_held):
     node = a_node("n", cpu="8")
-    state = a_state([(Kind.NODE, node), *one("big", pod=resized(wanted="4", has="4"), started=NOW - 500)])
+    group = a_group("big", queue="team", started=NOW - 500)
+    state = a_state(node, group, resized(wanted="4", has="4"))
     state.apply(Kind.POD, pod)
     for i in range(8):
-        add(state, one(f"small-{i}", cpu="1"))
+        add(state, a_single(f"small-{i}", cpu="1"))
     result = Engine().run(state, NOW)
     state.check()
     assert len(bound(result)) == 8 - cpus_held
@@ -56,65 +64,38 @@ def test_1872_a_pod_that_is_resized_holds_what_it_may_have_and_its_queue_pays_fo
 
 
 # --- devices that are claimed (1931, 2100) -------------------------------------------------------
-DRIVER = "gpu.example.com"
+def a_device_node(devices: list[Any], counters: dict[str, str] | None = None) -> list[Any]:
+    slices = [a_slice("n", devices, slices=2 if counters else 1)]
+    if counters:
+        slices.append(a_slice("n", [], name="n-counters", slices=2, counters=counters))
+    return [a_node("n", gpus=0), in_cluster(a_class(DRIVER), *slices)]
 
 
-def a_device_node(devices: list[dict], **slice_: object) -> list[tuple[Kind, object]]:
-    node = a_node("n", gpus=0)
-    spec = {"driver": DRIVER, "nodeName": "n", "devices": devices}
-    pool = {"name": "n", "generation": 1, "resourceSliceCount": 2 if slice_ else 1}
-    slices = [{"metadata": {"name": "n-devices"}, "spec": {**spec, "pool": pool}}]
-    if slice_:
-        counters = {"driver": DRIVER, "nodeName": "n", "pool": pool, **slice_}
-        slices.append({"metadata": {"name": "n-counters"}, "spec": counters})
-    class_ = {"metadata": {"name": DRIVER}, "spec": {}}
-    return [
-        (Kind.NODE, node),
-        (Kind.DEVICE_CLASS, class_),
-        *((Kind.RESOURCE_SLICE, each) for each in slices),
-    ]
-
-
-def a_claim(name: str, *, queue: str = "team") -> tuple[Kind, object]:
-    return Kind.RESOURCE_CLAIM, {
-        "metadata": {"name": name, "namespace": "default", "labels": {"kai.scheduler/queue": queue}},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
-    }
-
-
-def claiming(name: str, claim: str) -> list[tuple[Kind, object]]:
-    pod = msgspec.to_builtins(a_pod(name, group=name))
-    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
-    return one(name, pod=msgspec.convert(pod, Pod))
+def a_gpu_claim(name: str) -> list[Any]:
+    """For whoever is of the queue."""
+    request = a_request("gpu", device_class=DRIVER)
+    return in_cluster(a_claim(name, request, namespace="default", queue="team"))
 
 
 def test_1931_a_device_that_pods_share_by_one_claim_is_taken_from_its_node_once():
     state = a_state(
-        [
-            *a_device_node([{"name": "gpu-0"}]),
-            a_claim("shared"),
-            *claiming("a", "shared"),
-            *claiming("b", "shared"),
-        ]
+        a_device_node(["gpu-0"]),
+        a_gpu_claim("shared"),
+        [a_single(name, spec=claiming("shared")) for name in "ab"],
     )
     result = Engine().run(state, NOW)
     assert bound(result) == {"a": "n", "b": "n"}
-    add(state, one("plain"))
+    add(state, a_single("plain"))
     assert bound(Engine().run(state, NOW)) == {"plain": "n"}
     state.check()
 
 
 def test_2100_partitions_of_a_device_are_allocated_while_its_counters_last():
-    half = [{"counterSet": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}]
+    halves = [a_device(f"half-{i}", counters={"memory": "40Gi"}) for i in range(3)]
     state = a_state(
-        [
-            *a_device_node(
-                [{"name": f"half-{i}", "consumesCounters": half} for i in range(3)],
-                sharedCounters=[{"name": "gpu-0", "counters": {"memory": {"value": "80Gi"}}}],
-            ),
-            *(a_claim(f"c{i}") for i in range(3)),
-            *(each for i in range(3) for each in claiming(f"p{i}", f"c{i}")),
-        ]
+        a_device_node(halves, {"memory": "80Gi"}),
+        [a_gpu_claim(f"c{i}") for i in range(3)],
+        [a_single(f"p{i}", spec=claiming(f"c{i}")) for i in range(3)],
     )
     result = Engine().run(state, NOW)
     devices = [
@@ -130,9 +111,9 @@ def test_2100_partitions_of_a_device_are_allocated_while_its_counters_last():
 def test_a_queue_whose_quota_is_cut_is_reclaimed_from_once_and_then_left_alone():
     """Evicted pods come back at once, as those of a Deployment do."""
     queues = [a_queue("rich", parent="top", gpu=8, weight=0), a_queue("poor", parent="top", gpu=0, weight=0)]
-    running = [each for i in range(8) for each in one(f"rich-{i}", queue="rich", gpus=1, node="n")]
-    waiting = [each for i in range(8) for each in one(f"poor-{i}", queue="poor", gpus=1)]
-    state = a_state([(Kind.NODE, a_node("n", gpus=8)), *running, *waiting], queues)
+    running = [a_single(f"rich-{i}", queue="rich", gpus=1, on="n") for i in range(8)]
+    waiting = [a_single(f"poor-{i}", queue="poor", gpus=1) for i in range(8)]
+    state = one_node(queues, running, waiting)
     engine = Engine()
     assert not engine.run(state, NOW).evictions
     state.apply(Kind.QUEUE, a_queue("rich", parent="top", gpu=2, weight=0))

@@ -2,30 +2,31 @@
 
 from collections.abc import Iterable
 
-import msgspec
 import pytest
 
 from kai.engine import Engine, EngineParams, SchedulerConfig
-from kai.model.decisions import CycleResult, Outcome
+from kai.model.decisions import Outcome
 from kai.model.objects import (
     ObjectMeta,
-    Pod,
     SubGroup,
     Topology,
     TopologyConstraint,
     TopologyLevel,
     TopologySpec,
 )
-from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state, add
-
-
-def a_cluster(*objects: object, gpus: int = 8) -> ClusterState:
-    return a_state(a_node("n", gpus=gpus), *objects)
-
-
-def bound_keys(result: CycleResult) -> list[str]:
-    return sorted(f"{bind.pod.namespace}/{bind.pod.name}" for bind in result.binds)
+from kai.snapshot.state import Kind
+from libs.tests.engine.builders import (
+    NOW,
+    a_group,
+    a_node,
+    a_pod,
+    a_queue,
+    a_single,
+    add,
+    bound_keys,
+    claiming,
+    one_node,
+)
 
 
 def part(name: str, minimum: int | None = None, **fields: object) -> SubGroup:
@@ -42,7 +43,7 @@ def pods(group: str, sub_group: str, count: int, **options: object) -> Iterable[
 
 # --- groups of the same name (2095) --------------------------------------------------------------
 def test_2095_groups_of_the_same_name_in_two_namespaces_are_gangs_of_their_own():
-    state = a_cluster()
+    state = one_node()
     for namespace, count in (("live", 2), ("shadow", 1)):
         state.apply(Kind.POD_GROUP, a_group("shared", queue="team", min_member=2, namespace=namespace))
         for i in range(count):
@@ -56,7 +57,7 @@ def test_2095_groups_of_the_same_name_in_two_namespaces_are_gangs_of_their_own()
 def test_2095_a_group_does_not_have_to_go_where_a_group_of_its_name_in_another_namespace_is():
     levels = [TopologyLevel(node_label="rack")]
     together = TopologyConstraint(topology="fabric", required_topology_level="rack")
-    state = a_cluster(
+    state = one_node(
         (Kind.TOPOLOGY, Topology(metadata=ObjectMeta(name="fabric"), spec=TopologySpec(levels=levels))),
         gpus=0,
     )
@@ -84,7 +85,7 @@ def a_group_of(*parts: SubGroup, needed: int | None = 1, **options: object) -> t
 
 
 def test_2096_a_part_with_fewer_pods_than_its_minimum_does_not_start_though_its_group_may():
-    state = a_cluster(
+    state = one_node(
         a_group_of(part("filler", 1), part("starved", 2)),
         *pods("job", "filler", 1),
         *pods("job", "starved", 1),
@@ -103,7 +104,7 @@ def test_2096_a_part_with_fewer_pods_than_its_minimum_does_not_start_though_its_
 
 
 def test_2096_a_part_that_cannot_form_does_not_keep_one_that_can_from_starting():
-    state = a_cluster(a_group_of(part("a", 2), part("b", 1)), *pods("job", "a", 1), *pods("job", "b", 1))
+    state = one_node(a_group_of(part("a", 2), part("b", 1)), *pods("job", "a", 1), *pods("job", "b", 1))
     assert bound_keys(Engine().run(state, NOW)) == ["default/b-0"]
 
 
@@ -115,7 +116,7 @@ def test_2096_the_same_holds_deeper_in_the_tree():
         part("spare", min_sub_group=0),
         part("c", 2, parent="spare"),
     ]
-    state = a_cluster(
+    state = one_node(
         a_group_of(*parts, needed=None), *pods("job", "a", 1), *pods("job", "b", 1), *pods("job", "c", 1)
     )
     engine = Engine()
@@ -126,7 +127,7 @@ def test_2096_the_same_holds_deeper_in_the_tree():
 
 
 def test_2096_a_gang_that_waits_for_a_pod_to_come_back_does_not_start_with_those_there_are():
-    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
     state.apply(Kind.POD, a_pod("leaving", group="job", gpus=1, node="n", deleted=NOW - 1))
     state.apply(Kind.POD, a_pod("new", group="job", gpus=1))
     assert bound_keys(Engine().run(state, NOW)) == []
@@ -134,7 +135,7 @@ def test_2096_a_gang_that_waits_for_a_pod_to_come_back_does_not_start_with_those
 
 def test_2096_nobody_is_evicted_for_a_part_that_cannot_form():
     running = a_group("low", queue="team", started=NOW - 500)
-    state = a_cluster(
+    state = one_node(
         (Kind.POD_GROUP, running),
         (Kind.POD, a_pod("low", group="low", gpus=1, node="n")),
         a_group_of(part("a", 2), priority="build"),
@@ -147,7 +148,7 @@ def test_2096_nobody_is_evicted_for_a_part_that_cannot_form():
 def test_2096_a_victim_with_fewer_pods_than_its_minimum_gets_its_place_back_in_a_search():
     """It runs with one pod of two since the other is done, and moves as a whole to make room."""
     done = a_pod("small-1", group="small", phase="Succeeded")
-    state = a_cluster(
+    state = one_node(
         (Kind.NODE, a_node("m", gpus=2)),
         (Kind.POD_GROUP, a_group("small", queue="team", min_member=2, started=NOW - 500)),
         (Kind.POD, a_pod("small-0", group="small", gpus=1, node="n")),
@@ -167,7 +168,7 @@ AT_ONCE = SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=0)
 
 
 def test_2012_a_gang_of_which_a_pod_succeeded_keeps_its_other_pods():
-    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=3, started=NOW - 500)))
+    state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=3, started=NOW - 500)))
     for i in range(3):
         state.apply(Kind.POD, a_pod(f"job-{i}", group="job", gpus=1, node="n"))
     engine = Engine(AT_ONCE)
@@ -180,7 +181,7 @@ def test_2012_a_gang_of_which_a_pod_succeeded_keeps_its_other_pods():
 
 
 def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is():
-    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
     state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n"))
     state.apply(Kind.POD, a_pod("done", group="job", gpus=1, node="n", phase="Succeeded"))
     engine = Engine(AT_ONCE)
@@ -191,7 +192,7 @@ def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is()
 
 
 def test_2012_a_gang_of_which_a_pod_failed_is_given_up_as_before():
-    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
     state.apply(Kind.POD, a_pod("job-0", group="job", gpus=1, node="n"))
     state.apply(Kind.POD, a_pod("job-1", group="job", gpus=1, node="n", phase="Failed"))
     assert [each.pod.name for each in Engine(AT_ONCE).run(state, NOW).evictions] == ["job-0"]
@@ -200,7 +201,7 @@ def test_2012_a_gang_of_which_a_pod_failed_is_given_up_as_before():
 @pytest.mark.parametrize("parts", [[], [part("a", 1), part("b", 2)]], ids=["plain", "parts"])
 def test_a_pod_of_a_completing_gang_that_is_made_again_gets_a_place(parts):
     group = a_group("job", queue="team", min_member=3, sub_groups=parts or None, started=NOW - 500)
-    state = a_cluster((Kind.POD_GROUP, group))
+    state = one_node((Kind.POD_GROUP, group))
     done = a_pod("done", group="job", gpus=1, node="n", phase="Succeeded", sub_group="a")
     state.apply(Kind.POD, done)
     state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n", sub_group="b"))
@@ -209,7 +210,7 @@ def test_a_pod_of_a_completing_gang_that_is_made_again_gets_a_place(parts):
 
 
 def test_the_next_pods_of_a_gang_of_which_all_are_done_start_together():
-    state = a_cluster((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)), gpus=1)
+    state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)), gpus=1)
     for i in range(2):
         state.apply(Kind.POD, a_pod(f"done-{i}", group="job", gpus=1, node="n", phase="Succeeded"))
         state.apply(Kind.POD, a_pod(f"next-{i}", group="job", gpus=1))
@@ -219,16 +220,10 @@ def test_the_next_pods_of_a_gang_of_which_all_are_done_start_together():
 
 
 # --- demand that overflows (1874) ----------------------------------------------------------------
-def claiming(name: str, *claims: str) -> list[tuple[Kind, object]]:
-    pod = msgspec.to_builtins(a_pod(name, group=name))
-    pod["spec"]["resourceClaims"] = [{"name": claim, "resourceClaimName": claim} for claim in claims]
-    return [(Kind.POD_GROUP, a_group(name, queue="mine")), (Kind.POD, msgspec.convert(pod, Pod))]
-
-
 @pytest.mark.parametrize("count", [1024, 2**62, 2**63 - 1])
 def test_1874_claims_for_more_devices_than_can_be_counted_do_not_hide_what_others_of_the_queue_want(count):
     driver = "gpu.example.com"
-    state = a_cluster(
+    state = one_node(
         (Kind.QUEUE, a_queue("mine", parent="top", gpu=4)),
         (Kind.QUEUE, a_queue("theirs", parent="top", gpu=0)),
         (Kind.DEVICE_CLASS, {"metadata": {"name": driver}, "spec": {}}),
@@ -242,7 +237,8 @@ def test_1874_claims_for_more_devices_than_can_be_counted_do_not_hide_what_other
         ]
         meta = {"name": f"huge-{i}", "namespace": "default", "labels": {"kai.scheduler/queue": "mine"}}
         state.take(Kind.RESOURCE_CLAIM, {"metadata": meta, "spec": {"devices": {"requests": requests}}})
-    add(state, claiming("huge", *(f"huge-{i}" for i in range(4))))
+    claims = claiming(*(f"huge-{i}" for i in range(4)))
+    add(state, a_single("huge", queue="mine", spec=claims))
     state.apply(Kind.POD_GROUP, a_group("honest", queue="mine"))
     state.apply(Kind.POD, a_pod("honest", group="honest", gpus=2))
     result = Engine().run(state, NOW)
@@ -255,7 +251,7 @@ def test_1874_claims_for_more_devices_than_can_be_counted_do_not_hide_what_other
 
 # --- conditions of what runs (1888) --------------------------------------------------------------
 def test_1888_a_group_that_runs_no_longer_says_that_it_cannot_be_scheduled():
-    state = a_cluster(gpus=1)
+    state = one_node(gpus=1)
     for name, node in (("first", "n"), ("second", "")):
         state.apply(Kind.POD_GROUP, a_group(name, queue="team", started=NOW - 500 if node else 0))
         state.apply(Kind.POD, a_pod(name, group=name, gpus=1, node=node))

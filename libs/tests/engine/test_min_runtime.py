@@ -23,7 +23,7 @@ WITHOUT = SchedulerConfig(
 )
 
 
-def a_cluster(*, research: str | None = None) -> ClusterState:
+def research_and_production(*, research: str | None = None) -> ClusterState:
     """Eight GPUs; ``research`` has queues ``vision`` and ``speech``, ``production`` has ``serving``."""
     return a_state(
         a_node("node", gpus=8),
@@ -35,11 +35,11 @@ def a_cluster(*, research: str | None = None) -> ClusterState:
     )
 
 
-def runs(state: ClusterState, name: str, queue: str, *, minutes: float, gpus: int = 8) -> None:
+def add_running(state: ClusterState, name: str, queue: str, *, minutes: float, gpus: int = 8) -> None:
     add(state, a_job(name, queue=queue, gpus=gpus, on="node", started=NOW - minutes * MINUTE))
 
 
-def waits(state: ClusterState, name: str, queue: str, priority: str = "train") -> None:
+def add_waiting(state: ClusterState, name: str, queue: str, priority: str = "train") -> None:
     add(state, a_job(name, queue=queue, gpus=1, priority=priority))
 
 
@@ -48,8 +48,8 @@ def protected_minutes(state: ClusterState, victim: str, taker: str, config: Sche
     snapshot = codec.cut(state)
     for minutes in range(30):
         after = codec.restore(snapshot)
-        runs(after, "running", victim, minutes=minutes)
-        waits(after, "waiting", taker)
+        add_running(after, "running", victim, minutes=minutes)
+        add_waiting(after, "waiting", taker)
         if Engine(config).run(after, NOW).evictions:
             return minutes
     raise AssertionError("protected for ever")
@@ -70,7 +70,10 @@ def protected_minutes(state: ClusterState, victim: str, taker: str, config: Sche
 def test_the_queue_below_the_common_ancestor_says_how_long_a_job_is_safe_from_reclaim(
     research: str | None, victim: str, taker: str, minutes: int
 ) -> None:
-    assert protected_minutes(a_cluster(research=research), victim, taker, SchedulerConfig()) == minutes
+    assert (
+        protected_minutes(research_and_production(research=research), victim, taker, SchedulerConfig())
+        == minutes
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_the_queue_below_the_common_ancestor_says_how_long_a_job_is_safe_from_re
 def test_by_queue_the_victims_own_queue_says_it_whoever_takes(
     research: str | None, victim: str, taker: str, minutes: int
 ) -> None:
-    assert protected_minutes(a_cluster(research=research), victim, taker, BY_QUEUE) == minutes
+    assert protected_minutes(research_and_production(research=research), victim, taker, BY_QUEUE) == minutes
 
 
 # --- what is told --------------------------------------------------------------------------------
@@ -96,11 +99,11 @@ def reasons(found: PodGroupOutcome) -> dict[str, str]:
 
 
 def test_who_waits_for_a_protected_job_is_told_which_one_and_until_when() -> None:
-    state = a_cluster()
-    runs(state, "first", "vision", minutes=4, gpus=4)
-    runs(state, "second", "vision", minutes=9, gpus=4)
-    waits(state, "waiting", "speech")
-    waits(state, "alike", "speech")
+    state = research_and_production()
+    add_running(state, "first", "vision", minutes=4, gpus=4)
+    add_running(state, "second", "vision", minutes=9, gpus=4)
+    add_waiting(state, "waiting", "speech")
+    add_waiting(state, "alike", "speech")
     engine = Engine()
     told = "protected by minimum runtime: default/second until 2030-03-17T17:47:40Z, default/first until "
     for found in engine.run(state, NOW).outcomes:
@@ -111,23 +114,23 @@ def test_who_waits_for_a_protected_job_is_told_which_one_and_until_when() -> Non
 
 
 def test_preemption_says_so_too_and_names_nobody_who_would_be_safe_anyway() -> None:
-    state = a_cluster()
-    runs(state, "lower", "vision", minutes=1, gpus=4)
+    state = research_and_production()
+    add_running(state, "lower", "vision", minutes=1, gpus=4)
     state.apply(
         Kind.POD_GROUP, a_group("equal", queue="vision", started=NOW - MINUTE, priority="build-preemptible")
     )
     state.apply(Kind.POD, a_pod("equal-0", group="equal", gpus=4, node="node"))
-    waits(state, "waiting", "vision", priority="build-preemptible")
+    add_waiting(state, "waiting", "vision", priority="build-preemptible")
     found = outcome(state, "waiting")
     told = "protected by minimum runtime: default/lower until 2030-03-17T17:48:40Z"
     assert reasons(found)["MinRuntimeNotElapsed"] == told
 
 
 def test_of_many_that_are_protected_those_are_named_that_may_be_taken_first() -> None:
-    state = a_cluster()
+    state = research_and_production()
     for number in range(8):
-        runs(state, f"job-{number}", "vision", minutes=number, gpus=1)
-    waits(state, "waiting", "speech")
+        add_running(state, f"job-{number}", "vision", minutes=number, gpus=1)
+    add_waiting(state, "waiting", "speech")
     told = reasons(outcome(state, "waiting"))["MinRuntimeNotElapsed"]
     assert [word for word in told.split() if word.startswith("default/")] == [
         "default/job-7",
@@ -138,8 +141,8 @@ def test_of_many_that_are_protected_those_are_named_that_may_be_taken_first() ->
 
 
 def test_nobody_is_told_of_minimum_runtime_where_it_keeps_nobody_from_anything() -> None:
-    state = a_cluster()
-    runs(state, "old", "vision", minutes=60)
+    state = research_and_production()
+    add_running(state, "old", "vision", minutes=60)
     state.apply(Kind.POD_GROUP, a_group("large", queue="speech", min_member=1))
     state.apply(Kind.POD, a_pod("large-0", group="large", gpus=9))
     assert "MinRuntimeNotElapsed" not in reasons(outcome(state, "large"))
@@ -156,4 +159,4 @@ def test_a_cycle_in_which_nobody_says_anything_of_it_has_no_such_plugin() -> Non
 
 
 def test_left_out_of_the_configuration_it_protects_nobody() -> None:
-    assert protected_minutes(a_cluster(), "vision", "speech", WITHOUT) == 0
+    assert protected_minutes(research_and_production(), "vision", "speech", WITHOUT) == 0

@@ -27,7 +27,7 @@ def part(name: str, minimum: int) -> SubGroup:
     return SubGroup(name=name, min_member=minimum)
 
 
-def outcomes(state: ClusterState, engine: Engine) -> list[tuple[Outcome, str, str]]:
+def said_anew(state: ClusterState, engine: Engine) -> list[tuple[Outcome, str, str]]:
     """What one cycle says anew."""
     return [(each.outcome, each.message, each.staleness) for each in engine.run(state, NOW).outcomes]
 
@@ -36,13 +36,13 @@ def test_a_group_that_lacks_pods_is_told_how_many_and_again_when_that_changes(st
     engine = Engine()
     state.apply(Kind.POD_GROUP, a_group("job", queue="team", min_member=3))
     state.apply(Kind.POD, a_pod("job-0", group="job"))
-    ((outcome, message, _),) = outcomes(state, engine)
+    ((outcome, message, _),) = said_anew(state, engine)
     assert outcome is Outcome.NOT_READY
     assert message == "Job is not ready for scheduling. Waiting for 3 pods, currently 1 exist, 0 are gated"
     assert NOT_READY.match(message)
-    assert outcomes(state, engine) == []
+    assert said_anew(state, engine) == []
     state.apply(Kind.POD, a_pod("job-1", group="job"))
-    ((_, message, _),) = outcomes(state, engine)
+    ((_, message, _),) = said_anew(state, engine)
     assert "currently 2 exist, 0 are gated" in message
 
 
@@ -53,11 +53,11 @@ def test_gated_pods_exist_but_do_not_count_and_a_group_of_gated_pods_alone_is_to
     for i in range(2):
         state.apply(Kind.POD, a_pod(f"job-{i}", group="job", gated=True))
     engine = Engine()
-    ((outcome, message, _),) = outcomes(state, engine)
+    ((outcome, message, _),) = said_anew(state, engine)
     assert outcome is Outcome.NOT_READY
     assert message.endswith("Waiting for 2 pods, currently 2 exist, 2 are gated")
     state.apply(Kind.POD, a_pod("job-0", group="job"))
-    ((_, message, _),) = outcomes(state, engine)
+    ((_, message, _),) = said_anew(state, engine)
     assert message.endswith("Waiting for 2 pods, currently 2 exist, 1 are gated")
 
 
@@ -66,7 +66,7 @@ def test_each_subgroup_that_lacks_pods_is_named(state: ClusterState) -> None:
     state.apply(Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts))
     for name in ("a", "b", "c"):
         state.apply(Kind.POD, a_pod(f"job-{name}", group="job", sub_group=name))
-    ((_, message, _),) = outcomes(state, Engine())
+    ((_, message, _),) = said_anew(state, Engine())
     assert message == (
         "Job is not ready for scheduling. Waiting for 5 pods for SubGroup b, currently 1 exist, 0 are gated. "
         "Waiting for 2 pods for SubGroup c, currently 1 exist, 0 are gated."
@@ -78,7 +78,7 @@ def test_of_very_many_subgroups_the_first_are_named_so_that_an_event_has_room(st
     parts = [part(f"part-{i:03}", 2) for i in range(400)]
     state.apply(Kind.POD_GROUP, a_group("job", queue="team", sub_groups=parts))
     state.apply(Kind.POD, a_pod("job-0", group="job", sub_group="part-000"))
-    ((_, message, _),) = outcomes(state, Engine())
+    ((_, message, _),) = said_anew(state, Engine())
     assert message.endswith(
         "Waiting for 2 pods for SubGroup part-007, currently 0 exist, 0 are gated. and 392 more SubGroups"
     )
@@ -112,9 +112,9 @@ def test_a_gang_that_lost_pods_is_told_what_it_lacks(
     for name in ("a", "b"):
         state.apply(Kind.POD, a_pod(f"job-{name}", group="job", sub_group=name, node="node"))
     engine = Engine(SchedulerConfig(params=EngineParams(default_staleness_grace_seconds=60)))
-    ((_, _, staleness),) = outcomes(state, engine)
+    ((_, _, staleness),) = said_anew(state, engine)
     assert staleness == ", ".join(["Job is stale. 2 pods are active", *told])
-    assert outcomes(state, engine) == []
+    assert said_anew(state, engine) == []
 
 
 def test_a_search_in_vain_is_counted_under_the_result_that_dashboards_know(state: ClusterState) -> None:

@@ -2,75 +2,57 @@
 
 import pytest
 
-from kai.engine import Engine, SchedulerConfig
 from kai.model.objects import (
     Container,
     ContainerPort,
-    PodResourceClaim,
     ResourceRequirements,
     Taint,
     Toleration,
 )
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add, bound
-
-
-def a_cluster(*, nodes=2, gpus=2):
-    return a_state([a_node(f"node-{number}", gpus=gpus, cpu="8") for number in range(nodes)])
-
-
-def submit(state, name, *, priority="train", created=0, spec=None, node="", containers=None, **more):
-    pod = a_pod(name, group=name, node=node, spec=spec, **more)
-    if containers is not None:
-        pod.spec.containers = containers
-    started = NOW if node else 0
-    add(state, a_group(name, queue="team", priority=priority, created=created, started=started), pod)
-
-
-def cycle(state, actions=None):
-    config = SchedulerConfig.parse(f"actions: {actions}" if actions else "")
-    return Engine(config).run(state, NOW)
+from libs.tests.engine.builders import a_node, a_single, a_state, add, bound, claiming, config, cycle, nodes
+from libs.tests.engine.dra.builders import a_class, a_slice, in_cluster
 
 
 # --- priority ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("policy", "evicted"), [(None, 1), ("PreemptLowerPriority", 1), ("Never", 0)])
 def test_a_pod_whose_preemption_policy_is_never_takes_nobodys_place(policy, evicted):
-    state = a_cluster(nodes=1)
-    submit(state, "low", node="node-0", gpus=2)
-    submit(state, "high", priority="inference", gpus=2, created=1, spec={"preemption_policy": policy})
+    state = a_state(nodes(1, gpus=2, cpu="8"))
+    add(state, a_single("low", on="n0", gpus=2))
+    add(state, a_single("high", priority="inference", gpus=2, created=1, spec={"preemption_policy": policy}))
     result = cycle(state)
     assert len(result.evictions) == evicted
     assert ("preemptionPolicy is Never" in str(result.outcomes)) is not bool(evicted)
 
 
 def test_it_still_goes_before_others_to_what_is_free():
-    state = a_cluster(nodes=1)
-    submit(state, "low", gpus=2)
-    submit(state, "high", priority="inference", gpus=2, created=1, spec={"preemption_policy": "Never"})
-    assert bound(cycle(state)) == {"high": "node-0"}
+    state = a_state(nodes(1, gpus=2, cpu="8"))
+    add(state, a_single("low", gpus=2))
+    add(state, a_single("high", priority="inference", gpus=2, created=1, spec={"preemption_policy": "Never"}))
+    assert bound(cycle(state)) == {"high": "n0"}
 
 
 # --- where it is, and whether it may be placed ---------------------------------------------------------
 def test_a_pod_that_names_its_node_is_there_and_is_charged():
-    state = a_cluster(nodes=1)
-    submit(state, "placed", node="node-0", phase="Pending", gpus=2)
-    submit(state, "new", gpus=1, created=1)
-    assert bound(cycle(state, "allocate")) == {}
+    state = a_state(nodes(1, gpus=2, cpu="8"))
+    add(state, a_single("placed", on="n0", phase="Pending", gpus=2))
+    add(state, a_single("new", gpus=1, created=1))
+    assert bound(cycle(state, config("allocate"))) == {}
 
 
 def test_a_gated_pod_waits_until_its_gates_are_gone():
-    state = a_cluster(nodes=1)
-    submit(state, "new", gpus=1, gated=True)
+    state = a_state(nodes(1, gpus=2, cpu="8"))
+    add(state, a_single("new", gpus=1, gated=True))
     assert bound(cycle(state)) == {}
-    submit(state, "new", gpus=1)
-    assert bound(cycle(state)) == {"new": "node-0"}
+    add(state, a_single("new", gpus=1))
+    assert bound(cycle(state)) == {"new": "n0"}
 
 
 def test_pods_of_other_schedulers_are_charged_and_left_alone():
-    state = a_cluster(nodes=1)
-    submit(state, "theirs", node="node-0", gpus=1, scheduler="default-scheduler")
-    submit(state, "waits", gpus=1, scheduler="default-scheduler", created=1)
-    submit(state, "new", gpus=2, created=2)
+    state = a_state(nodes(1, gpus=2, cpu="8"))
+    add(state, a_single("theirs", on="n0", gpus=1, scheduler="default-scheduler"))
+    add(state, a_single("waits", gpus=1, scheduler="default-scheduler", created=1))
+    add(state, a_single("new", gpus=2, created=2))
     assert bound(cycle(state)) == {}
 
 
@@ -87,31 +69,31 @@ def required(*expressions):
 @pytest.mark.parametrize(
     ("spec", "taint", "expected"),
     [
-        ({"node_selector": {"disk": "ssd"}}, None, "node-1"),
+        ({"node_selector": {"disk": "ssd"}}, None, "n1"),
         ({"node_selector": {"disk": "tape"}}, None, ""),
-        (required({"key": "disk", "operator": "In", "values": ["ssd"]}), None, "node-1"),
+        (required({"key": "disk", "operator": "In", "values": ["ssd"]}), None, "n1"),
         (
             required(
                 {"key": "disk", "operator": "In", "values": ["tape"]}, {"key": "fast", "operator": "Exists"}
             ),
             None,
-            "node-1",
+            "n1",
         ),
-        ({}, KEEP_OUT, "node-1"),
-        ({}, LEAVE, "node-1"),
-        ({"tolerations": [Toleration(key="closed", operator="Exists")]}, KEEP_OUT, "node-0"),
-        ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, KEEP_OUT, "node-0"),
-        ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, LEAVE, "node-1"),
-        ({"tolerations": [Toleration(key="closed", value="no")]}, KEEP_OUT, "node-1"),
+        ({}, KEEP_OUT, "n1"),
+        ({}, LEAVE, "n1"),
+        ({"tolerations": [Toleration(key="closed", operator="Exists")]}, KEEP_OUT, "n0"),
+        ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, KEEP_OUT, "n0"),
+        ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, LEAVE, "n1"),
+        ({"tolerations": [Toleration(key="closed", value="no")]}, KEEP_OUT, "n1"),
     ],
 )
 def test_a_pod_goes_only_to_nodes_that_it_names_and_tolerates(spec, taint, expected):
-    state = a_cluster(nodes=0)
-    first = a_node("node-0", gpus=2, labels={"disk": "hdd"})
+    state = a_state()
+    first = a_node("n0", gpus=2, labels={"disk": "hdd"})
     first.spec.taints = [taint] if taint else None
     state.apply(Kind.NODE, first)
-    state.apply(Kind.NODE, a_node("node-1", gpus=2, labels={"disk": "ssd", "fast": "yes"}))
-    submit(state, "new", gpus=1, spec=spec)
+    state.apply(Kind.NODE, a_node("n1", gpus=2, labels={"disk": "ssd", "fast": "yes"}))
+    add(state, a_single("new", gpus=1, spec=spec))
     assert bound(cycle(state)) == ({"new": expected} if expected else {})
 
 
@@ -122,20 +104,25 @@ def a_server(port, *, host_port=None):
     return [Container(name="main", resources=resources, ports=ports)]
 
 
+def with_containers(job, containers):
+    job[1].spec.containers = containers
+    return job
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours", "spec", "expected"),
     [
-        (a_server(80, host_port=80), a_server(90, host_port=80), None, "node-1"),
-        (a_server(80, host_port=80), a_server(80), None, "node-0"),
-        (a_server(80, host_port=80), a_server(80), {"host_network": True}, "node-1"),
-        (a_server(80, host_port=80), a_server(81), {"host_network": True}, "node-0"),
+        (a_server(80, host_port=80), a_server(90, host_port=80), None, "n1"),
+        (a_server(80, host_port=80), a_server(80), None, "n0"),
+        (a_server(80, host_port=80), a_server(80), {"host_network": True}, "n1"),
+        (a_server(80, host_port=80), a_server(81), {"host_network": True}, "n0"),
     ],
     ids=["the same host port", "no host port", "the network of the host", "another port of the host"],
 )
 def test_two_pods_of_a_node_do_not_listen_on_one_port(theirs, ours, spec, expected):
-    state = a_cluster()
-    submit(state, "there", node="node-0", containers=theirs, gpus=1)
-    submit(state, "new", containers=ours, spec=spec, created=1)
+    state = a_state(nodes(2, gpus=2, cpu="8"))
+    add(state, with_containers(a_single("there", on="n0", gpus=1), theirs))
+    add(state, with_containers(a_single("new", spec=spec, created=1), ours))
     assert bound(cycle(state)) == {"new": expected}
 
 
@@ -162,9 +149,9 @@ def asks(cpu, *, restart=None):
 )
 def test_overhead_init_containers_and_the_pod_as_a_whole_count(spec, fits):
     """The node has eight cores, the container asks for four."""
-    state = a_cluster(nodes=1)
-    submit(state, "new", cpu="4", spec=spec)
-    assert bound(cycle(state)) == ({"new": "node-0"} if fits else {})
+    state = a_state(nodes(1, gpus=2, cpu="8"))
+    add(state, a_single("new", cpu="4", spec=spec))
+    assert bound(cycle(state)) == ({"new": "n0"} if fits else {})
 
 
 # --- volumes -------------------------------------------------------------------------------------------
@@ -182,22 +169,22 @@ WITH_DATA = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName":
 
 @pytest.mark.parametrize(("mode", "placed"), [("ReadWriteOncePod", False), ("ReadWriteOnce", True)])
 def test_a_volume_that_one_pod_has_for_itself_is_waited_for(mode, placed):
-    state = a_cluster()
+    state = a_state(nodes(2, gpus=2, cpu="8"))
     a_volume_claim(state, mode)
-    submit(state, "first", node="node-0", spec=WITH_DATA)
-    submit(state, "second", spec=WITH_DATA, created=1)
+    add(state, a_single("first", on="n0", spec=WITH_DATA))
+    add(state, a_single("second", spec=WITH_DATA, created=1))
     result = cycle(state)
     assert bool(result.binds) is placed
     assert placed or "another pod has the pod's volume for itself" in str(result.outcomes)
-    submit(state, "first", node="node-0", phase="Succeeded", spec=WITH_DATA)
-    assert placed or bound(cycle(state)) == {"second": "node-0"}
+    add(state, a_single("first", on="n0", phase="Succeeded", spec=WITH_DATA))
+    assert placed or bound(cycle(state)) == {"second": "n0"}
 
 
 def test_of_two_pods_of_one_cycle_one_gets_such_a_volume():
-    state = a_cluster()
+    state = a_state(nodes(2, gpus=2, cpu="8"))
     a_volume_claim(state, "ReadWriteOncePod")
-    submit(state, "first", spec=WITH_DATA)
-    submit(state, "second", spec=WITH_DATA, created=1)
+    add(state, a_single("first", spec=WITH_DATA))
+    add(state, a_single("second", spec=WITH_DATA, created=1))
     assert list(bound(cycle(state))) == ["first"]
 
 
@@ -227,10 +214,10 @@ SPREAD_OUT = {
 )
 def test_nobody_is_moved_to_where_it_could_not_be_placed(spec, port, moved):
     """A pod with two GPUs waits for one of two nodes, on each of which a pod has one."""
-    state = a_cluster(nodes=0)
+    state = a_state()
     for number in range(2):
         labels = {"topology.kubernetes.io/zone": f"zone-{number}"}
-        state.apply(Kind.NODE, a_node(f"node-{number}", gpus=2, cpu="8", labels=labels))
+        state.apply(Kind.NODE, a_node(f"n{number}", gpus=2, cpu="8", labels=labels))
         metadata = {"name": f"data-{number}", "namespace": "default"}
         volume = {"metadata": {"name": f"v-{number}", "labels": labels}, "spec": {}}
         state.apply(Kind.PERSISTENT_VOLUME, volume)
@@ -241,16 +228,9 @@ def test_nobody_is_moved_to_where_it_could_not_be_placed(spec, port, moved):
         containers = a_server(port, host_port=port) if port else None
         if containers:
             containers[0].resources.requests["nvidia.com/gpu"] = "1"
-        submit(
-            state,
-            f"run-{number}",
-            node=f"node-{number}",
-            gpus=1,
-            spec=told,
-            containers=containers,
-            labels={"app": "x"},
-        )
-    submit(state, "new", gpus=2, created=1)
+        run = a_single(f"run-{number}", on=f"n{number}", gpus=1, spec=told, labels={"app": "x"})
+        add(state, with_containers(run, containers) if containers else run)
+    add(state, a_single("new", gpus=2, created=1))
     assert len(cycle(state).evictions) == moved
 
 
@@ -272,19 +252,13 @@ def a_claimed_device(state, pod, node):
 @pytest.mark.parametrize(("devices", "moved"), [(1, 0), (2, 1)])
 def test_nobody_is_moved_to_where_no_device_is_left_for_its_claim(devices, moved):
     """A pod without claims waits for room on one of two nodes, on each of which a pod has a device."""
-    state = a_cluster(nodes=2, gpus=0)
-    state.apply(Kind.DEVICE_CLASS, {"metadata": {"name": "nic"}, "spec": {}})
+    state = a_state(nodes(2, gpus=0, cpu="8"))
+    add(state, in_cluster(a_class("nic")))
     for number in range(2):
-        pod, node = f"run-{number}", f"node-{number}"
-        spec = {
-            "driver": "nic.example.com",
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "nodeName": node,
-            "devices": [{"name": f"d{each}"} for each in range(devices)],
-        }
-        state.apply(Kind.RESOURCE_SLICE, {"metadata": {"name": node}, "spec": spec})
+        pod, node = f"run-{number}", f"n{number}"
+        nics = a_slice(node, [f"d{each}" for each in range(devices)], driver="nic.example.com")
+        add(state, in_cluster(nics))
         a_claimed_device(state, pod, node)
-        claims = [PodResourceClaim(name="r", resource_claim_name=pod)]
-        submit(state, pod, node=node, cpu="4", spec={"resource_claims": claims})
-    submit(state, "new", cpu="7", created=1)
+        add(state, a_single(pod, on=node, cpu="4", spec=claiming(pod)))
+    add(state, a_single("new", cpu="7", created=1))
     assert len(cycle(state).evictions) == moved

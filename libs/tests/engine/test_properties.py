@@ -22,19 +22,8 @@ from kai.snapshot import codec
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_USED, Status
-from libs.tests.engine.builders import (
-    NOW,
-    Objects,
-    a_copy,
-    a_group,
-    a_node,
-    a_pod,
-    a_queue,
-    a_state,
-    a_world,
-    carry_out,
-    fuzz,
-)
+from libs.tests.engine.builders import NOW, Objects, a_group, a_node, a_pod, a_queue, a_state
+from libs.tests.engine.random_worlds import a_copy, carry_out, fuzz, random_objects
 
 
 def _gang_kept(job: Job, evicted: set[str]) -> bool:
@@ -48,7 +37,7 @@ def _gang_kept(job: Job, evicted: set[str]) -> bool:
 
 @fuzz
 def test_every_action_keeps_the_invariants(world: int) -> None:
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     engine = Engine()
     session = engine.open(state, NOW)
     table = state.nodes
@@ -68,7 +57,7 @@ def test_every_action_keeps_the_invariants(world: int) -> None:
 
 @fuzz
 def test_gangs_start_as_a_whole_or_not_at_all(world: int) -> None:
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     before = {job.key: job.active_used for job in state.jobs.values()}
     result = Engine().run(state, NOW)
     bound = Counter(bind.pod.pod_group for bind in result.binds)
@@ -80,7 +69,7 @@ def test_gangs_start_as_a_whole_or_not_at_all(world: int) -> None:
 @fuzz
 def test_a_gang_that_is_promised_a_place_is_promised_one_for_each_pod_that_it_lacks(world: int) -> None:
     """Whether by what is released, or by what others have to give up; pods that are done are not lacking."""
-    objects, rng = a_world(world), random.Random(world)
+    objects, rng = random_objects(world), random.Random(world)
     for kind, obj in objects:
         if kind is Kind.POD and not obj.spec.node_name and rng.random() < 0.2:
             obj.spec.node_name, obj.status.phase = "node-0", "Succeeded"
@@ -96,7 +85,7 @@ def test_a_gang_that_is_promised_a_place_is_promised_one_for_each_pod_that_it_la
 
 @fuzz
 def test_nobody_is_evicted_without_somebody_who_gets_the_place(world: int) -> None:
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     result = Engine().run(state, NOW)
     waiting = {nomination.pod.pod_group for nomination in result.nominations}
     for eviction in result.evictions:
@@ -111,7 +100,7 @@ def test_nobody_is_evicted_without_somebody_who_gets_the_place(world: int) -> No
 @fuzz
 @example(world=3649294)  # two queues took from each other what only one of them deserved
 def test_rounds_come_to_rest_without_endless_evictions(world: int) -> None:
-    objects = a_world(world, sharing=False)
+    objects = random_objects(world, sharing=False)
     state, engine = a_state(objects), Engine()
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     for key, pod in pods.items():
@@ -131,7 +120,7 @@ def test_rounds_come_to_rest_without_endless_evictions(world: int) -> None:
 
 @fuzz
 def test_the_order_of_objects_does_not_matter(world: int) -> None:
-    objects = a_world(world)
+    objects = random_objects(world)
     first = Engine().run(a_state(objects), NOW)
     shuffled = list(objects)
     random.Random(world).shuffle(shuffled)
@@ -142,7 +131,7 @@ def test_the_order_of_objects_does_not_matter(world: int) -> None:
 
 @fuzz
 def test_a_kept_state_decides_like_a_fresh_one(world: int) -> None:
-    objects = a_world(world)
+    objects = random_objects(world)
     late = [each for each in objects if each[0] in (Kind.POD, Kind.POD_GROUP)][::2]
     early = [each for each in objects if each not in late]
     engine = Engine(SchedulerConfig(actions=("stalegangeviction",)))
@@ -164,7 +153,7 @@ def test_a_kept_state_decides_like_a_fresh_one(world: int) -> None:
 
 @fuzz
 def test_victims_in_order_that_are_kept_equal_those_sorted_anew(world: int) -> None:
-    objects, rng = a_world(world, sharing=False), random.Random(world)
+    objects, rng = random_objects(world, sharing=False), random.Random(world)
     state, engine = a_state(objects), Engine()
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     groups = {obj.key: obj for kind, obj in objects if kind is Kind.POD_GROUP}
@@ -188,7 +177,7 @@ def test_victims_in_order_that_are_kept_equal_those_sorted_anew(world: int) -> N
 
 @fuzz
 def test_scores_of_many_nodes_equal_those_of_each(world: int) -> None:
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     session = Engine().open(state, NOW)
     for task in state.tasks.values():
         view = session.view(task.cls)
@@ -201,7 +190,7 @@ def test_scores_of_many_nodes_equal_those_of_each(world: int) -> None:
 
 @fuzz
 def test_a_score_that_is_kept_equals_one_made_anew(world: int) -> None:
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     engine = Engine()
     session = engine.open(state, NOW)
     views = {task.cls.id: session.view(task.cls) for task in state.tasks.values()}
@@ -218,7 +207,7 @@ def test_a_score_that_is_kept_equals_one_made_anew(world: int) -> None:
 def test_the_best_node_is_the_first_with_the_highest_score(world: int) -> None:
     """Whatever is evicted, placed and taken back in between."""
     rng = random.Random(world)
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     session = Engine().open(state, NOW)
     tasks = [task for task in state.tasks.values() if task.job is not None]
     views = list({task.cls.id: session.view(task.cls) for task in tasks}.values())
@@ -239,7 +228,7 @@ def test_the_best_node_is_the_first_with_the_highest_score(world: int) -> None:
 
 @fuzz
 def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
-    state = a_state(a_world(world, sharing=False))
+    state = a_state(random_objects(world, sharing=False))
     session = Engine().open(state, NOW)
     pending = [task for task in state.tasks.values() if task.status is Status.PENDING]
     pending.sort(key=lambda task: (task.cls.id, task.uid))
@@ -260,7 +249,9 @@ def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
 @fuzz
 def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> None:
     rng = random.Random(world)
-    objects = [each for each in a_world(world, sharing=False) if each[0] not in (Kind.POD, Kind.POD_GROUP)]
+    objects = [
+        each for each in random_objects(world, sharing=False) if each[0] not in (Kind.POD, Kind.POD_GROUP)
+    ]
     leaves = [obj.metadata.name for kind, obj in objects if kind is Kind.QUEUE and obj.spec.parent_queue]
     for i in range(rng.randint(20, 40)):
         group = a_group(
@@ -306,7 +297,7 @@ def test_a_seat_is_not_what_is_promised_to_somebody_else() -> None:
 @fuzz
 def test_bounds_never_refuse_what_the_plain_search_finds(world: int) -> None:
     """Without bounds every prefix of victims is simulated; with them the same jobs are solved."""
-    objects = a_world(world)
+    objects = random_objects(world)
     plain = _solved_without_bounds(objects)
     assert _solved(objects) == plain
     assert _solved_at_a_glance(objects) == plain
@@ -325,7 +316,7 @@ def test_bounds_never_refuse_what_the_plain_search_finds(world: int) -> None:
 def test_a_bound_that_refuses_too_much_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, wrong: Callable[..., Any]
 ) -> None:
-    worlds = [a_world(number) for number in range(100)]
+    worlds = [random_objects(number) for number in range(100)]
     plain = [_solved_without_bounds(objects) for objects in worlds]
     monkeypatch.setattr(owner, name, wrong)
     assert any(_solved_at_a_glance(objects) != solved for objects, solved in zip(worlds, plain, strict=True))
@@ -372,7 +363,7 @@ def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
 
     from kai.engine.queueing import pending
 
-    objects = a_world(world)
+    objects = random_objects(world)
     with mock.patch.multiple(pending, _MANY=1, _CAUTION=1_000):
         ahead = Engine().run(a_state(objects), NOW)
     with mock.patch.object(pending, "_MANY", 1_000):
@@ -385,7 +376,7 @@ def test_jobs_are_served_in_the_order_foreseen(world: int) -> None:
 def test_many_pods_evicted_at_once_are_evicted_like_each_alone(world: int) -> None:
     rng = random.Random(world)
     sharing = rng.random() < 0.5
-    alone, together = (a_state(a_world(world, sharing=sharing)) for _ in range(2))
+    alone, together = (a_state(random_objects(world, sharing=sharing)) for _ in range(2))
     running = [key for key, task in alone.tasks.items() if task.job and task.status is Status.RUNNING]
     chosen = rng.sample(running, rng.randint(0, len(running)))
     one_by_one = Engine().open(alone, NOW).statement()
@@ -418,7 +409,7 @@ def _held(state: ClusterState) -> tuple[object, ...]:
 @fuzz
 def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     rng = random.Random(world)
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     session = Engine().open(state, NOW)
     before = (state.nodes.idle.copy(), state.nodes.releasing.copy(), codec.cut(state).digest)
     sums = {q.name: (list(q.allocated), list(q.non_preemptible)) for q in state.queue_order}

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kai.engine import Engine
 from kai.model.access import User, barrier
 from kai.model.decisions import Outcome
 from kai.model.objects import QueueAccess, SubGroup
@@ -20,8 +19,10 @@ from libs.tests.engine.builders import (
     a_pod,
     a_priority_class,
     a_queue,
-    a_state,
     add,
+    bound_keys,
+    cycle,
+    one_node,
 )
 
 
@@ -34,25 +35,13 @@ def a_namespace(name, **labels):
     return {"metadata": {"name": name, "labels": labels}}
 
 
-def a_cluster(*queues, gpus=4, params=None):
-    priority = a_priority_class("system-node-critical", 2_000_001_000)
-    return a_state(priority, a_node("n", gpus=gpus), queues, params=params)
+def a_shared_node(*queues, gpus=4, params=None):
+    return one_node(a_priority_class("system-node-critical", 2_000_001_000), queues, gpus=gpus, params=params)
 
 
-def submit(state, name, namespace, *, queue="q-b", pods=1, account="", node="", min_member=1, **more):
-    where = {"queue": queue, "namespace": namespace, "on": [node] * pods}
+def a_job_in(namespace, name, *, queue="q-b", account="", min_member=1, **more):
     spec = {"service_account_name": account} if account else {}
-    add(state, a_job(name, **where, min_member=min_member, gpus=1, spec=spec, **more))
-
-
-def cycle(state):
-    result = Engine().run(state, NOW)
-    state.check()
-    return result
-
-
-def bound(result):
-    return sorted(f"{each.pod.namespace}/{each.pod.name}" for each in result.binds)
+    return a_job(name, namespace=namespace, queue=queue, gpus=1, min_member=min_member, spec=spec, **more)
 
 
 def reasons(result):
@@ -60,11 +49,11 @@ def reasons(result):
 
 
 def test_a_foreign_group_is_told_why_and_charged_to_nobody():
-    state = a_cluster(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
-    submit(state, "mine", "team-b")
-    submit(state, "foreign", "team-a")
+    state = a_shared_node(admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
+    add(state, a_job_in("team-b", "mine"))
+    add(state, a_job_in("team-a", "foreign"))
     result = cycle(state)
-    assert bound(result) == ["team-b/mine-0"]
+    assert bound_keys(result) == ["team-b/mine-0"]
     [outcome] = [each for each in result.outcomes if each.pod_group == "team-a/foreign"]
     assert outcome.outcome is Outcome.UNSCHEDULABLE
     assert [each.reason for each in outcome.explanations] == ["QueueAccessDenied"]
@@ -75,12 +64,12 @@ def test_a_foreign_group_is_told_why_and_charged_to_nobody():
 
 def test_a_foreign_group_evicts_nobody_whatever_its_priority():
     queues = admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1)
-    state = a_cluster(*queues, gpus=1)
-    submit(state, "mine", "team-b", node="n")
-    submit(state, "foreign", "team-a", priority="system-node-critical")
-    submit(state, "loud", "team-a", queue="q-a", priority="inference")
+    state = a_shared_node(*queues, gpus=1)
+    add(state, a_job_in("team-b", "mine", on="n"))
+    add(state, a_job_in("team-a", "foreign", priority="system-node-critical"))
+    add(state, a_job_in("team-a", "loud", queue="q-a", priority="inference"))
     result = cycle(state)
-    assert (bound(result), result.evictions) == ([], ())
+    assert (bound_keys(result), result.evictions) == ([], ())
 
 
 def test_a_parent_of_another_node_pool_keeps_out_whom_it_does_not_admit_where_only_leaves_share():
@@ -88,17 +77,17 @@ def test_a_parent_of_another_node_pool_keeps_out_whom_it_does_not_admit_where_on
     parent = admitting(a_queue("department", gpu=1), namespaces=["team-b"])
     parent.metadata.labels = {params.node_pool_label_key: "elsewhere"}
     child = a_queue("q-b", gpu=1, parent="department")
-    state = a_cluster(parent, child, gpus=1, params=params)
-    submit(state, "foreign", "team-a")
-    submit(state, "mine", "team-b")
+    state = a_shared_node(parent, child, gpus=1, params=params)
+    add(state, a_job_in("team-a", "foreign"))
+    add(state, a_job_in("team-b", "mine"))
     result = cycle(state)
-    assert bound(result) == ["team-b/mine-0"]
+    assert bound_keys(result) == ["team-b/mine-0"]
     assert reasons(result)["team-a/foreign"] == ["QueueAccessDenied"]
     opened = a_queue("department", gpu=1)
     opened.metadata.labels = parent.metadata.labels
     state.apply(Kind.QUEUE, opened)
     state.remove(Kind.POD, "team-b/mine-0")
-    assert bound(cycle(state)) == ["team-a/foreign-0"]
+    assert bound_keys(cycle(state)) == ["team-a/foreign-0"]
 
 
 def test_limits_of_a_parent_of_another_node_pool_do_not_bind():
@@ -106,53 +95,53 @@ def test_limits_of_a_parent_of_another_node_pool_do_not_bind():
     params = StateParams(full_hierarchy_fairness=False)
     parent = a_queue("department", gpu=0, limit=0)
     parent.metadata.labels = {params.node_pool_label_key: "elsewhere"}
-    state = a_cluster(parent, a_queue("q-b", gpu=1, parent="department"), gpus=1, params=params)
-    submit(state, "mine", "team-b")
-    assert bound(cycle(state)) == ["team-b/mine-0"]
+    state = a_shared_node(parent, a_queue("q-b", gpu=1, parent="department"), gpus=1, params=params)
+    add(state, a_job_in("team-b", "mine"))
+    assert bound_keys(cycle(state)) == ["team-b/mine-0"]
 
 
 def test_a_priority_of_the_system_is_refused_where_the_queue_is_open():
-    state = a_cluster(a_queue("q-b", gpu=1), gpus=1)
-    submit(state, "mine", "team-b", node="n")
-    submit(state, "grand", "team-a", priority="system-node-critical")
+    state = a_shared_node(a_queue("q-b", gpu=1), gpus=1)
+    add(state, a_job_in("team-b", "mine", on="n"))
+    add(state, a_job_in("team-a", "grand", priority="system-node-critical"))
     result = cycle(state)
-    assert (bound(result), result.evictions) == ([], ())
+    assert (bound_keys(result), result.evictions) == ([], ())
     assert reasons(result)["team-a/grand"] == ["PriorityClassDenied"]
     assert state.jobs["team-a/grand"].priority == 50
 
 
 def test_the_system_itself_uses_its_priorities():
-    state = a_cluster(a_queue("q-b", gpu=1), gpus=1)
-    submit(state, "mine", "team-b", node="n")
-    submit(state, "driver", "kube-system", priority="system-node-critical")
+    state = a_shared_node(a_queue("q-b", gpu=1), gpus=1)
+    add(state, a_job_in("team-b", "mine", on="n"))
+    add(state, a_job_in("kube-system", "driver", priority="system-node-critical"))
     assert [each.pod.name for each in cycle(state).evictions] == ["mine-0"]
 
 
 def test_a_group_that_runs_gains_nothing_by_taking_a_priority_of_the_system():
-    state = a_cluster(a_queue("q-b", gpu=1), gpus=1)
-    submit(state, "sly", "team-a", node="n")
+    state = a_shared_node(a_queue("q-b", gpu=1), gpus=1)
+    add(state, a_job_in("team-a", "sly", on="n"))
     state.apply(
         Kind.POD_GROUP, a_group("sly", queue="q-b", namespace="team-a", priority="system-node-critical")
     )
-    submit(state, "mine", "team-b", priority="build")
+    add(state, a_job_in("team-b", "mine", priority="build"))
     assert [each.pod.name for each in cycle(state).evictions] == ["sly-0"]
 
 
 def test_putting_the_priority_right_lets_the_group_run():
-    state = a_cluster(a_queue("q-b", gpu=1))
-    submit(state, "g", "team-a", priority="system-node-critical")
-    assert not bound(cycle(state))
+    state = a_shared_node(a_queue("q-b", gpu=1))
+    add(state, a_job_in("team-a", "g", priority="system-node-critical"))
+    assert not bound_keys(cycle(state))
     state.apply(Kind.POD_GROUP, a_group("g", queue="q-b", namespace="team-a"))
-    assert bound(cycle(state)) == ["team-a/g-0"]
+    assert bound_keys(cycle(state)) == ["team-a/g-0"]
 
 
 def test_what_runs_goes_on_when_its_access_is_taken_and_nothing_new_starts():
-    state = a_cluster(a_queue("q-b", gpu=4))
-    submit(state, "g", "team-a", node="n")
+    state = a_shared_node(a_queue("q-b", gpu=4))
+    add(state, a_job_in("team-a", "g", on="n"))
     state.apply(Kind.QUEUE, admitting(a_queue("q-b", gpu=4), namespaces=["team-b"]))
     state.apply(Kind.POD, a_pod("g-1", group="g", namespace="team-a", gpus=1))
     result = cycle(state)
-    assert (bound(result), result.evictions) == ([], ())
+    assert (bound_keys(result), result.evictions) == ([], ())
     queue = state.queues["q-b"]
     assert (queue.allocated[2], queue.pending[2]) == (100, 0)
     assert reasons(result)["team-a/g"] == ["QueueAccessDenied"]
@@ -161,25 +150,27 @@ def test_what_runs_goes_on_when_its_access_is_taken_and_nothing_new_starts():
 @pytest.mark.parametrize("priority", ["train", "inference", "system-node-critical"])
 def test_what_runs_without_access_makes_room_first_whatever_its_priority(priority):
     queue = admitting(a_queue("q-b", gpu=2, preempt_min_runtime="24h"), namespaces=["team-b"])
-    state = a_cluster(queue, gpus=2)
-    submit(state, "guest", "team-a", node="n", priority=priority, started=NOW - 60)
-    submit(state, "early", "team-b", node="n")
-    submit(state, "mine", "team-b", priority="build")
+    state = a_shared_node(queue, gpus=2)
+    add(state, a_job_in("team-a", "guest", on="n", priority=priority, started=NOW - 60))
+    add(state, a_job_in("team-b", "early", on="n"))
+    add(state, a_job_in("team-b", "mine", priority="build"))
     assert [each.pod.name for each in cycle(state).evictions] == ["guest-0"]
 
 
 def test_who_moves_a_running_group_into_a_foreign_queue_gains_nothing():
-    state = a_cluster(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1), gpus=2)
-    submit(state, "sly", "team-a", queue="q-a", node="n", priority="inference")
-    submit(state, "grown", "team-c", queue="q-a", node="n", priority="inference")
+    state = a_shared_node(
+        admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]), a_queue("q-a", gpu=1), gpus=2
+    )
+    add(state, a_job_in("team-a", "sly", queue="q-a", on="n", priority="inference"))
+    add(state, a_job_in("team-c", "grown", queue="q-a", on="n", priority="inference"))
     state.apply(Kind.POD_GROUP, a_group("sly", queue="q-b", namespace="team-a", priority="inference"))
-    submit(state, "mine", "team-b")
+    add(state, a_job_in("team-b", "mine"))
     assert [each.pod.name for each in cycle(state).evictions] == ["sly-0"]
 
 
 def test_the_own_priority_counts_again_when_the_queue_is_opened():
-    state = a_cluster(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
-    submit(state, "g", "team-a", node="n", priority="inference")
+    state = a_shared_node(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
+    add(state, a_job_in("team-a", "g", on="n", priority="inference"))
     assert (state.jobs["team-a/g"].priority, state.jobs["team-a/g"].preemptible) == (-(2**31), True)
     assert state.queues["q-b"].non_preemptible[2] == 0
     state.apply(Kind.QUEUE, a_queue("q-b", gpu=1))
@@ -190,21 +181,21 @@ def test_the_own_priority_counts_again_when_the_queue_is_opened():
 
 
 def test_a_group_that_cannot_be_taken_in_stays_out_whatever_else_changes():
-    state = a_cluster(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
-    submit(state, "g", "team-a")
+    state = a_shared_node(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
+    add(state, a_job_in("team-a", "g"))
     deep = [SubGroup(name=f"s{n}", parent=f"s{n - 1}" if n else None, min_member=1) for n in range(20)]
     group = a_group("g", queue="q-b", namespace="team-a", sub_groups=deep)
     assert state.take(Kind.POD_GROUP, group) is not None
     state.apply(Kind.QUEUE, a_queue("q-b", gpu=1))
-    assert not bound(cycle(state))
+    assert not bound_keys(cycle(state))
 
 
 def test_what_runs_without_access_is_not_moved_as_if_it_could_come_back():
     def a_fragmented(*queues):
-        state = a_cluster(*queues, gpus=2)
+        state = a_shared_node(*queues, gpus=2)
         state.apply(Kind.NODE, a_node("m", gpus=2))
-        submit(state, "left", "team-a", node="n")
-        submit(state, "right", "team-a", node="m")
+        add(state, a_job_in("team-a", "left", on="n"))
+        add(state, a_job_in("team-a", "right", on="m"))
         state.apply(Kind.POD_GROUP, a_group("whole", queue="q-b", namespace="team-b"))
         state.apply(Kind.POD, a_pod("whole-0", group="whole", namespace="team-b", gpus=2))
         return {each.action for each in cycle(state).evictions}
@@ -214,46 +205,46 @@ def test_what_runs_without_access_is_not_moved_as_if_it_could_come_back():
 
 
 def test_labels_of_namespaces_are_followed():
-    state = a_cluster(admitting(a_queue("q-b", gpu=4), namespaceSelector={"matchLabels": {"team": "b"}}))
-    submit(state, "g", "team-b")
-    assert not bound(cycle(state))
+    state = a_shared_node(admitting(a_queue("q-b", gpu=4), namespaceSelector={"matchLabels": {"team": "b"}}))
+    add(state, a_job_in("team-b", "g"))
+    assert not bound_keys(cycle(state))
     state.apply(Kind.NAMESPACE, a_namespace("team-b", team="b"))
-    assert bound(cycle(state)) == ["team-b/g-0"]
-    submit(state, "h", "team-b")
+    assert bound_keys(cycle(state)) == ["team-b/g-0"]
+    add(state, a_job_in("team-b", "h"))
     state.apply(Kind.NAMESPACE, a_namespace("team-b", team="a"))
-    assert not bound(cycle(state))
+    assert not bound_keys(cycle(state))
     state.apply(Kind.NAMESPACE, a_namespace("team-b", team="b"))
     state.remove(Kind.NAMESPACE, "team-b")
-    assert not bound(cycle(state))
+    assert not bound_keys(cycle(state))
 
 
 def test_a_queue_that_opens_or_is_moved_out_of_a_closed_one_admits_at_once():
-    state = a_cluster(admitting(a_queue("org"), namespaces=["x"]), a_queue("q-b", parent="org", gpu=4))
-    submit(state, "g", "team-b")
+    state = a_shared_node(admitting(a_queue("org"), namespaces=["x"]), a_queue("q-b", parent="org", gpu=4))
+    add(state, a_job_in("team-b", "g"))
     assert reasons(cycle(state))["team-b/g"] == ["QueueAccessDenied"]
     state.apply(Kind.QUEUE, a_queue("q-b", gpu=4))
-    assert bound(cycle(state)) == ["team-b/g-0"]
+    assert bound_keys(cycle(state)) == ["team-b/g-0"]
 
 
 def test_a_service_account_opens_a_queue_for_its_pods_alone():
-    state = a_cluster(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
-    submit(state, "good", "team-a", account="trainer")
-    submit(state, "bad", "team-a")
+    state = a_shared_node(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
+    add(state, a_job_in("team-a", "good", account="trainer"))
+    add(state, a_job_in("team-a", "bad"))
     state.apply(Kind.POD, a_pod("stray", group="good", namespace="team-a", gpus=1))
-    assert bound(cycle(state)) == ["team-a/good-0"]
+    assert bound_keys(cycle(state)) == ["team-a/good-0"]
 
 
 def test_a_gang_does_not_start_with_pods_that_may_not():
-    state = a_cluster(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
-    submit(state, "g", "team-a", account="trainer", min_member=2)
+    state = a_shared_node(admitting(a_queue("q-b", gpu=4), serviceAccounts=["team-a/trainer"]))
+    add(state, a_job_in("team-a", "g", account="trainer", min_member=2))
     state.apply(Kind.POD, a_pod("stray", group="g", namespace="team-a", gpus=1))
     result = cycle(state)
-    assert not bound(result)
+    assert not bound_keys(result)
     assert reasons(result)["team-a/g"] == ["QueueAccessDenied"]
 
 
 def test_a_snapshot_decides_the_same():
-    state = a_cluster(
+    state = a_shared_node(
         admitting(
             a_queue("q-b", gpu=4),
             namespaceSelector={"matchLabels": {"team": "b"}},
@@ -261,13 +252,13 @@ def test_a_snapshot_decides_the_same():
         )
     )
     state.apply(Kind.NAMESPACE, a_namespace("team-b", team="b"))
-    submit(state, "mine", "team-b")
-    submit(state, "foreign", "team-a")
-    submit(state, "guest", "team-a", account="trainer")
+    add(state, a_job_in("team-b", "mine"))
+    add(state, a_job_in("team-a", "foreign"))
+    add(state, a_job_in("team-a", "guest", account="trainer"))
     again = codec.restore(codec.decode(codec.encode(codec.cut(state))))
     assert codec.cut(again).digest == codec.cut(state).digest
     expected = ["team-a/guest-0", "team-b/mine-0"]
-    assert (bound(cycle(state)), bound(cycle(again))) == (expected, expected)
+    assert (bound_keys(cycle(state)), bound_keys(cycle(again))) == (expected, expected)
 
 
 # --- any order of events -----------------------------------------------------------------------
@@ -290,9 +281,9 @@ _STEP = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_STEP, max_size=12))
 def test_whatever_changes_only_those_are_shut_out_whom_the_rule_shuts_out(steps):
-    state = a_cluster(a_queue("top"), a_queue("leaf", parent="top", gpu=4))
+    state = a_shared_node(a_queue("top"), a_queue("leaf", parent="top", gpu=4))
     for namespace, account in (("team-a", ""), ("team-b", ""), ("team-c", "trainer"), ("team-c", "other")):
-        submit(state, f"g-{account}", namespace, queue="leaf", account=account)
+        add(state, a_job_in(namespace, f"g-{account}", queue="leaf", account=account))
     labels = {}
     for what, name, value in steps:
         match what:
@@ -322,10 +313,10 @@ def test_whatever_changes_only_those_are_shut_out_whom_the_rule_shuts_out(steps)
 
 @pytest.mark.parametrize("field", ["namespaces", "serviceAccounts", "groups"])
 def test_a_queue_that_lists_more_than_can_be_read_stays_as_it_was(field):
-    state = a_cluster(a_queue("q-b", gpu=4))
+    state = a_shared_node(a_queue("q-b", gpu=4))
     fault = state.take(Kind.QUEUE, admitting(a_queue("q-b", gpu=4), **{field: ["x"] * 1025}))
     assert fault.message == f"spec.access.{field} is '1025'; it must be at most 1024 " + (
         "service accounts" if field == "serviceAccounts" else field
     )
-    submit(state, "g", "team-a")
-    assert bound(cycle(state)) == ["team-a/g-0"]
+    add(state, a_job_in("team-a", "g"))
+    assert bound_keys(cycle(state)) == ["team-a/g-0"]

@@ -160,6 +160,35 @@ def test_a_search_says_who_looks_for_what_and_in_which_portions_it_may_be_had(al
     assert search.chunks(state.queues["rich"]) == (100, 100)
 
 
+#: What each action would take from whom, if nobody said a word.
+TAKEN = {
+    "reclaim": (UNFAIR, {"new-0"}),
+    "preempt": (
+        [
+            a_node("n", gpus=1),
+            a_queue("rich", parent="top", gpu=1),
+            a_queue("top", gpu=1),
+            a_job("new", queue="rich", on="n", gpus=1),
+            a_job("waits", queue="rich", gpus=1, priority="build"),
+        ],
+        {"new-0"},
+    ),
+    "consolidation": (
+        [
+            a_node("n0", gpus=2),
+            a_node("n1", gpus=2),
+            a_queue("rich", parent="top", gpu=4),
+            a_queue("top", gpu=4),
+            a_job("new", queue="rich", on="n0", gpus=1),
+            a_job("old", queue="rich", on="n1", gpus=1, priority="build"),
+            a_job("waits", queue="rich", gpus=2),
+        ],
+        {"new-0"},
+    ),
+}
+
+
+@pytest.mark.parametrize("action", TAKEN)
 @pytest.mark.parametrize(
     ("rule", "answer"),
     [
@@ -169,7 +198,11 @@ def test_a_search_says_who_looks_for_what_and_in_which_portions_it_may_be_had(al
         ("allows", lambda victims: False),
     ],
 )
-def test_each_rule_alone_can_keep_victims_safe(also, rule: str, answer: Callable[[Any], Any]) -> None:
+def test_each_rule_alone_can_keep_victims_safe(
+    also, action: str, rule: str, answer: Callable[[Any], Any]
+) -> None:
+    world, taken = TAKEN[action]
+    assert decided(a_state(world), config(action)).evicts == taken
     asked: list[Any] = []
 
     def noted(subject: Any) -> Any:
@@ -177,7 +210,11 @@ def test_each_rule_alone_can_keep_victims_safe(also, rule: str, answer: Callable
         return answer(subject)
 
     also(Says(**{rule: noted}))
-    assert not decided(a_state(UNFAIR), config("reclaim")).evicts
+    if action == "consolidation" and rule == "suffices":  # nobody loses a place there
+        assert decided(a_state(world), config(action)).evicts == taken
+        assert not asked
+        return
+    assert not decided(a_state(world), config(action)).evicts
     assert asked
     if rule == "of_queue":
         assert all(isinstance(each, Queue) for each in asked)

@@ -7,7 +7,7 @@ from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add
 
 
-def a_cluster(*, pods: int, size: str, capacity: str) -> ClusterState:
+def pods_with_disks(*, pods: int, size: str, capacity: str) -> ClusterState:
     """One node whose driver has room for volumes, and pods with a claim each."""
     provisioner = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     driver = {"metadata": {"name": "disk.example.com"}, "spec": {"storageCapacity": True}}
@@ -33,13 +33,13 @@ def placed(state: ClusterState, *, reserves: bool) -> list[str]:
 
 
 def test_with_the_flag_claims_of_one_cycle_and_the_next_share_the_capacity() -> None:
-    state = a_cluster(pods=3, size="4Gi", capacity="10Gi")
+    state = pods_with_disks(pods=3, size="4Gi", capacity="10Gi")
     assert placed(state, reserves=True) == ["job-0", "job-1"]
     assert placed(state, reserves=True) == []
 
 
 def test_room_taken_by_a_volume_that_was_made_is_for_the_driver_to_tell() -> None:
-    state = a_cluster(pods=3, size="4Gi", capacity="10Gi")
+    state = pods_with_disks(pods=3, size="4Gi", capacity="10Gi")
     assert placed(state, reserves=True) == ["job-0", "job-1"]
     for i in range(2):
         claim = state.objects[Kind.PERSISTENT_VOLUME_CLAIM][f"default/disk-{i}"]
@@ -53,7 +53,7 @@ def test_room_taken_by_a_volume_that_was_made_is_for_the_driver_to_tell() -> Non
 def test_without_the_flag_each_claim_is_compared_with_the_capacity_alone(
     size: str, expected: list[str]
 ) -> None:
-    assert placed(a_cluster(pods=3, size=size, capacity="10Gi"), reserves=False) == expected
+    assert placed(pods_with_disks(pods=3, size=size, capacity="10Gi"), reserves=False) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_without_the_flag_each_claim_is_compared_with_the_capacity_alone(
 def test_a_pod_waits_where_no_volume_is_what_its_claim_asks_for(
     volume: dict[str, object], claim: dict[str, object], placed_there: bool
 ) -> None:
-    state = a_cluster(pods=1, size="4Gi", capacity="10Gi")
+    state = pods_with_disks(pods=1, size="4Gi", capacity="10Gi")
     local = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **local})
     asked = {"storageClassName": "fast", "resources": {"requests": {"storage": "4Gi"}}, **claim}

@@ -35,6 +35,7 @@ from libs.tests.engine.builders import (
     without,
 )
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ELSEWHERE = {
     *("kubeflow", "ray", "taskorder", "subgrouporder", "sg-nodelocalgreedy", "sg-multinodegang"),
@@ -224,6 +225,7 @@ SPREAD = {
     "whenUnsatisfiable": "ScheduleAnyway",
     "labelSelector": {"matchLabels": {"app": "web"}},
 }
+EVEN = {**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}
 
 
 @pytest.mark.parametrize(
@@ -231,19 +233,23 @@ SPREAD = {
     [
         ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, [], "n1"),
         ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, ["podaffinity"], "n0"),
-        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, ["predicates"], "n0"),
+        ({"affinity": {"podAffinity": {PREFERRED: [NEAR]}}}, ["predicates"], "n1"),
         ({"topology_spread_constraints": [SPREAD]}, [], "n1"),
         ({"topology_spread_constraints": [SPREAD]}, ["podaffinity"], "n0"),
-        ({"topology_spread_constraints": [SPREAD]}, ["predicates"], "n0"),
+        ({"topology_spread_constraints": [SPREAD]}, ["predicates"], "n1"),
+        ({"affinity": {"podAffinity": {REQUIRED: [NEAR["podAffinityTerm"]]}}}, ["podaffinity"], "n1"),
+        ({"affinity": {"podAffinity": {REQUIRED: [NEAR["podAffinityTerm"]]}}}, ["predicates"], "n0"),
+        ({"topology_spread_constraints": [EVEN]}, ["podaffinity"], "n1"),
+        ({"topology_spread_constraints": [EVEN]}, ["predicates"], "n0"),
         (preferring("good"), [], "n1"),
         (preferring("good"), ["podaffinity"], "n0"),
         (preferring("good"), ["predicates"], "n1"),
     ],
 )
-def test_what_pods_prefer_of_pods_counts_only_while_predicates_is_listed_too(
+def test_what_pods_require_of_others_counts_while_predicates_is_on_and_what_they_prefer_while_podaffinity_is(
     spec: dict[str, Any], off: list[str], node: str
 ) -> None:
-    """Of nodes they may prefer some without it; n0 is where packing would put the pod."""
+    """n0 is where packing would put the pod."""
     state = a_state(
         a_node("n0", gpus=2, labels={"host": "n0"}),
         a_node("n1", gpus=8, labels={"host": "n1", "good": ""}),

@@ -9,18 +9,8 @@ from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, MOST_SECONDS, Turn, Turns
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import (
-    NOW,
-    a_job,
-    a_node,
-    a_queue,
-    a_state,
-    a_world,
-    add,
-    carry_out,
-    fuzz,
-    nodes,
-)
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, add, nodes
+from libs.tests.engine.random_worlds import carry_out, fuzz, random_objects
 
 
 @dataclass
@@ -214,7 +204,7 @@ def test_what_a_job_was_told_stays_while_its_turn_has_not_come():
 
 @fuzz
 def test_cycles_that_give_way_leave_nothing_to_do_for_one_that_does_not(world: int) -> None:
-    objects = a_world(world, sharing=False)
+    objects = random_objects(world, sharing=False)
     state, engine = a_state(objects), _an_engine(_each_look_takes_a_second())
     pods = {obj.key: obj for kind, obj in objects if kind is Kind.POD}
     quiet, number = 0, 0

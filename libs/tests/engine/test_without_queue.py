@@ -2,21 +2,12 @@
 
 import pytest
 
-from kai.engine import Engine
 from kai.model.decisions import Outcome
 from kai.snapshot import codec
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.queues import NO_QUEUE
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_queue, a_state, add, outcomes
-
-
-def a_cluster(*queues, gpus=1, **params):
-    return a_state(a_node("n", gpus=gpus), queues, params=StateParams(**params))
-
-
-def submit(state, name, *, queue, node="", **group):
-    add(state, a_job(name, queue=queue, gpus=1, on=node, group=group))
+from libs.tests.engine.builders import NOW, a_group, a_job, a_queue, add, cycle, one_node, outcomes
 
 
 def moved(state, name, queue, **group):
@@ -24,18 +15,8 @@ def moved(state, name, queue, **group):
     add(state, a_group(name, queue=queue, **group))
 
 
-def cycle(state):
-    result = Engine().run(state, NOW)
-    state.check()
-    return result
-
-
 def evicted(result):
     return [each.pod.name for each in result.evictions]
-
-
-def told(result, group):
-    return outcomes(result)[group]
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["all levels share", "leaves share"])
@@ -43,29 +24,30 @@ def told(result, group):
     "says", [{}, {"preemptibility": "non-preemptible"}, {"priority": "inference"}], ids=str
 )
 def test_who_has_what_runs_name_a_queue_that_is_not_there_gains_nothing(full, says):
-    state = a_cluster(a_queue("mine", gpu=0), a_queue("yours", gpu=1), full_hierarchy_fairness=full)
-    submit(state, "sly", queue="mine", node="n")
+    params = StateParams(full_hierarchy_fairness=full)
+    state = one_node(a_queue("mine", gpu=0), a_queue("yours", gpu=1), gpus=1, params=params)
+    add(state, a_job("sly", queue="mine", on="n", gpus=1))
     cycle(state)
     moved(state, "sly", "nowhere", **says)
-    assert "charged to no queue" in told(cycle(state), "sly").message
+    assert "charged to no queue" in outcomes(cycle(state))["sly"].message
     assert state.queues[NO_QUEUE].allocated[2] == 100
     assert state.queues["mine"].allocated[2] == 0
-    submit(state, "honest", queue="yours")
+    add(state, a_job("honest", queue="yours", gpus=1))
     assert evicted(cycle(state)) == ["sly-0"]
 
 
 def test_nobody_is_evicted_while_there_is_room():
-    state = a_cluster(a_queue("mine"), a_queue("yours"), gpus=2)
-    submit(state, "lost", queue="nowhere", node="n")
-    submit(state, "other", queue="yours")
+    state = one_node(a_queue("mine"), a_queue("yours"), gpus=2)
+    add(state, a_job("lost", queue="nowhere", on="n", gpus=1))
+    add(state, a_job("other", queue="yours", gpus=1))
     result = cycle(state)
     assert evicted(result) == []
     assert [each.pod.name for each in result.binds] == ["other-0"]
 
 
 def test_what_runs_is_charged_again_when_its_queue_is_back():
-    state = a_cluster(a_queue("mine"), a_queue("yours"))
-    submit(state, "job", queue="mine", node="n", preemptibility="non-preemptible")
+    state = one_node(a_queue("mine"), a_queue("yours"), gpus=1)
+    add(state, a_job("job", queue="mine", on="n", group={"preemptibility": "non-preemptible"}, gpus=1))
     cycle(state)
     state.remove(Kind.QUEUE, "mine")
     cycle(state)
@@ -80,21 +62,23 @@ def test_what_runs_is_charged_again_when_its_queue_is_back():
 
 
 def test_what_runs_below_a_queue_that_is_gone_has_no_queue_either():
-    state = a_cluster(a_queue("department"), a_queue("team", parent="department"), a_queue("yours", gpu=1))
-    submit(state, "job", queue="team", node="n")
+    state = one_node(
+        a_queue("department"), a_queue("team", parent="department"), a_queue("yours", gpu=1), gpus=1
+    )
+    add(state, a_job("job", queue="team", on="n", gpus=1))
     cycle(state)
     state.remove(Kind.QUEUE, "department")
-    assert "'department', above queue 'team', does not exist" in told(cycle(state), "job").message
-    submit(state, "honest", queue="yours")
+    assert "'department', above queue 'team', does not exist" in outcomes(cycle(state))["job"].message
+    add(state, a_job("honest", queue="yours", gpus=1))
     assert evicted(cycle(state)) == ["job-0"]
 
 
 def test_what_waits_without_a_queue_is_given_no_place_and_asks_for_nothing():
-    state = a_cluster(a_queue("yours"), gpus=4)
-    submit(state, "lost", queue="nowhere")
+    state = one_node(a_queue("yours"), gpus=4)
+    add(state, a_job("lost", queue="nowhere", gpus=1))
     result = cycle(state)
     assert result.binds == ()
-    outcome = told(result, "lost")
+    outcome = outcomes(result)["lost"]
     assert outcome.outcome is Outcome.UNSCHEDULABLE
     assert [each.reason for each in outcome.explanations] == ["QueueDoesNotExist"]
     assert state.queues[NO_QUEUE].pending == [0, 0, 0]
@@ -103,17 +87,17 @@ def test_what_waits_without_a_queue_is_given_no_place_and_asks_for_nothing():
 
 
 def test_many_names_of_queues_that_are_not_there_are_one_account():
-    state = a_cluster(a_queue("yours"), gpus=8)
+    state = one_node(a_queue("yours"), gpus=8)
     for number in range(50):
-        submit(state, f"lost-{number}", queue=f"nowhere-{number}")
+        add(state, a_job(f"lost-{number}", queue=f"nowhere-{number}", gpus=1))
     cycle(state)
     assert set(state.queues) == {"yours", NO_QUEUE}
 
 
 def test_a_snapshot_of_it_says_the_same():
-    state = a_cluster(a_queue("yours", gpu=1))
-    submit(state, "lost", queue="nowhere", node="n")
-    submit(state, "honest", queue="yours")
+    state = one_node(a_queue("yours", gpu=1), gpus=1)
+    add(state, a_job("lost", queue="nowhere", on="n", gpus=1))
+    add(state, a_job("honest", queue="yours", gpus=1))
     state.settle(NOW)
     again = codec.restore(codec.decode(codec.encode(codec.cut(state))))
     assert evicted(cycle(again)) == ["lost-0"]

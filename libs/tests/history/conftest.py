@@ -2,7 +2,7 @@ import uuid
 
 import pytest
 
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.store import open_store
 
 

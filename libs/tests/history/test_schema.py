@@ -2,7 +2,7 @@
 
 import pytest
 
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.errors import InvalidUrl, SchemaTooNew, StoreUnavailable
 from kai.history.records import RECORDS, columns
 from kai.history.schema import MIGRATIONS, migrate

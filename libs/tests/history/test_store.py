@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.errors import StoreUnavailable
 from kai.history.questions import Selection, count, find
 from kai.history.records import RECORDS, Cycle, Decision, QueueState, Run, Taking

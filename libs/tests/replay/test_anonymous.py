@@ -14,8 +14,9 @@ from kai.replay import archive, config, params, scene
 from kai.replay.anonymous import anonymous
 from kai.replay.anonymous.words import Words
 from kai.replay.archive import Archive, ArchiveError
-from kai.snapshot.state import StateParams
-from libs.tests.replay.worlds import fuzz
+from kai.snapshot.state import Kind, StateParams
+from libs.tests.engine.builders import a_node, a_queue, a_single, usual_priorities, world_of
+from libs.tests.engine.random_worlds import WORLDS, fuzz
 
 
 def as_json(obj):
@@ -75,7 +76,7 @@ def decided(file, names=None):
     }
 
 
-@fuzz
+@fuzz(share=0.6, worlds=WORLDS)
 def test_the_same_is_decided_under_other_names(world):
     before = a_file(world.objects())
     after, notes = anonymous(before)
@@ -84,11 +85,45 @@ def test_the_same_is_decided_under_other_names(world):
     assert decided(after) == decided(before, Names(before, after))
 
 
-@fuzz
+@fuzz(share=0.6, worlds=WORLDS)
 def test_whoever_makes_the_file_anonymous_again_changes_nothing_but_names(world):
     once, _ = anonymous(a_file(world.objects()))
     twice, _ = anonymous(once)
     assert decided(twice) == decided(once, Names(once, twice))
+
+
+@pytest.mark.parametrize(
+    ("volume", "claim", "bound"),
+    [
+        ({}, {}, 1),
+        ({"volumeMode": "Filesystem"}, {}, 1),
+        ({"volumeMode": "Block"}, {}, 0),
+        ({"volumeMode": "Block"}, {"volumeMode": "Block"}, 1),
+        ({}, {"selector": {"matchLabels": {"tier": "hot"}}}, 1),
+        ({}, {"selector": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}, 0),
+        ({"accessModes": []}, {}, 0),
+        ({"claimRef": {"namespace": "default", "name": "disk", "uid": "of one before"}}, {}, 0),
+    ],
+)
+def test_a_claim_still_gets_only_a_volume_that_is_what_it_asks_for(volume, claim, bound):
+    modes = {"storageClassName": "fast", "accessModes": ["ReadWriteOncePod"]}
+    asked = {**modes, "resources": {"requests": {"storage": "4Gi"}}, **claim}
+    offered = {**modes, "capacity": {"storage": "5Gi"}, **volume}
+    local = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    mounted = [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]
+    world = world_of(
+        [a_queue("team"), usual_priorities(), a_node("n")],
+        (Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **local}),
+        (Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v", "labels": {"tier": "hot"}}, "spec": offered}),
+        (
+            Kind.PERSISTENT_VOLUME_CLAIM,
+            {"metadata": {"name": "disk", "namespace": "default", "uid": "u"}, "spec": asked},
+        ),
+        a_single("job", gpus=1, spec={"volumes": mounted}),
+    )
+    before = a_file(world)
+    after, _ = anonymous(before)
+    assert len(decided(before)["binds"]) == len(decided(after)["binds"]) == bound
 
 
 # --- what is in it ---------------------------------------------------------------------------------

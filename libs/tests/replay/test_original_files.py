@@ -13,9 +13,9 @@ from kai.model.decisions import CycleResult
 from kai.replay import archive, bind_requests, objects
 from kai.replay.scene import set_up
 from kai.snapshot.state import Kind
+from libs.tests.engine.random_worlds import WORLDS, fuzz
 
 from . import go_files as go
-from .worlds import fuzz
 
 QUEUES = [go.a_queue("top"), go.a_queue("team", parent="top")]
 NAMES_OF_CACHES_ONLY = "rawObjects does not say which csiNodes, podDisruptionBudgets, namespaces there are"
@@ -322,7 +322,7 @@ def file_of(world: World, *, shuffle: int, requests=()) -> bytes:
     return go.a_file(raw=raw, config=None)
 
 
-@fuzz
+@fuzz(share=0.6, worlds=WORLDS)
 def test_a_world_as_go_writes_it_gives_the_decisions_of_the_cluster(world: World) -> None:
     live = Engine().run(world.state(), NOW)
     for shuffle in (1, 2):
@@ -333,7 +333,7 @@ def test_a_world_as_go_writes_it_gives_the_decisions_of_the_cluster(world: World
             assert getattr(result, field) == getattr(live, field), field
 
 
-@fuzz
+@fuzz(share=0.6, worlds=WORLDS)
 def test_decisions_under_way_are_told_in_full(world: World) -> None:
     """A file that is written after a cycle goes on where the scheduler goes on."""
     engine, state = Engine(), world.state()

@@ -16,8 +16,7 @@ from kai.replay import archive, config, params
 from kai.replay.content import without_content
 from kai.replay.scene import set_up
 from kai.snapshot.state import StateParams
-
-from .worlds import fuzz
+from libs.tests.engine.random_worlds import WORLDS, fuzz
 
 #: As the original writes it: what is false, zero or empty is left out.
 GO_PARAMS = {
@@ -213,7 +212,7 @@ def file_of(world: World, rng: random.Random) -> bytes:
     return a_file(raw=raw, takenAt="2030-03-17T17:46:40Z")
 
 
-@fuzz
+@fuzz(share=0.6, worlds=WORLDS)
 def test_a_file_gives_the_answer_of_the_cluster_whatever_the_order_of_its_lists(world: World) -> None:
     first, again, shuffled = (scene_of(file_of(world, random.Random(number))) for number in (1, 1, 2))
     live = Engine().run(world.state(), first.now)

@@ -29,16 +29,8 @@ from kai.simulate.changes import (
 )
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import (
-    NOW,
-    a_group,
-    a_node,
-    a_pod,
-    a_queue,
-    a_state,
-    a_world,
-    fuzz,
-)
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
+from libs.tests.engine.random_worlds import fuzz, random_objects
 from libs.tests.simulate.changing import a_change
 
 
@@ -58,7 +50,7 @@ def _told(state: ClusterState) -> list[object]:
 
 def _lived(world: int, *, cycles: int) -> ClusterState:
     """A state over which cycles have been run, with all that these keep in it."""
-    state = a_state(a_world(world))
+    state = a_state(random_objects(world))
     engine = Engine()
     for second in range(cycles):
         engine.run(state, NOW - cycles + second)

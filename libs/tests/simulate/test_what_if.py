@@ -1,11 +1,9 @@
 """A dry run says what happens when the change is really made."""
 
-import os
 import random
 
 import msgspec
-from hypothesis import given, note, seed, settings
-from hypothesis import strategies as st
+from hypothesis import note
 
 from kai.bench.worlds import NOW, a_world
 from kai.engine import SchedulerConfig
@@ -16,40 +14,32 @@ from kai.simulate.course import Happened
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import a_group, a_node, a_pod, a_queue, a_state
+from libs.tests.engine.random_worlds import fuzz
 from libs.tests.simulate.changing import a_bound
 from libs.tests.simulate.really import Cluster
 
-EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
-SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 WITHIN = 300.0
 
 
-def fuzz(test):  # type: ignore[no-untyped-def]
-    """On as many random worlds, and from the seed, that the environment says."""
-    test = given(number=st.integers(0, 2**48))(test)
-    test = seed(SEED)(test) if SEED else test
-    return settings(max_examples=EXAMPLES, deadline=None, derandomize=not SEED, print_blob=True)(test)
-
-
 @fuzz
-def test_a_dry_run_of_a_bound_names_who_is_evicted_and_who_starts(number: int) -> None:
-    world = a_world(random.Random(number))
-    state = world.state()
-    change = a_bound(random.Random(number), state)
+def test_a_dry_run_of_a_bound_names_who_is_evicted_and_who_starts(world: int) -> None:
+    given = a_world(random.Random(world))
+    state = given.state()
+    change = a_bound(random.Random(world), state)
     assert isinstance(change, SetBounds)
     before = codec.encode(codec.cut(state))
     told = what_if.ask(state, SchedulerConfig(), [change], now=NOW, within=WITHIN).changed
     state.check()
     assert codec.encode(codec.cut(state)) == before
 
-    really = Cluster(world, now=NOW)
-    queue = next(each for each in world.queues if each.metadata.name == change.queue)
+    really = Cluster(given, now=NOW)
+    queue = next(each for each in given.queues if each.metadata.name == change.queue)
     body = msgspec.to_builtins(queue)
     for resource, amount in change.amounts.items():
         body["spec"]["resources"].setdefault(resource, {})[change.bound.value] = amount
     really.apply([(Kind.QUEUE, msgspec.convert(body, type(queue)))])
     really.live(NOW + WITHIN)
-    note(f"{change.text}\n{world}")
+    note(f"{change.text}\n{given}")
     assert told.evicted == really.evicted
     assert told.started == really.started
 

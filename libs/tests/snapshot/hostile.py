@@ -206,7 +206,7 @@ def _meta(name: str) -> dict[str, Any]:
     return {"name": name, "namespace": "default", "uid": name}
 
 
-def a_claim(name: str, **exactly: Any) -> dict[str, Any]:
+def raw_claim(name: str, **exactly: Any) -> dict[str, Any]:
     """A resource claim with one request."""
     requests = [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com", **exactly}}]
     return {"metadata": _meta(name), "spec": {"devices": {"requests": requests}}}
@@ -214,12 +214,12 @@ def a_claim(name: str, **exactly: Any) -> dict[str, Any]:
 
 def _claims() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     def asking(status: dict[str, Any] | None = None, **devices: Any) -> dict[str, Any]:
-        claim = a_claim("bad")
+        claim = raw_claim("bad")
         claim["spec"]["devices"] |= devices
         return claim | ({"status": status} if status else {})
 
     def selected(*expressions: str) -> dict[str, Any]:
-        return a_claim("bad", selectors=[{"cel": {"expression": each}} for each in expressions])
+        return raw_claim("bad", selectors=[{"cel": {"expression": each}} for each in expressions])
 
     requests, exactly = "spec.devices.requests[0]", "spec.devices.requests[0].exactly"
     alternatives = [{"name": f"s{i}", "deviceClassName": "c"} for i in range(9)]
@@ -232,7 +232,12 @@ def _claims() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     alike = asking(constraints=[{"matchAttribute": "a/b"}] * 33)
     yield "constraints", alike, "spec.devices.constraints", "at most 32"
     yield "configurations", asking(config=[{}] * 33), "spec.devices.config", "at most 32"
-    yield "tolerations", a_claim("bad", tolerations=[{"key": "a"}] * 17), f"{exactly}.tolerations", "most 16"
+    yield (
+        "tolerations",
+        raw_claim("bad", tolerations=[{"key": "a"}] * 17),
+        f"{exactly}.tolerations",
+        "most 16",
+    )
     results = [{"request": "r", "driver": "d", "pool": "p", "device": f"d{i}"} for i in range(33)]
     given = asking({"allocation": {"devices": {"results": results}}})
     yield "results", given, "status.allocation.devices.results", "32 devices"
@@ -268,21 +273,21 @@ def _slices() -> Iterator[tuple[str, dict[str, Any], str, str]]:
 def _json() -> Iterator[tuple[str, Kind, Any, str, str]]:
     claim, slice_, zones = Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE, Kind.NODE_RESOURCE_TOPOLOGY
     exactly = "spec.devices.requests[0].exactly"
-    yield "count", claim, a_claim("bad", count=2**63 - 1), f"{exactly}.count", "at most 1024 devices"
-    yield "count below nothing", claim, a_claim("bad", count=-5), f"{exactly}.count", "at most 1024 devices"
-    yield "count in words", claim, a_claim("bad", count="all"), f"{exactly}.count", "of type int"
+    yield "count", claim, raw_claim("bad", count=2**63 - 1), f"{exactly}.count", "at most 1024 devices"
+    yield "count below nothing", claim, raw_claim("bad", count=-5), f"{exactly}.count", "at most 1024 devices"
+    yield "count in words", claim, raw_claim("bad", count="all"), f"{exactly}.count", "of type int"
     selectors = [{"cel": {"expression": "true"}}] * 100
-    yield "selectors", claim, a_claim("bad", selectors=selectors), f"{exactly}.selectors", "32 selectors"
+    yield "selectors", claim, raw_claim("bad", selectors=selectors), f"{exactly}.selectors", "32 selectors"
     long = [{"cel": {"expression": "x" * 20_000}}]
     yield (
         "expression",
         claim,
-        a_claim("bad", selectors=long),
+        raw_claim("bad", selectors=long),
         "selectors[0].cel.expression",
         "10240 characters",
     )
     loops = [{"cel": {"expression": ".all(x, device.attributes" * 9 + ")" * 9}}]
-    yield "loops", claim, a_claim("bad", selectors=loops), "selectors[0].cel.expression", "4 loops"
+    yield "loops", claim, raw_claim("bad", selectors=loops), "selectors[0].cel.expression", "4 loops"
     requests = {"metadata": _meta("bad"), "spec": {"devices": {"requests": [{"name": "r"}] * 100}}}
     yield "requests", claim, requests, "spec.devices.requests", "32 requests"
     yield "another type", claim, {"metadata": _meta("bad"), "spec": ["x"]}, "spec", "of type object"

@@ -21,14 +21,15 @@ from kai.snapshot import codec
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
+from libs.tests.engine.builders import claiming
 
-from .hostile import HOSTILE, PLAYED, TOGETHER, Hostile, a_claim, a_deep_group, a_hostile_pod
+from .hostile import HOSTILE, PLAYED, TOGETHER, Hostile, a_deep_group, a_hostile_pod, raw_claim
 
 NOW = 1_900_000_000.0
 QUEUE = {"kai.scheduler/queue": "right"}
 
 
-def a_cluster() -> list[tuple[Kind, Any]]:
+def somebodys_pods() -> list[tuple[Kind, Any]]:
     """Somebody's pods, running and waiting, which nobody else's mistakes may touch."""
     found: list[tuple[Kind, Any]] = [(Kind.PRIORITY_CLASS, each) for each in usual_priorities()]
     found += [(Kind.NODE, a_node(f"node-{i}", gpus=4, gpu_memory_mib=16_000)) for i in range(2)]
@@ -45,9 +46,9 @@ def a_cluster() -> list[tuple[Kind, Any]]:
     return found
 
 
-def a_state(objects: list[tuple[Kind, Any]] | None = None) -> ClusterState:
+def taken_in(objects: list[tuple[Kind, Any]] | None = None) -> ClusterState:
     state = ClusterState()
-    for kind, obj in a_cluster() if objects is None else objects:
+    for kind, obj in somebodys_pods() if objects is None else objects:
         state.take(kind, obj)
     state.settle(NOW)
     state.check()
@@ -56,7 +57,7 @@ def a_state(objects: list[tuple[Kind, Any]] | None = None) -> ClusterState:
 
 def sums(state: ClusterState) -> dict[str, Any]:
     """What everybody in the cluster holds and is charged."""
-    good = {obj.key for kind, obj in a_cluster() if kind is Kind.POD_GROUP}
+    good = {obj.key for kind, obj in somebodys_pods() if kind is Kind.POD_GROUP}
     return {
         "nodes": {
             name: (
@@ -89,7 +90,7 @@ def renamed(hostile: Hostile) -> Any:
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
 def test_an_object_beyond_its_bounds_is_told_by_field_and_bound_and_others_are_scheduled(hostile: Hostile):
-    state = a_state()
+    state = taken_in()
     fault = state.take(hostile.kind, hostile.obj)
     assert fault is not None
     assert (fault.kind, fault.reason) == (hostile.kind.kubernetes, "InvalidObject")
@@ -109,18 +110,18 @@ def test_each_row_of_the_table_is_played():
     cases = {hostile.name: hostile for hostile in HOSTILE}
     for name, case in PLAYED.items():
         assert cases[case].kind.kubernetes == rows[name].kind, name
-        fault = a_state([]).take(cases[case].kind, cases[case].obj)
+        fault = taken_in([]).take(cases[case].kind, cases[case].obj)
         if name != "QUEUE_AMOUNT":  # which is said in the unit of the resource
             assert str(rows[name].most) in fault.message, name
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
 def test_an_object_that_is_put_right_is_as_if_it_had_never_been_wrong(hostile: Hostile):
-    state = a_state()
+    state = taken_in()
     before = sums(state)
     state.take(hostile.kind, hostile.obj)
     key = hostile.obj["metadata"]["name"] if isinstance(hostile.obj, dict) else hostile.obj.key
-    for kind, obj in a_cluster():
+    for kind, obj in somebodys_pods():
         if (kind, obj.key) == (hostile.kind, key):
             assert state.take(kind, obj) is None
             break
@@ -133,14 +134,14 @@ def test_an_object_that_is_put_right_is_as_if_it_had_never_been_wrong(hostile: H
     assert sums(state) == before
 
 
-EXPECTED = sums(a_state())
+EXPECTED = sums(taken_in())
 
 
 @settings(max_examples=int(os.environ.get("KAI_FUZZ_EXAMPLES", "60")), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_good_and_hostile_objects_in_any_order_come_to_the_same_as_the_good_ones_alone(seed: int):
     rng = random.Random(seed)
-    told = a_cluster() + [(each.kind, renamed(each)) for each in rng.sample(HOSTILE, 20)]
+    told = somebodys_pods() + [(each.kind, renamed(each)) for each in rng.sample(HOSTILE, 20)]
     told += [(each.kind, each.obj) for each in rng.sample(HOSTILE, 5) if each.kind is Kind.POD]
     rng.shuffle(told)
     state = ClusterState()
@@ -158,7 +159,7 @@ def test_good_and_hostile_objects_in_any_order_come_to_the_same_as_the_good_ones
 
 @pytest.mark.parametrize("hostile", [each for each in HOSTILE if each.kind is Kind.POD], ids=lambda h: h.name)
 def test_a_pod_that_another_scheduler_bound_is_counted_as_far_as_it_can_be(hostile: Hostile):
-    state = a_state()
+    state = taken_in()
     before = sums(state)
     pod = msgspec.to_builtins(hostile.obj)
     pod["spec"] |= {"nodeName": "node-1", "schedulerName": "default-scheduler"}
@@ -176,7 +177,7 @@ def test_a_pod_that_another_scheduler_bound_is_counted_as_far_as_it_can_be(hosti
 
 
 def test_a_node_that_holds_pods_of_absurd_size_is_full_and_no_sum_overflows():
-    state = a_state()
+    state = taken_in()
     for number in range(1500):
         pod = a_pod(f"vast-{number}", cpu="9000000000000", memory="9000000000000000", node="node-1")
         assert state.take(Kind.POD, pod) is None
@@ -193,7 +194,7 @@ def test_a_node_that_holds_pods_of_absurd_size_is_full_and_no_sum_overflows():
 
 
 def test_a_running_pod_is_charged_as_before_when_its_request_becomes_unreadable():
-    state = a_state()
+    state = taken_in()
     before = sums(state)
     pod = a_pod("part", group="parts", fraction=0.5, node="node-1", groups=("g1",))
     pod.metadata.annotations["gpu-fraction"] = "a lot"
@@ -206,7 +207,7 @@ def test_a_running_pod_is_charged_as_before_when_its_request_becomes_unreadable(
 
 
 def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node():
-    state = a_state()
+    state = taken_in()
     pod = a_pod("other", node="node-1", groups=("g2",))
     pod.metadata.annotations = {"gpu-memory": "9" * 100}
     state.take(Kind.POD, pod)
@@ -216,7 +217,7 @@ def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node
 
 
 def test_pods_of_a_group_that_becomes_too_deep_stay_charged_to_their_queue():
-    state = a_state()
+    state = taken_in()
     charged = next(queue for queue in state.queue_order if queue.name == "left").allocated
     held = list(charged)
     fault = state.take(Kind.POD_GROUP, a_deep_group("gang", levels=1500, queue="left"))
@@ -229,21 +230,15 @@ def test_pods_of_a_group_that_becomes_too_deep_stay_charged_to_their_queue():
     assert Engine().run(state, NOW).evictions == ()
 
 
-def claiming(name: str, claim: str) -> Pod:
-    pod = msgspec.to_builtins(a_pod(name, group="parts"))
-    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
-    return msgspec.convert(pod, Pod)
-
-
 def test_a_pod_whose_claim_cannot_be_taken_in_is_told_so_and_runs_once_the_claim_is_right():
-    state = a_state()
+    state = taken_in()
     device = {"name": "gpu-0"}
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool, "devices": [device]}
     state.apply(Kind.RESOURCE_SLICE, {"metadata": {"name": "devices"}, "spec": spec})
     state.apply(Kind.DEVICE_CLASS, {"metadata": {"name": "gpu.example.com"}, "spec": {}})
-    state.apply(Kind.POD, claiming("claiming", "c"))
-    claim = a_claim("c", count=2**63 - 1)
+    state.apply(Kind.POD, a_pod("claiming", group="parts", spec=claiming("c")))
+    claim = raw_claim("c", count=2**63 - 1)
     claim["metadata"]["labels"] = QUEUE
     state.take(Kind.RESOURCE_CLAIM, claim)
     result = Engine().run(state, NOW)
@@ -256,11 +251,11 @@ def test_a_pod_whose_claim_cannot_be_taken_in_is_told_so_and_runs_once_the_claim
 
 
 def test_a_claim_that_has_devices_keeps_them_whatever_it_asks_for():
-    state = a_state()
-    claim = a_claim("c", count=2**62)
+    state = taken_in()
+    claim = raw_claim("c", count=2**62)
     result = {"request": "r", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
     claim["status"] = {"allocation": {"devices": {"results": [result]}}}
-    state.apply(Kind.POD, claiming("claiming", "c"))
+    state.apply(Kind.POD, a_pod("claiming", group="parts", spec=claiming("c")))
     assert state.take(Kind.RESOURCE_CLAIM, claim) is None
     assert state.task("default/claiming").claims == (("default/c", 1024),)
     Engine().run(state, NOW)
@@ -280,7 +275,7 @@ def a_member(name: str, *, group: str = "crowd", node: str = "") -> Pod:
 
 @pytest.mark.usefixtures("room_for_three")
 def test_pods_beyond_what_one_group_may_have_are_not_taken_in_and_others_are():
-    state = a_state()
+    state = taken_in()
     for name in ("crowd", "other"):
         state.apply(Kind.POD_GROUP, a_group(name, queue="right"))
     for number in range(3):
@@ -301,7 +296,7 @@ def test_pods_beyond_what_one_group_may_have_are_not_taken_in_and_others_are():
 
 @pytest.mark.usefixtures("room_for_three")
 def test_pods_that_a_group_has_already_come_in_new_versions_however_full_it_is():
-    state = a_state()
+    state = taken_in()
     for number in range(3):
         state.apply(Kind.POD, a_member(f"crowd-{number}"))
     assert state.take(Kind.POD, a_member("crowd-1")) is None
@@ -313,7 +308,7 @@ def test_pods_that_a_group_has_already_come_in_new_versions_however_full_it_is()
 
 @pytest.mark.usefixtures("room_for_three")
 def test_pods_on_nodes_count_however_full_their_group_is():
-    state = a_state()
+    state = taken_in()
     for number in range(5):
         assert state.take(Kind.POD, a_member(f"crowd-{number}", node="node-1")) is None
     assert state.take(Kind.POD, a_member("crowd-5")) is not None
@@ -323,7 +318,7 @@ def test_pods_on_nodes_count_however_full_their_group_is():
 
 @pytest.mark.usefixtures("room_for_three")
 def test_a_pod_that_moves_to_a_full_group_is_left_out():
-    state = a_state()
+    state = taken_in()
     for number in range(3):
         state.apply(Kind.POD, a_member(f"crowd-{number}"))
     state.apply(Kind.POD, a_member("moves", group="parts"))
@@ -335,7 +330,7 @@ def test_a_pod_that_moves_to_a_full_group_is_left_out():
 
 @pytest.mark.usefixtures("room_for_three")
 def test_a_pod_that_is_being_bound_keeps_its_place_when_it_moves_to_a_full_group():
-    state = a_state()
+    state = taken_in()
     for number in range(3):
         state.apply(Kind.POD, a_member(f"crowd-{number}"))
     state.apply(Kind.POD, a_member("moves", group="parts"))
@@ -348,7 +343,7 @@ def test_a_pod_that_is_being_bound_keeps_its_place_when_it_moves_to_a_full_group
 
 @pytest.mark.usefixtures("room_for_three")
 def test_a_pod_that_was_left_out_is_taken_in_once_its_group_has_room():
-    state = a_state()
+    state = taken_in()
     for number in range(4):
         state.take(Kind.POD, a_member(f"crowd-{number}"))
     state.remove(Kind.POD, "default/crowd-0")
@@ -358,7 +353,7 @@ def test_a_pod_that_was_left_out_is_taken_in_once_its_group_has_room():
 
 
 def test_a_priority_class_beyond_its_bounds_keeps_nobody_from_cutting_a_snapshot():
-    state = a_state()
+    state = taken_in()
     before = codec.cut(state).digest
     assert state.take(Kind.PRIORITY_CLASS, a_priority_class("vast", 10**30)) is not None
     assert codec.cut(state).digest == before
@@ -368,13 +363,13 @@ def test_a_priority_class_beyond_its_bounds_keeps_nobody_from_cutting_a_snapshot
 
 # --- what intake keeps ---------------------------------------------------------------------------
 def test_names_of_resources_that_no_node_offers_take_no_room_and_are_told():
-    state = a_state()
+    state = taken_in()
     width = state.nodes.allocatable.shape[1]
     for number in range(200):
         names = {f"example.com/{number}-{i}": "1" for i in range(50)}
         state.apply(Kind.POD, a_hostile_pod(f"odd-{number}", group="parts", requests=names))
     assert state.nodes.allocatable.shape[1] == width
-    state = a_state()
+    state = taken_in()
     state.apply(Kind.POD_GROUP, a_group("odd", queue="right"))
     state.apply(Kind.POD, a_hostile_pod("odd", group="odd", requests={"example.com/thing": "3"}))
     (outcome,) = [each for each in Engine().run(state, NOW).outcomes if each.pod_group == "default/odd"]
@@ -383,7 +378,7 @@ def test_names_of_resources_that_no_node_offers_take_no_room_and_are_told():
 
 @pytest.mark.parametrize("offered", ["3", "2"])
 def test_a_resource_counts_from_when_a_node_offers_it(offered: str):
-    state = a_state()
+    state = taken_in()
     state.apply(Kind.POD_GROUP, a_group("odd", queue="right"))
     state.apply(Kind.POD, a_hostile_pod("odd", group="odd", requests={"example.com/thing": "3"}))
     running = a_hostile_pod("runs", node="node-1", requests={"example.com/thing": "1"})
@@ -401,14 +396,14 @@ def test_a_resource_counts_from_when_a_node_offers_it(offered: str):
 
 
 def test_mig_devices_that_no_node_offers_are_charged_to_the_queue_all_the_same():
-    state = a_state()
+    state = taken_in()
     state.apply(Kind.POD_GROUP, a_group("mig", queue="right"))
     state.apply(Kind.POD, a_hostile_pod("mig", group="mig", requests={"nvidia.com/mig-3g.20gb": "2"}))
     assert state.task("default/mig").cls.centi_gpus == 600
 
 
 def test_classes_that_nobody_uses_are_forgotten():
-    state = a_state()
+    state = taken_in()
     for number in range(3000):
         pod = a_pod(f"odd-{number}", group="parts", cpu=f"{number + 1}m", gated=True)
         state.apply(Kind.POD, pod)
@@ -422,7 +417,7 @@ def test_classes_that_nobody_uses_are_forgotten():
 
 
 def test_a_class_keeps_of_a_pod_only_what_it_depends_on():
-    state = a_state()
+    state = taken_in()
     pod = a_hostile_pod(
         "large",
         annotations={"note": "x" * 100_000, "gpu-fraction": "0.5"},
@@ -456,9 +451,10 @@ def test_a_class_keeps_of_a_pod_only_what_it_depends_on():
 
 
 def test_who_used_a_claim_is_forgotten_with_the_pod():
-    state = a_state()
+    state = taken_in()
     for number in range(3):
-        state.apply(Kind.POD, claiming(f"claiming-{number}", "shared" if number else "own"))
+        spec = claiming("shared" if number else "own")
+        state.apply(Kind.POD, a_pod(f"claiming-{number}", group="parts", spec=spec))
     state.remove(Kind.POD, "default/claiming-0")
     state.remove(Kind.POD, "default/claiming-1")
     assert {claim: [*users] for claim, users in state.claim_users.items()} == {

@@ -14,8 +14,7 @@ from kai.model.rules.selectors import selects
 from kai.snapshot import budgets
 from kai.snapshot.spare import FEW
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import a_job, add
-from libs.tests.engine.builders import a_state as a_cluster
+from libs.tests.engine.builders import a_job, a_state, add
 
 NOW = 1_900_000_000.0
 NOT_X = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]}
@@ -34,15 +33,10 @@ def put(state: ClusterState, *found: dict[str, Any]) -> None:
         state.apply(Kind.POD_DISRUPTION_BUDGET, each)
 
 
-def a_state(**labels: str) -> ClusterState:
+def labelled(**labels: str) -> ClusterState:
     """Pods by name, each with its label ``app``."""
-    state = ClusterState()
-    state.apply(Kind.NODE, a_node("node"))
-    state.apply(Kind.QUEUE, a_queue("queue"))
-    state.apply(Kind.POD_GROUP, a_group("group", queue="queue"))
-    for name, app in labels.items():
-        state.apply(Kind.POD, a_pod(name, group="group", labels={"app": app}))
-    return state
+    pods = [a_pod(name, group="group", labels={"app": app}) for name, app in labels.items()]
+    return a_state(a_node("node"), a_queue("queue"), a_group("group", queue="queue"), pods)
 
 
 def applying(state: ClusterState, pod: str) -> int:
@@ -70,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 
 def test_no_cycle_reads_a_selector(monkeypatch: pytest.MonkeyPatch) -> None:
     world = [a_job(f"old-{i}", gpus=1, on="n", labels={"app": f"a{i}"}) for i in range(4)]
-    state = a_cluster(a_node("n", gpus=4), world)
+    state = a_state(a_node("n", gpus=4), world)
     put(state, *(a_budget(f"b{i}", NOT_X, allowed=9) for i in range(20)))
     add(state, a_job("urgent", gpus=1, priority="build-preemptible"))
     read: list[Any] = []
@@ -83,7 +77,7 @@ def test_no_cycle_reads_a_selector(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pod_is_compared_with_budgets_of_its_labels_once_however_often_their_status_changes(
     asked: list[dict[str, str]],
 ) -> None:
-    state = a_state(pod="a7")
+    state = labelled(pod="a7")
     common = {"managed-by": "x"}
     put(state, *(a_budget(f"b{i}", {"matchLabels": common | {"app": f"a{i}"}}) for i in range(100)))
     for allowed in range(3):
@@ -98,7 +92,7 @@ def test_budgets_after_the_first_that_forbids_an_eviction_are_not_compared(
     asked: list[dict[str, str]],
 ) -> None:
     world = [a_job(f"old-{i}", gpus=1, on="n", labels={"app": "a"}) for i in range(2)]
-    state = a_cluster(a_node("n", gpus=2), world)
+    state = a_state(a_node("n", gpus=2), world)
     put(state, *(a_budget(f"b{i}", {}) for i in range(50)))
     add(state, a_job("urgent", gpus=1, priority="build-preemptible"))
     assert len(Engine().run(state, NOW).evictions) == 1
@@ -106,7 +100,7 @@ def test_budgets_after_the_first_that_forbids_an_eviction_are_not_compared(
 
 
 def test_answers_go_with_the_pod_and_with_the_budget() -> None:
-    state = a_state(one="x", two="y")
+    state = labelled(one="x", two="y")
     put(state, a_budget("b", NOT_X), a_budget("c", {}))
     assert (applying(state, "one"), applying(state, "two")) == (1, 2)
     assert state.budgets.remembered() == 2
@@ -124,7 +118,7 @@ def test_answers_go_with_the_pod_and_with_the_budget() -> None:
 
 
 def test_answers_are_forgotten_when_half_of_the_pods_are_gone() -> None:
-    state = a_state(**{f"p{i}": "a" for i in range(2 * FEW)})
+    state = labelled(**{f"p{i}": "a" for i in range(2 * FEW)})
     put(state, a_budget("b", {}))
     state.settle(NOW)
     assert sum(applying(state, f"p{i}") for i in range(2 * FEW)) == 2 * FEW
@@ -150,7 +144,7 @@ SELECTORS: list[Any] = [
 @given(seed=st.integers(0, 2**32))
 def test_whatever_comes_and_goes_each_pod_has_the_budgets_that_select_it(seed: int) -> None:
     rng = random.Random(seed)
-    state = a_state()
+    state = labelled()
     there: dict[str, dict[str, Any]] = {}
     for _ in range(40):
         name, namespace = f"n{rng.randrange(4)}", rng.choice(("default", "elsewhere"))

@@ -47,7 +47,7 @@ def with_words(pod, *, labels=None, annotations=None):
     )
 
 
-def a_world():
+def three_tenants():
     """Three tenants share devices of one node: two 0.9 pods, a pod on two devices, one by memory."""
     return [
         (Kind.NODE, a_node("n", gpus=6, gpu_memory_mib=16_000)),
@@ -92,7 +92,7 @@ def object_of(state_objects, name):
     return next(obj for kind, obj in state_objects if kind is Kind.POD and obj.metadata.name == name)
 
 
-FAIR = charged(built(a_world()))
+FAIR = charged(built(three_tenants()))
 CHANGES = {
     "less": {"annotations": {names.GPU_FRACTION: "0.01"}},
     "none": {"annotations": {names.GPU_FRACTION: None, names.GPU_MEMORY: None}},
@@ -124,7 +124,7 @@ def test_devices_are_charged_what_was_granted():
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("name", [*RECORDED, "whole"])
 def test_nothing_that_is_written_on_a_pod_later_changes_what_it_holds(name, change):
-    objects = a_world()
+    objects = three_tenants()
     changed = with_words(object_of(objects, name), **change)
     live = built(objects)
     live.take(Kind.POD, changed)
@@ -136,8 +136,8 @@ def test_nothing_that_is_written_on_a_pod_later_changes_what_it_holds(name, chan
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_no_sequence_of_changes_frees_a_part_of_a_device(data):
-    objects = {(kind, obj.key): obj for kind, obj in a_world()}
-    state = built(a_world())
+    objects = {(kind, obj.key): obj for kind, obj in three_tenants()}
+    state = built(three_tenants())
     changes = st.tuples(st.sampled_from(RECORDED), st.sampled_from(sorted(CHANGES)))
     for name, change in data.draw(st.lists(changes, max_size=12)):
         key = (Kind.POD, f"default/{name}")
@@ -162,7 +162,7 @@ def test_no_sequence_of_changes_frees_a_part_of_a_device(data):
 @pytest.mark.parametrize("change", ["less", "none", "elsewhere", "nowhere", "nonsense"])
 def test_nobody_else_gets_what_a_pod_says_it_does_not_hold(change):
     node = (Kind.NODE, a_node("n", gpus=1, gpu_memory_mib=16_000))
-    objects = [node, *a_world()[1:3], (Kind.POD, a_reservation("g1", a=MOST))]
+    objects = [node, *three_tenants()[1:3], (Kind.POD, a_reservation("g1", a=MOST))]
     held = a_pod("a", group="g", fraction=0.9, node="n", groups=("g1",))
     new = a_pod("new", group="h", fraction=0.9)
     objects += [(Kind.POD, with_words(held, **CHANGES[change])), (Kind.POD_GROUP, a_group("h", queue="q"))]
@@ -172,7 +172,7 @@ def test_nobody_else_gets_what_a_pod_says_it_does_not_hold(change):
 
 
 def test_the_owner_is_told_what_counts_until_the_pod_says_so_again():
-    objects = a_world()
+    objects = three_tenants()
     pod = object_of(objects, "a")
     state = built(objects)
     state.take(Kind.POD, with_words(pod, **CHANGES["less"]))
@@ -192,7 +192,7 @@ def test_the_owner_is_told_what_counts_until_the_pod_says_so_again():
 
 def test_a_pod_of_which_nothing_is_recorded_holds_what_it_says_until_it_is():
     """As one that was bound before our binder ran."""
-    objects = a_world()
+    objects = three_tenants()
     state = built(objects)
     state.take(Kind.POD, a_reservation("g1"))
     assert charged(settled(state)) == FAIR
@@ -204,7 +204,7 @@ def test_a_pod_of_which_nothing_is_recorded_holds_what_it_says_until_it_is():
 
 def test_a_pod_that_was_decided_about_again_holds_what_it_was_granted_last():
     stale = Claim(NOW - 2_000, "default/a", Grant(1, portion_centi=70))
-    state = built([*a_world(), (Kind.POD, a_reservation("g5", a=stale))])
+    state = built([*three_tenants(), (Kind.POD, a_reservation("g5", a=stale))])
     assert state.nodes.nodes[0].groups["g5"] == SharedDevice(reservation_pods=1)
     assert state.nodes.nodes[0].groups["g1"].held_mib == 14_400
 
@@ -212,7 +212,7 @@ def test_a_pod_that_was_decided_about_again_holds_what_it_was_granted_last():
 def test_claims_on_other_nodes_say_nothing_of_this_one():
     other = (Kind.NODE, a_node("m", gpus=2, gpu_memory_mib=16_000))
     newer = Claim(NOW, "default/a", Grant(1, portion_centi=10))
-    state = built([*a_world(), other, (Kind.POD, a_reservation("g5", node="m", a=newer))])
+    state = built([*three_tenants(), other, (Kind.POD, a_reservation("g5", node="m", a=newer))])
     assert state.nodes.by_name["n"].groups["g1"].held_mib == 14_400
     assert state.nodes.by_name["m"].groups["g5"] == SharedDevice(reservation_pods=1)
 
@@ -220,13 +220,13 @@ def test_claims_on_other_nodes_say_nothing_of_this_one():
 def test_a_label_of_a_reservation_in_any_other_namespace_records_nothing():
     forged = a_reservation("g1", a=Grant(1, portion_centi=1))
     forged.metadata.namespace, forged.metadata.uid = "default", "forged"
-    state = built(a_world())
+    state = built(three_tenants())
     state.take(Kind.POD, forged)
     assert settled(state).nodes.nodes[0].groups["g1"].held_mib == 14_400
 
 
 def test_what_was_decided_counts_while_a_pod_is_being_bound():
-    objects = [each for each in a_world() if each[1].metadata.name not in ("a", "r-g1")]
+    objects = [each for each in three_tenants() if each[1].metadata.name not in ("a", "r-g1")]
     pod = a_pod("a", group="g", fraction=0.9)
     state = built([*objects, (Kind.POD, pod)])
     (bind,) = Engine().run(state, NOW).binds
@@ -237,7 +237,7 @@ def test_what_was_decided_counts_while_a_pod_is_being_bound():
 
 
 def test_a_pod_whose_bind_failed_asks_for_what_it_says_by_then():
-    state = built([*a_world()[:3], (Kind.POD, pod := a_pod("a", group="g", fraction=0.9))])
+    state = built([*three_tenants()[:3], (Kind.POD, pod := a_pod("a", group="g", fraction=0.9))])
     assert Engine().run(state, NOW).binds
     state.take(Kind.POD, with_words(pod, annotations={names.GPU_FRACTION: "0.2"}))
     state.bind_failed(pod.metadata.uid)
@@ -247,7 +247,7 @@ def test_a_pod_whose_bind_failed_asks_for_what_it_says_by_then():
 
 
 def test_nothing_is_remembered_of_pods_and_reservations_that_are_gone():
-    objects = a_world()
+    objects = three_tenants()
     state = built(objects)
     for kind, obj in objects:
         state.take(kind, with_words(obj, **CHANGES["less"]) if obj.metadata.name in RECORDED else obj)
@@ -271,7 +271,7 @@ def held(state, group="x"):
 
 def test_a_pod_of_another_scheduler_holds_no_device_that_nobody_reserved():
     """Else a tenant of the default scheduler could keep all devices from others, charged for nothing."""
-    state = built([*a_world()[:3], (Kind.POD, FOREIGN), (Kind.POD, a_pod("whole", group="g", gpus=6))])
+    state = built([*three_tenants()[:3], (Kind.POD, FOREIGN), (Kind.POD, a_pod("whole", group="g", gpus=6))])
     assert (held(state), state.foreign[2]) == (0, 0)
     assert len(Engine().run(state, NOW).binds) == 1
 
@@ -282,7 +282,7 @@ def test_nor_mig_devices_beside_those_of_its_specification():
     pod.metadata.annotations = {name: "7"}
     wants = a_pod("wants", group="g")
     wants.spec.containers[0].resources.requests[name] = "7"
-    objects = [(Kind.NODE, a_node("n", gpus=0, extra={name: "7"})), *a_world()[1:3], (Kind.POD, pod)]
+    objects = [(Kind.NODE, a_node("n", gpus=0, extra={name: "7"})), *three_tenants()[1:3], (Kind.POD, pod)]
     state = built([*objects, (Kind.POD, wants)])
     assert state.foreign[2] == 0
     assert [bind.pod.name for bind in Engine().run(state, NOW).binds] == ["wants"]
@@ -290,7 +290,7 @@ def test_nor_mig_devices_beside_those_of_its_specification():
 
 def test_nor_a_part_of_one_on_which_it_is_recorded_who_has_parts():
     theirs = a_pod("foreign", fraction=0.9, node="n", groups=("g1",), scheduler="another")
-    devices, _, queues = charged(built([*a_world(), (Kind.POD, theirs)]))
+    devices, _, queues = charged(built([*three_tenants(), (Kind.POD, theirs)]))
     assert (devices, queues) == (FAIR[0], FAIR[2])
 
 
@@ -298,7 +298,7 @@ def test_nor_a_part_of_one_on_which_it_is_recorded_who_has_parts():
 def test_what_its_own_installation_reserved_it_holds_for_as_long_as_that_is_there(first):
     reservation = a_reservation("x")
     objects = [FOREIGN, reservation] if first == "pod" else [reservation, FOREIGN]
-    state = built([*a_world()[:3], *((Kind.POD, each) for each in objects)])
+    state = built([*three_tenants()[:3], *((Kind.POD, each) for each in objects)])
     assert held(state) == 14_400
     assert state.foreign[2] == 90
     state.remove(Kind.POD, reservation.key)
@@ -314,7 +314,7 @@ def test_what_its_own_installation_reserved_it_holds_for_as_long_as_that_is_ther
 
 
 def test_a_copy_of_the_state_has_them_too():
-    state = built([*a_world(), (Kind.POD, a_reservation("x")), (Kind.POD, FOREIGN)])
+    state = built([*three_tenants(), (Kind.POD, a_reservation("x")), (Kind.POD, FOREIGN)])
     copy = settled(codec.restore(codec.cut(state)))
     assert held(copy) == held(state) == 14_400
     assert codec.cut(copy).digest == codec.cut(state).digest
@@ -326,7 +326,7 @@ def test_mig_devices_that_the_specification_asks_for_are_what_is_charged(mig):
     node = a_node("n", gpus=0, extra={name: "7"})
     pod = a_pod("a", group="g", node="n")
     pod.spec.containers[0].resources.requests[name] = "2"
-    state = built([(Kind.NODE, node), *a_world()[1:3], (Kind.POD, pod)])
+    state = built([(Kind.NODE, node), *three_tenants()[1:3], (Kind.POD, pod)])
     before = state.nodes.idle.tolist(), state.queues["q"].allocated
     state.take(Kind.POD, with_words(pod, annotations={name: mig}))
     assert (settled(state).nodes.idle.tolist(), state.queues["q"].allocated) == before

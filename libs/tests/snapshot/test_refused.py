@@ -13,15 +13,14 @@ from kai.model.faults import OutOfBounds
 from kai.snapshot import codec
 from kai.snapshot.resources import CPU, GPU
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import a_state
 
 BAD = {"cpu": "lots"}
 
 
-def a_state() -> ClusterState:
-    state = ClusterState()
-    state.apply(Kind.NODE, a_node("n", gpus=4, cpu="64", gpu_memory_mib=16_000))
-    state.apply(Kind.QUEUE, a_queue("q", gpu=4))
-    state.apply(Kind.POD_GROUP, a_group("g", queue="q"))
+def a_quiet_node() -> ClusterState:
+    node = a_node("n", gpus=4, cpu="64", gpu_memory_mib=16_000)
+    state = a_state(node, a_queue("q", gpu=4), a_group("g", queue="q"))
     state.settle(NOW)
     return state
 
@@ -46,7 +45,7 @@ def gpus_idle(state: ClusterState) -> int:
 
 
 def test_a_new_pod_that_cannot_be_taken_in_is_left_out() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1)))
     assert not state.tasks
     assert Engine().run(state, NOW).faults == tuple(state.faults.values())
@@ -54,14 +53,14 @@ def test_a_new_pod_that_cannot_be_taken_in_is_left_out() -> None:
 
 
 def test_a_pod_that_waits_is_not_placed_by_what_it_said_before() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, a_pod("p", group="g", gpus=1))
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1)))
     assert not Engine().run(state, NOW).binds
 
 
 def test_a_pod_that_holds_a_node_keeps_it() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, a_pod("p", group="g", gpus=2, node="n"))
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1, node="n")))
     assert gpus_idle(state) == 2
@@ -72,7 +71,7 @@ def test_a_pod_that_holds_a_node_keeps_it() -> None:
 
 
 def test_a_pod_that_is_being_bound_keeps_its_place_until_it_is_known_to_have_failed() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, a_pod("p", group="g", gpus=2))
     assert Engine().run(state, NOW).binds
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=2)))
@@ -80,14 +79,14 @@ def test_a_pod_that_is_being_bound_keeps_its_place_until_it_is_known_to_have_fai
 
 
 def test_a_pod_on_a_node_of_which_no_version_is_known_holds_what_can_be_read() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=3, node="n")))
     assert gpus_idle(state) == 1
     assert int(state.nodes.idle[0, CPU]) == 64_000
 
 
 def test_a_pod_on_a_node_holds_the_shared_devices_that_its_labels_name() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", fraction=0.5, node="n", groups=("a",))))
     offer(state, Kind.POD, a_pod("other", group="g", fraction=0.5))
     assert state.nodes.by_name["n"].groups["a"].held_mib == 16_000
@@ -96,7 +95,7 @@ def test_a_pod_on_a_node_holds_the_shared_devices_that_its_labels_name() -> None
 
 
 def test_a_pod_that_is_sound_again_is_what_it_says() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=3, node="n")))
     offer(state, Kind.POD, a_pod("p", group="g", gpus=1, node="n"))
     assert gpus_idle(state) == 3
@@ -104,7 +103,7 @@ def test_a_pod_that_is_sound_again_is_what_it_says() -> None:
 
 
 def test_a_node_that_cannot_be_taken_in_holds_what_it_holds_and_takes_nobody() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, a_pod("here", group="g", gpus=1, node="n"))
     broken = a_node("n", gpus=4, cpu="lots")
     offer(state, Kind.NODE, broken)
@@ -125,7 +124,7 @@ def refuse_group(state: ClusterState, group) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_pod_group_that_cannot_be_taken_in_is_charged_and_never_served(known: bool) -> None:
-    state = a_state()
+    state = a_quiet_node()
     if known:
         offer(state, Kind.POD_GROUP, a_group("h", queue="q"))
     offer(state, Kind.POD, a_pod("runs", group="h", gpus=1, node="n"))
@@ -141,7 +140,7 @@ def test_a_pod_group_that_cannot_be_taken_in_is_charged_and_never_served(known: 
 
 
 def test_a_queue_that_cannot_be_taken_in_limits_what_it_limited() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.QUEUE, a_queue("q", limit=1))
     state.refuse(
         Kind.QUEUE, "q", obj=a_queue("q"), error=OutOfBounds("spec.priority", 10**20, "at most 2^31")
@@ -152,7 +151,7 @@ def test_a_queue_that_cannot_be_taken_in_limits_what_it_limited() -> None:
 
 
 def test_one_malformed_slice_does_not_spoil_the_nodes_that_come_after_it() -> None:
-    state = a_state()
+    state = a_quiet_node()
     spec = {"nodeName": "n", "driver": "gpu.example.com", "devices": [{"nome": "d"}]}
     broken = {"metadata": {"name": "s"}, "spec": spec}
     with pytest.raises(KeyError):
@@ -174,7 +173,7 @@ def test_counting_anew_finds_what_was_known(seed: int) -> None:
 
 
 def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_right(monkeypatch) -> None:
-    state = a_state()
+    state = a_quiet_node()
     charge = state.ledger.charge
 
     def fails_for_one(task, gpu_memory_mib) -> None:
@@ -191,7 +190,7 @@ def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_rig
 
 
 def test_a_pod_that_cannot_be_charged_while_many_are_loaded_leaves_all_sums_right(monkeypatch) -> None:
-    state = a_state()
+    state = a_quiet_node()
     hold = state.ledger.hold
 
     def fails_for_one(task, *args, **options) -> None:
@@ -208,6 +207,6 @@ def test_a_pod_that_cannot_be_charged_while_many_are_loaded_leaves_all_sums_righ
 
 
 def test_the_pod_group_annotation_of_a_refused_pod_is_kept() -> None:
-    state = a_state()
+    state = a_quiet_node()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1, node="n")))
     assert state.tasks["default-p"].job is state.jobs["default/g"]

@@ -2,28 +2,21 @@
 
 import pytest
 
-from kai.bench.objects import a_group, a_node, a_pod, a_queue
+from kai.bench.objects import a_group, a_node, a_pod
 from kai.engine import Engine, SchedulerConfig
 from kai.model.objects import (
     ObjectMeta,
     PodGroup,
     PodGroupSpec,
-    PodResourceClaim,
     PriorityClass,
     SubGroup,
 )
 from kai.model.rules import minimums
 from kai.snapshot.jobs import tree
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import Kind
+from libs.tests.engine.builders import a_state, claiming
 
 NOW = 1_900_000_000.0
-
-
-def a_state(*objects):
-    state = ClusterState()
-    for kind, obj in ((Kind.QUEUE, a_queue("top")), (Kind.QUEUE, a_queue("team", parent="top")), *objects):
-        state.apply(kind, obj)
-    return state
 
 
 def a_default(name, value):
@@ -33,7 +26,7 @@ def a_default(name, value):
 
 
 def test_of_several_default_priority_classes_the_lowest_counts():
-    state = a_state(a_default("a", 120), a_default("b", 70), (Kind.POD_GROUP, a_group("job", queue="team")))
+    state = a_state(a_default("a", 120), a_default("b", 70), a_group("job", queue="team", priority=""))
     [job] = state.jobs.values()
     assert (job.priority, job.preemptible) == (70, True)
 
@@ -42,13 +35,10 @@ def test_of_several_default_priority_classes_the_lowest_counts():
 def test_gpus_of_claims_are_counted_however_their_class_is_written(device_class):
     exactly = {"deviceClassName": device_class, "count": 2}
     claim = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-    claims = [PodResourceClaim(name="g", resource_claim_name="c")]
-    pod = a_pod("pod", group="job")
-    pod.spec.resource_claims = claims
     state = a_state(
-        (Kind.POD_GROUP, a_group("job", queue="team")),
+        a_group("job", queue="team"),
         (Kind.RESOURCE_CLAIM, {"metadata": {"name": "c", "namespace": "default"}, "spec": claim}),
-        (Kind.POD, pod),
+        a_pod("pod", group="job", spec=claiming("c")),
     )
     [task] = state.tasks.values()
     assert task.cls.dra_gpus == 2
@@ -58,9 +48,9 @@ def test_a_pod_with_both_forms_of_labels_holds_a_part_of_each_device():
     pod = a_pod("pod", group="job", fraction=0.5, devices=2, node="n", groups=("a", "b"))
     pod.metadata.labels = {"runai-gpu-group/a": "a", "runai-gpu-group": "b"}
     state = a_state(
-        (Kind.NODE, a_node("n", gpus=2, gpu_memory_mib=16_000)),
-        (Kind.POD_GROUP, a_group("job", queue="team")),
-        (Kind.POD, pod),
+        a_node("n", gpus=2, gpu_memory_mib=16_000),
+        a_group("job", queue="team"),
+        pod,
     )
     [node] = state.nodes.nodes
     assert sorted(node.groups) == ["a", "b"]
@@ -68,11 +58,11 @@ def test_a_pod_with_both_forms_of_labels_holds_a_part_of_each_device():
 
 def test_a_pod_may_have_all_the_memory_that_a_gpu_has():
     state = a_state(
-        (Kind.NODE, a_node("n", gpus=1, gpu_memory_mib=81_559)),
-        (Kind.POD_GROUP, a_group("all", queue="team")),
-        (Kind.POD, a_pod("all", group="all", gpu_memory_mib=81_559)),
-        (Kind.POD_GROUP, a_group("more", queue="team", created=1)),
-        (Kind.POD, a_pod("more", group="more", gpu_memory_mib=1)),
+        a_node("n", gpus=1, gpu_memory_mib=81_559),
+        a_group("all", queue="team"),
+        a_pod("all", group="all", gpu_memory_mib=81_559),
+        a_group("more", queue="team", created=1),
+        a_pod("more", group="more", gpu_memory_mib=1),
     )
     binds = Engine(SchedulerConfig()).run(state, NOW).binds
     assert [(bind.pod.name, bind.gpu_portion) for bind in binds] == [("all", 1.0)]

@@ -10,18 +10,15 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine
 from kai.model import names
-from kai.model.objects import PodResourceClaim
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import claiming
+from libs.tests.engine.random_worlds import WORLDS
 
 DRIVER = "gpu.example.com"
-WORLDS = st.one_of(
-    st.randoms(use_true_random=False).map(a_world),
-    st.integers(0, 2**48).map(lambda number: a_world(random.Random(number))),
-)
 
 
-def submit(state: ClusterState, name: str, **more) -> None:
+def add_work(state: ClusterState, name: str, **more) -> None:
     state.apply(Kind.POD_GROUP, a_group(name, queue="special"))
     state.apply(Kind.POD, a_pod(name, group=name, created=NOW - 10, **more))
 
@@ -56,8 +53,7 @@ def add_claims(state: ClusterState, rng: random.Random) -> None:
         name = f"claim-{at}"
         spec = {"devices": {"requests": [request], "config": config}}
         state.apply(Kind.RESOURCE_CLAIM, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
-        claim = PodResourceClaim(name="gpu", resource_claim_name=name)
-        submit(state, f"claims-{at}", spec={"resource_claims": [claim]})
+        add_work(state, f"claims-{at}", spec=claiming(name))
 
 
 def add_volumes(state: ClusterState) -> None:
@@ -76,7 +72,7 @@ def add_volumes(state: ClusterState) -> None:
         {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "settings", "configMap": {"name": "settings"}},
     ]
-    submit(state, "volumes", spec={"volumes": volumes})
+    add_work(state, "volumes", spec={"volumes": volumes})
 
 
 def add_special_work(state: ClusterState, rng: random.Random) -> None:
@@ -129,7 +125,7 @@ def test_what_was_decided_for_claims_is_in_a_snapshot_whatever_their_parameters_
     config = [{"opaque": {"driver": DRIVER, "parameters": {"serial": serial}}}]
     claim = {"metadata": {"name": "c", "namespace": "default"}}
     state.apply(Kind.RESOURCE_CLAIM, claim | {"spec": {"devices": {"requests": [request], "config": config}}})
-    submit(state, "p", spec={"resource_claims": [PodResourceClaim(name="gpu", resource_claim_name="c")]})
+    add_work(state, "p", spec=claiming("c"))
     (bind,) = Engine().run(state, NOW).binds
     assert bind.claim_allocations
     restored = codec.restore(codec.decode(codec.encode(codec.cut(state))))

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 import kai.wire.v1
 from deadlines import patience, within
 from kai.runtime import certificates
-from kai.runtime.certificates import Usage
+from kai.runtime.certificates import CertificateUsage
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.permissions import PERMISSIONS, Role, identity, role_of
 from kai.wire.serving import MAX_REQUEST_BYTES, serve
@@ -51,7 +51,7 @@ class Authority:
         self.folder.mkdir()
         self.pair = certificates.new_authority(name, now=NOW)
 
-    def files(self, *names, usage=Usage.CLIENT, lifetime=timedelta(hours=1), trusts=None):
+    def files(self, *names, usage=CertificateUsage.CLIENT, lifetime=timedelta(hours=1), trusts=None):
         pair = certificates.issue(self.pair, names, now=NOW, lifetime=lifetime, usage=usage)
         folder = self.folder / "-".join((*names, usage.name))
         folder.mkdir()
@@ -61,7 +61,7 @@ class Authority:
         return TlsFiles(ca=folder / "ca", cert=folder / "crt", key=folder / "key", namespace="kai")
 
     def scheduler(self):
-        return self.files("scheduler.kai.svc", usage=Usage.SERVER)
+        return self.files("scheduler.kai.svc", usage=CertificateUsage.SERVER)
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ STRANGERS = {
     "of the authority of the webhooks": lambda ours, other: other.files("admission.kai.svc", trusts=ours),
     "of a foreign authority": lambda ours, other: other.files("binder.kai.svc", trusts=ours),
     "expired": lambda ours, _: ours.files("binder.kai.svc", lifetime=timedelta(seconds=-1)),
-    "for servers only": lambda ours, _: ours.files("binder.kai.svc", usage=Usage.SERVER),
+    "for servers only": lambda ours, _: ours.files("binder.kai.svc", usage=CertificateUsage.SERVER),
 }
 
 
@@ -272,7 +272,7 @@ async def test_a_certificate_that_names_no_role_of_ours_or_several_may_call_noth
 async def test_nobody_else_is_taken_for_the_scheduler(authority):
     caller = authority.files("binder.kai.svc")
     for name in ("binder.kai.svc", "scheduler.other.svc"):
-        tls = authority.files(name, usage=Usage.SERVER)
+        tls = authority.files(name, usage=CertificateUsage.SERVER)
         async with a_server(tls) as server, open_channel(server, tls=caller) as channel:
             assert await answer(channel, BIND) is UNAVAILABLE
 

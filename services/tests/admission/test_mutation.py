@@ -9,27 +9,10 @@ from kai_admission.handlers import handlers
 from kai_admission.mutation.draft import PodDraft
 from kai_admission.mutation.gpu_sharing import mutate
 from kai_admission.settings import AdmissionSettings
+from services.tests.admission.builders import a_pod
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 SHARING = ("--gpu-sharing-enabled",)
-
-
-def a_pod(*containers, annotations=None, name="demo", init=None, **spec):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            **({"annotations": annotations} if annotations else {}),
-        },
-        "spec": {
-            "schedulerName": "kai-scheduler",
-            "containers": list(containers) or [{"name": "main"}],
-            **({"initContainers": init} if init else {}),
-            **spec,
-        },
-    }
 
 
 def a_fraction(*containers, extra=None, **more):

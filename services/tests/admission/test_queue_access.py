@@ -10,6 +10,7 @@ from kai.model.objects import Queue
 from kai.runtime.webhook import AdmissionRequest, GroupVersionKind
 from kai_admission.advisor import advisor
 from kai_admission.cluster_watch import ClusterWatch
+from services.tests.admission.builders import a_pod_of
 
 
 def a_queue(name, **spec):
@@ -24,13 +25,6 @@ FACTS = Facts(
     },
     namespaces={"team-a": {}, "team-b": {}, "team-c": {}, "kube-system": {}},
 )
-
-
-def a_pod(queue="q-b", *, scheduler="kai-scheduler", labels=None, **spec):
-    return {
-        "metadata": {"name": "p", "labels": {"kai.scheduler/queue": queue} | (labels or {})},
-        "spec": {"schedulerName": scheduler, "containers": [], **spec},
-    }
 
 
 def a_job(queue="q-b", *, labels=None, **spec):
@@ -73,8 +67,8 @@ async def asked(obj, *, kind="Pod", namespace="team-c", old=None, facts=FACTS, l
 @pytest.mark.parametrize(
     ("kind", "obj"),
     [
-        ("Pod", a_pod()),
-        ("Pod", a_pod("below")),
+        ("Pod", a_pod_of("q-b")),
+        ("Pod", a_pod_of("below")),
         ("Job", a_job()),
         ("Deployment", a_job()),
         ("CronJob", a_cron_job()),
@@ -91,13 +85,13 @@ async def test_a_foreign_queue_is_refused(kind, obj):
 
 
 async def test_the_message_begins_with_the_object():
-    assert (await asked(a_pod())).message.startswith('pod team-c/p: queue "q-b" is not open')
+    assert (await asked(a_pod_of("q-b"))).message.startswith('pod team-c/p: queue "q-b" is not open')
     assert (await asked(a_group(), kind="PodGroup")).message.startswith("podgroup team-c/g: ")
 
 
 async def test_a_service_account_may_use_what_its_namespace_may_not():
-    assert (await asked(a_pod(serviceAccountName="guest"), namespace="team-a")).allowed
-    assert not (await asked(a_pod(), namespace="team-a")).allowed
+    assert (await asked(a_pod_of("q-b", serviceAccountName="guest"), namespace="team-a")).allowed
+    assert not (await asked(a_pod_of("q-b"), namespace="team-a")).allowed
     # Of the pods that a group will have nothing is known yet.
     assert (await asked(a_group(), kind="PodGroup", namespace="team-a")).allowed
 
@@ -113,17 +107,17 @@ async def test_a_service_account_may_use_what_its_namespace_may_not():
     ids=["nothing", "no namespaces", "no queues", "not this namespace"],
 )
 async def test_for_what_is_not_known_nobody_is_refused(facts):
-    assert (await asked(a_pod(), facts=facts)).allowed
+    assert (await asked(a_pod_of("q-b"), facts=facts)).allowed
 
 
 async def test_other_schedulers_pods_are_no_matter_of_ours():
-    assert (await asked(a_pod(scheduler="default-scheduler"))).allowed
+    assert (await asked(a_pod_of("q-b", schedulerName="default-scheduler"))).allowed
 
 
 async def test_who_was_admitted_a_moment_ago_is_not_refused_by_a_late_watch():
     opened = replace(FACTS, queues={**FACTS.queues, "q-b": a_queue("q-b")})
-    assert (await asked(a_pod(), live=opened)).allowed
-    assert (await asked(a_pod(), live=Facts())).allowed
+    assert (await asked(a_pod_of("q-b"), live=opened)).allowed
+    assert (await asked(a_pod_of("q-b"), live=Facts())).allowed
 
 
 async def test_an_api_server_that_cannot_be_asked_again_knows_nothing():
@@ -142,8 +136,8 @@ async def test_other_changes_of_what_was_there_before_are_warned_of_only():
 @pytest.mark.parametrize(
     ("kind", "obj"),
     [
-        ("Pod", a_pod("q-a", labels={"priorityClassName": "system-node-critical"})),
-        ("Pod", a_pod("q-a", priorityClassName="system-cluster-critical")),
+        ("Pod", a_pod_of("q-a", labels={"priorityClassName": "system-node-critical"})),
+        ("Pod", a_pod_of("q-a", priorityClassName="system-cluster-critical")),
         ("Job", a_job("q-a", labels={"priorityClassName": "system-node-critical"})),
         ("CronJob", a_cron_job(queue="q-a", labels={"priorityClassName": "system-node-critical"})),
         ("PodGroup", a_group("q-a", priorityClassName="system-node-critical")),
@@ -160,4 +154,4 @@ async def test_a_priority_of_the_system_is_refused_outside_of_its_namespaces(kin
 
 async def test_the_priority_that_counts_is_the_one_that_grouping_takes():
     labels = {"priorityClassName": "train"}
-    assert (await asked(a_pod("q-a", labels=labels, priorityClassName="system-node-critical"))).allowed
+    assert (await asked(a_pod_of("q-a", labels=labels, priorityClassName="system-node-critical"))).allowed

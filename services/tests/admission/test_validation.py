@@ -4,18 +4,7 @@ from kai.runtime.webhook import AdmissionRequest
 from kai.validation.registration import VALIDATE_POD, VALIDATE_TOPOLOGY
 from kai_admission.handlers import handlers
 from kai_admission.settings import AdmissionSettings
-
-
-def a_pod(annotations=None, *, scheduler="kai-scheduler", metadata=None):
-    return {
-        "metadata": {
-            "name": "demo",
-            "namespace": "team",
-            "annotations": annotations or {},
-            **(metadata or {}),
-        },
-        "spec": {"schedulerName": scheduler, "containers": [{"name": "main"}]},
-    }
+from services.tests.admission.builders import a_pod
 
 
 def review(path, obj, *flags, operation="CREATE", **request):
@@ -27,18 +16,20 @@ def review(path, obj, *flags, operation="CREATE", **request):
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 def test_the_rules_follow_the_flags(operation):
-    fraction = a_pod({"gpu-fraction": "0.5"})
+    fraction = a_pod(annotations={"gpu-fraction": "0.5"})
     assert "GPU sharing is disabled" in review(VALIDATE_POD, fraction, operation=operation).message
     assert review(VALIDATE_POD, fraction, "--gpu-sharing-enabled", operation=operation).allowed
 
 
 def test_pods_of_other_schedulers_are_nobodys_business():
-    assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}, scheduler="default-scheduler")).allowed
-    assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}, scheduler="")).allowed
+    assert review(
+        VALIDATE_POD, a_pod(annotations={"gpu-fraction": "7"}, schedulerName="default-scheduler")
+    ).allowed
+    assert review(VALIDATE_POD, a_pod(annotations={"gpu-fraction": "7"}, schedulerName="")).allowed
 
 
 def test_a_pod_that_is_being_deleted_can_always_lose_its_finalizers():
-    pod = a_pod({"gpu-fraction": "7"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    pod = a_pod(annotations={"gpu-fraction": "7"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert review(VALIDATE_POD, pod, operation="UPDATE").allowed
 
 
@@ -48,7 +39,7 @@ def test_what_holds_no_pod_of_ours_goes_on(obj):
 
 
 def test_subresources_are_not_pods():
-    assert review(VALIDATE_POD, a_pod({"gpu-fraction": "7"}), sub_resource="binding").allowed
+    assert review(VALIDATE_POD, a_pod(annotations={"gpu-fraction": "7"}), sub_resource="binding").allowed
 
 
 def test_what_cannot_be_understood_is_refused_with_the_place():
@@ -78,7 +69,7 @@ def test_deletion_of_a_topology_is_free():
 
 
 def a_bound_pod(fraction, **metadata):
-    pod = a_pod({"gpu-fraction": fraction} if fraction else {}, metadata=metadata)
+    pod = a_pod(annotations={"gpu-fraction": fraction} if fraction else {}, metadata=metadata)
     return pod | {"spec": pod["spec"] | {"nodeName": "n1"}}
 
 

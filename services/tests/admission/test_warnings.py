@@ -13,18 +13,9 @@ from kai.model.objects import Queue
 from kai.runtime.webhook import AdmissionRequest, GroupVersionKind
 from kai_admission.advisor import advisor
 from kai_admission.cluster_watch import ClusterWatch, NodeBook, NodeRecord
+from services.tests.admission.builders import a_pod_of
 
 FACTS = Facts(queues={"team": msgspec.convert({"metadata": {"name": "team"}}, Queue)})
-
-
-def a_pod(*, queue="team", annotations=None, **metadata):
-    metadata = {
-        "name": "p",
-        "labels": {"kai.scheduler/queue": queue},
-        "annotations": annotations or {},
-        **metadata,
-    }
-    return {"metadata": metadata, "spec": {"schedulerName": "kai-scheduler", "containers": []}}
 
 
 async def warned(obj, *, kind="Pod", old=None, facts=FACTS, missing=True, **request):
@@ -53,7 +44,7 @@ async def warned(obj, *, kind="Pod", old=None, facts=FACTS, missing=True, **requ
 
 
 async def test_a_slip_is_told_and_the_pod_allowed():
-    warnings, asked = await warned(a_pod(annotations={"gpu-fractoin": "0.5"}))
+    warnings, asked = await warned(a_pod_of("team", annotations={"gpu-fractoin": "0.5"}))
     assert warnings == (
         (
             "pod ns/p: annotation gpu-fractoin is not known and ignored; "
@@ -64,21 +55,23 @@ async def test_a_slip_is_told_and_the_pod_allowed():
 
 
 async def test_what_is_called_missing_is_looked_for_once_more():
-    warnings, asked = await warned(a_pod(queue="new"))
+    warnings, asked = await warned(a_pod_of("new"))
     assert 'queue "new" does not exist' in warnings[0]
     assert asked == [Reference("Queue", "new")]
-    assert (await warned(a_pod(queue="new"), missing=False))[0] == ()
+    assert (await warned(a_pod_of("new"), missing=False))[0] == ()
 
 
 async def test_nothing_is_said_again_while_nothing_changes():
-    wrong = a_pod(annotations={"gpu-fractoin": "0.5"})
-    finalized = a_pod(annotations={"gpu-fractoin": "0.5"}, finalizers=["x/y"])
+    wrong = a_pod_of("team", annotations={"gpu-fractoin": "0.5"})
+    finalized = a_pod_of("team", annotations={"gpu-fractoin": "0.5"}, metadata={"finalizers": ["x/y"]})
     assert (await warned(finalized, old=wrong))[0] == ()
-    assert (await warned(wrong, old=a_pod()))[0] != ()
+    assert (await warned(wrong, old=a_pod_of("team")))[0] != ()
 
 
 async def test_what_is_on_its_way_out_needs_no_advice():
-    going = a_pod(annotations={"gpu-fractoin": "1"}, deletionTimestamp="2026-01-01T00:00:00Z")
+    going = a_pod_of(
+        "team", annotations={"gpu-fractoin": "1"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    )
     assert (await warned(going))[0] == ()
 
 
@@ -101,7 +94,7 @@ async def test_what_cannot_be_understood_is_left_to_who_refuses_it(kind, body):
 async def test_nobody_reads_more_than_ten():
     slips = {f"kai.scheduler/none-{number}": "x" for number in range(5_000)}
     began = time.process_time()
-    warnings, _ = await warned(a_pod(annotations=slips))
+    warnings, _ = await warned(a_pod_of("team", annotations=slips))
     assert len(warnings) == 10
     assert time.process_time() - began < 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.records import RECORDS
 from kai.history.store import open_store
 from kai.kube.client import KubeClient

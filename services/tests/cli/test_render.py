@@ -45,6 +45,13 @@ def test_the_objects_are_those_of_the_operator_and_other_documents_are_left_out(
     assert "webhooks have no caBundle" in result.stderr
 
 
+def test_what_a_shard_is_told_is_told_here_too(tmp_path):
+    shard = {**SHARD, "spec": {"usageDBConfig": {"clientType": "redis"}}}
+    result = render("-f", a_file(tmp_path, CONFIG, shard))
+    assert "warning: SchedulingShard default: what queues used is kept in a Redis without" in result.stderr
+    assert printed(result)
+
+
 def test_files_may_come_from_standard_input_and_several():
     given = yaml.safe_dump_all([CONFIG, SHARD])
     names = {each["metadata"]["name"] for each in printed(render("-f", "-", given=given))}

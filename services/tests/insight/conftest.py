@@ -1,6 +1,6 @@
 import pytest
 
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.store import open_store
 from services.tests.insight.builders import Seen
 

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.questions import Selection
 from kai.history.records import RECORDS, Cycle, Run, Taking
 from kai.history.usage import By

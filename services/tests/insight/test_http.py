@@ -12,7 +12,7 @@ import yaml
 from yarl import URL
 
 from deadlines import eventually, patience, within
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.store import open_store
 from kai.kube.client import KubeClient
 from kai.kube.resources import LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource

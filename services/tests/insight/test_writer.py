@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from deadlines import eventually, within
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.questions import Selection, count
 from kai.history.records import Cycle, Run
 from kai.history.sqlite import SqliteDriver

@@ -101,6 +101,7 @@ class MadeUp:
     lifetime: timedelta = timedelta(days=365)
     missing_words: list = field(default_factory=list)
     explode_for: str = ""
+    remark: str = ""
 
     def read_config(self, found):
         return self._read(found, {"namespace", "maps", "deployment", "certificates", "passwords", "theirs"})
@@ -131,6 +132,9 @@ class MadeUp:
 
     def missing(self, config, found):
         return self.missing_words
+
+    def remarks(self, config, shard):
+        return [self.remark] if self.remark else []
 
     def of_config(self, config, shards, found):
         objects = [a_config_map(name, **data) for name, data in config.get("maps", {}).items()]

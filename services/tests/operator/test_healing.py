@@ -3,13 +3,10 @@
 Those of an installation that says nothing are spoilt where its processes run, in ``e2e/test_operator.py``.
 """
 
-import asyncio
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from deadlines import BASE_SECONDS, eventually
 from e2e import healing
@@ -20,12 +17,10 @@ from kai.kube.errors import NotFound
 from kai.kube.resources import CONFIGS, CRDS, NAMESPACES, SCHEDULING_SHARDS
 from kai.model import names
 from kai.operands import OPTIONAL_KINDS, Facts
-from kai.runtime import Host
 from kai_local.apiserver.serving.server import ApiServer
 from kai_operator.kinds import KINDS, PROMETHEUSES
 from kai_operator.leaders import leader_slices
-from kai_operator.service import OperatorService
-from kai_operator.settings import OperatorSettings
+from services.tests.operator.serving import operator
 
 pytestmark = pytest.mark.integration
 
@@ -74,24 +69,6 @@ async def furnish(client):
         await client.create(NAMESPACES, {"metadata": {"name": name}})
     await client.create(CONFIGS, CONFIG)
     await client.create(SCHEDULING_SHARDS, SHARD)
-
-
-@asynccontextmanager
-async def operator(kubeconfig):
-    settings = OperatorSettings.parse([f"--namespace={HOME}"])
-    service = OperatorService(settings)
-    host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
-    async with (
-        KubeClient.connect(kubeconfig, registry=host.metrics) as host.client,
-        asyncio.TaskGroup() as host.tasks,
-    ):
-        work = host.tasks.create_task(service.run(host))
-        try:
-            yield
-        finally:
-            host.stopping.set()
-            await asyncio.wait([work])
-            host.stop_background()
 
 
 def test_no_kind_is_left_out():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kai_operator.ownership import Standing, standing, whose
+from kai_operator.ownership import Ownership, ownership, whose
 
 
 def references(**changes):
@@ -23,22 +23,22 @@ HELM = {"app.kubernetes.io/managed-by": "Helm"}
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        (references(), Standing.OURS),
+        (references(), Ownership.OURS),
         # A Config that was deleted and made again.
-        (references(uid="before"), Standing.LEFT),
-        (references(kind="SchedulingShard"), Standing.FOREIGN),
-        (references(kind="Deployment", apiVersion="apps/v1"), Standing.FOREIGN),
-        (references(controller=False), Standing.FOREIGN),
-        ({"labels": {**PART, **HELM}}, Standing.LEFT),
-        ({"labels": {"app.kubernetes.io/managed-by": "kai-operator"}}, Standing.LEFT),
-        ({"labels": HELM}, Standing.FOREIGN),
-        ({}, Standing.FOREIGN),
-        ({**references(kind="Other"), "labels": PART}, Standing.FOREIGN),
+        (references(uid="before"), Ownership.LEFT),
+        (references(kind="SchedulingShard"), Ownership.FOREIGN),
+        (references(kind="Deployment", apiVersion="apps/v1"), Ownership.FOREIGN),
+        (references(controller=False), Ownership.FOREIGN),
+        ({"labels": {**PART, **HELM}}, Ownership.LEFT),
+        ({"labels": {"app.kubernetes.io/managed-by": "kai-operator"}}, Ownership.LEFT),
+        ({"labels": HELM}, Ownership.FOREIGN),
+        ({}, Ownership.FOREIGN),
+        ({**references(kind="Other"), "labels": PART}, Ownership.FOREIGN),
     ],
     ids=str,
 )
 def test_what_an_earlier_release_left_can_be_taken_over_and_nothing_else(metadata, expected):
-    assert standing({"metadata": metadata}, OURS) is expected
+    assert ownership({"metadata": metadata}, OURS) is expected
 
 
 @pytest.mark.parametrize(

@@ -439,6 +439,20 @@ async def test_each_shard_has_its_own_and_takes_it_along(admin, operator):
         assert await found(admin, DEPLOYMENTS, "kai-scheduler-default")
 
 
+async def test_what_one_should_know_of_a_shard_is_told_though_nothing_is_wrong(admin, operator, build):
+    await configure(admin)
+    await a_shard(admin, "default")
+    product = build.product(remark="it forgets")
+    async with operator(product):
+        shard = {"of": SCHEDULING_SHARDS, "name": "default"}
+        assert (await until(admin, "Deployed", "True", **shard))[1:] == ("deployed", "it forgets")
+        assert (await until(admin, "Deployed", "True"))[2] == ""
+        events = await eventually(lambda: admin.list(EVENTS, namespace="default"))
+        (event,) = [each for each in events if each["reason"] == "Remark"]
+        assert (event["type"], event["note"]) == ("Warning", "it forgets")
+        assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("SchedulingShard", "default")
+
+
 async def test_the_lease_of_a_scheduler_goes_with_its_shard(admin, operator):
     await configure(admin)
     await a_shard(admin, "reds", "red")

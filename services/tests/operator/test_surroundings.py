@@ -1,14 +1,11 @@
 """What the cluster is like, and what the product becomes there: the real one, made by the service."""
 
-import asyncio
 import json
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
 from e2e.third_party.definitions import a_definition
@@ -30,14 +27,12 @@ from kai.kube.resources import (
 )
 from kai.model import names
 from kai.model.rules.priorities import CLASSES
-from kai.runtime import Host
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
 from kai_operator.accounts import ACCOUNT
 from kai_operator.bodies import RETIRED
 from kai_operator.kinds import CLUSTER_POLICIES, PROMETHEUSES, SERVICE_MONITORS
-from kai_operator.service import OperatorService
-from kai_operator.settings import OperatorSettings
+from services.tests.operator.serving import operator
 
 pytestmark = pytest.mark.integration
 
@@ -71,24 +66,6 @@ async def client(admin, tmp_path):
     """The same, with the operator at work."""
     async with operator(str(tmp_path / "config")):
         yield admin
-
-
-@asynccontextmanager
-async def operator(kubeconfig):
-    settings = OperatorSettings.parse([f"--namespace={HOME}"])
-    service = OperatorService(settings)
-    host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
-    async with (
-        KubeClient.connect(kubeconfig, registry=host.metrics) as host.client,
-        asyncio.TaskGroup() as host.tasks,
-    ):
-        work = host.tasks.create_task(service.run(host))
-        try:
-            yield
-        finally:
-            host.stopping.set()
-            await asyncio.wait([work])
-            host.stop_background()
 
 
 async def told(client, accept, *, name="binder"):

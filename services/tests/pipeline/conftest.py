@@ -24,6 +24,7 @@ from kai.kube.resources import (
     SERVICE_ACCOUNTS,
 )
 from kai.model import names
+from kai.model.claims import claims_of
 from kai.observe import new_registry
 from kai.runtime import Host
 from kai_binder.service import BinderService
@@ -197,6 +198,14 @@ class Cluster:
 
     async def reservations(self):
         return await self.client.list(PODS, namespace=RESERVATIONS)
+
+    async def grants(self):
+        """By pod, on all reservation pods."""
+        return {
+            claim.pod: claim.grant
+            for each in await self.reservations()
+            for claim in claims_of(each["metadata"]["annotations"]).values()
+        }
 
     async def events(self, reason):
         return [e for e in await self.client.list(EVENTS) if e.get("reason") == reason]

@@ -5,7 +5,7 @@ import pytest
 from kai.kube import errors
 from kai.kube.resources import PODS
 from kai.model import names
-from kai.model.claims import Grant, claims_of
+from kai.model.claims import Grant
 from kai_binder.reservation_pods import reservation_name
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("devices")]
@@ -24,15 +24,6 @@ def group_of(pod):
 
 async def rewrite(cluster, name, change):
     await cluster.client.patch(PODS, name, {"metadata": change}, namespace="default")
-
-
-async def recorded(cluster):
-    """Grants by pod, on all reservation pods."""
-    return {
-        claim.pod: claim.grant
-        for each in await cluster.reservations()
-        for claim in claims_of(each["metadata"]["annotations"]).values()
-    }
 
 
 async def stays_pending(cluster, name):
@@ -57,7 +48,7 @@ async def test_what_was_decided_is_recorded_before_the_bind_at_no_more_requests(
         await cluster.bound("second")
         # The claim, as ever, and the label of the group.
         assert cluster.requests("binder", "patch", "pods") - before == 2
-    assert await recorded(cluster) == {
+    assert await cluster.grants() == {
         "default/first": Grant(1, portion_centi=50),
         "default/second": Grant(1, portion_centi=25),
     }
@@ -77,7 +68,7 @@ async def test_a_pod_that_asks_for_memory_is_recorded_with_it(cluster):
         body = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}
         await cluster.client.create(PODS, body, namespace="default")
         await cluster.bound("p")
-    assert await recorded(cluster) == {"default/p": Grant(2, memory_mib=1000)}
+    assert await cluster.grants() == {"default/p": Grant(2, memory_mib=1000)}
     assert len(await cluster.reservations()) == 2
 
 
@@ -164,19 +155,19 @@ async def test_a_consumer_that_another_binder_bound_is_recorded_and_its_first_wo
     claims = {key: None for key in reservation["metadata"]["annotations"] if key.startswith("claim.")}
     patch = {"metadata": {"annotations": claims}}
     await cluster.client.patch(PODS, name, patch, namespace=names.RESERVATION_NAMESPACE)
-    assert await recorded(cluster) == {}
+    assert await cluster.grants() == {}
     async with cluster.scheduler(), cluster.podgroup_controller():
         async with cluster.binder(), cluster.binder():
 
             async def written():
-                return await recorded(cluster)
+                return await cluster.grants()
 
             assert await cluster.until(written) == {"default/held": MOST}
         await rewrite(cluster, "held", REWRITES["less"])
         async with cluster.binder():
             await cluster.pod("greedy", fraction=0.9)
             await stays_pending(cluster, "greedy")
-    assert await recorded(cluster) == {"default/held": MOST}
+    assert await cluster.grants() == {"default/held": MOST}
 
 
 async def test_a_decision_counts_though_the_pod_says_less_by_the_time_it_is_bound(cluster):
@@ -192,6 +183,6 @@ async def test_a_decision_counts_though_the_pod_says_less_by_the_time_it_is_boun
         await cluster.until(begun)
         await rewrite(cluster, "quick", REWRITES["less"])
         await cluster.bound("quick")
-        assert await recorded(cluster) == {"default/quick": MOST}
+        assert await cluster.grants() == {"default/quick": MOST}
         await cluster.pod("greedy", fraction=0.9)
         await stays_pending(cluster, "greedy")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from deadlines import eventually
-from kai.history.databases import open_database
+from kai.history.addresses import open_database
 from kai.history.questions import Selection, find
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking
 from kai.kube.resources import PODS, QUEUES

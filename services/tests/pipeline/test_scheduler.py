@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from deadlines import within
-from kai.engine.search.solver import Result, Search
+from kai.engine.search.solver import Search, SearchResult
 from kai.kube import errors
 from kai.kube.reflector import Reflector, Upserted
 from kai.kube.resources import CONFIG_MAPS, LEASES, PDBS, POD_GROUPS, PODS, PRIORITY_CLASSES
@@ -251,7 +251,7 @@ async def test_a_pod_that_comes_during_a_long_search_is_bound_before_its_end(clu
         searching.set()
         while not search.deadline.passed:
             threading.Event().wait(0.01)
-        return Result.DEADLINE, None
+        return SearchResult.DEADLINE, None
 
     monkeypatch.setattr(Search, "run", never_done)
     monkeypatch.setattr(Search, "first_victim", lambda search: None)

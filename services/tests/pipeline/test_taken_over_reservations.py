@@ -4,7 +4,7 @@ import pytest
 
 from kai.kube.resources import PODS
 from kai.model import names
-from kai.model.claims import Grant, claims_of
+from kai.model.claims import Grant
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("devices")]
 NODE, GROUP = "n1", "8f14e45f-ceea-467f-a1d2-91cbb3a1a1aa"
@@ -48,14 +48,6 @@ async def a_consumer(cluster, name, *, fraction=0.4, group=GROUP):
     return await cluster.get(name)
 
 
-async def recorded(cluster):
-    return {
-        claim.pod: claim.grant
-        for each in await cluster.reservations()
-        for claim in claims_of(each["metadata"]["annotations"]).values()
-    }
-
-
 async def test_what_runs_on_them_goes_on_and_is_recorded(cluster):
     await cluster.node(NODE, gpus=2)
     reservation = await a_reservation(cluster)
@@ -64,7 +56,7 @@ async def test_what_runs_on_them_goes_on_and_is_recorded(cluster):
         wanted = {"default/a": Grant(1, portion_centi=40), "default/b": Grant(1, portion_centi=40)}
 
         async def done():
-            return await recorded(cluster) == wanted
+            return await cluster.grants() == wanted
 
         await cluster.until(done)
     assert [await cluster.get(name) for name in ("a", "b")] == before
@@ -101,7 +93,7 @@ async def test_of_two_reservations_of_one_group_none_is_taken_from_who_runs_ther
     async with cluster.scheduler(), cluster.binder():
 
         async def done():
-            return await recorded(cluster)
+            return await cluster.grants()
 
         await cluster.until(done)
         assert len(await cluster.reservations()) == 2

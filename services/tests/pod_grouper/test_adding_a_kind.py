@@ -20,7 +20,7 @@ def block(language):
 
 @pytest.fixture
 def one_more_module(tmp_path, monkeypatch):
-    (tmp_path / "widget.py").write_text(block("python"))
+    (tmp_path / "crew.py").write_text(block("python"))
     monkeypatch.setattr(workloads, "__path__", [*workloads.__path__, str(tmp_path)])
     rules.known_kinds.cache_clear()
     yield
@@ -29,14 +29,14 @@ def one_more_module(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("one_more_module")
 async def test_a_module_and_a_case_are_all_that_a_kind_needs():
-    assert ("example.com/v1", "Widget") in rules.known_kinds()
+    assert ("harbor.example.com/v1", "Crew") in rules.known_kinds()
     for case in yaml.safe_load(block("yaml"))["cases"]:
         await check(case)
 
 
 @pytest.mark.usefixtures("one_more_module")
 def test_a_kind_that_two_modules_declare_is_a_mistake(tmp_path):
-    (tmp_path / "widget_again.py").write_text(block("python"))
+    (tmp_path / "crew_again.py").write_text(block("python"))
 
-    with pytest.raises(RuntimeError, match="Widget"):
+    with pytest.raises(RuntimeError, match="Crew"):
         rules.known_kinds()

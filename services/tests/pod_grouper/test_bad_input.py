@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kai.model import names
 from kai.runtime import SettingsError
 from kai.wire.v1 import grouping_pb2
-from kai_pod_grouper.errors import GroupingError
+from kai_pod_grouper.errors import GroupingError, InvalidWorkload
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.objects.pods import decode_pod
 from kai_pod_grouper.offline import preview_server
@@ -40,7 +40,7 @@ async def test_a_manifest_with_a_wrong_value_anywhere_never_crashes(case, seed):
 
     try:
         found = await preview(yaml.safe_dump_all(bodies), OPTIONS)
-    except InvalidManifest:
+    except InvalidWorkload:
         return
 
     for body in found.pod_groups:

@@ -71,6 +71,18 @@ def test_what_is_counted_is_told_as_a_counter_by_its_old_name() -> None:
         assert f"{name}{told} 4.0" in text
 
 
+def test_what_searches_seldom_meet_is_told_before_it_happens() -> None:
+    registry = CollectorRegistry()
+    SchedulerMetrics(registry, namespace="kai")
+    for action in ("reclaim", "preempt", "consolidation"):
+        for name in (
+            "scenarios_filtered_by_action",
+            "scenario_search_action_budget_exhausted_total",
+            "scenario_search_gave_way_total",
+        ):
+            assert registry.get_sample_value(f"kai_{name}", {"action": action}) == 0
+
+
 def test_queues_are_told_with_what_they_are_due_and_what_they_ask_for() -> None:
     registry = CollectorRegistry()
     metrics = SchedulerMetrics(registry, namespace="kai")

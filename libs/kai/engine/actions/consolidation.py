@@ -97,12 +97,13 @@ class _Consolidation:
         if (
             most >= 0
             and rules.accepts is None
+            and rules.of_queue is None
             and self._more_than(most)
             and (jobs := self._moves.fewest(job, tasks))
         ):
             return session.victims_among(jobs)
         return session.victim_source(
-            job, lambda queue: queue.leaf, of_job=rules.accepts, most=None if most < 0 else most
+            job, lambda queue: queue.leaf, rules=rules, most=None if most < 0 else most
         )
 
     def _more_than(self, most: int) -> bool:

@@ -17,7 +17,7 @@ from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import free_centi, never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
 from kai.engine.search.signatures import Representatives, Why
-from kai.engine.search.solver import Result, Search, Solution, Validator, enabled_generators
+from kai.engine.search.solver import Search, SearchResult, Solution, Validator, enabled_generators
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.times import rfc3339
@@ -127,7 +127,7 @@ class _Action:
             search = self._search(job, tasks, rules, deadline)
             solution = search.first_victim()
             if solution is not None:
-                self._found(Result.SOLVED, deadline)
+                self._found(SearchResult.SOLVED, deadline)
                 return solution
         self._first_sufficed = False
         if never_fits(session, job, tasks) or not self._may_suffice(tasks, rules):
@@ -138,7 +138,7 @@ class _Action:
         self._found(result, deadline)
         if solution is not None:
             self._first_sufficed = [batch.number for batch in solution.victims] == [0]
-        elif result in (Result.DEADLINE, Result.NOT_ATTEMPTED):
+        elif result in (SearchResult.DEADLINE, SearchResult.NOT_ATTEMPTED):
             self._out_of_time(job, gave_way=deadline.gave_way)
         else:
             representatives.failed(job, why=rules.why)
@@ -214,7 +214,7 @@ class _Action:
             generators=self._generators,
         )
 
-    def _found(self, result: Result, deadline: Deadline) -> None:
+    def _found(self, result: SearchResult, deadline: Deadline) -> None:
         self.session.decisions.count(
             "scenario_search_jobs_total", self.strategy.action, str(result), str(deadline.reduced).lower()
         )

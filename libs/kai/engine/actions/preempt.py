@@ -5,10 +5,10 @@ from __future__ import annotations
 from kai.engine.actions import eviction
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
-from kai.engine.framework.victims import VictimRules, both
+from kai.engine.framework.victims import VictimRules
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
-from kai.engine.search.signatures import Representatives
+from kai.engine.search.signatures import Representatives, RepresentativesOfQueues
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Task
 
@@ -26,14 +26,12 @@ class _Preempt:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._representatives: dict[str, Representatives] = {}
+        self._representatives = RepresentativesOfQueues(
+            enabled=session.config.params.use_scheduling_signatures
+        )
 
     def representatives(self, job: Job) -> Representatives:
-        known = self._representatives.get(job.queue.name)
-        if known is None:
-            enabled = self.session.config.params.use_scheduling_signatures
-            known = self._representatives[job.queue.name] = Representatives(enabled=enabled)
-        return known
+        return self._representatives.of(job.queue)
 
     def admits(self, job: Job) -> bool:
         del job
@@ -54,7 +52,8 @@ class _Preempt:
         return self.session.victim_source(
             job,
             lambda queue: queue is job.queue,
-            of_job=both(lambda victim: victim.priority < job.priority, rules.accepts),
+            of_job=lambda victim: victim.priority < job.priority,
+            rules=rules,
         )
 
     def validator(self, job: Job, tasks: list[Task]) -> None:

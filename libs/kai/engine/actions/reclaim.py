@@ -10,7 +10,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
-from kai.engine.search.signatures import Representatives
+from kai.engine.search.signatures import Representatives, RepresentativesOfQueues
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
@@ -29,16 +29,14 @@ class _Reclaim:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._representatives: dict[str, Representatives] = {}
+        self._representatives = RepresentativesOfQueues(
+            enabled=session.config.params.use_scheduling_signatures
+        )
         #: Each queue in words, and what it is entitled to: GPUs, CPU, memory.
         self._entitled: dict[int, tuple[str, ...]] = {}
 
     def representatives(self, job: Job) -> Representatives:
-        known = self._representatives.get(job.queue.name)
-        if known is None:
-            enabled = self.session.config.params.use_scheduling_signatures
-            known = self._representatives[job.queue.name] = Representatives(enabled=enabled)
-        return known
+        return self._representatives.of(job.queue)
 
     def admits(self, job: Job) -> bool:
         entitlements = self.session.plugins.entitlements
@@ -56,12 +54,7 @@ class _Reclaim:
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         del tasks
-        mine, of_queue = job.queue, rules.of_queue
-
-        def loses(queue: Queue) -> bool:
-            return queue is not mine and (of_queue is None or of_queue(queue))
-
-        return self.session.victim_source(job, loses, of_job=rules.accepts)
+        return self.session.victim_source(job, lambda queue: queue is not job.queue, rules=rules)
 
     def validator(self, job: Job, tasks: list[Task]) -> None:
         """Any victim of another queue would do."""

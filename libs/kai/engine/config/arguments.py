@@ -29,7 +29,7 @@ class ConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class ArgumentKind(Generic[T]):
     """Which texts an argument takes, in words, and what they mean; reading another raises a ValueError.
 
     ``words`` are all the texts there are, where they can be counted; else ``pattern``, if there is one, is an
@@ -47,12 +47,12 @@ class Argument:
     """One argument: its spellings, the first of which is the usual one, its values and its meaning."""
 
     spellings: tuple[str, ...]
-    kind: Kind[Any]
+    kind: ArgumentKind[Any]
     default: str
     meaning: str
 
 
-def argument(*spellings: str, kind: Kind[T], default: str = "", meaning: str) -> T:
+def argument(*spellings: str, kind: ArgumentKind[T], default: str = "", meaning: str) -> T:
     """A field of :class:`Arguments`; ``default`` is written as users would, empty for nothing."""
     declared = Argument(spellings=spellings, kind=kind, default=default, meaning=meaning)
     value: T = field(default=kind.read(default), metadata={_ARGUMENT: declared})
@@ -102,12 +102,12 @@ def _read(declared: Argument, text: str, where: str) -> Any:
 
 
 # --- kinds -------------------------------------------------------------------------------------------
-def one_of(choices: type[Choice]) -> Kind[Choice]:
+def one_of(choices: type[Choice]) -> ArgumentKind[Choice]:
     """One of the words of an enumeration."""
-    return Kind(f"one of: {', '.join(choices)}", choices, words=tuple(map(str, choices)))
+    return ArgumentKind(f"one of: {', '.join(choices)}", choices, words=tuple(map(str, choices)))
 
 
-def number(*, least: float) -> Kind[float]:
+def number(*, least: float) -> ArgumentKind[float]:
     """A finite number that is not less than a bound."""
 
     def read(text: str) -> float:
@@ -117,10 +117,10 @@ def number(*, least: float) -> Kind[float]:
         return value
 
     pattern = r"^[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
-    return Kind(f"a number of at least {least:g}", read, pattern=pattern)
+    return ArgumentKind(f"a number of at least {least:g}", read, pattern=pattern)
 
 
-def seconds() -> Kind[float]:
+def seconds() -> ArgumentKind[float]:
     """A duration that is not negative; empty for none."""
 
     def read(text: str) -> float:
@@ -130,10 +130,10 @@ def seconds() -> Kind[float]:
         return value
 
     pattern = "^([0-9.]+(ns|us|µs|ms|[smhdwy]))*$|^0$"
-    return Kind("a duration such as 90s, 1h30m or 2d, not negative", read, pattern=pattern)
+    return ArgumentKind("a duration such as 90s, 1h30m or 2d, not negative", read, pattern=pattern)
 
 
-def switch() -> Kind[bool]:
+def switch() -> ArgumentKind[bool]:
     """True or false, as Go reads them."""
 
     def read(text: str) -> bool:
@@ -141,13 +141,13 @@ def switch() -> Kind[bool]:
             raise ValueError(text)
         return text in _TRUE
 
-    return Kind("true or false", read, words=(*_TRUE, *_FALSE))
+    return ArgumentKind("true or false", read, words=(*_TRUE, *_FALSE))
 
 
-def names() -> Kind[tuple[str, ...]]:
+def names() -> ArgumentKind[tuple[str, ...]]:
     """Names with commas between them."""
 
     def read(text: str) -> tuple[str, ...]:
         return tuple(name.strip() for name in text.split(",") if name.strip())
 
-    return Kind("names with commas between them", read)
+    return ArgumentKind("names with commas between them", read)

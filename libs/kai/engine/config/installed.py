@@ -56,4 +56,9 @@ def _installed(name: str) -> PluginSpec | None:
         raise ConfigError(f"plugin {name!r} cannot be loaded from {values[0]}: {failure}") from error
     if not isinstance(spec, PluginSpec):
         raise ConfigError(f"plugin {name!r}: {values[0]} is {spec!r}; it must be a PluginSpec")
+    if spec.priority is not None:
+        raise ConfigError(
+            f"plugin {name!r}: {values[0]} has a priority; leave it out: it comes where the configuration "
+            "names it"
+        )
     return spec

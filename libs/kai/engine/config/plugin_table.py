@@ -139,6 +139,8 @@ class Weight:
     #: ``nodeplacement``: packing gives at most so much, to the node whose free GPUs, or CPU, are the fewest.
     #: Spreading gives the part that is free, which is 1 at most.
     BINPACK: Final = 9.0
+    #: The strategy ``headroom`` in its place: so much where nothing is lost, the less the more devices are.
+    HEADROOM: Final = BINPACK
     #: ``resourcetype``: a pod without GPUs, on a node without GPUs.
     RESOURCE_TYPE: Final = 10.0
     #: ``gpusharingorder``: a pod without GPUs keeps off GPUs that are idle. A node without GPUs is the best
@@ -177,8 +179,10 @@ class PluginSpec:
     """A plugin: in which order it comes by default (higher first; None: off by default), and what for.
 
     ``without_effect`` are arguments that the original has and that change nothing here, with the reason.
-    ``ranks`` is what it says of the pods of a group. ``opener`` is for plugins of other packages, a
-    ``kai.engine.framework.protocols.Opener``; ours are in :mod:`kai.engine.plugins`.
+    ``ranks`` is what it says of the pods of a group. ``node_sets``: it is a
+    ``kai.engine.framework.protocols.NodeSets``, of which a configuration has one at most. ``opener`` is for
+    plugins of other packages, a ``kai.engine.framework.protocols.Opener``; ours are in
+    :mod:`kai.engine.plugins`.
     """
 
     priority: int | None = None
@@ -186,6 +190,7 @@ class PluginSpec:
     arguments: type[Arguments] = Arguments
     without_effect: Mapping[str, str] = field(default_factory=dict)
     ranks: LabelRank | None = None
+    node_sets: bool = False
     opener: Callable[[Any], Iterable[Any]] | None = None
 
 
@@ -202,8 +207,7 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
     "nodeavailability": PluginSpec(priority=1600, meaning="nodes where the pod can begin at once"),
     "resourcetype": PluginSpec(priority=1500, meaning="pods without GPUs go to nodes without GPUs"),
     "podaffinity": PluginSpec(
-        priority=1400,
-        meaning="what pods prefer: nodes, taints to avoid, and, with `predicates`, neighbours and spreading",
+        priority=1400, meaning="what pods prefer: nodes, taints to avoid, neighbours and spreading"
     ),
     "elastic": PluginSpec(priority=1300, meaning="jobs below their minimum first, those above it last"),
     "kubeflow": PluginSpec(
@@ -229,7 +233,7 @@ PLUGINS: Final[Mapping[str, PluginSpec]] = {
     "minruntime": PluginSpec(
         priority=600, meaning="jobs that have just started are no victims", arguments=MinRuntimeArguments
     ),
-    "topology": PluginSpec(priority=500, meaning="required and preferred topology of gangs"),
+    "topology": PluginSpec(priority=500, meaning="required and preferred topology of gangs", node_sets=True),
     "snapshot": PluginSpec(
         priority=400, meaning="serves `/get-snapshot`, for `kai snapshot`, on the scheduler's own machine"
     ),

@@ -6,7 +6,7 @@ back to the built-in ones, each on its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -19,7 +19,13 @@ from kai.engine.config.usage_database import UsageDatabase
 from kai.model import documents, duration, spelling
 
 #: All actions, in the order of a cycle; each is a module of :mod:`kai.engine.actions`.
-ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+ACTIONS: Final = (
+    "allocate",
+    "consolidation",
+    "reclaim",
+    "preempt",
+    "stalegangeviction",
+)
 #: Those of them that search for victims: they have budgets, and place pods anew that run elsewhere.
 SEARCHING: Final = ("reclaim", "preempt", "consolidation")
 GENERATORS: Final = ("NodeLocalGreedy", "MultiNodeGang")
@@ -100,7 +106,11 @@ class EngineParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """Everything that shapes a cycle."""
+    """Everything that shapes a cycle.
+
+    Raises:
+        ConfigError: two plugins are on that exclude each other.
+    """
 
     actions: tuple[str, ...] = ACTIONS
     plugins: tuple[PluginOption, ...] = DEFAULT_OPTIONS
@@ -117,6 +127,7 @@ class SchedulerConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {each.name: each for each in self.plugins})
         object.__setattr__(self, "_by_kind", {type(each.decoded): each.decoded for each in self.plugins})
+        _check_node_sets(self.plugins)
 
     @classmethod
     def parse(cls, text: str, *, params: EngineParams | None = None) -> SchedulerConfig:
@@ -151,7 +162,17 @@ class SchedulerConfig:
             config = replace(config, usage_db=database)
         if budgets := data.get("scenarioSearchBudgets"):
             config = replace(config, budgets=_budgets(budgets))
-        return replace(config, notes=tuple(notes))
+        return replace(config, notes=(*notes, *_of_what_is_off(config)))
+
+    @property
+    def moves_pods(self) -> bool:
+        """Whether pods that run may be placed anew: some action searches for victims."""
+        return any(action in SEARCHING for action in self.actions)
+
+    @property
+    def serves_claims(self) -> bool:
+        """Whether pods with resource claims get their devices."""
+        return self.params.dynamic_resources and self.plugin("dynamicresources") is not None
 
     def plugin(self, name: str) -> PluginOption | None:
         """A plugin's options; None if it is off."""
@@ -161,6 +182,25 @@ class SchedulerConfig:
         """What the plugin that takes these arguments was told; the defaults if it is off."""
         found = self._by_kind.get(kind)
         return found if isinstance(found, kind) else kind()
+
+
+def _of_what_is_off(config: SchedulerConfig) -> Iterator[str]:
+    """Depths and budgets of actions and generators that do not run, and of two opposites the one left out."""
+    on = {each.name for each in config.plugins}
+    for action in config.queue_depth:
+        if action not in config.actions:
+            yield f"queueDepthPerAction.{action} has no effect: the action is off"
+    per_action, _, _, per_generator = (f"scenarioSearchBudgets.{key}" for key in BUDGETS)
+    default = SearchBudgets()
+    for action, seconds in config.budgets.action.items():
+        if action in SEARCHING and action not in config.actions and default.action.get(action) != seconds:
+            yield f"{per_action}.{action} has no effect: the action is off"
+    for generator, seconds in config.budgets.generator.items():
+        plugin = f"sg-{generator.lower()}"
+        if generator in GENERATORS and plugin not in on and default.generator[generator] != seconds:
+            yield f"{per_generator}.{generator} has no effect: plugin {plugin!r} is off"
+    if {"gpupack", "gpuspread"} <= on:
+        yield "plugin 'gpupack' has no effect beside 'gpuspread'; name one of them"
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
@@ -216,6 +256,15 @@ def _plugins(tiers: Any, notes: list[str]) -> tuple[PluginOption, ...]:
                 )
             plugins[option.name] = option
     return tuple(plugins.values())
+
+
+def _check_node_sets(plugins: Sequence[PluginOption]) -> None:
+    names = [each.name for each in plugins if each.spec.node_sets]
+    if len(names) > 1:
+        first, second, *_ = names
+        raise ConfigError(
+            f"plugins {first!r} and {second!r} both choose sets of nodes for groups; leave one of them out"
+        )
 
 
 def _plugin(data: Any, where: str, notes: list[str]) -> PluginOption:

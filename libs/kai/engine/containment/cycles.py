@@ -142,7 +142,7 @@ class Containment:
             case kind:
                 entry.obj = obj
                 state.remove(kind, who.key)
-        state.faults[who.kind, who.key] = fault
+        state.set_fault(who.kind, who.key, fault)
         self._aside[who] = entry
         self.setbacks.append((fault, _end_of(error)))
 
@@ -163,11 +163,11 @@ class Containment:
                 entry.job = job = state.jobs[who.pod_group]
                 if job.aside is None:
                     state.set_aside(job, entry.fault)
-                state.faults[who.kind, who.key] = entry.fault
+                state.set_fault(who.kind, who.key, entry.fault)
 
     @staticmethod
     def _admit(state: ClusterState, who: Suspect, entry: _Aside) -> None:
-        state.faults.pop((who.kind, who.key), None)
+        state.set_fault(who.kind, who.key, None)
         if entry.job is not None:
             if (job := state.jobs.get(who.pod_group)) is not None and job.aside is entry.fault:
                 state.set_aside(job, None)

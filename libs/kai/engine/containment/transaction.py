@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kai.engine.framework.decisions import Decisions
-from kai.model.ids import PodGroupKey
-from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState
 
 
@@ -18,7 +16,7 @@ class Transaction:
         self._state = state
         #: What was decided since, as soon as anything can be.
         self.decisions: Decisions | None = None
-        self._touched: dict[PodGroupKey, Job] = dict(state.touched_jobs)
+        self._touched = tuple(state.touched_jobs)
         self._kept = state.kept.carried()
 
     def revoke(self) -> None:
@@ -28,10 +26,7 @@ class Transaction:
             self.decisions.revoke()
             self.decisions = None
         state.mend()
-        state.touched_jobs.clear()
-        state.touched_jobs.update(
-            (key, job) for key, job in self._touched.items() if state.jobs.get(key) is job
-        )
+        state.touch_only(self._touched)
         state.kept.restore(self._kept)
 
 

@@ -32,7 +32,7 @@ class Unfit:
     reason: str
 
 
-class Usage(Protocol):
+class DevicesInUse(Protocol):
     """What is in use already."""
 
     def is_free(self, device: DeviceId) -> bool:
@@ -94,7 +94,7 @@ class _Choice:
 
 
 def allocate(
-    claims: Sequence[dra.ResourceClaim], node: str, *, inventory: Inventory, usage: Usage
+    claims: Sequence[dra.ResourceClaim], node: str, *, inventory: Inventory, usage: DevicesInUse
 ) -> list[dra.AllocationResult] | Unfit:
     """Allocate all claims on the node together, or say why not.
 
@@ -128,7 +128,7 @@ def allocate(
     ]
 
 
-def _what_is_sought(claims: Sequence[dra.ResourceClaim], devices: NodeDevices, usage: Usage) -> object:
+def _what_is_sought(claims: Sequence[dra.ResourceClaim], devices: NodeDevices, usage: DevicesInUse) -> object:
     """What a search depends on, where no counters are shared: what is asked for, and what is in use."""
     asked = tuple(msgspec.json.encode(claim.spec.devices) for claim in claims)
     return asked, frozenset(device.id for device in devices.devices if not usage.is_free(device.id))
@@ -195,7 +195,7 @@ class _Search:
         self,
         requests: list[_Request],
         node: NodeDevices,
-        usage: Usage,
+        usage: DevicesInUse,
         *,
         may_take_back: Callable[[], bool],
     ) -> None:

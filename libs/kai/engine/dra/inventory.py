@@ -308,9 +308,11 @@ class Inventory:
             return
         assembled.devices += devices
         for name in self._pools[key]:
-            for counter_set in self._slices[name].spec.shared_counters:
-                for counter, amount in counter_set.counters.items():
-                    assembled.counters[*key, counter_set.name, counter] = quantity.parse(amount.value)
+            spec = self._slices[name].spec
+            if spec.pool.generation == generation:
+                for counter_set in spec.shared_counters:
+                    for counter, amount in counter_set.counters.items():
+                        assembled.counters[*key, counter_set.name, counter] = quantity.parse(amount.value)
 
 
 def _make_room(kept: dict[Any, Any]) -> None:

@@ -242,7 +242,9 @@ class ClaimLedger:
             kept[synthetic.key] = former.allocation
         elif synthetic is not None:
             fresh.append(synthetic)
-        usage = _Usage(self, after_release, {device for each in kept.values() for device in _devices(each)})
+        usage = _DevicesInUse(
+            self, after_release, {device for each in kept.values() for device in _devices(each)}
+        )
         results = allocate(fresh, node, inventory=self.inventory, usage=usage) if fresh else []
         if isinstance(results, Unfit):
             return results
@@ -374,7 +376,7 @@ class ClaimLedger:
                     self._releasing[device] += sign
 
 
-class _Usage:
+class _DevicesInUse:
     """What is in use, with or without what is being released, and what the pod itself keeps."""
 
     def __init__(self, ledger: ClaimLedger, after_release: bool, kept: set[DeviceId]) -> None:

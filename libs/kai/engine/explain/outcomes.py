@@ -46,7 +46,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
         if published.get(key) != outcome:
             changed.append(outcome)
     published.update([(outcome.pod_group, outcome) for outcome in changed])
-    state.touched_jobs.clear()
+    state.touch_only(())
     if len(published) > 2 * len(state.jobs) + 64:
         for key in [key for key in published if key not in state.jobs]:
             del published[key]

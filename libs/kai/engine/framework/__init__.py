@@ -15,11 +15,12 @@ A plugin needs no other import of ours than from here, for what it is made of an
 given and returns; ``docs/plugins.md`` has one.
 """
 
+from kai.engine.config import EngineParams
 from kai.engine.config.arguments import Arguments, argument, names, number, one_of, seconds, switch
 from kai.engine.config.plugin_table import PluginSpec, Weight
 from kai.engine.fairness.order import NO_RESOURCES, QueueKey
 from kai.engine.fairness.queues import Ints
-from kai.engine.framework.handle import Handle
+from kai.engine.framework.handle import ArgumentsOf, Handle
 from kai.engine.framework.protocols import (
     Entitlement,
     Filter,
@@ -39,23 +40,37 @@ from kai.engine.framework.protocols import (
 )
 from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.kernel.labels import Floats, Mask
+from kai.engine.kernel.static import StaticFilters
 from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.queueing.queue_order import Columns
+from kai.engine.queueing.shares import Division
 from kai.engine.reasons import Unschedulable
-from kai.model.decisions import Reason, ResourceVector
-from kai.model.ids import PodUid
+from kai.model.decisions import Allotment, Reason, ResourceVector
+from kai.model.faults import Fault
+from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import TopologyConstraint
+from kai.snapshot.class_table import ClassTable
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.group_order import LabelRank
-from kai.snapshot.kept import Kept
-from kai.snapshot.rows import Job, Node, PodSet, SubGroupSet, Task
+from kai.snapshot.kept import Kept, KeptValues
+from kai.snapshot.kinds import Kind, StateParams
+from kai.snapshot.refusals import Refusals
+from kai.snapshot.resources import ResourceTable
+from kai.snapshot.rows import Job, Node, PodSet, Queue, SubGroupSet, Task
+from kai.snapshot.table import NodeTable
 
 __all__ = [
     "NO_RESOURCES",
+    "Allotment",
     "Arguments",
+    "ArgumentsOf",
     "Batch",
+    "ClassTable",
     "Columns",
+    "Division",
+    "EngineParams",
     "Entitlement",
+    "Fault",
     "Filter",
     "Floats",
     "Handle",
@@ -63,24 +78,33 @@ __all__ = [
     "Job",
     "JobRanking",
     "Kept",
+    "KeptValues",
+    "Kind",
     "LabelRank",
     "Mask",
     "Node",
     "NodeFilter",
     "NodeSets",
+    "NodeTable",
     "Opener",
     "Plugin",
     "PluginSpec",
+    "PodGroupKey",
     "PodSet",
     "PodUid",
     "PreFilter",
+    "Queue",
     "QueueKey",
     "QueueRanking",
     "Quota",
     "Readiness",
     "Reason",
+    "Refusals",
+    "ResourceTable",
     "ResourceVector",
     "Scorer",
+    "StateParams",
+    "StaticFilters",
     "SubGroupSet",
     "Task",
     "TaskClass",

@@ -194,8 +194,7 @@ class Decisions:
         self._ledger.confirm(task)
         if task.facts is not None and not task.facts.evicting:
             self._ledger.set_status(task, Status.PENDING)
-            if task.job is not None:
-                self._state.pending_jobs[task.job.key] = task.job
+            self._state.unpromised(task)
 
     def _take_over(self, former: PodGroupKey, taker: PodGroupKey) -> None:
         evictions = self.evictions
@@ -274,6 +273,6 @@ class Decisions:
             self._ledger.unpipeline(task)
             evicting = task.facts is not None and task.facts.evicting
             self._ledger.set_status(task, Status.RELEASING if evicting else Status.PENDING)
-            if not evicting and task.job is not None:
-                self._state.pending_jobs[task.job.key] = task.job
+            if not evicting:
+                self._state.unpromised(task)
         self._pipelined.clear()

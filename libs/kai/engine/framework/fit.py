@@ -20,7 +20,6 @@ _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs"}
 _NO_SLOT: Final = "node(s) pod number exceeded"
 #: The one that uses it, and the one that reserves it.
 _PODS_OF_A_NEW_DEVICE: Final = 2
-Amounts = npt.NDArray[np.int64]
 Counts = tuple[tuple[str, int], ...]
 #: By class, while no node changes.
 _COUNTS: Final = Kept[dict[int, Counts]]()
@@ -98,7 +97,7 @@ def is_shortage(reason: str) -> bool:
     return reason == _NO_SLOT or reason.startswith(_SHORT)
 
 
-def _shared_shortage(task: Task, free: Amounts) -> str:
+def _shared_shortage(task: Task, free: npt.NDArray[np.int64]) -> str:
     """What a part of a GPU lacks where there is enough of each resource by itself."""
     if free[GPU] >= 1 and free[PODS] < _PODS_OF_A_NEW_DEVICE:
         return _NO_SLOT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from kai.engine.config import SEARCHING, EngineParams, SchedulerConfig
+from kai.engine.config import EngineParams
 from kai.engine.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.queueing.shares import Division
@@ -23,6 +23,13 @@ from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.table import NodeTable
 
 A = TypeVar("A", bound=Arguments)
+
+
+class ArgumentsOf(Protocol):
+    """What a plugin was told."""
+
+    def __call__(self, kind: type[A], /) -> A:
+        """Its arguments, as the type that it declares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +77,17 @@ class Handle:
     allot: Callable[[Task, Allotment | None], None]
     #: For :class:`~kai.snapshot.kept.Kept`.
     kept: KeptValues
-    config: SchedulerConfig
+    #: What a plugin was told, as the type of arguments that it declares.
+    arguments: ArgumentsOf
+    #: Whether what pods require of nodes and of each other counts, and whether what they prefer does.
+    requires: bool
+    prefers: bool
+    #: Whether somebody serves resource claims.
+    claims: bool
+    #: Whether pods that run may be placed anew, so that what they demand matters, too.
+    moves: bool
     #: The classes of all pods of the groups that have something waiting.
     waiting: frozenset[TaskClass] = field(init=False)
-    #: Whether pods that run may be placed anew, so that what they demand matters, too.
-    moves: bool = field(init=False)
 
     def __post_init__(self) -> None:
         waiting = {
@@ -84,12 +97,3 @@ class Handle:
             for task in pod_set.tasks.values()
         }
         object.__setattr__(self, "waiting", frozenset(waiting))
-        object.__setattr__(self, "moves", any(action in SEARCHING for action in self.config.actions))
-
-    def on(self, plugin: str) -> bool:
-        """Whether the configuration names a plugin."""
-        return self.config.plugin(plugin) is not None
-
-    def arguments(self, kind: type[A]) -> A:
-        """What a plugin was told, as the type of arguments that it declares."""
-        return self.config.arguments(kind)

@@ -143,7 +143,11 @@ class Tracker(ABC):
 
 
 class NodeSets(ABC):
-    """Places the pods of a group in one of several sets of nodes. One plugin at most is asked."""
+    """Places the pods of a group in one of several sets of nodes.
+
+    A configuration has one such plugin at most, and is refused with two, so its ``PluginSpec`` says
+    ``node_sets``.
+    """
 
     @abstractmethod
     def subsets(

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from kai.engine.config import SchedulerConfig
+from kai.engine.config import PluginOption, SchedulerConfig
+from kai.engine.config.arguments import ConfigError
 from kai.engine.framework.decisions import PROMISED, Decisions
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.options import orders, with_headroom
-from kai.engine.framework.protocols import Opener, Plugin
+from kai.engine.framework.protocols import NodeSets, Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.framework.statement import Statement
+from kai.engine.framework.victims import ANYBODY, VictimRules, both
 from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
@@ -42,6 +44,10 @@ _VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]](lent=lambda kep
 _POOLS: Final = Kept[Pools]()
 _NO_PLUGINS: Final[Mapping[str, Opener]] = {}
 _UNKNOWN: Any = object()
+_UNTOLD: Final = (
+    "plugin {name!r} chooses sets of nodes for groups, and its PluginSpec does not say so; "
+    "write node_sets=True there"
+)
 
 
 class Session:
@@ -114,8 +120,10 @@ class Session:
 
     # --- opening -------------------------------------------------------------------------------
     def _opening_took(self, plugin: str, started: float) -> float:
-        """Count the time since ``started`` for a plugin; returns now."""
+        """Count the time since ``started`` for a plugin, if it is on; returns now."""
         now = time.perf_counter()
+        if self.config.plugin(plugin) is None:
+            return now
         self.plugin_timings[plugin] = self.plugin_timings.get(plugin, 0.0) + now - started
         return now
 
@@ -131,7 +139,7 @@ class Session:
 
     def _handle(self) -> Handle:
         """Knows nobody who knows the session: this and all it holds would wait for garbage collection."""
-        state = self.state
+        state, config = self.state, self.config
         return Handle(
             nodes=self.nodes,
             filters=self.static,
@@ -151,22 +159,30 @@ class Session:
             allocatable=partial(_allocatable, state),
             refusals=state.refusals,
             params=state.params,
-            flags=self.config.params,
+            flags=config.params,
             now=self.now,
             due=self._alarm.due,
             allot=state.ledger.allot,
             kept=state.kept,
-            config=self.config,
+            arguments=config.arguments,
+            requires=self.predicates,
+            prefers=self.options.preferences,
+            claims=config.serves_claims,
+            moves=config.moves_pods,
         )
 
     def _opened(self, openers: Mapping[str, Opener]) -> list[Plugin]:
         opened: list[Plugin] = []
         started = time.perf_counter()
         for option in self.config.plugins:
-            opener = openers.get(option.name) or option.spec.opener
+            opener = openers.get(option.name)
             if opener is not None:
                 opened += opener(self.handle)
-                started = self._opening_took(option.name, started)
+            elif option.spec.opener is not None:
+                opened += _of_others(option, self.handle)
+            else:
+                continue
+            started = self._opening_took(option.name, started)
         return opened
 
     def _filters(self) -> StaticFilters:
@@ -271,6 +287,7 @@ class Session:
         of_queue: Callable[[Queue], bool],
         *,
         of_job: Callable[[Job], bool] | None = None,
+        rules: VictimRules = ANYBODY,
         most: int | None = None,
     ) -> VictimSource:
         """Preemptible jobs that hold resources, other than ``job``, as victims in order.
@@ -281,12 +298,14 @@ class Session:
             job: for whom they would make room.
             of_queue: which queues' jobs count; asked only of queues that yield and have jobs.
             of_job: which jobs count; None takes all.
+            rules: what plugins say of this search; whom they keep safe does not count either.
             most: the most jobs; those that would be victims first. None has no bound.
         """
         pools: list[tuple[Queue, Pool]] = []
         gangs = False
+        also, counts = rules.of_queue, both(of_job, rules.accepts)
         for queue in self.state.queue_order:
-            if queue.yields and queue.jobs and of_queue(queue):
+            if queue.yields and queue.jobs and of_queue(queue) and (also is None or also(queue)):
                 pool = self.pools.of(queue)
                 if pool.jobs:
                     pools.append((queue, pool))
@@ -295,11 +314,11 @@ class Session:
         if most is not None:
             found = _first_victims(pools, most)
 
-        accepts = of_job
+        accepts = counts
         if job.queue in [queue for queue, _ in found]:
 
             def accepts(victim: Job) -> bool:
-                return victim is not job and (of_job is None or of_job(victim))
+                return victim is not job and (counts is None or counts(victim))
 
         return VictimSource(
             found, queue_order=self.queue_order, key=self.victim_key, accepts=accepts, gangs=gangs
@@ -397,6 +416,15 @@ class _Alarm:
 
     def due(self, moment: float) -> None:
         self.earliest = min(self.earliest, moment)
+
+
+def _of_others(option: PluginOption, handle: Handle) -> Sequence[Plugin]:
+    """A plugin of another package, which is held to what it says of itself."""
+    assert option.spec.opener is not None
+    found = tuple(option.spec.opener(handle))
+    if not option.spec.node_sets and any(isinstance(each, NodeSets) for each in found):
+        raise ConfigError(_UNTOLD.format(name=option.name))
+    return found
 
 
 def _allocatable(state: ClusterState) -> list[Job]:

@@ -165,15 +165,31 @@ class Statement:
     def convert_to_pipelined(self, job: Job) -> None:
         """Whatever of a job was allocated waits with the rest of its gang.
 
-        The steps move to the end of the log, so that checkpoints made since are void.
+        All steps from the first of these are taken again, so checkpoints made since are void: trackers can go
+        back no other way than step by step, and forget what came after.
         """
-        moved = [op for op in self.log if op.kind == ALLOCATE and op.task.job is job]
-        for operation in reversed(moved):
-            self._undo(operation)
-        self.log = [op for op in self.log if op.kind != ALLOCATE or op.task.job is not job]
-        for operation in moved:
-            assert operation.node is not None
-            self.pipeline(operation.task, operation.node, groups=operation.groups)
+        log = self.log
+        first = next(
+            (at for at, op in enumerate(log) if op.kind == ALLOCATE and op.task.job is job), len(log)
+        )
+        again = log[first:]
+        self.rollback(first)
+        for operation in again:
+            self._take_again(operation, waits=operation.task.job is job)
+
+    def _take_again(self, operation: Operation, *, waits: bool) -> None:
+        task, node, groups = operation.task, operation.node, operation.groups
+        if operation.kind == EVICT:
+            self.evict(task)
+            return
+        if (eviction := operation.target) is not None:
+            waited = eviction.was[0] is Status.PIPELINED
+            node, groups = eviction.node, eviction.groups if waited else tuple(task.groups)
+        assert node is not None
+        if operation.kind == ALLOCATE and not waits:
+            self.allocate(task, node, groups=groups)
+        else:
+            self.pipeline(task, node, groups=groups)
 
     def rollback(self, checkpoint: int = 0) -> None:
         """Undo everything since a checkpoint, the last step first; checkpoints after it are void.

@@ -14,7 +14,7 @@ from kai.snapshot.nodes import unavailable
 from kai.snapshot.rows import Node
 
 _BY_CLAIMS_ONLY = "node offers its GPUs by resource claims only"
-Key = TypeVar("Key", bound=Hashable)
+K = TypeVar("K", bound=Hashable)
 
 
 class _Taint(NamedTuple):
@@ -52,7 +52,7 @@ class StaticFilters:
                 if taint.effect == taints.AVOIDED:
                     self._mark(self.avoided, taint, row)
 
-    def _mark(self, masks: dict[Key, Mask], key: Key, row: int) -> None:
+    def _mark(self, masks: dict[K, Mask], key: K, row: int) -> None:
         if key not in masks:
             masks[key] = np.zeros(len(self.nodes), dtype=bool)
         masks[key][row] = True

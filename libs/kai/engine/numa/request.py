@@ -11,7 +11,7 @@ from kai.model.objects import Container, Pod
 from kai.model.requests import is_sidecar
 
 #: Amounts by resource name, positive only; CPU in millicores.
-Amounts = Mapping[str, int]
+ResourceAmounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,9 @@ class NumaRequest:
     """
 
     guaranteed: bool
-    pod: Amounts
-    lasting: tuple[Amounts, ...]
-    brief: tuple[Amounts, ...]
+    pod: ResourceAmounts
+    lasting: tuple[ResourceAmounts, ...]
+    brief: tuple[ResourceAmounts, ...]
 
 
 def aligned_for_guaranteed_only(resource: str) -> bool:
@@ -64,7 +64,9 @@ def _limits_cpu_and_memory(container: Container) -> bool:
     )
 
 
-def _pod_amounts(init: Iterable[Container], lasting: Iterable[Amounts], guaranteed: bool) -> Amounts:
+def _pod_amounts(
+    init: Iterable[Container], lasting: Iterable[ResourceAmounts], guaranteed: bool
+) -> ResourceAmounts:
     """What lasts, or the peak while init containers run, whichever is more of each resource."""
     total: Counter[str] = Counter()
     for amounts in lasting:
@@ -80,7 +82,7 @@ def _pod_amounts(init: Iterable[Container], lasting: Iterable[Amounts], guarante
     return dict(total | peak)
 
 
-def _amounts(container: Container, guaranteed: bool) -> Amounts:
+def _amounts(container: Container, guaranteed: bool) -> ResourceAmounts:
     """Only whole CPUs are pinned, so a container with a fraction of one constrains no zone by its CPU."""
     amounts: dict[str, int] = {}
     for name, text in ((container.resources and container.resources.requests) or {}).items():

@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import accumulate, combinations
 from typing import Final, NamedTuple, TypeAlias
 
-from kai.engine.numa.request import Amounts, NumaRequest, aligned_for_guaranteed_only
+from kai.engine.numa.request import NumaRequest, ResourceAmounts, aligned_for_guaranteed_only
 from kai.model import quantity
 from kai.model.numa import NodeResourceTopology, Zone
 
@@ -60,8 +60,8 @@ class NodeZones:
     policy: Policy
     pod_scope: bool
     names: tuple[str, ...]
-    allocatable: tuple[Amounts, ...]
-    reported: tuple[Amounts, ...]
+    allocatable: tuple[ResourceAmounts, ...]
+    reported: tuple[ResourceAmounts, ...]
     #: All resources that some zone reports and that are not ignored.
     resources: frozenset[str]
     #: For each resource, what the best 1, 2, … zones can hold at most.
@@ -73,7 +73,7 @@ class NodeZones:
             name in self.resources and not aligned_for_guaranteed_only(name) for name in request.pod
         )
 
-    def place(self, request: NumaRequest, available: Sequence[Amounts]) -> ZoneAllocation | None:
+    def place(self, request: NumaRequest, available: Sequence[ResourceAmounts]) -> ZoneAllocation | None:
         """Where the topology manager would put the pod; None if the policy rejects it."""
         lasting, brief = ((request.pod,), ()) if self.pod_scope else (request.lasting, request.brief)
         left = [dict(zone) for zone in available]
@@ -91,10 +91,10 @@ class NodeZones:
             ZoneShare(zone, tuple(sorted(amounts.items()))) for zone, amounts in enumerate(drawn) if amounts
         )
 
-    def _aligned(self, unit: Amounts) -> Amounts:
+    def _aligned(self, unit: ResourceAmounts) -> ResourceAmounts:
         return {name: amount for name, amount in unit.items() if name in self.resources}
 
-    def _zones_for(self, amounts: Amounts, left: Sequence[Amounts]) -> Sequence[int] | None:
+    def _zones_for(self, amounts: ResourceAmounts, left: Sequence[ResourceAmounts]) -> Sequence[int] | None:
         if not amounts:
             return ()
         if self.policy is Policy.BEST_EFFORT:
@@ -107,7 +107,7 @@ class NodeZones:
                 return zones
         return None
 
-    def _width(self, amounts: Amounts) -> int | None:
+    def _width(self, amounts: ResourceAmounts) -> int | None:
         """The number of zones that each resource needs at least, if all agree on it."""
         widths = {
             next((width for width, most in enumerate(self.widest[name], 1) if most >= need), None)
@@ -116,7 +116,7 @@ class NodeZones:
         return widths.pop() if len(widths) == 1 else None
 
 
-def _draw(amounts: Amounts, zones: Sequence[int], left: ZoneAmounts, drawn: ZoneAmounts) -> None:
+def _draw(amounts: ResourceAmounts, zones: Sequence[int], left: ZoneAmounts, drawn: ZoneAmounts) -> None:
     """Take from the lowest zone first."""
     for name, need in amounts.items():
         for zone in zones:
@@ -127,7 +127,7 @@ def _draw(amounts: Amounts, zones: Sequence[int], left: ZoneAmounts, drawn: Zone
                 need -= take
 
 
-def _greedy(amounts: Amounts, left: Sequence[Amounts]) -> list[int]:
+def _greedy(amounts: ResourceAmounts, left: Sequence[ResourceAmounts]) -> list[int]:
     """Add the zone that covers most of what is still missing, until nothing helps any more."""
     missing = dict(amounts)
     chosen: list[int] = []
@@ -185,7 +185,7 @@ def _policy(topology: NodeResourceTopology) -> tuple[Policy, bool]:
     return Policy.NONE, False
 
 
-def _amounts(zone: Zone, field: str, ignore: frozenset[str]) -> Amounts:
+def _amounts(zone: Zone, field: str, ignore: frozenset[str]) -> ResourceAmounts:
     return {
         each.name: amount_of(each.name, text=str(getattr(each, field)))
         for each in zone.resources

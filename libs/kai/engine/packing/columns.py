@@ -5,7 +5,7 @@ For a class view that has the strategy, in place of the bin-packing part of its 
     shapes = expected_shapes(counts, table)             # pods by class, running and pending
     headroom = TableHeadroom(Workload.of(shapes), table)   # again when the shapes are no longer equal
     part = ClassHeadroom(headroom, cls)
-    part.of(rows)                                       # (0, 9] by row, 0 where the class does not fit
+    part.of(rows)                                       # scores by row, 0 where the class does not fit
     part.device(node)                                   # group id of the device to join, "" for a whole one
 """
 

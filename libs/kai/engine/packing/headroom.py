@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.config.plugin_table import Weight
 from kai.engine.packing.free import FreeNodes, Ints
 from kai.engine.packing.workload import Floats, Request, Workload
 
 #: A part of a device that is smaller is rounding.
 TINY: Final = 1e-6
-_BEST: Final = 9.0
 
 
 class Headroom:
@@ -25,15 +25,16 @@ class Headroom:
         self._losses = _fastest() if compile_ else losses
 
     def score(self, free: FreeNodes, request: Request) -> tuple[Floats, Ints]:
-        """How well each node suits the request, in (0, 9], and which shared device suits it best.
+        """How well each node suits the request, and which of its shared devices suits it best.
 
         Returns:
-            Scores, -inf where the request does not fit; and columns of ``free.shared``, -1 for a whole
-            device. A request for parts of several devices joins the fullest devices that have room.
+            Scores up to ``Weight.HEADROOM``, -inf where the request does not fit; and columns of
+            ``free.shared``, -1 for a whole device. A request for parts of several devices joins the fullest
+            devices that have room.
         """
         loss, device = self.loss(free, request)
         with np.errstate(invalid="ignore"):
-            return np.where(np.isinf(loss), -np.inf, _BEST / (1.0 + np.maximum(loss, 0.0))), device
+            return np.where(np.isinf(loss), -np.inf, Weight.HEADROOM / (1.0 + np.maximum(loss, 0.0))), device
 
     def loss(self, free: FreeNodes, request: Request) -> tuple[Floats, Ints]:
         """The worth that each node would lose, in devices; inf where the request does not fit.

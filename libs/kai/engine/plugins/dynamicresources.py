@@ -41,7 +41,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         self._demands: dict[str, PodDemand] = {}
         self._concerned: dict[int, bool] = {}
         self._offered: dict[str, frozenset[str]] = {}
-        self._on = handle.flags.dynamic_resources and handle.on("dynamicresources")
+        self._on = handle.claims
         for task in handle.tasks.values():
             if task.node is not None and ACTIVE_USED[task.status] and self.concerns(task.cls):
                 self._adopt(task)

@@ -10,13 +10,13 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from kai.engine.queueing.queue_order import Key
+from kai.engine.queueing.queue_order import QueueKey
 from kai.model.ids import PodUid
 from kai.snapshot.rows import Job, Queue
 
 #: Ranks, when the job was created, its name and its namespace.
 JobKey: TypeAlias = tuple[Any, ...]
-_ONLY: Final[Key] = ()
+_ONLY: Final[QueueKey] = ()
 NOBODY: Final[frozenset[PodUid]] = frozenset()
 Head = TypeVar("Head")
 Head_co = TypeVar("Head_co", covariant=True)
@@ -69,9 +69,9 @@ class QueueNode(Generic[Head]):
         #: How many; an only child needs no key.
         self.children = 0
         #: Keys of children with something to offer, and some that are out of date.
-        self.heap: list[tuple[Key, int, str]] = []
+        self.heap: list[tuple[QueueKey, int, str]] = []
         #: The key that counts, None while there is nothing to offer.
-        self.key: Key | None = None
+        self.key: QueueKey | None = None
         #: What :attr:`key` was computed from, for whom it helps.
         self.known: tuple[Any, ...] | None = None
         self.leaf: Leaf[Head] | None = None
@@ -86,7 +86,7 @@ class QueueTree(Generic[Head]):
         #: Queues whose key may have changed, by depth.
         self._stale: list[dict[str, QueueNode[Head]]] = [{}]
 
-    def queue_key(self, node: QueueNode[Head], head: Head) -> Key:
+    def queue_key(self, node: QueueNode[Head], head: Head) -> QueueKey:
         """The key of a queue, smallest first; ``head`` is the best job below it.
 
         Asked for again only after the queue or something below it was touched, or its head changed.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.lookahead import look_ahead
 from kai.engine.queueing.order import JobHeap, KeyOfJob, QueueNode, QueueTree
-from kai.engine.queueing.queue_order import Key, QueueOrder
+from kai.engine.queueing.queue_order import QueueKey, QueueOrder
 from kai.engine.queueing.requests import request_of
 from kai.snapshot.rows import Job, Queue, Task
 
@@ -46,7 +46,7 @@ class PendingJobs(QueueTree[Job]):
             self._leaves[queue.name] = leaf
             self.add(queue, leaf)
 
-    def queue_key(self, node: QueueNode[Job], head: Job) -> Key:
+    def queue_key(self, node: QueueNode[Job], head: Job) -> QueueKey:
         """The key of a queue with its next job's next chunk."""
         queue: Queue = node.queue
         asked = request_of(

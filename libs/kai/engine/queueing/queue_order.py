@@ -13,14 +13,14 @@ from kai.engine.fairness.queues import Floats, Ints
 from kai.model.decisions import ResourceVector
 
 #: Smallest first; of equal ones the older queue comes first.
-Key: TypeAlias = tuple[float, ...]
+QueueKey: TypeAlias = tuple[float, ...]
 Columns: TypeAlias = tuple[NDArray[np.float64] | Ints, ...]
 
 
 class Ranking(Protocol):
     """What one has to say of the order of queues; see ``kai.engine.framework.protocols.QueueRanking``."""
 
-    def key(self, queue: int, *, job: ResourceVector = ..., victims: ResourceVector = ...) -> Key:
+    def key(self, queue: int, *, job: ResourceVector = ..., victims: ResourceVector = ...) -> QueueKey:
         """Of a queue (a row) with what its next job asks for, less what victims hold; smaller comes first."""
 
     def columns(self, queues: Ints, *, held: Ints, jobs: Ints) -> Columns | None:
@@ -38,13 +38,13 @@ class QueueOrder:
     def __init__(self, rankings: Sequence[Ranking], age: Sequence[int]) -> None:
         """``age`` by row of queues, the oldest first, all different."""
         self.age = age
-        self.key: Callable[..., Key] = rankings[0].key if len(rankings) == 1 else self._joined
+        self.key: Callable[..., QueueKey] = rankings[0].key if len(rankings) == 1 else self._joined
         self._rankings = rankings
         self._rows: Ints | None = None
 
     def _joined(
         self, queue: int, *, job: ResourceVector = NO_RESOURCES, victims: ResourceVector = NO_RESOURCES
-    ) -> Key:
+    ) -> QueueKey:
         return tuple(part for each in self._rankings for part in each.key(queue, job=job, victims=victims))
 
     def ranks(self, queues: Ints, *, held: Ints, jobs: Ints) -> Ints | None:

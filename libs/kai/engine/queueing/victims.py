@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
-from kai.engine.queueing.queue_order import Key, QueueOrder
+from kai.engine.queueing.queue_order import QueueKey, QueueOrder
 from kai.model.decisions import ResourceVector
 from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.amounts import GPU_CENTI
@@ -184,7 +184,7 @@ class _VictimTree(QueueTree[_Victim]):
         for queue, _ in victims_by_queue:
             self.add(queue, leaves[queue.name])
 
-    def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> Key:
+    def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> QueueKey:
         """The key of a queue without its victims so far and the next, in reverse."""
         taken = self._leaves[head.job.queue.name].taken
         more = held_by(head.job, gone=head.gone)

@@ -50,7 +50,7 @@ class SlotBound:
 
     def __init__(self, session: Session, cls: TaskClass) -> None:
         table, allowed = session.nodes, session.view(cls).allowed
-        self._nodes = table.nodes
+        self._table, self._nodes = table, table.nodes
         self._columns = tuple(column for column, _ in cls.items)
         self._amounts = tuple(amount for _, amount in cls.items)
         self._allowed = allowed
@@ -67,6 +67,16 @@ class SlotBound:
         self._changed: dict[int, list[int]] = {}
         self._slots: dict[int, int] = {}
         self._gain: dict[int, tuple[int, ...]] = {}
+
+    def most_of_one_node(self) -> int:
+        """How many more pods fit if one node becomes empty, at most; no bound where devices are shared."""
+        if self._shared is not None:
+            return PLENTY
+        table, columns = self._table, list(self._columns)
+        amounts = np.array(self._amounts, dtype=np.int64)
+        empty = (table.allocatable[:, columns] // amounts).min(axis=1, initial=PLENTY)
+        now = ((table.idle[:, columns] + table.releasing[:, columns]) // amounts).min(axis=1, initial=PLENTY)
+        return int((empty - np.maximum(now, 0)).max(initial=0))
 
     def add(self, tasks: Iterable[Task]) -> None:
         """Some tasks are gone."""
@@ -278,22 +288,6 @@ def _in_all(slots: Numbers, domains: Numbers) -> int:
     """One for each domain with room; nodes of no domain repel nobody."""
     inside = domains >= 0
     return len(np.unique(domains[inside & (slots > 0)])) + int(slots[~inside].sum())
-
-
-def local_reach(session: Session, tasks: Sequence[Task]) -> int:
-    """How many more pods fit if one node becomes empty, at most: the fewest of any class of a chunk.
-
-    Classes that share devices bound nothing.
-    """
-    table = session.nodes
-    gains: list[int] = []
-    for cls in _by_class(tasks):
-        columns = [column for column, _ in cls.items]
-        amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
-        empty = (table.allocatable[:, columns] // amounts).min(axis=1, initial=PLENTY)
-        now = ((table.idle[:, columns] + table.releasing[:, columns]) // amounts).min(axis=1, initial=PLENTY)
-        gains.append(int((empty - np.maximum(now, 0)).max(initial=0)) if not cls.shared else PLENTY)
-    return min(gains, default=0)
 
 
 class GangBound:

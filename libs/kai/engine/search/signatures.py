@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kai.engine.reasons import Unschedulable
-from kai.snapshot.rows import Job, PodSet, SubGroupSet
+from kai.snapshot.rows import Job, PodSet, Queue, SubGroupSet
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
 Signature: TypeAlias = frozenset[tuple[object, ...]]
@@ -80,6 +80,21 @@ class Representatives:
             and all(_within(mine, theirs) for mine, theirs in zip(requests, known.requests, strict=False))
         ):
             self._failed[key] = Representative(requests, why)
+
+
+class RepresentativesOfQueues:
+    """The same, where whom a job could take from depends on its queue: each queue's are compared alone."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self._of: dict[str, Representatives] = {}
+
+    def of(self, queue: Queue) -> Representatives:
+        """Those of a queue."""
+        known = self._of.get(queue.name)
+        if known is None:
+            known = self._of[queue.name] = Representatives(enabled=self._enabled)
+        return known
 
 
 def _requests(job: Job) -> tuple[tuple[int, ...], ...]:

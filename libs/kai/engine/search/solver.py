@@ -22,7 +22,7 @@ from kai.engine.kernel.labels import Mask
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import may_allocate, tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
-from kai.engine.search.bounds import GangBound, local_reach
+from kai.engine.search.bounds import GangBound
 from kai.engine.search.budget import Deadline
 from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, place
 from kai.model.ids import PodGroupKey
@@ -35,7 +35,7 @@ _LARGE_GANG: Final = 16
 Validator: TypeAlias = Callable[[Sequence[Batch]], bool]
 
 
-class Result(StrEnum):
+class SearchResult(StrEnum):
     """How a search ended."""
 
     SOLVED = "solved"
@@ -94,29 +94,29 @@ class Search:
         self._failed: set[tuple[int, frozenset[int]]] = set()
         self._feasible: Mask | None = None
 
-    def run(self) -> tuple[Result, Solution | None]:
+    def run(self) -> tuple[SearchResult, Solution | None]:
         """Search with each generator in turn."""
         if not self.tasks:
-            return Result.EXHAUSTED, None
+            return SearchResult.EXHAUSTED, None
         generators = self.generators
         if not generators:
-            return Result.NO_GENERATOR, None
+            return SearchResult.NO_GENERATOR, None
         if self.deadline.passed:
-            return Result.NOT_ATTEMPTED, None
+            return SearchResult.NOT_ATTEMPTED, None
         if self.source.together and (solution := self._with_all(GENERATORS[generators[0]][0])) is not None:
-            return Result.SOLVED, solution
+            return SearchResult.SOLVED, solution
         for generator in generators:
             name, started = GENERATORS[generator][0], time.perf_counter()
             self.deadline.start_generator(name)
             solution = self._generate(generator)
             if solution is not None:
-                self._took(name, Result.SOLVED, started)
-                return Result.SOLVED, solution
+                self._took(name, SearchResult.SOLVED, started)
+                return SearchResult.SOLVED, solution
             passed = self.deadline.generator_passed
-            self._took(name, Result.DEADLINE if passed else Result.EXHAUSTED, started)
+            self._took(name, SearchResult.DEADLINE if passed else SearchResult.EXHAUSTED, started)
             if self.deadline.passed:
-                return Result.DEADLINE, None
-        return Result.EXHAUSTED, None
+                return SearchResult.DEADLINE, None
+        return SearchResult.EXHAUSTED, None
 
     def _with_all(self, name: str) -> Solution | None:
         """All pods at once, by one chunk of each victim: they were chosen for that."""
@@ -148,10 +148,10 @@ class Search:
         if solution is None:
             self._failed.add((len(self.tasks), frozenset(batch.number for batch in victims)))
         else:
-            self._took(name, Result.SOLVED, started)
+            self._took(name, SearchResult.SOLVED, started)
         return solution
 
-    def _took(self, generator: str, result: Result, started: float) -> None:
+    def _took(self, generator: str, result: SearchResult, started: float) -> None:
         times = self.session.decisions.searches.setdefault((self.action, generator, str(result)), [])
         times.append(time.perf_counter() - started)
 
@@ -195,8 +195,7 @@ class Search:
         wanted = len(self.tasks)
         bound = GangBound(self.session, self.tasks)
         probes = 2 * wanted.bit_length() + 3
-        reach = probes * local_reach(self.session, self.tasks)
-        return any(part.total + reach < count for part, count in bound.parts)
+        return any(part.total + probes * part.most_of_one_node() < count for part, count in bound.parts)
 
     @staticmethod
     def _record(solution: Solution) -> frozenset[int]:

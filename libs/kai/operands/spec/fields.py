@@ -19,7 +19,7 @@ _DECLARED: Final = "declared"
 _MAPPING: Final = "a mapping of fields"
 
 
-class Kind(Generic[T]):
+class FieldKind(Generic[T]):
     """Which values a field takes."""
 
     def read(self, given: Any, *, base: T, at: Place) -> T:
@@ -33,7 +33,7 @@ class Kind(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar(Kind[T]):
+class Scalar(FieldKind[T]):
     """A single value; ``convert`` raises a ValueError or TypeError for one that is not ``allowed``."""
 
     allowed: str
@@ -55,7 +55,7 @@ class Scalar(Kind[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Kind[None]):
+class Refused(FieldKind[None]):
     """A field of the original that has no meaning here."""
 
     remedy: str
@@ -72,10 +72,10 @@ class Refused(Kind[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Kind[tuple[Any, ...]]):
+class ListOf(FieldKind[tuple[Any, ...]]):
     """Any number of one kind."""
 
-    kind: Kind[Any]
+    kind: FieldKind[Any]
 
     def read(self, given: Any, *, base: tuple[Any, ...], at: Place) -> tuple[Any, ...]:
         """The list in place of the one without it."""
@@ -91,10 +91,10 @@ class ListOf(Kind[tuple[Any, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf(Kind[Mapping[str, Any]]):
+class MapOf(FieldKind[Mapping[str, Any]]):
     """One kind by names that the user chooses, or that ``known`` has."""
 
-    kind: Kind[Any]
+    kind: FieldKind[Any]
     known: tuple[str, ...] = ()
     what: str = "name"
 
@@ -118,7 +118,7 @@ class MapOf(Kind[Mapping[str, Any]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Kind[F]):
+class Part(FieldKind[F]):
     """Fields below a field."""
 
     type: type[F]
@@ -138,7 +138,7 @@ class Declared:
     """A field as it is spelled in manifests."""
 
     spelling: str
-    kind: Kind[Any]
+    kind: FieldKind[Any]
     meaning: str
 
 
@@ -155,7 +155,7 @@ class Fields:
         """Say what is wrong with fields that are in order one by one; a subclass overrides it."""
 
 
-def value(kind: Kind[T], default: Any = None, *, meaning: str, spelling: str = "") -> Any:
+def value(kind: FieldKind[T], default: Any = None, *, meaning: str, spelling: str = "") -> Any:
     """A field of :class:`Fields`; ``spelling`` is the attribute in camel case unless given."""
     declared = Declared(spelling=spelling, kind=kind, meaning=meaning)
     if isinstance(default, dict):

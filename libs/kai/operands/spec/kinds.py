@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from kai.model import duration, quantity
 from kai.model.objects import Json
-from kai.operands.spec.fields import Kind, ListOf, MapOf, Scalar
+from kai.operands.spec.fields import FieldKind, ListOf, MapOf, Scalar
 from kai.operands.spec.problems import Place
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -193,7 +193,7 @@ class _Amounts(MapOf):
 AMOUNTS: Final = _Amounts(AMOUNT)
 
 
-class Shaped(Kind[Any]):
+class Shaped(FieldKind[Any]):
     """A piece of a pod's manifest: taken as it is written, if it has only fields that Kubernetes has there.
 
     A shape is a mapping of fields to shapes, a list of one shape, ``{"*": shape}`` for names of the user's,

@@ -36,7 +36,7 @@ class MinRuntimeSpec(Fields):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PluginSpec(Fields):
+class ShardPluginSpec(Fields):
     """A change to a plugin of the scheduler."""
 
     enabled: bool | None = value(SWITCH, meaning="Whether it takes part.")
@@ -105,8 +105,10 @@ class ShardSpec(Fields):
     scenario_search_budgets: BudgetsSpec = part(
         BudgetsSpec, meaning="How long the search for victims may take; 0 for no bound."
     )
-    plugins: Mapping[str, PluginSpec] = value(
-        MapOf(Part(PluginSpec)), {}, meaning="Changes to the plugins, by name. Higher priorities come first."
+    plugins: Mapping[str, ShardPluginSpec] = value(
+        MapOf(Part(ShardPluginSpec)),
+        {},
+        meaning="Changes to the plugins, by name. Higher priorities come first.",
     )
     actions: Mapping[str, ActionSpec] = value(
         MapOf(Part(ActionSpec), known=ACTIONS, what="action"),

@@ -25,7 +25,7 @@ _TERMS: Final = frozenset(
     {
         *("operator", "effect", "phase", "type", "status", "reason", "allocationMode", "whenUnsatisfiable"),
         *("nodeAffinityPolicy", "nodeTaintsPolicy", "restartPolicy", "preemptionPolicy", "qosClass"),
-        *("volumeBindingMode", "accessModes", "protocol", "kind", "topologyPolicies"),
+        *("volumeBindingMode", "volumeMode", "accessModes", "protocol", "kind", "topologyPolicies"),
     }
 )
 #: Fields whose texts are amounts, where they are such at all.

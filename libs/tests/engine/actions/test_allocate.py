@@ -3,6 +3,7 @@
 from kai.model.objects import Taint
 from libs.tests.engine.builders import (
     NOW,
+    SLICE,
     Case,
     Part,
     a_constraint,
@@ -15,18 +16,14 @@ from libs.tests.engine.builders import (
     config,
     decided,
     job_of,
+    leaving,
     nodes,
+    slices,
     table,
 )
 
 DEVICE = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001"
 OTHER = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a002"
-SLICE = "nvidia.com/mig-1g.5gb"
-
-
-def leaving(name, *, gpus, on, **more):
-    """A job whose pods are on their way out."""
-    return a_job(name, gpus=gpus, on=on, deleted=NOW - 5, **more)
 
 
 def racks(*, gpus, racks=2, each=2):
@@ -42,13 +39,6 @@ def racks(*, gpus, racks=2, each=2):
 def tainted(node):
     node.spec.taints = [Taint(key="closed", effect="NoSchedule")]
     return node
-
-
-def slices(job, count):
-    """Its pods ask for MIG devices."""
-    for each in job[1:]:
-        each.spec.containers[0].resources.requests[SLICE] = str(count)
-    return job
 
 
 WHERE = [
@@ -619,3 +609,20 @@ def test_a_job_that_only_waits_for_its_place_has_not_begun() -> None:
     state = a_state(nodes(1, gpus=1), leaving("old", gpus=1, on="n0"), a_job("j", gpus=1))
     assert decided(state, config("allocate")).waits == {"j-0": "n0"}
     assert job_of(state, "j").last_start == 0
+
+
+def test_who_keeps_away_from_a_gang_keeps_away_from_all_places_that_it_waits_for() -> None:
+    """One place is idle and one is being released, so that the gang as a whole waits."""
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}
+    away = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    state = a_state(
+        *[a_node(f"n{number}", gpus=1, labels={"host": f"n{number}"}) for number in range(2)],
+        a_node("free", cpu="1", labels={"host": "free"}),
+        leaving("old", gpus=1, on="n1"),
+        a_job("before", cpu="1", spec=away, created=1),
+        a_job("gang", gpus=1, on=("", ""), min_member=2, labels={"app": "x"}, created=2),
+        a_job("after", cpu="1", spec=away, created=3),
+    )
+    got = decided(state, config("allocate"))
+    assert got.waits == {"gang-0": "n0", "gang-1": "n1"}
+    assert got.binds == {"before-0": "free"}

@@ -4,6 +4,7 @@ from kai.engine import Engine
 from kai.model.decisions import Outcome
 from libs.tests.engine.builders import (
     NOW,
+    SLICE,
     Case,
     Part,
     a_constraint,
@@ -16,20 +17,13 @@ from libs.tests.engine.builders import (
     a_topology,
     nodes,
     outcomes,
+    running,
+    slices,
     table,
+    urgent,
 )
 
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(8)]
-SLICE = "nvidia.com/mig-1g.5gb"
-
-
-def runs(count, *, on="n0", gpus=1, **more):
-    """Jobs ``r0``, ``r1`` … that run; the last is the youngest."""
-    return [a_job(f"r{n}", gpus=gpus, on=on, **{"created": n, **more}) for n in range(count)]
-
-
-def urgent(name="u", *, priority="build", created=100, **more):
-    return a_job(name, priority=priority, created=created, **{"gpus": 1, **more})
 
 
 def done(group, **more):
@@ -37,16 +31,10 @@ def done(group, **more):
     return a_pod(f"{group}-done", group=group, gpus=1, node="n0", phase="Succeeded", **more)
 
 
-def slices(job):
-    for each in job[1:]:
-        each.spec.containers[0].resources.requests[SLICE] = "1"
-    return job
-
-
 TAKEN = [
     Case(
         "the youngest of a lower priority",
-        [nodes(1, gpus=2), runs(2), urgent()],
+        [nodes(1, gpus=2), running(2), urgent()],
         evicts=["r1-0"],
         waits={"u-0": "n0"},
     ),
@@ -64,7 +52,7 @@ TAKEN = [
     ),
     Case(
         "for one that can be preempted itself",
-        [nodes(1, gpus=1), runs(1), urgent(priority="build-preemptible")],
+        [nodes(1, gpus=1), running(1), urgent(priority="build-preemptible")],
         evicts=["r0-0"],
         waits={"u-0": "n0"},
     ),
@@ -73,7 +61,7 @@ TAKEN = [
         [
             [a_queue("team", gpu=0), a_queue("other", gpu=2)],
             nodes(1, gpus=2),
-            runs(2),
+            running(2),
             urgent(priority="build-preemptible"),
             a_job("o", queue="other", gpus=2),
         ],
@@ -228,31 +216,31 @@ TAKEN = [
     ),
     Case(
         "one chunk for each job",
-        [nodes(1, gpus=3), runs(3), urgent(pods=3, min_member=1)],
+        [nodes(1, gpus=3), running(3), urgent(pods=3, min_member=1)],
         evicts=["r2-0"],
         waits={"u-0": "n0"},
     ),
     Case(
         "for one job after the other",
-        [nodes(1, gpus=3), runs(3), urgent("u"), urgent("v", created=101)],
+        [nodes(1, gpus=3), running(3), urgent("u"), urgent("v", created=101)],
         evicts=["r1-0", "r2-0"],
         waits={"u-0": "n0", "v-0": "n0"},
     ),
     Case(
         "for what cannot be preempted, up to the quota of its queue",
-        [a_queue("team", gpu=1), nodes(1, gpus=2), runs(2), urgent("u"), urgent("v", created=101)],
+        [a_queue("team", gpu=1), nodes(1, gpus=2), running(2), urgent("u"), urgent("v", created=101)],
         evicts=["r1-0"],
         waits={"u-0": "n0"},
     ),
     Case(
         "once the delay has passed",
-        [nodes(1, gpus=1), runs(1), urgent(created=NOW - 601, group={"preemption_delay": "10m"})],
+        [nodes(1, gpus=1), running(1), urgent(created=NOW - 601, group={"preemption_delay": "10m"})],
         evicts=["r0-0"],
         waits={"u-0": "n0"},
     ),
     Case(
         "from one that waits for its own delay",
-        [nodes(1, gpus=1), runs(1, group={"preemption_delay": "10m"}), urgent()],
+        [nodes(1, gpus=1), running(1, group={"preemption_delay": "10m"}), urgent()],
         evicts=["r0-0"],
         waits={"u-0": "n0"},
     ),
@@ -261,7 +249,7 @@ TAKEN = [
         [
             a_queue("team", preempt_min_runtime="10m"),
             nodes(1, gpus=1),
-            runs(1, started=NOW - 600),
+            running(1, started=NOW - 600),
             urgent(),
         ],
         evicts=["r0-0"],
@@ -280,7 +268,7 @@ TAKEN = [
     ),
     Case(
         "for what is left of a gang of which a pod is done",
-        [nodes(1, gpus=1), runs(1), urgent(min_member=2), done("u")],
+        [nodes(1, gpus=1), running(1), urgent(min_member=2), done("u")],
         evicts=["r0-0"],
         waits={"u-0": "n0"},
     ),
@@ -288,7 +276,7 @@ TAKEN = [
         "for a subgroup beside one that is done",
         [
             nodes(1, gpus=1),
-            runs(1),
+            running(1),
             a_job("u", Part("a"), Part("b", pods=0), gpus=1, priority="build", created=100),
             done("u", sub_group="b"),
         ],
@@ -297,7 +285,7 @@ TAKEN = [
     ),
     Case(
         "for the job after one that had no chance",
-        [nodes(1, gpus=1), runs(1), urgent("large", gpus=2), urgent(created=101)],
+        [nodes(1, gpus=1), running(1), urgent("large", gpus=2), urgent(created=101)],
         evicts=["r0-0"],
         waits={"u-0": "n0"},
     ),
@@ -306,31 +294,32 @@ TAKEN = [
 LEFT = [
     Case(
         "of the same priority, though it is younger",
-        [nodes(1, gpus=1), runs(1, created=200), urgent(priority="train")],
+        [nodes(1, gpus=1), running(1, created=200), urgent(priority="train")],
     ),
-    Case("of the same priority", [nodes(1, gpus=1), runs(1), urgent(priority="train")]),
+    Case("of the same priority", [nodes(1, gpus=1), running(1), urgent(priority="train")]),
     Case(
-        "of a higher one", [nodes(1, gpus=1), runs(1, priority="build-preemptible"), urgent(priority="train")]
+        "of a higher one",
+        [nodes(1, gpus=1), running(1, priority="build-preemptible"), urgent(priority="train")],
     ),
     Case(
         "that cannot be preempted",
-        [nodes(1, gpus=1), runs(1, priority="build"), urgent(priority="inference")],
+        [nodes(1, gpus=1), running(1, priority="build"), urgent(priority="inference")],
     ),
     Case(
         "that says so of itself, whatever its priority",
-        [nodes(1, gpus=1), runs(1, group={"preemptibility": "non-preemptible"}), urgent()],
+        [nodes(1, gpus=1), running(1, group={"preemptibility": "non-preemptible"}), urgent()],
     ),
     Case(
         "of another queue",
-        [[a_queue("team"), a_queue("other")], nodes(1, gpus=1), runs(1), urgent(queue="other")],
+        [[a_queue("team"), a_queue("other")], nodes(1, gpus=1), running(1), urgent(queue="other")],
     ),
     Case(
         "if the place would not suffice",
-        [nodes(1, gpus=2), runs(1), a_job("fixed", gpus=1, on="n0", priority="build"), urgent(gpus=2)],
+        [nodes(1, gpus=2), running(1), a_job("fixed", gpus=1, on="n0", priority="build"), urgent(gpus=2)],
     ),
     Case(
         "if a gang would not fit as a whole",
-        [nodes(1, gpus=2), runs(2), urgent(pods=3)],
+        [nodes(1, gpus=2), running(2), urgent(pods=3)],
     ),
     Case(
         "above the limit of the queue",
@@ -338,11 +327,11 @@ LEFT = [
     ),
     Case(
         "beyond the quota of the queue, for what cannot be preempted",
-        [a_queue("team", gpu=0), nodes(1, gpus=1), runs(1), urgent()],
+        [a_queue("team", gpu=0), nodes(1, gpus=1), running(1), urgent()],
     ),
     Case(
         "before the delay has passed",
-        [nodes(1, gpus=1), runs(1), urgent(created=NOW - 599, group={"preemption_delay": "10m"})],
+        [nodes(1, gpus=1), running(1), urgent(created=NOW - 599, group={"preemption_delay": "10m"})],
         says={"u": "PreemptionDelayNotElapsed"},
     ),
     Case(
@@ -350,7 +339,7 @@ LEFT = [
         [
             a_queue("team", preempt_min_runtime="10m"),
             nodes(1, gpus=1),
-            runs(1, started=NOW - 599),
+            running(1, started=NOW - 599),
             urgent(),
         ],
         says={"u": "MinRuntimeNotElapsed"},
@@ -366,34 +355,34 @@ LEFT = [
     ),
     Case(
         "for a pod that takes nobody's place",
-        [nodes(1, gpus=1), runs(1), urgent(spec={"preemption_policy": "Never"})],
+        [nodes(1, gpus=1), running(1), urgent(spec={"preemption_policy": "Never"})],
         says={"u": "preemptionPolicy is Never"},
     ),
     Case(
         "for a pod that no node could take",
-        [nodes(2, gpus=1), runs(1), urgent(gpus=2)],
+        [nodes(2, gpus=1), running(1), urgent(gpus=2)],
     ),
     Case(
         "for a pod that does not tolerate the node",
-        [a_node("n0", gpus=1), runs(1), urgent(spec={"node_selector": {"disk": "ssd"}})],
+        [a_node("n0", gpus=1), running(1), urgent(spec={"node_selector": {"disk": "ssd"}})],
     ),
     Case(
         "for a job of which too few pods exist",
-        [nodes(1, gpus=1), runs(1), urgent(min_member=2)],
+        [nodes(1, gpus=1), running(1), urgent(min_member=2)],
     ),
     Case(
         "for jobs beyond the depth of the queue",
-        [nodes(1, gpus=1), runs(1), urgent("large", gpus=2), urgent(created=101)],
+        [nodes(1, gpus=1), running(1), urgent("large", gpus=2), urgent(created=101)],
         by={"queue_depth": {"preempt": 1}},
     ),
     Case(
         "where no generator of scenarios is on",
-        [nodes(1, gpus=1), runs(1), urgent()],
+        [nodes(1, gpus=1), running(1), urgent()],
         by={"off": ["sg-nodelocalgreedy", "sg-multinodegang"]},
     ),
     Case(
         "who is on the way out already",
-        [nodes(1, gpus=1), runs(1, deleted=NOW - 5), urgent()],
+        [nodes(1, gpus=1), running(1, deleted=NOW - 5), urgent()],
     ),
 ]
 #: Whoever searches by one generator alone finds the same.

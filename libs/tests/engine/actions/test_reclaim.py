@@ -1,5 +1,7 @@
 """What ``reclaim`` takes back from other queues, for whom, from whom first, and what it leaves alone."""
 
+from functools import partial
+
 import pytest
 
 from kai.engine import Engine
@@ -15,6 +17,7 @@ from libs.tests.engine.builders import (
     a_state,
     a_topology,
     nodes,
+    running,
     table,
 )
 
@@ -33,9 +36,7 @@ EXCHANGED = [
 ]
 
 
-def runs(count, *, queue="rich", on="n0", gpus=1, **more):
-    """Jobs ``r0``, ``r1`` … of a queue that run; the last is the youngest."""
-    return [a_job(f"r{n}", queue=queue, gpus=gpus, on=on, created=n, **more) for n in range(count)]
+rich = partial(running, queue="rich")
 
 
 def poor(name="p", *, gpus=1, **more):
@@ -50,7 +51,7 @@ def lost(*, more):
         a_queue("rich", parent="d2", gpu=0),
         a_node("n0", gpus=4),
         a_node("n1", gpus=2, ready=False),
-        runs(4),
+        rich(4),
         [a_job(f"s{n}", queue="sister", gpus=1, on="n1", priority="build") for n in range(more)],
     ]
 
@@ -58,13 +59,13 @@ def lost(*, more):
 TAKEN = [
     Case(
         "what is over quota, for what is within",
-        [HALVES, nodes(1, gpus=2), runs(2), poor()],
+        [HALVES, nodes(1, gpus=2), rich(2), poor()],
         evicts=["r1-0"],
         waits={"p-0": "n0"},
     ),
     Case(
         "what is over the fair share, for what is within",
-        [SHARED, nodes(1, gpus=2), runs(2), poor()],
+        [SHARED, nodes(1, gpus=2), rich(2), poor()],
         evicts=["r1-0"],
         waits={"p-0": "n0"},
     ),
@@ -73,7 +74,7 @@ TAKEN = [
         [
             [a_queue("rich", gpu=0), a_queue("poor", gpu=2, weight=0)],
             nodes(1, gpus=3),
-            runs(2),
+            rich(2),
             a_job("q", queue="poor", gpus=1, on="n0"),
             poor(),
         ],
@@ -96,7 +97,7 @@ TAKEN = [
         [
             [a_queue("rich", gpu=1, weight=0), a_queue("poor", gpu=3, weight=0)],
             nodes(1, gpus=4),
-            runs(4),
+            rich(4),
             poor(gpus=3),
         ],
         evicts=["r1-0", "r2-0", "r3-0"],
@@ -234,7 +235,7 @@ TAKEN = [
             [a_queue("d1", gpu=1, weight=0), a_queue("d2", gpu=1, weight=0)],
             [a_queue("rich", parent="d1", gpu=2), a_queue("poor", parent="d2", gpu=0)],
             nodes(1, gpus=2),
-            runs(2),
+            rich(2),
             poor(),
         ],
         evicts=["r1-0"],
@@ -256,7 +257,7 @@ TAKEN = [
         [
             [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=3, weight=0)],
             nodes(1, gpus=3),
-            runs(3),
+            rich(3),
             poor(pods=3, min_member=1),
         ],
         evicts=["r2-0"],
@@ -264,13 +265,13 @@ TAKEN = [
     ),
     Case(
         "what cannot be preempted takes within its quota",
-        [HALVES, nodes(1, gpus=2), runs(2), poor(priority="build")],
+        [HALVES, nodes(1, gpus=2), rich(2), poor(priority="build")],
         evicts=["r1-0"],
         waits={"p-0": "n0"},
     ),
     Case(
         "also of jobs of higher priority",
-        [HALVES, nodes(1, gpus=2), runs(2, priority="build-preemptible"), poor()],
+        [HALVES, nodes(1, gpus=2), rich(2, priority="build-preemptible"), poor()],
         evicts=["r1-0"],
         waits={"p-0": "n0"},
     ),
@@ -292,7 +293,7 @@ FIRST = [
     ),
     Case(
         "of equals the youngest",
-        [HALVES, nodes(1, gpus=2), runs(2), poor()],
+        [HALVES, nodes(1, gpus=2), rich(2), poor()],
         evicts=["r1-0"],
         waits={"p-0": "n0"},
     ),
@@ -313,7 +314,7 @@ FIRST = [
         [
             [a_queue("rich", gpu=1, weight=0), a_queue("other", gpu=1, weight=0), a_queue("poor", gpu=3)],
             nodes(1, gpus=5),
-            runs(3),
+            rich(3),
             [a_job(f"o{n}", queue="other", gpus=1, on="n0", created=50 + n) for n in range(2)],
             poor(),
         ],
@@ -344,7 +345,7 @@ LEFT = [
         [
             [a_queue("rich", gpu=2, weight=0), a_queue("poor", gpu=2, weight=0)],
             nodes(1, gpus=2),
-            runs(2),
+            rich(2),
             poor(),
         ],
     ),
@@ -353,25 +354,25 @@ LEFT = [
         [
             SHARED,
             nodes(1, gpus=4),
-            runs(2),
+            rich(2),
             [a_job(f"q{n}", queue="poor", gpus=1, on="n0") for n in range(2)],
             poor(),
         ],
     ),
     Case(
         "who cannot be preempted",
-        [HALVES, nodes(1, gpus=2), runs(2, priority="build"), poor()],
+        [HALVES, nodes(1, gpus=2), rich(2, priority="build"), poor()],
     ),
     Case(
         "for what cannot be preempted, beyond what its queue deserves",
-        [SHARED, nodes(1, gpus=2), runs(2), poor(priority="build")],
+        [SHARED, nodes(1, gpus=2), rich(2), poor(priority="build")],
     ),
     Case(
         "for what cannot be preempted, where such holds the quota already",
         [
             [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=1, weight=9)],
             nodes(1, gpus=4),
-            runs(3),
+            rich(3),
             a_job("q", queue="poor", gpus=1, on="n0", priority="build"),
             poor(priority="build"),
         ],
@@ -385,7 +386,7 @@ LEFT = [
         [
             [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=3)],
             nodes(1, gpus=2),
-            runs(2),
+            rich(2),
             poor(pods=3),
         ],
     ),
@@ -394,7 +395,7 @@ LEFT = [
         [
             [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=4)],
             nodes(1, gpus=2),
-            runs(2),
+            rich(2),
             a_job("p", Part("a"), Part("b"), queue="poor", gpus=1, created=9, group={"min_sub_group": 2}),
             a_job("fix", queue="poor", gpus=1, on="n0", priority="build"),
         ],
@@ -404,7 +405,7 @@ LEFT = [
         [
             [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=4)],
             nodes(2, gpus=2),
-            runs(2),
+            rich(2),
             poor(gpus=3),
         ],
     ),
@@ -413,18 +414,18 @@ LEFT = [
         [
             [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=2, limit=0)],
             nodes(1, gpus=1),
-            runs(1),
+            rich(1),
             poor(),
         ],
     ),
     Case(
         "where nothing deserves anything without the plugin",
-        [HALVES, nodes(1, gpus=2), runs(2), poor()],
+        [HALVES, nodes(1, gpus=2), rich(2), poor()],
         by={"off": ["proportion"]},
     ),
     Case(
         "for one whose delay has not passed",
-        [HALVES, nodes(1, gpus=2), runs(2), poor(created=NOW - 60, group={"preemption_delay": "10m"})],
+        [HALVES, nodes(1, gpus=2), rich(2), poor(created=NOW - 60, group={"preemption_delay": "10m"})],
         says={"p": "PreemptionDelayNotElapsed"},
     ),
     Case(
@@ -432,19 +433,19 @@ LEFT = [
         [
             [a_queue("rich", gpu=1, weight=0, reclaim_min_runtime="10m"), a_queue("poor", gpu=1, weight=0)],
             nodes(1, gpus=2),
-            runs(2, started=NOW - 60),
+            rich(2, started=NOW - 60),
             poor(),
         ],
         says={"p": "MinRuntimeNotElapsed"},
     ),
     Case(
         "where no generator of scenarios is on",
-        [HALVES, nodes(1, gpus=2), runs(2), poor()],
+        [HALVES, nodes(1, gpus=2), rich(2), poor()],
         by={"off": ["sg-nodelocalgreedy", "sg-multinodegang"]},
     ),
     Case(
         "for jobs beyond the depth of the queue",
-        [HALVES, nodes(1, gpus=2), runs(2), poor("a", gpus=5), poor("p", created=101)],
+        [HALVES, nodes(1, gpus=2), rich(2), poor("a", gpus=5), poor("p", created=101)],
         by={"queue_depth": {"reclaim": 1}},
     ),
 ]
@@ -452,7 +453,7 @@ LEFT = [
 MORE = [
     Case(
         "a job that fails does not keep the next from its own",
-        [HALVES, nodes(1, gpus=2), runs(2), poor("a", gpus=5), poor("p", created=101)],
+        [HALVES, nodes(1, gpus=2), rich(2), poor("a", gpus=5), poor("p", created=101)],
         evicts=["r1-0"],
         waits={"p-0": "n0"},
     ),
@@ -516,7 +517,7 @@ MORE = [
         [
             [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=2, weight=0)],
             nodes(1, gpus=2),
-            runs(2),
+            rich(2),
             poor("a"),
             poor("b", created=101),
         ],
@@ -561,6 +562,6 @@ def test_nothing_is_searched_for_what_cannot_be_preempted_beyond_what_its_queue_
     priority: str, searched: bool
 ) -> None:
     """Its quota would keep it from every place, so no scenario is tried."""
-    state = a_state(SHARED, nodes(1, gpus=2), runs(2), poor(priority=priority))
+    state = a_state(SHARED, nodes(1, gpus=2), rich(2), poor(priority=priority))
     result = Engine().run(state, NOW)
     assert any(action == "reclaim" for action, *_ in result.searches) is searched

@@ -21,11 +21,12 @@ from libs.tests.engine.builders import (
     a_queue,
     a_state,
     decided,
-    fuzz,
     nodes,
     outcomes,
     table,
+    urgent,
 )
+from libs.tests.engine.random_worlds import fuzz
 
 SEMI = {"preemptibility": "semi-preemptible"}
 TWO_OF = {**SEMI, "min_sub_group": 2}
@@ -34,10 +35,6 @@ ONE_OF = {**SEMI, "min_sub_group": 1}
 
 def semi(name: str, *parts: Part, group: Any = None, **more: Any) -> list[Any]:
     return a_job(name, *parts, group=group or SEMI, **{"gpus": 1, **more})
-
-
-def urgent(gpus: int = 1, **more: Any) -> list[Any]:
-    return a_job("u", gpus=gpus, priority="build", created=100, **more)
 
 
 def parts(*on: tuple[str, int], min_member: int = 2) -> list[Part]:
@@ -104,18 +101,18 @@ ALLOCATED = [
 PREEMPTED = [
     Case(
         "what it holds beyond its minimum",
-        [nodes(1, gpus=3), semi("s", on=["n0"] * 3, min_member=1), urgent(2)],
+        [nodes(1, gpus=3), semi("s", on=["n0"] * 3, min_member=1), urgent(gpus=2)],
         evicts=["s-1", "s-2"],
         waits={"u-0": "n0"},
     ),
     Case(
         "nothing where that does not suffice",
-        [nodes(1, gpus=3), semi("s", on=["n0"] * 3, min_member=2), urgent(2)],
+        [nodes(1, gpus=3), semi("s", on=["n0"] * 3, min_member=2), urgent(gpus=2)],
     ),
     Case("nothing where all of it is needed", [nodes(1, gpus=2), semi("s", on=["n0"] * 2), urgent()]),
     Case(
         "everything where nothing is needed",
-        [nodes(1, gpus=2), semi("s", on=["n0"] * 2, min_member=0), urgent(2)],
+        [nodes(1, gpus=2), semi("s", on=["n0"] * 2, min_member=0), urgent(gpus=2)],
         evicts=["s-0", "s-1"],
         waits={"u-0": "n0"},
     ),
@@ -125,7 +122,12 @@ PREEMPTED = [
     ),
     Case(
         "what others hold where its surplus is too little",
-        [nodes(1, gpus=4), semi("s", on=["n0"] * 2, min_member=1), a_job("r", gpus=2, on="n0"), urgent(3)],
+        [
+            nodes(1, gpus=4),
+            semi("s", on=["n0"] * 2, min_member=1),
+            a_job("r", gpus=2, on="n0"),
+            urgent(gpus=3),
+        ],
         evicts=["s-1", "r-0"],
         waits={"u-0": "n0"},
     ),
@@ -170,7 +172,7 @@ PREEMPTED = [
                 Part("xb", 0, pods=0, parent="x"),
                 Part("a", 1, on=["n0"] * 3),
             ),
-            urgent(2),
+            urgent(gpus=2),
         ],
         evicts=["s-a-1", "s-a-2"],
         waits={"u-0": "n0"},
@@ -384,7 +386,7 @@ def test_the_scheduler_says_which_pods_are_its_core() -> None:
 
 def test_a_second_cycle_takes_no_more_than_the_first_left() -> None:
     """Where the surplus is gone the core stays, however long somebody waits for it."""
-    state = a_state(nodes(1, gpus=2), semi("s", on=["n0"] * 2, min_member=1), urgent(2))
+    state = a_state(nodes(1, gpus=2), semi("s", on=["n0"] * 2, min_member=1), urgent(gpus=2))
     for number in range(3):
         assert decided(state, now=NOW + number).evicts == frozenset()
 

@@ -1,16 +1,13 @@
 """Claims of one namespace get only so much of a cycle, and those of others what they ask for."""
 
-import msgspec
 import pytest
 
 from kai.engine.dra import inventory as inventories
 from kai.engine.dra.allocator import Unfit, allocate
 from kai.engine.dra.inventory import Inventory
-from kai.model import dra
+from libs.tests.engine.dra.builders import DRIVER, a_claim, a_class, a_device, a_request, a_slice
 
 pytest.importorskip("cel_expr_python")
-
-DRIVER = "gpu.example.com"
 
 
 class NobodyElse:
@@ -23,32 +20,26 @@ class NobodyElse:
 
 def an_inventory(devices=16, indices=6):
     found = Inventory(lambda node: {})
-    described = [{"name": f"g{n}", "attributes": {"index": {"int": n % indices}}} for n in range(devices)]
-    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": described}
-    found.put_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, dra.ResourceSlice))
-    found.put_class(msgspec.convert({"metadata": {"name": "c"}, "spec": {}}, dra.DeviceClass))
+    indexed = [a_device(f"g{n}", attributes={"index": {"int": n % indices}}) for n in range(devices)]
+    found.put_slice(a_slice("n", indexed))
+    found.put_class(a_class())
     return found
 
 
-def a_claim(namespace, *requests, constraints=()):
-    named = [
-        {"name": f"r{n}", "exactly": {"deviceClassName": "c", **each}} for n, each in enumerate(requests)
-    ]
-    spec = {"devices": {"requests": named, "constraints": list(constraints)}}
-    return msgspec.convert(
-        {"metadata": {"name": "c", "namespace": namespace}, "spec": spec}, dra.ResourceClaim
-    )
+def asking(namespace, *exactly, constraints=()):
+    """A claim with so many requests, each by what it says beyond one device."""
+    requests = [a_request(f"r{n}", **each) for n, each in enumerate(exactly)]
+    return a_claim("c", *requests, namespace=namespace, constraints=constraints)
 
 
 def selected(expression):
-    return {"selectors": [{"cel": {"expression": expression}}]}
+    return {"expressions": [expression]}
 
 
 def without_a_way_out(namespace):
     """Seven devices of which no two have the same index, of which there are six."""
     apart = [{"distinctAttribute": f"{DRIVER}/index"}]
-    return a_claim(namespace, *[{}] * 7, constraints=apart)
+    return asking(namespace, *[{}] * 7, constraints=apart)
 
 
 @pytest.fixture
@@ -115,12 +106,12 @@ def test_others_are_served_in_the_same_cycle_and_it_itself_in_the_next():
     apart = [{"distinctAttribute": f"{DRIVER}/index"}]
     for namespace in ("team", "team"):
         found = allocate(
-            [a_claim(namespace, {}, {}, constraints=apart)], "n", inventory=inventory, usage=NobodyElse()
+            [asking(namespace, {}, {}, constraints=apart)], "n", inventory=inventory, usage=NobodyElse()
         )
         assert not isinstance(found, Unfit)
     inventory.effort.renew()
     again = allocate(
-        [a_claim("hostile", {}, {}, constraints=apart)], "n", inventory=inventory, usage=NobodyElse()
+        [asking("hostile", {}, {}, constraints=apart)], "n", inventory=inventory, usage=NobodyElse()
     )
     assert not isinstance(again, Unfit)
 
@@ -128,7 +119,7 @@ def test_others_are_served_in_the_same_cycle_and_it_itself_in_the_next():
 def test_selectors_beyond_what_a_cycle_may_cost_wait_for_the_next_and_are_then_evaluated(monkeypatch):
     monkeypatch.setattr(inventories, "MOST_EFFORT", 300)
     inventory = an_inventory()
-    claims = [a_claim("hostile", selected(f"device.driver != 'x{n}'")) for n in range(10)]
+    claims = [asking("hostile", selected(f"device.driver != 'x{n}'")) for n in range(10)]
 
     def served():
         found = [allocate([claim], "n", inventory=inventory, usage=NobodyElse()) for claim in claims]
@@ -138,7 +129,7 @@ def test_selectors_beyond_what_a_cycle_may_cost_wait_for_the_next_and_are_then_e
 
     first = served()
     assert 0 < first < len(claims)
-    ordinary = a_claim("team", selected("device.driver != 'y'"))
+    ordinary = asking("team", selected("device.driver != 'y'"))
     assert not isinstance(allocate([ordinary], "n", inventory=inventory, usage=NobodyElse()), Unfit)
     for _ in range(10):
         inventory.effort.renew()
@@ -148,7 +139,7 @@ def test_selectors_beyond_what_a_cycle_may_cost_wait_for_the_next_and_are_then_e
 
 def test_more_devices_than_are_free_are_refused_without_trying_each_choice(choices):
     tried, usage = choices
-    found = allocate([a_claim("team", {"count": 17})], "n", inventory=an_inventory(), usage=usage)
+    found = allocate([asking("team", {"count": 17})], "n", inventory=an_inventory(), usage=usage)
     assert isinstance(found, Unfit)
     assert len(tried) <= 17
 
@@ -157,7 +148,7 @@ def test_what_was_looked_at_is_forgotten_when_there_is_too_much_of_it():
     inventory = an_inventory()
     for number in range(600):
         inventory.effort.renew()
-        claim = a_claim("hostile", selected(f"device.driver != 'x{number}'"))
+        claim = asking("hostile", selected(f"device.driver != 'x{number}'"))
         allocate([claim], "n", inventory=inventory, usage=NobodyElse())
     node = inventory.of_node("n")
     assert len(node.candidates) <= 256

@@ -1,26 +1,8 @@
 """What an inventory says after its facts change."""
 
-import msgspec
-
 from kai.engine.dra.inventory import Inventory
-from kai.model import cel, dra
-
-
-def a_slice(name, *devices, node="n1", pool="n1", **more):
-    spec = {
-        "driver": "gpu.example.com",
-        "pool": {"name": pool},
-        "devices": [{"name": each} for each in devices],
-    }
-    spec |= ({"nodeName": node} if node else {}) | more
-    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, dra.ResourceSlice)
-
-
-def a_class(name, *expressions, resource="", created=""):
-    spec = {"selectors": [{"cel": {"expression": each}} for each in expressions]}
-    spec |= {"extendedResourceName": resource} if resource else {}
-    metadata = {"name": name} | ({"creationTimestamp": created} if created else {})
-    return msgspec.convert({"metadata": metadata, "spec": spec}, dra.DeviceClass)
+from kai.model import cel
+from libs.tests.engine.dra.builders import a_class, a_slice
 
 
 def names(inventory, node="n1"):
@@ -29,10 +11,10 @@ def names(inventory, node="n1"):
 
 def test_slices_come_and_go():
     inventory = Inventory(lambda _: {})
-    inventory.put_slice(a_slice("s1", "a"))
+    inventory.put_slice(a_slice("n1", ["a"], name="s1"))
     assert names(inventory) == ["a"]
-    inventory.put_slice(a_slice("s1", "b", "c"))
-    inventory.put_slice(a_slice("s2", "d", pool="other"))
+    inventory.put_slice(a_slice("n1", ["b", "c"], name="s1"))
+    inventory.put_slice(a_slice("n1", ["d"], name="s2", pool="other"))
     assert names(inventory) == ["b", "c", "d"]
     inventory.drop_slice("s1")
     inventory.drop_slice("never was there")
@@ -41,9 +23,9 @@ def test_slices_come_and_go():
 
 def test_a_slice_that_moves_to_another_node_leaves_the_first():
     inventory = Inventory(lambda _: {})
-    inventory.put_slice(a_slice("s1", "a"))
+    inventory.put_slice(a_slice("n1", ["a"], name="s1"))
     assert names(inventory) == ["a"]
-    inventory.put_slice(a_slice("s1", "a", node="n2"))
+    inventory.put_slice(a_slice("n2", ["a"], name="s1"))
     assert (names(inventory, "n1"), names(inventory, "n2")) == ([], ["a"])
 
 
@@ -53,7 +35,7 @@ def test_labels_decide_anew_when_the_node_is_forgotten():
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
     }
     inventory = Inventory(labels.get)
-    inventory.put_slice(a_slice("s1", "a", node=None, nodeSelector=selector))
+    inventory.put_slice(a_slice(None, ["a"], name="s1", pool="n1", nodeSelector=selector))
     assert names(inventory) == []
     labels["n1"] = {"zone": "b"}
     inventory.forget_node("n1")
@@ -62,9 +44,9 @@ def test_labels_decide_anew_when_the_node_is_forgotten():
 
 def test_of_classes_for_one_resource_the_newest_counts_then_the_first_by_name():
     inventory = Inventory(lambda _: {})
-    inventory.put_class(a_class("b", resource="example.com/x", created="2030-01-01T00:00:00Z"))
-    inventory.put_class(a_class("a", resource="example.com/x", created="2030-01-01T00:00:00Z"))
-    inventory.put_class(a_class("c", resource="example.com/x", created="2029-01-01T00:00:00Z"))
+    inventory.put_class(a_class("b", extendedResourceName="example.com/x", created="2030-01-01T00:00:00Z"))
+    inventory.put_class(a_class("a", extendedResourceName="example.com/x", created="2030-01-01T00:00:00Z"))
+    inventory.put_class(a_class("c", extendedResourceName="example.com/x", created="2029-01-01T00:00:00Z"))
     assert inventory.class_of_resource("example.com/x") == "a"
     assert inventory.class_of_resource("deviceclass.resource.kubernetes.io/c") == "c"
     inventory.drop_class("a")

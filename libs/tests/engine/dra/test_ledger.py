@@ -1,4 +1,4 @@
-"""Devices for claims. The builders make slices, classes, claims and pods in the fewest words."""
+"""Devices for claims: what is chosen, what is kept apart, and what happens when it is taken back."""
 
 import msgspec
 import pytest
@@ -8,72 +8,10 @@ from hypothesis import strategies as st
 from kai.engine.dra import ClaimLedger, Inventory, Plan, Unfit
 from kai.model import dra
 from kai.model.objects import Pod
-
-DRIVER = "gpu.example.com"
-
-
-def a_device(name, *, model="A100", counters=None, taint=None, **more):
-    spec = {
-        "name": name,
-        "attributes": {"model": {"string": model}},
-        "capacity": {"memory": {"value": "80Gi"}},
-    }
-    if counters:
-        amounts = {key: {"value": value} for key, value in counters.items()}
-        spec["consumesCounters"] = [{"counterSet": "gpu", "counters": amounts}]
-    if taint:
-        spec["taints"] = [{"key": taint, "value": "", "effect": "NoSchedule"}]
-    return spec | more
+from libs.tests.engine.dra.builders import DRIVER, a_claim, a_class, a_device, a_request, a_slice
 
 
-def a_slice(node, devices, *, name=None, pool=None, generation=1, slices=1, counters=None, **more):
-    if isinstance(devices, int):
-        devices = [a_device(f"gpu-{at}") for at in range(devices)]
-    spec = {
-        "driver": DRIVER,
-        "pool": {"name": pool or node, "generation": generation, "resourceSliceCount": slices},
-        "devices": devices,
-    } | more
-    if node:
-        spec["nodeName"] = node
-    if counters:
-        amounts = {key: {"value": value} for key, value in counters.items()}
-        spec["sharedCounters"] = [{"name": "gpu", "counters": amounts}]
-    slice_ = {"metadata": {"name": name or f"{node}-slice"}, "spec": spec}
-    return msgspec.convert(slice_, dra.ResourceSlice)
-
-
-def a_class(name="gpu", *expressions, **spec):
-    selectors = [{"cel": {"expression": each}} for each in expressions]
-    return msgspec.convert(
-        {"metadata": {"name": name}, "spec": {"selectors": selectors} | spec}, dra.DeviceClass
-    )
-
-
-def a_request(name="req", *, count=1, mode="ExactCount", device_class="gpu", expressions=(), **more):
-    selectors = [{"cel": {"expression": each}} for each in expressions]
-    exact = {"deviceClassName": device_class, "allocationMode": mode, "count": count, "selectors": selectors}
-    return {"name": name, "exactly": exact | more}
-
-
-def a_claim(name, *requests, queue="q", constraints=(), users=(), holds=(), node=None, config=()):
-    """``holds`` names devices of ``node``, allocated to the first request."""
-    requests = list(requests) or [a_request()]
-    status = {"reservedFor": [{"resource": "pods", "name": each, "uid": each} for each in users]}
-    if holds:
-        results = [{"request": "req", "driver": DRIVER, "pool": node, "device": each} for each in holds]
-        only = {"key": "metadata.name", "operator": "In", "values": [node]}
-        selector = {"nodeSelectorTerms": [{"matchFields": [only]}]}
-        status["allocation"] = {"devices": {"results": results}, "nodeSelector": selector}
-    claim = {
-        "metadata": {"name": name, "namespace": "ns", "labels": {"kai.scheduler/queue": queue}},
-        "spec": {"devices": {"requests": requests, "constraints": list(constraints), "config": list(config)}},
-        "status": status,
-    }
-    return msgspec.convert(claim, dra.ResourceClaim)
-
-
-def a_pod(name, *claims, containers=None, **more):
+def a_claimant(name, *claims, containers=None, **more):
     spec = {"resourceClaims": [{"name": each, "resourceClaimName": each} for each in claims]}
     spec["containers"] = containers or [{"name": "main"}]
     pod = {
@@ -83,7 +21,7 @@ def a_pod(name, *claims, containers=None, **more):
     return msgspec.convert(pod, Pod)
 
 
-def a_cluster(*objects, labels=None):
+def a_ledger(*objects, labels=None):
     """A ledger over slices, classes (``gpu`` by default) and claims."""
     known = labels or {}
     ledger = ClaimLedger(Inventory(lambda node: known.get(node, {})))
@@ -119,7 +57,7 @@ def unfit(ledger, pod, node="n1", **options):
     return found.reason
 
 
-def run(ledger, pod, node="n1"):
+def use(ledger, pod, node="n1"):
     """Place a pod and return its demand."""
     demand = ledger.demand(pod)
     ledger.place(demand, fit(ledger, pod, node))
@@ -128,28 +66,28 @@ def run(ledger, pod, node="n1"):
 
 # --- choosing devices ---------------------------------------------------------------------------
 def test_the_first_free_devices_are_taken():
-    ledger = a_cluster(a_slice("n1", 4), a_claim("c1", a_request(count=2)), a_claim("c2", a_request(count=2)))
-    run(ledger, a_pod("p1", "c1"))
-    assert devices_of(fit(ledger, a_pod("p2", "c2"))) == {"c2": ["gpu-2", "gpu-3"]}
+    ledger = a_ledger(a_slice("n1", 4), a_claim("c1", a_request(count=2)), a_claim("c2", a_request(count=2)))
+    use(ledger, a_claimant("p1", "c1"))
+    assert devices_of(fit(ledger, a_claimant("p2", "c2"))) == {"c2": ["gpu-2", "gpu-3"]}
 
 
 def test_too_few_devices_do_not_fit_and_the_claim_is_named():
-    ledger = a_cluster(a_slice("n1", 1), a_claim("c1", a_request(count=2)))
-    assert unfit(ledger, a_pod("p1", "c1")) == "not enough devices for ns/c1"
-    assert "ns/c1" in unfit(ledger, a_pod("p1", "c1"), "elsewhere")
+    ledger = a_ledger(a_slice("n1", 1), a_claim("c1", a_request(count=2)))
+    assert unfit(ledger, a_claimant("p1", "c1")) == "not enough devices for ns/c1"
+    assert "ns/c1" in unfit(ledger, a_claimant("p1", "c1"), "elsewhere")
 
 
 def test_two_claims_of_a_pod_are_allocated_together():
-    ledger = a_cluster(a_slice("n1", 2), a_claim("c1"), a_claim("c2"), a_claim("c3"))
-    assert devices_of(fit(ledger, a_pod("p1", "c1", "c2"))) == {"c1": ["gpu-0"], "c2": ["gpu-1"]}
-    assert "ns/c1, ns/c2, ns/c3" in unfit(ledger, a_pod("p1", "c1", "c2", "c3"))
+    ledger = a_ledger(a_slice("n1", 2), a_claim("c1"), a_claim("c2"), a_claim("c3"))
+    assert devices_of(fit(ledger, a_claimant("p1", "c1", "c2"))) == {"c1": ["gpu-0"], "c2": ["gpu-1"]}
+    assert "ns/c1, ns/c2, ns/c3" in unfit(ledger, a_claimant("p1", "c1", "c2", "c3"))
 
 
 def test_the_allocation_is_bound_to_the_node_of_local_devices():
-    ledger = a_cluster(a_slice("n1", 1), a_claim("c1"))
+    ledger = a_ledger(a_slice("n1", 1), a_claim("c1"))
     only = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     device = {"request": "req", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}
-    assert fit(ledger, a_pod("p1", "c1")).claim_allocations == (
+    assert fit(ledger, a_claimant("p1", "c1")).claim_allocations == (
         {
             "name": "c1",
             "allocation": {
@@ -162,57 +100,57 @@ def test_the_allocation_is_bound_to_the_node_of_local_devices():
 
 def test_devices_on_the_network_are_bound_to_what_the_slice_demands():
     zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice(None, 1, name="net", pool="net", nodeSelector=zone),
         a_claim("c1"),
         labels={"n1": {"zone": "a"}, "n2": {"zone": "b"}},
     )
-    assert fit(ledger, a_pod("p1", "c1")).allocations[0][1].node_selector == zone
-    unfit(ledger, a_pod("p1", "c1"), "n2")
+    assert fit(ledger, a_claimant("p1", "c1")).allocations[0][1].node_selector == zone
+    unfit(ledger, a_claimant("p1", "c1"), "n2")
 
 
 def test_devices_of_all_nodes_bind_to_none():
-    ledger = a_cluster(a_slice(None, 1, name="net", pool="net", allNodes=True), a_claim("c1"))
-    assert fit(ledger, a_pod("p1", "c1"), "any").allocations[0][1].node_selector is None
+    ledger = a_ledger(a_slice(None, 1, name="net", pool="net", allNodes=True), a_claim("c1"))
+    assert fit(ledger, a_claimant("p1", "c1"), "any").allocations[0][1].node_selector is None
 
 
 def test_each_device_may_say_which_node_reaches_it():
     devices = [a_device("a", nodeName="n1"), a_device("b", nodeName="n2"), a_device("c", allNodes=True)]
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice(None, devices, name="mixed", pool="mixed", perDeviceNodeSelection=True),
         a_claim("c1", a_request(count=2)),
     )
-    assert devices_of(fit(ledger, a_pod("p1", "c1"), "n2")) == {"c1": ["b", "c"]}
+    assert devices_of(fit(ledger, a_claimant("p1", "c1"), "n2")) == {"c1": ["b", "c"]}
 
 
 def test_selectors_of_class_and_request_both_count():
     pytest.importorskip("cel_expr_python")
     model = f'device.attributes["{DRIVER}"].model'
     devices = [a_device("small", model="T4"), a_device("old", model="V100"), a_device("new", model="H100")]
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice("n1", devices),
         a_class("gpu", f'{model} != "T4"'),
         a_claim("c1", a_request(expressions=[f'{model} != "V100"'])),
         a_claim("c2", a_request(expressions=[f'{model} == "T4"'])),
     )
-    assert devices_of(fit(ledger, a_pod("p1", "c1"))) == {"c1": ["new"]}
-    unfit(ledger, a_pod("p2", "c2"))
+    assert devices_of(fit(ledger, a_claimant("p1", "c1"))) == {"c1": ["new"]}
+    unfit(ledger, a_claimant("p2", "c2"))
 
 
 def test_a_faulty_selector_is_the_reason():
-    ledger = a_cluster(a_slice("n1", 1), a_claim("c1", a_request(expressions=["device.driver =="])))
-    assert "claim ns/c1: selector 'device.driver =='" in unfit(ledger, a_pod("p1", "c1"))
+    ledger = a_ledger(a_slice("n1", 1), a_claim("c1", a_request(expressions=["device.driver =="])))
+    assert "claim ns/c1: selector 'device.driver =='" in unfit(ledger, a_claimant("p1", "c1"))
 
 
 def test_all_means_every_device_or_nothing():
-    ledger = a_cluster(a_slice("n1", 3), a_claim("c1", a_request(mode="All")), a_claim("c2"), a_claim("c3"))
-    assert devices_of(fit(ledger, a_pod("p1", "c1")))["c1"] == ["gpu-0", "gpu-1", "gpu-2"]
-    run(ledger, a_pod("p2", "c2"))
-    unfit(ledger, a_pod("p1", "c1"))
+    ledger = a_ledger(a_slice("n1", 3), a_claim("c1", a_request(mode="All")), a_claim("c2"), a_claim("c3"))
+    assert devices_of(fit(ledger, a_claimant("p1", "c1")))["c1"] == ["gpu-0", "gpu-1", "gpu-2"]
+    use(ledger, a_claimant("p2", "c2"))
+    unfit(ledger, a_claimant("p1", "c1"))
 
 
 def test_all_of_no_device_is_nothing():
-    unfit(a_cluster(a_claim("c1", a_request(mode="All"))), a_pod("p1", "c1"))
+    unfit(a_ledger(a_claim("c1", a_request(mode="All"))), a_claimant("p1", "c1"))
 
 
 def test_the_first_alternative_that_works_is_taken():
@@ -221,22 +159,22 @@ def test_the_first_alternative_that_works_is_taken():
         {"name": "few", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
     ]
     claim = a_claim("c1", {"name": "req", "firstAvailable": alternatives})
-    plan = fit(a_cluster(a_slice("n1", 3), claim), a_pod("p1", "c1"))
+    plan = fit(a_ledger(a_slice("n1", 3), claim), a_claimant("p1", "c1"))
     assert [each.request for each in plan.allocations[0][1].devices.results] == ["req/few", "req/few"]
 
 
 def test_matching_attributes_make_the_search_go_back():
     devices = [a_device("a", model="A"), a_device("b1", model="B"), a_device("b2", model="B")]
     same = {"matchAttribute": f"{DRIVER}/model"}
-    ledger = a_cluster(a_slice("n1", devices), a_claim("c1", a_request(count=2), constraints=[same]))
-    assert devices_of(fit(ledger, a_pod("p1", "c1"))) == {"c1": ["b1", "b2"]}
+    ledger = a_ledger(a_slice("n1", devices), a_claim("c1", a_request(count=2), constraints=[same]))
+    assert devices_of(fit(ledger, a_claimant("p1", "c1"))) == {"c1": ["b1", "b2"]}
 
 
 def test_a_constraint_concerns_the_requests_that_it_names():
     devices = [a_device("a", model="A"), a_device("b1", model="B"), a_device("b2", model="B")]
     same = {"matchAttribute": f"{DRIVER}/model", "requests": ["y", "z"]}
     claim = a_claim("c1", a_request("x"), a_request("y"), a_request("z"), constraints=[same])
-    assert devices_of(fit(a_cluster(a_slice("n1", devices), claim), a_pod("p1", "c1"))) == {
+    assert devices_of(fit(a_ledger(a_slice("n1", devices), claim), a_claimant("p1", "c1"))) == {
         "c1": ["a", "b1", "b2"]
     }
 
@@ -244,23 +182,23 @@ def test_a_constraint_concerns_the_requests_that_it_names():
 def test_distinct_attributes_differ():
     devices = [a_device("a1", model="A"), a_device("a2", model="A"), a_device("b", model="B")]
     different = {"distinctAttribute": f"{DRIVER}/model"}
-    ledger = a_cluster(a_slice("n1", devices), a_claim("c1", a_request(count=2), constraints=[different]))
-    assert devices_of(fit(ledger, a_pod("p1", "c1"))) == {"c1": ["a1", "b"]}
+    ledger = a_ledger(a_slice("n1", devices), a_claim("c1", a_request(count=2), constraints=[different]))
+    assert devices_of(fit(ledger, a_claimant("p1", "c1"))) == {"c1": ["a1", "b"]}
 
 
 def test_an_attribute_that_a_device_lacks_matches_nothing():
     same = {"matchAttribute": "other.com/rack"}
-    ledger = a_cluster(a_slice("n1", 2), a_claim("c1", a_request(count=2), constraints=[same]))
-    unfit(ledger, a_pod("p1", "c1"))
+    ledger = a_ledger(a_slice("n1", 2), a_claim("c1", a_request(count=2), constraints=[same]))
+    unfit(ledger, a_claimant("p1", "c1"))
 
 
 def test_administrative_access_uses_devices_that_are_in_use_and_holds_none():
     admin = a_claim("admin", a_request(mode="All", adminAccess=True))
-    ledger = a_cluster(a_slice("n1", 2), a_claim("c1", a_request(count=2)), admin, a_claim("c2"))
-    run(ledger, a_pod("p1", "c1"))
-    assert devices_of(fit(ledger, a_pod("p2", "admin"))) == {"admin": ["gpu-0", "gpu-1"]}
-    run(ledger, a_pod("p2", "admin"))
-    unfit(ledger, a_pod("p3", "c2"))
+    ledger = a_ledger(a_slice("n1", 2), a_claim("c1", a_request(count=2)), admin, a_claim("c2"))
+    use(ledger, a_claimant("p1", "c1"))
+    assert devices_of(fit(ledger, a_claimant("p2", "admin"))) == {"admin": ["gpu-0", "gpu-1"]}
+    use(ledger, a_claimant("p2", "admin"))
+    unfit(ledger, a_claimant("p3", "c2"))
 
 
 def test_partitions_draw_on_the_counters_of_their_device():
@@ -269,56 +207,75 @@ def test_partitions_draw_on_the_counters_of_their_device():
         a_device("half-1", counters={"memory": "40Gi"}),
         a_device("whole", counters={"memory": "80Gi"}),
     ]
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice("n1", devices, counters={"memory": "80Gi"}), *(a_claim(f"c{at}") for at in range(3)),
         a_claim("three", a_request(count=3)),
     )  # fmt: skip
-    unfit(ledger, a_pod("p", "three"))
-    first = run(ledger, a_pod("p0", "c0"))
-    second = run(ledger, a_pod("p1", "c1"))
-    unfit(ledger, a_pod("p2", "c2"))
+    unfit(ledger, a_claimant("p", "three"))
+    first = use(ledger, a_claimant("p0", "c0"))
+    second = use(ledger, a_claimant("p1", "c1"))
+    unfit(ledger, a_claimant("p2", "c2"))
     ledger.remove(second)
-    assert devices_of(fit(ledger, a_pod("p2", "c2"))) == {"c2": ["half-1"]}
+    assert devices_of(fit(ledger, a_claimant("p2", "c2"))) == {"c2": ["half-1"]}
     ledger.remove(first)
-    assert devices_of(fit(ledger, a_pod("p2", "c2"))) == {"c2": ["half-0"]}
+    assert devices_of(fit(ledger, a_claimant("p2", "c2"))) == {"c2": ["half-0"]}
 
 
 def test_tainted_devices_are_for_those_who_tolerate_them():
     tolerating = a_request(tolerations=[{"key": "broken", "operator": "Exists"}])
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice("n1", [a_device("x", taint="broken")]), a_claim("c1"), a_claim("c2", tolerating)
     )
-    unfit(ledger, a_pod("p1", "c1"))
-    fit(ledger, a_pod("p2", "c2"))
+    unfit(ledger, a_claimant("p1", "c1"))
+    fit(ledger, a_claimant("p2", "c2"))
 
 
 def test_slices_of_an_older_generation_and_incomplete_pools_are_not_used():
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice("n1", [a_device("stale")], name="old", generation=1),
         a_slice("n1", [a_device("fresh")], name="new-1", generation=2, slices=2),
         a_claim("c1"),
     )
-    assert unfit(ledger, a_pod("p1", "c1")).endswith(f"named twice: {DRIVER}/n1)")
+    assert unfit(ledger, a_claimant("p1", "c1")).endswith(f"named twice: {DRIVER}/n1)")
     ledger.inventory.put_slice(a_slice("n1", [a_device("more")], name="new-2", generation=2, slices=2))
-    assert devices_of(fit(ledger, a_pod("p1", "c1"))) == {"c1": ["fresh"]}
+    assert devices_of(fit(ledger, a_claimant("p1", "c1"))) == {"c1": ["fresh"]}
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_counters_of_an_older_generation_do_not_count(names: tuple[str, str]) -> None:
+    old, new = names
+    ledger = a_ledger(
+        a_slice("n1", [a_device("stale")], name=old, generation=1, counters={"memory": "80"}),
+        a_slice(
+            "n1",
+            [a_device(f"fresh-{at}", counters={"memory": "30"}) for at in range(2)],
+            name=new,
+            generation=2,
+            counters={"memory": "40"},
+        ),
+        a_claim("c1", a_request(count=2)),
+        a_claim("c2", a_request(count=1)),
+    )
+    unfit(ledger, a_claimant("p1", "c1"))
+    fit(ledger, a_claimant("p2", "c2"))
 
 
 def test_at_most_32_devices_go_into_one_claim():
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice("n1", 40), a_claim("c1", a_request(count=33)), a_claim("c2", a_request(count=32))
     )
-    unfit(ledger, a_pod("p1", "c1"))
-    fit(ledger, a_pod("p2", "c2"))
+    unfit(ledger, a_claimant("p1", "c1"))
+    fit(ledger, a_claimant("p2", "c2"))
 
 
 def test_configuration_comes_from_class_and_claim():
     opaque = {"opaque": {"driver": DRIVER, "parameters": {"a": 1}}}
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_slice("n1", 1),
         a_class("gpu", config=[opaque]),
         a_claim("c1", config=[{"requests": ["req"], **opaque}, {"requests": ["other"], **opaque}]),
     )
-    assert fit(ledger, a_pod("p1", "c1")).allocations[0][1].devices.config == [
+    assert fit(ledger, a_claimant("p1", "c1")).allocations[0][1].devices.config == [
         {"source": "FromClass", "requests": ["req"], **opaque},
         {"source": "FromClaim", "requests": ["req"], **opaque},
     ]
@@ -326,56 +283,56 @@ def test_configuration_comes_from_class_and_claim():
 
 # --- claims through time ------------------------------------------------------------------------
 def test_a_shared_claim_keeps_its_devices_while_one_pod_uses_it():
-    ledger = a_cluster(a_slice("n1", 1), a_slice("n2", 1), a_claim("c1"), a_claim("c2"))
-    first, second = run(ledger, a_pod("p1", "c1")), run(ledger, a_pod("p2", "c1"))
-    assert "allocated on other nodes" in unfit(ledger, a_pod("p3", "c1"), "n2")
+    ledger = a_ledger(a_slice("n1", 1), a_slice("n2", 1), a_claim("c1"), a_claim("c2"))
+    first, second = use(ledger, a_claimant("p1", "c1")), use(ledger, a_claimant("p2", "c1"))
+    assert "allocated on other nodes" in unfit(ledger, a_claimant("p3", "c1"), "n2")
     assert ledger.counted_gpus(second) == 1
     ledger.remove(first)
-    unfit(ledger, a_pod("p4", "c2"))
+    unfit(ledger, a_claimant("p4", "c2"))
     ledger.remove(second)
-    fit(ledger, a_pod("p4", "c2"))
+    fit(ledger, a_claimant("p4", "c2"))
     assert ledger.counted_gpus(second) == 0
 
 
 def test_what_the_api_shows_is_in_use():
     held = a_claim("c1", holds=["gpu-0"], node="n1", users=["p1"])
-    ledger = a_cluster(a_slice("n1", 2), held, a_claim("c2"))
-    running = ledger.demand(a_pod("p1", "c1"))
+    ledger = a_ledger(a_slice("n1", 2), held, a_claim("c2"))
+    running = ledger.demand(a_claimant("p1", "c1"))
     ledger.adopt(running)
-    assert devices_of(fit(ledger, a_pod("p2", "c2"))) == {"c2": ["gpu-1"]}
+    assert devices_of(fit(ledger, a_claimant("p2", "c2"))) == {"c2": ["gpu-1"]}
     ledger.drop_claim("ns/c1")
-    assert devices_of(fit(ledger, a_pod("p2", "c2"))) == {"c2": ["gpu-0"]}
+    assert devices_of(fit(ledger, a_claimant("p2", "c2"))) == {"c2": ["gpu-0"]}
 
 
 def test_a_pod_that_is_being_bound_holds_its_allocation_before_the_api_shows_it():
-    ledger = a_cluster(a_slice("n1", 1), a_claim("c1"), a_claim("c2"))
-    pod = a_pod("p1", "c1")
+    ledger = a_ledger(a_slice("n1", 1), a_claim("c1"), a_claim("c2"))
+    pod = a_claimant("p1", "c1")
     allocation = fit(ledger, pod).allocations[0][1]
     ledger.adopt(ledger.demand(pod), allocations={"c1": allocation})
     ledger.put_claim(a_claim("c1"))
-    unfit(ledger, a_pod("p2", "c2"))
+    unfit(ledger, a_claimant("p2", "c2"))
 
 
 def test_devices_of_a_releasing_pod_are_for_those_who_wait():
-    ledger = a_cluster(a_slice("n1", 1), a_claim("c1"), a_claim("c2"), a_claim("c3"))
-    victim = run(ledger, a_pod("p1", "c1"))
+    ledger = a_ledger(a_slice("n1", 1), a_claim("c1"), a_claim("c2"), a_claim("c3"))
+    victim = use(ledger, a_claimant("p1", "c1"))
     ledger.release(victim)
-    pending = a_pod("p2", "c2")
+    pending = a_claimant("p2", "c2")
     unfit(ledger, pending)
     plan = fit(ledger, pending, after_release=True)
     assert plan.waits
     ledger.place(ledger.demand(pending), plan)
-    unfit(ledger, a_pod("p3", "c3"), after_release=True)
+    unfit(ledger, a_claimant("p3", "c3"), after_release=True)
 
 
 def test_a_victim_may_take_its_devices_again_or_move():
-    ledger = a_cluster(a_slice("n1", 1), a_slice("n2", 1), a_claim("c1"), a_claim("c2"))
-    pod = a_pod("p1", "c1")
-    victim = run(ledger, pod)
+    ledger = a_ledger(a_slice("n1", 1), a_slice("n2", 1), a_claim("c1"), a_claim("c2"))
+    pod = a_claimant("p1", "c1")
+    victim = use(ledger, pod)
     before = fit(ledger, pod).allocations
     ledger.release(victim)
     assert fit(ledger, pod, after_release=True).allocations == before
-    preemptor = a_pod("p2", "c2")
+    preemptor = a_claimant("p2", "c2")
     ledger.place(ledger.demand(preemptor), fit(ledger, preemptor, after_release=True))
     unfit(ledger, pod, "n1", after_release=True)
     moved = fit(ledger, pod, "n2", after_release=True)
@@ -388,41 +345,45 @@ def test_a_victim_may_take_its_devices_again_or_move():
 @pytest.mark.parametrize(
     ("pod", "claim", "reason"),
     [
-        (a_pod("p", "c1"), None, "claim ns/c1: does not exist"),
-        (a_pod("p", "c1"), a_claim("c1", queue="other"), "must name the pod's queue 'q', not 'other'"),
-        (a_pod("p", "c1"), a_claim("c1", queue=""), "must name the pod's queue 'q'; it has no such label"),
+        (a_claimant("p", "c1"), None, "claim ns/c1: does not exist"),
+        (a_claimant("p", "c1"), a_claim("c1", queue="other"), "must name the pod's queue 'q', not 'other'"),
         (
-            a_pod("p", "c1"),
+            a_claimant("p", "c1"),
+            a_claim("c1", queue=""),
+            "must name the pod's queue 'q'; it has no such label",
+        ),
+        (
+            a_claimant("p", "c1"),
             a_claim("c1", a_request(device_class="none")),
             "device class 'none' does not exist",
         ),
-        (a_pod("p", "c1"), a_claim("c1", users=[f"p{at}" for at in range(256)]), "used by 256 pods"),
+        (a_claimant("p", "c1"), a_claim("c1", users=[f"p{at}" for at in range(256)]), "used by 256 pods"),
         (
-            a_pod("p", spec={"resourceClaims": [{"name": "t", "resourceClaimTemplateName": "t"}]}),
+            a_claimant("p", spec={"resourceClaims": [{"name": "t", "resourceClaimTemplateName": "t"}]}),
             None,
             "claim 't' has not been made from its template yet",
         ),
     ],
 )
 def test_what_no_node_can_cure(pod, claim, reason):
-    ledger = a_cluster(a_slice("n1", 1), *([claim] if claim else []))
+    ledger = a_ledger(a_slice("n1", 1), *([claim] if claim else []))
     assert reason in ledger.obstacle(ledger.demand(pod), queue="q")
 
 
 def test_claims_from_templates_are_found_by_the_pods_status():
-    pod = a_pod(
+    pod = a_claimant(
         "p",
         spec={"resourceClaims": [{"name": "t", "resourceClaimTemplateName": "any"}]},
         status={"resourceClaimStatuses": [{"name": "t", "resourceClaimName": "t-xyz"}]},
     )
-    ledger = a_cluster(a_slice("n1", 1), a_claim("t-xyz", queue="other"))
+    ledger = a_ledger(a_slice("n1", 1), a_claim("t-xyz", queue="other"))
     demand = ledger.demand(pod)
     assert ledger.obstacle(demand, queue="q") is None
     assert devices_of(fit(ledger, pod)) == {"t": ["gpu-0"]}
 
 
 def test_gpus_of_all_claims_are_counted():
-    ledger = a_cluster(
+    ledger = a_ledger(
         a_class("big-gpu"),
         a_class("nic"),
         a_claim(
@@ -432,19 +393,19 @@ def test_gpus_of_all_claims_are_counted():
         ),
         a_claim("c2", a_request("c", device_class="big-gpu"), a_request("d", count=5, device_class="nic")),
     )
-    assert ledger.demand(a_pod("p", "c1", "c2")).gpus == 4
+    assert ledger.demand(a_claimant("p", "c1", "c2")).gpus == 4
 
 
 def test_a_pod_without_claims_demands_nothing():
-    ledger = a_cluster(a_slice("n1", 1))
-    demand = ledger.demand(a_pod("p"))
+    ledger = a_ledger(a_slice("n1", 1))
+    demand = ledger.demand(a_claimant("p"))
     assert not demand
     assert ledger.obstacle(demand, queue="q") is None
-    assert fit(ledger, a_pod("p")).claim_allocations == ()
+    assert fit(ledger, a_claimant("p")).claim_allocations == ()
 
 
 def test_gpu_devices_of_a_node():
-    ledger = a_cluster(a_slice("n1", 3), a_slice("n2", 1, driver="nic.example.com"))
+    ledger = a_ledger(a_slice("n1", 3), a_slice("n2", 1, driver="nic.example.com"))
     assert (ledger.inventory.gpus_of("n1"), ledger.inventory.gpus_of("n2")) == (3, 0)
 
 
@@ -458,8 +419,8 @@ BACKED = a_class("gpu", extendedResourceName="example.com/gpu")
 
 
 def test_an_extended_resource_becomes_a_synthetic_claim():
-    pod = a_pod("p", containers=[a_container("a", 1), a_container("b", 2)])
-    ledger = a_cluster(a_slice("n1", 3), BACKED)
+    pod = a_claimant("p", containers=[a_container("a", 1), a_container("b", 2)])
+    ledger = a_ledger(a_slice("n1", 3), BACKED)
     plan = fit(ledger, pod)
     claim = plan.extended_claim
     assert [each["name"] for each in claim["deviceRequests"]] == [
@@ -479,26 +440,26 @@ def test_an_extended_resource_becomes_a_synthetic_claim():
     }
     demand = ledger.demand(pod)
     ledger.place(demand, plan)
-    unfit(ledger, a_pod("other", containers=[a_container("a", 1)]))
+    unfit(ledger, a_claimant("other", containers=[a_container("a", 1)]))
     ledger.remove(demand)
-    fit(ledger, a_pod("other", containers=[a_container("a", 1)]))
+    fit(ledger, a_claimant("other", containers=[a_container("a", 1)]))
 
 
 def test_what_a_device_plugin_offers_needs_no_claim():
-    ledger = a_cluster(BACKED)
-    pod = a_pod("p", containers=[a_container("a", 1)])
+    ledger = a_ledger(BACKED)
+    pod = a_claimant("p", containers=[a_container("a", 1)])
     assert fit(ledger, pod, offered={"example.com/gpu"}).extended_claim is None
     unfit(ledger, pod)
 
 
 def test_every_class_is_a_resource_by_its_own_name():
     requests = {"deviceclass.resource.kubernetes.io/gpu": "1"}
-    pod = a_pod("p", containers=[{"name": "a", "resources": {"requests": requests}}])
-    assert fit(a_cluster(a_slice("n1", 1)), pod).extended_claim is not None
+    pod = a_claimant("p", containers=[{"name": "a", "resources": {"requests": requests}}])
+    assert fit(a_ledger(a_slice("n1", 1)), pod).extended_claim is not None
 
 
 def test_init_containers_use_the_devices_of_later_containers():
-    pod = a_pod(
+    pod = a_claimant(
         "p",
         containers=[a_container("main", 2)],
         spec={
@@ -511,7 +472,7 @@ def test_init_containers_use_the_devices_of_later_containers():
             ],
         },
     )
-    plan = fit(a_cluster(a_slice("n1", 8), BACKED), pod)
+    plan = fit(a_ledger(a_slice("n1", 8), BACKED), pod)
     counts = {each["name"]: each["exactly"]["count"] for each in plan.extended_claim["deviceRequests"]}
     assert counts == {"container-2-request-1": 1, "container-3-request-1": 1, "container-4-request-1": 2}
     uses = {}
@@ -541,15 +502,15 @@ steps = st.lists(
 def test_undo_brings_back_every_claim_and_device(before, after):
     """And no device is ever held by two claims that are not releasing."""
     claims = [a_claim(f"c{at}", a_request(count=1 + at % 2)) for at in range(4)]
-    ledger = a_cluster(a_slice("n1", 3), a_slice("n2", 2), BACKED, *claims)
+    ledger = a_ledger(a_slice("n1", 3), a_slice("n2", 2), BACKED, *claims)
     pods = [
-        a_pod("p0", "c0"),
-        a_pod("p1", "c1"),
-        a_pod("p2", "c2", "c3"),
-        a_pod("p3", "c3"),
-        a_pod("p4", "c0"),
+        a_claimant("p0", "c0"),
+        a_claimant("p1", "c1"),
+        a_claimant("p2", "c2", "c3"),
+        a_claimant("p3", "c3"),
+        a_claimant("p4", "c0"),
     ]
-    pods.append(a_pod("p5", "c1", containers=[a_container("a", 1)]))
+    pods.append(a_claimant("p5", "c1", containers=[a_container("a", 1)]))
 
     def play(steps):
         for step, at, node in steps:

@@ -21,6 +21,12 @@ from libs.tests.engine.builders import (
     task_of,
 )
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+APART = {
+    "topologyKey": "kubernetes.io/hostname",
+    "labelSelector": {"matchExpressions": [{"key": "apart", "operator": "Exists"}]},
+}
+
 
 def attempt(*world, job="j", by=None, evict=(), **options):
     """Place a job; returns whether that was done, where its pods are or wait, and what it is told."""
@@ -133,6 +139,25 @@ def test_a_subgroup_that_fails_in_a_domain_takes_those_before_it_along() -> None
     placed, places, _ = attempt(a_topology("rack"), racks, job)
     assert placed
     assert places == {"j-x-0": now("n2"), "j-y-0": now("n3")}
+
+
+def test_pods_that_fail_in_a_domain_leave_nothing_there() -> None:
+    """Rack ``a`` has room for both, but on one node, and they keep away from each other."""
+    racks = [
+        a_node(name, gpus=2, labels={"rack": rack}) for name, rack in (("n0", "a"), ("n1", "b"), ("n2", "b"))
+    ]
+    taken = [a_job(name, gpus=1, on=name.partition("-")[2]) for name in ("on-n1", "on-n2")]
+    spec = {"affinity": {"podAntiAffinity": {REQUIRED: [APART]}}}
+    pair = Part("x", 2, pods=2, constraint=a_constraint("rack"), pod={"labels": {"apart": ""}, "spec": spec})
+    state = a_state(a_topology("rack"), racks, taken, a_job("j", pair, gpus=1))
+    session = Engine().open(state, NOW)
+    statement = session.statement()
+    assert allocate_job(session, statement, job_of(state, "j"))
+    places = [(operation.task.name, operation.node.name) for operation in statement.operations()]
+    assert places == [("j-x-0", "n1"), ("j-x-1", "n2")]
+    statement.rollback()
+    session.close()
+    state.check()
 
 
 @pytest.mark.parametrize(("off", "node"), [((), "n1"), (("nominatednode",), "n0")])

@@ -8,7 +8,8 @@ from kai.engine import Engine
 from kai.engine.framework import devices
 from kai.engine.kernel.room import free_centi
 from kai.engine.kernel.view import NEVER
-from libs.tests.engine.builders import NOW, a_job, a_node, a_state, fuzz, task_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_state, task_of
+from libs.tests.engine.random_worlds import fuzz
 
 SMALL = 16_000
 

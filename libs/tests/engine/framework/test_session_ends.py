@@ -7,7 +7,8 @@ import pytest
 
 from kai.engine import Engine
 from kai.model.objects import Pod
-from libs.tests.engine.builders import NOW, a_state, a_world, carry_out
+from libs.tests.engine.builders import NOW, a_state
+from libs.tests.engine.random_worlds import carry_out, random_objects
 
 WORLDS = range(30)
 
@@ -41,7 +42,7 @@ class _Watched(Engine):
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_session_is_gone_when_its_cycle_is_over(world):
-    objects = a_world(world)
+    objects = random_objects(world)
     state, engine = a_state(objects), _Watched()
     pods = {each.key: each for _, each in objects if isinstance(each, Pod)}
     for cycle in range(3):
@@ -53,7 +54,7 @@ def test_a_session_is_gone_when_its_cycle_is_over(world):
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_session_is_gone_when_its_question_is_answered(world):
-    state, engine = a_state(a_world(world)), _Watched()
+    state, engine = a_state(random_objects(world)), _Watched()
     engine.run(state, NOW)
     engine.job_order(state)
     assert not engine.left()

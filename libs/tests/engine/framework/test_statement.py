@@ -1,23 +1,26 @@
 """What a statement does is in effect at once, and gone without a trace when it is rolled back."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kai.engine import Engine
+from kai.engine.framework.protocols import Tracker
 from kai.engine.framework.statement import Statement
 from kai.snapshot.resources import GPU
-from kai.snapshot.rows import Task
+from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
-from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, job_of, nodes, task_of
+from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, claiming, job_of, nodes, task_of
+from libs.tests.snapshot.ledger.cluster import a_gpu_claim
 
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(3)]
 
 
-def a_world() -> ClusterState:
+def all_sorts() -> ClusterState:
     """Whole and shared devices, gangs and growth, what stays and what leaves, in queues below queues."""
     return a_state(
         [a_queue("top", gpu=8), a_queue("a", parent="top"), a_queue("b", parent="top", gpu=2)],
@@ -43,6 +46,7 @@ def held(state: ClusterState) -> dict[str, object]:
         "devices": [
             {name: repr(device) for name, device in node.groups.items()} for node in state.nodes.nodes
         ],
+        "claims": [{key: repr(claim) for key, claim in node.claims.items()} for node in state.nodes.nodes],
         "tasks on nodes": [sorted(node.tasks) for node in state.nodes.nodes],
         "queues": {
             q.name: (list(q.allocated), list(q.non_preemptible), list(q.pending)) for q in state.queue_order
@@ -96,7 +100,7 @@ def step(statement: Statement, state: ClusterState, rng: random.Random) -> None:
 @settings(max_examples=60, deadline=None)
 @given(number=st.integers(0, 2**32), steps=st.lists(st.integers(0, 20), min_size=1, max_size=5))
 def test_a_rollback_restores_what_was_at_the_checkpoint(number: int, steps: list[int]) -> None:
-    state, rng = a_world(), random.Random(number)
+    state, rng = all_sorts(), random.Random(number)
     statement = Engine().open(state, NOW).statement()
     known = [(statement.checkpoint(), held(state))]
     for count in steps:
@@ -116,7 +120,7 @@ def test_a_rollback_restores_what_was_at_the_checkpoint(number: int, steps: list
 @settings(max_examples=30, deadline=None)
 @given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
 def test_what_was_allocated_can_wait_instead_and_be_taken_back_all_the_same(number: int, steps: int) -> None:
-    state, rng = a_world(), random.Random(number)
+    state, rng = all_sorts(), random.Random(number)
     statement = Engine().open(state, NOW).statement()
     before = held(state)
     for _ in range(steps):
@@ -134,6 +138,49 @@ def test_what_was_allocated_can_wait_instead_and_be_taken_back_all_the_same(numb
     statement.rollback()
     assert held(state) == before
     state.check()
+
+
+class Places(Tracker):
+    """Knows who is where, or will be, by what it is told alone."""
+
+    def __init__(self) -> None:
+        self.log: list[dict[str, str]] = [{}]
+
+    def placed(self, task: Task, node: Node) -> None:
+        self.log.append({**self.log[-1], task.uid: node.name})
+
+    def evicted(self, task: Task, node: Node) -> None:
+        self.log.append({uid: place for uid, place in self.log[-1].items() if uid != task.uid})
+
+    def stays(self, task: Task, node: Node) -> None:
+        self.placed(task, node)
+
+    def mark(self) -> int:
+        return len(self.log)
+
+    def undo(self, mark: int) -> None:
+        del self.log[mark:]
+
+
+@settings(max_examples=30, deadline=None)
+@given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
+def test_trackers_know_who_is_where_whatever_waits_instead(number: int, steps: int) -> None:
+    state, rng = all_sorts(), random.Random(number)
+    places = Places()
+    places.log = [{task.uid: task.node.name for task in state.tasks.values() if task.node is not None}]
+    statement = Statement(state.ledger, trackers=(places,))
+    for _ in range(steps):
+        step(statement, state, rng)
+    for job in rng.sample(list(state.jobs.values()), 4):
+        statement.convert_to_pipelined(job)
+        assert places.log[-1] == {
+            task.uid: where.name
+            for task in state.tasks.values()
+            if (where := task.pipelined_node or task.node) is not None
+            and not (task.virtual and task.status is Status.RELEASING)
+        }
+    statement.rollback()
+    assert len(places.log) == 1
 
 
 def opened(*world) -> tuple[ClusterState, Statement]:
@@ -208,18 +255,40 @@ def test_who_gives_up_a_turn_waits_for_nothing() -> None:
     assert (gpus(state), charged(state), task.status) == ((4, -4), 4, Status.PIPELINED)
 
 
-@pytest.mark.parametrize("count", [2, 40])
-def test_many_are_evicted_as_each_alone(count: int) -> None:
-    worlds = [
-        a_state(nodes(2, gpus=40), a_job("j", on=["n0", "n1"] * (count // 2), gpus=1)) for _ in range(2)
+def two_sharing(count: int) -> list[Any]:
+    """Two pods on each device."""
+    return [
+        a_job(f"j{n}", fraction=0.5, groups=[f"device-{n // 2}"], on=f"n{n // 2 % 2}") for n in range(count)
     ]
+
+
+MANY = {
+    "with whole devices": lambda count: a_job("j", on=["n0", "n1"] * (count // 2), gpus=1),
+    "with shared devices": two_sharing,
+    "with a claim": lambda count: [
+        a_gpu_claim("c", gpus=2),
+        a_job("j", on=["n0"] * count, spec=claiming("c")),
+    ],
+    "of which nobody may take some": lambda count: a_job(
+        "j",
+        on=["n0", "n1"] * (count // 2),
+        min_member=2,
+        gpus=1,
+        group={"preemptibility": "semi-preemptible"},
+    ),
+}
+
+
+@pytest.mark.parametrize("count", [2, 40])
+@pytest.mark.parametrize("kind", MANY)
+def test_many_are_evicted_as_each_alone(kind: str, count: int) -> None:
+    worlds = [a_state(nodes(2, gpus=40, gpu_memory_mib=16_000), MANY[kind](count)) for _ in range(2)]
     one, many = (Engine().open(state, NOW).statement() for state in worlds)
     for uid in worlds[0].tasks:
         one.evict(worlds[0].tasks[uid])
     many.evict_all(list(worlds[1].tasks.values()))
-    amounts = [
-        {key: found[key] for key in ("idle", "releasing", "queues", "jobs")} for found in map(held, worlds)
-    ]
+    compared = ("idle", "releasing", "devices", "claims", "queues", "jobs")
+    amounts = [{key: found[key] for key in compared} for found in map(held, worlds)]
     assert amounts[0] == amounts[1]
     many.check()
     many.rollback()

@@ -10,15 +10,18 @@ from kai.engine.kernel.view import NEVER
 from kai.snapshot.status import Status
 from libs.tests.engine.builders import (
     NOW,
+    SLICE,
     a_job,
     a_node,
     a_state,
     add,
     config,
-    fuzz,
+    leaving,
     nodes,
+    slices,
     task_of,
 )
+from libs.tests.engine.random_worlds import fuzz
 
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(3)]
 SPREAD = config(told={"nodeplacement": {"gpu": "spread", "cpu": "spread"}})
@@ -36,10 +39,6 @@ def order(*world, by=None):
     score = view.refresh()
     able = [row for row in range(len(score)) if score[row] != NEVER]
     return [session.nodes.nodes[row].name for row in sorted(able, key=lambda row: (-score[row], row))]
-
-
-def leaving(name, **more):
-    return a_job(name, deleted=NOW - 5, **more)
 
 
 HALF = {"fraction": 0.5}
@@ -105,6 +104,15 @@ def test_a_pod_can_go_to(case) -> None:
     assert order(*world) == expected
 
 
+def test_a_slice_is_not_taken_beside_pods_that_ask_for_slices_in_the_old_way() -> None:
+    group, old = a_job("old", on="n0")
+    old.metadata.annotations[SLICE] = "1"
+    mixed = nodes(2, gpus=0, extra={SLICE: "2"}, labels={"nvidia.com/mig.strategy": "mixed"})
+    new = slices(a_job("j"))
+    assert order(mixed, new) == ["n0", "n1"]
+    assert order(mixed, group, old, new) == ["n1"]
+
+
 def test_spreading_takes_the_emptier_node() -> None:
     world = nodes(2, gpus=2), a_job("old", gpus=1, on="n0"), a_job("j", gpus=1)
     assert order(*world, by=SPREAD) == ["n1", "n0"]
@@ -147,6 +155,20 @@ def test_a_node_that_comes_later_is_seen() -> None:
     assert engine.open(state, NOW).view(task_of(state, "j-0").cls).best() == -1
     add(state, a_node("n1", gpus=2))
     assert engine.open(state, NOW).view(task_of(state, "j-0").cls).best() == 1
+
+
+def test_the_best_node_is_found_anew_where_what_changed_was_forgotten() -> None:
+    session, view = view_of(nodes(2, gpus=4), a_job("x", gpus=1), a_job("j", gpus=1))
+    state = session.state
+    assert view.best() == 0
+    task, (_, fuller) = task_of(state, "x-0"), state.nodes.nodes
+    start = state.nodes.log_start
+    while state.nodes.log_start == start:
+        state.ledger.hold(task, fuller, (), releasing=False)
+        state.ledger.unhold(task)
+        state.settle(NOW)
+    state.ledger.hold(task, fuller, (), releasing=False)
+    assert view.best() == 1
 
 
 @fuzz

@@ -8,11 +8,11 @@ from kai.engine.packing import FreeNodes, Headroom, Shape, Workload
 CPU_POD, GPU_POD, HALF = Shape(4, 4), Shape(4, 4, 1), Shape(2, 2, 1, 0.5)
 
 
-def a_node(cpu=32.0, memory=64.0, whole=0, shared=(), group=0):
+def room(cpu=32.0, memory=64.0, whole=0, shared=(), group=0):
     return cpu, memory, whole, shared, group
 
 
-def nodes(*rows):
+def rooms(*rows):
     width = max(1, *(len(row[3]) for row in rows))
     shared = np.zeros((len(rows), width))
     for at, row in enumerate(rows):
@@ -31,36 +31,34 @@ def compile_(request):
 def best(compile_, workload, request, *rows, groups=1):
     """The best node and the device chosen there."""
     headroom = Headroom(Workload.of(workload, groups=groups), compile_=compile_)
-    score, device = headroom.score(nodes(*rows), request)
+    score, device = headroom.score(rooms(*rows), request)
     at = int(np.argmax(score))
     return at, int(device[at])
 
 
 def test_a_pod_without_gpus_goes_where_gpus_have_no_use_for_its_cpu(compile_):
-    usable, stranded, plain = a_node(cpu=16, whole=4), a_node(cpu=6, whole=0), a_node(cpu=40, whole=4)
+    usable, stranded, plain = room(cpu=16, whole=4), room(cpu=6, whole=0), room(cpu=40, whole=4)
     assert best(compile_, {GPU_POD: 1}, CPU_POD, usable, stranded)[0] == 1
     assert best(compile_, {GPU_POD: 1}, CPU_POD, usable, plain)[0] == 1
 
 
 def test_a_part_goes_into_the_hole_that_it_fills(compile_):
-    node = a_node(whole=2, shared=(0.8, 0.5))
+    node = room(whole=2, shared=(0.8, 0.5))
     assert best(compile_, {GPU_POD: 1, HALF: 1}, HALF, node) == (0, 1)
 
 
 def test_a_part_takes_a_whole_device_where_no_hole_has_room(compile_):
-    assert best(compile_, {GPU_POD: 1}, HALF, a_node(whole=2, shared=(0.4,))) == (0, -1)
+    assert best(compile_, {GPU_POD: 1}, HALF, room(whole=2, shared=(0.4,))) == (0, -1)
 
 
 def test_a_whole_device_is_taken_where_cpu_is_short_anyway(compile_):
     """The first node could never fill its devices, the second could."""
-    assert (
-        best(compile_, {GPU_POD: 1}, Shape(1, 1, 1), a_node(cpu=8, whole=8), a_node(cpu=32, whole=8))[0] == 0
-    )
+    assert best(compile_, {GPU_POD: 1}, Shape(1, 1, 1), room(cpu=8, whole=8), room(cpu=32, whole=8))[0] == 0
 
 
 def test_nodes_that_others_may_not_use_are_taken_first(compile_):
     picky = GPU_POD._replace(groups=frozenset({0}))
-    wanted, left_over = a_node(whole=4, group=0), a_node(whole=4, group=1)
+    wanted, left_over = room(whole=4, group=0), room(whole=4, group=1)
     assert best(compile_, {picky: 3, GPU_POD: 1}, GPU_POD, wanted, left_over, groups=2)[0] == 1
 
 
@@ -70,7 +68,7 @@ def test_nodes_that_others_may_not_use_are_taken_first(compile_):
 def test_what_does_not_fit_has_no_score(compile_, request_):
     whole = 2 if request_.portion == 1 or request_.devices > 1 else 0
     score, _ = Headroom(Workload.of({GPU_POD: 1}), compile_=compile_).score(
-        nodes(a_node(whole=whole, shared=(0.6,))), request_
+        rooms(room(whole=whole, shared=(0.6,))), request_
     )
     assert score.tolist() == [-np.inf]
 
@@ -83,7 +81,7 @@ def test_a_workload_without_gpus_expects_whole_devices():
 parts = st.lists(st.sampled_from([0.0, 0.1, 0.19, 0.5, 0.53, 0.9]), max_size=4)
 rows = st.lists(
     st.builds(
-        a_node,
+        room,
         cpu=st.sampled_from([0.0, 1.0, 4.0, 9.5, 30.0]),
         memory=st.sampled_from([0.0, 2.0, 16.0, 100.0]),
         whole=st.integers(0, 4),
@@ -108,8 +106,8 @@ shapes = st.builds(
 def test_compiled_and_numpy_agree_and_no_placement_gains(free, counts, request):
     pytest.importorskip("numba")
     workload = Workload.of(dict(counts), groups=2)
-    fast, fast_device = Headroom(workload).loss(nodes(*free), request)
-    plain, plain_device = Headroom(workload, compile_=False).loss(nodes(*free), request)
+    fast, fast_device = Headroom(workload).loss(rooms(*free), request)
+    plain, plain_device = Headroom(workload, compile_=False).loss(rooms(*free), request)
     assert np.allclose(fast, plain, atol=1e-5)
     assert fast_device.tolist() == plain_device.tolist()
     assert (fast >= -1e-9).all()

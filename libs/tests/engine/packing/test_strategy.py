@@ -7,8 +7,7 @@ from kai.engine.packing import Shape
 from kai.engine.packing.columns import ClassHeadroom, TableHeadroom, expected_shapes
 from kai.engine.packing.workload import Workload
 from kai.snapshot.state import Kind
-from libs.tests.engine import builders
-from libs.tests.engine.builders import NOW, a_state, task_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_state, task_of
 
 PLUGINS = ["predicates", "proportion", "priority", "nodeavailability", "gpupack", "resourcetype", "taskorder"]
 
@@ -21,14 +20,14 @@ def a_config(strategy):
     return SchedulerConfig.parse(f"actions: allocate\ntiers:\n- plugins:\n{plugins}{placement}")
 
 
-def a_node(name, *, gpus=0, cpu="32"):
-    return builders.a_node(name, gpus=gpus, cpu=cpu, memory="256Gi", gpu_memory_mib=81_920)
+def a_server(name, *, gpus=0, cpu="32"):
+    return a_node(name, gpus=gpus, cpu=cpu, memory="256Gi", gpu_memory_mib=81_920)
 
 
-def a_job(name, *, gpus=0, fraction=0, cpu="4", node="", group=""):
+def a_load(name, *, gpus=0, fraction=0, cpu="4", node="", group=""):
     """A pod, and a group for it alone."""
     shared = {"fraction": fraction, "groups": (group,) if group else ()}
-    return builders.a_job(name, gpus=gpus, cpu=cpu, memory="1Gi", on=node, **shared)
+    return a_job(name, gpus=gpus, cpu=cpu, memory="1Gi", on=node, **shared)
 
 
 def decisions(strategy, nodes, pods):
@@ -38,8 +37,8 @@ def decisions(strategy, nodes, pods):
 
 def test_pods_without_gpus_leave_the_cpu_beside_gpus():
     """The first node needs all its CPU for its GPUs, the second has plenty."""
-    nodes = [a_node("a", gpus=8, cpu="32"), a_node("b", gpus=2, cpu="64")]
-    pods = [a_job("cpu", cpu="16"), *(a_job(f"g{at}", gpus=1) for at in range(10))]
+    nodes = [a_server("a", gpus=8, cpu="32"), a_server("b", gpus=2, cpu="64")]
+    pods = [a_load("cpu", cpu="16"), *(a_load(f"g{at}", gpus=1) for at in range(10))]
     assert decisions("binpack", nodes, [pods[0]])["cpu-0"].node == "a"
     bound = decisions("headroom", nodes, pods)
     assert bound["cpu-0"].node == "b"
@@ -47,27 +46,27 @@ def test_pods_without_gpus_leave_the_cpu_beside_gpus():
 
 
 def test_a_part_joins_the_device_that_it_fills():
-    nodes = [a_node("a", gpus=2, cpu="64")]
+    nodes = [a_server("a", gpus=2, cpu="64")]
     running = [
-        a_job("r0", fraction=0.5, node="a", group="half"),
-        a_job("r1", fraction=0.2, node="a", group="fifth"),
-        a_job("r2", gpus=1, node="b"),
+        a_load("r0", fraction=0.5, node="a", group="half"),
+        a_load("r1", fraction=0.2, node="a", group="fifth"),
+        a_load("r2", gpus=1, node="b"),
     ]
-    bound = decisions("headroom", nodes, [*running, a_job("p", fraction=0.5)])["p-0"]
+    bound = decisions("headroom", nodes, [*running, a_load("p", fraction=0.5)])["p-0"]
     assert bound.gpu_groups == ("half",)
 
 
 @pytest.mark.parametrize("strategy", ["binpack", "spread", "headroom"])
 def test_every_strategy_fills_the_cluster(strategy):
-    nodes = [a_node("a", gpus=2, cpu="64"), a_node("b", gpus=2, cpu="64")]
-    pods = [a_job(f"w{at}", gpus=1) for at in range(3)] + [a_job(f"h{at}", fraction=0.5) for at in range(3)]
+    nodes = [a_server("a", gpus=2, cpu="64"), a_server("b", gpus=2, cpu="64")]
+    pods = [a_load(f"w{at}", gpus=1) for at in range(3)] + [a_load(f"h{at}", fraction=0.5) for at in range(3)]
     bound = decisions(strategy, nodes, pods)
     assert len(bound) == 5
 
 
 def test_counts_are_rounded_so_that_the_mix_seldom_changes():
-    pods = [a_job(f"p{at}", gpus=2) for at in range(5)] + [a_job("c"), a_job("h", fraction=0.25)]
-    state = a_state([a_node("a", gpus=8)], pods)
+    pods = [a_load(f"p{at}", gpus=2) for at in range(5)] + [a_load("c"), a_load("h", fraction=0.25)]
+    state = a_state([a_server("a", gpus=8)], pods)
     state.settle(NOW)
     counts = [(task.cls, 1) for task in state.tasks.values()]
     shapes = expected_shapes(counts, state.nodes)
@@ -78,8 +77,8 @@ def test_counts_are_rounded_so_that_the_mix_seldom_changes():
 
 
 def test_scores_follow_the_columns():
-    nodes = [a_node("a", gpus=8), a_node("b", gpus=8, cpu="2")]
-    state = a_state(nodes, [a_job("r", fraction=0.3, node="a", group="g"), a_job("p", gpus=1)])
+    nodes = [a_server("a", gpus=8), a_server("b", gpus=8, cpu="2")]
+    state = a_state(nodes, [a_load("r", fraction=0.3, node="a", group="g"), a_load("p", gpus=1)])
     state.settle(NOW)
     headroom = TableHeadroom(Workload.of({Shape(4000, 2**30, 1): 1}), state.nodes)
     free = headroom.free([0, 1])

@@ -6,9 +6,10 @@ Everything else being equal, packing takes a pod to node-0, where something runs
 import pytest
 
 from kai.engine import Engine
-from kai.model.objects import PodResourceClaim, Taint
+from kai.model.objects import Taint
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add, bound
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add, bound, claiming
+from libs.tests.engine.dra.builders import DRIVER, a_claim, a_class, a_request, a_slice, in_cluster
 
 HOSTNAME = "kubernetes.io/hostname"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -35,7 +36,7 @@ REQUESTS = {
 }
 
 
-def a_cluster(request, *, running=(), taints=None):
+def two_zones(request, *, running=(), taints=None):
     """``running`` are pods as (node, labels) or (node, labels, more)."""
     state = a_state()
     for name in ("default", "other"):
@@ -59,34 +60,16 @@ def a_cluster(request, *, running=(), taints=None):
 
 
 def offer_devices(state):
-    expression = {"cel": {"expression": "device.driver == 'gpu.example.com'"}}
-    state.apply(
-        Kind.DEVICE_CLASS, {"metadata": {"name": "gpu.example.com"}, "spec": {"selectors": [expression]}}
-    )
-    for name in NODES:
-        spec = {
-            "driver": "gpu.example.com",
-            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-            "nodeName": name,
-            "devices": [{"name": f"gpu-{number}"} for number in range(8)],
-        }
-        state.apply(Kind.RESOURCE_SLICE, {"metadata": {"name": name}, "spec": spec})
+    slices = (a_slice(name, 8) for name in NODES)
+    add(state, in_cluster(a_class(DRIVER, f"device.driver == '{DRIVER}'"), *slices))
 
 
-def submit(state, name, request, spec, *, group, labels):
+def ask(state, name, request, spec, *, group, labels):
     """A pod of a group that is there; where it asks for a claim, its claim."""
-    spec = dict(spec)
     if request == "a claim":
-        exactly = {"deviceClassName": "gpu.example.com", "count": 1, "allocationMode": "ExactCount"}
-        metadata = {
-            "name": name,
-            "namespace": "default",
-            "uid": name,
-            "labels": {"kai.scheduler/queue": "team"},
-        }
-        requests = {"requests": [{"name": "gpu", "exactly": exactly}]}
-        state.apply(Kind.RESOURCE_CLAIM, {"metadata": metadata, "spec": {"devices": requests}})
-        spec["resource_claims"] = [PodResourceClaim(name="gpu", resource_claim_name=name)]
+        wanted = a_request("gpu", device_class=DRIVER)
+        add(state, in_cluster(a_claim(name, wanted, namespace="default", queue="team")))
+        spec = {**spec, **claiming(name)}
     add(state, a_pod(name, group=group, spec=spec, labels=labels, **REQUESTS[request][0]))
 
 
@@ -95,10 +78,10 @@ def placed(state, config=None):
 
 
 def chosen(request, case, config=None):
-    state = a_cluster(request, running=case.get("running", ()), taints=case.get("taints"))
+    state = two_zones(request, running=case.get("running", ()), taints=case.get("taints"))
     add(state, a_group("new", queue="team", created=1))
     labels = case.get("labels", {"app": "new"})
-    submit(state, "new", request, case.get("spec", {}), group="new", labels=labels)
+    ask(state, "new", request, case.get("spec", {}), group="new", labels=labels)
     return set(placed(state, config).values())
 
 
@@ -138,7 +121,7 @@ def away(*weighted):
     return affinity("podAntiAffinity", *weighted)
 
 
-def nodes(*weighted):
+def rather_on(*weighted):
     """Preferred node affinity, each as (weight, expression) or (weight, preference)."""
     terms = [
         {"weight": weight, "preference": {"matchExpressions": [each]} if "key" in each else each}

@@ -4,35 +4,35 @@ import pytest
 
 from kai.model.objects import Toleration
 
-from .cluster import ALSO, AVOID, ELSEWHERE, NODES, PACKED, ZONE_B, goes, is_in, nodes, rows
+from .cluster import ALSO, AVOID, ELSEWHERE, NODES, PACKED, ZONE_B, goes, is_in, rather_on, rows
 
 NODE_AFFINITY = {
-    "a label": ({"spec": nodes((1, is_in("disk", "ssd")))}, {"node-1", "node-3"}),
-    "not a label": ({"spec": nodes((1, is_in("zone", "a", operator="NotIn")))}, ZONE_B),
-    "a label that is there": ({"spec": nodes((1, is_in("rack", operator="Exists")))}, {"node-2"}),
+    "a label": ({"spec": rather_on((1, is_in("disk", "ssd")))}, {"node-1", "node-3"}),
+    "not a label": ({"spec": rather_on((1, is_in("zone", "a", operator="NotIn")))}, ZONE_B),
+    "a label that is there": ({"spec": rather_on((1, is_in("rack", operator="Exists")))}, {"node-2"}),
     "a label that is not there": (
-        {"spec": nodes((1, is_in("rack", operator="DoesNotExist")), (2, is_in("zone", "b")))},
+        {"spec": rather_on((1, is_in("rack", operator="DoesNotExist")), (2, is_in("zone", "b")))},
         {"node-3"},
     ),
-    "a number above": ({"spec": nodes((1, is_in("cores", "32", operator="Gt")))}, {"node-3"}),
+    "a number above": ({"spec": rather_on((1, is_in("cores", "32", operator="Gt")))}, {"node-3"}),
     "a name": (
-        {"spec": nodes((1, {"matchFields": [is_in("metadata.name", "node-3")]}))},
+        {"spec": rather_on((1, {"matchFields": [is_in("metadata.name", "node-3")]}))},
         {"node-3"},
     ),
     "the larger weight": (
-        {"spec": nodes((40, is_in("zone", "b")), (60, is_in("zone", "a")), (50, is_in("disk", "ssd")))},
+        {"spec": rather_on((40, is_in("zone", "b")), (60, is_in("zone", "a")), (50, is_in("disk", "ssd")))},
         {"node-1"},
     ),
     "weights add up": (
-        {"spec": nodes((40, is_in("zone", "b")), (30, is_in("disk", "ssd")), (60, is_in("cores", "8")))},
+        {"spec": rather_on((40, is_in("zone", "b")), (30, is_in("disk", "ssd")), (60, is_in("cores", "8")))},
         {"node-3"},
     ),
     "both expressions of a term": (
-        {"spec": nodes((1, {"matchExpressions": [is_in("zone", "b"), is_in("disk", "ssd")]}))},
+        {"spec": rather_on((1, {"matchExpressions": [is_in("zone", "b"), is_in("disk", "ssd")]}))},
         {"node-3"},
     ),
-    "an empty preference": ({"spec": nodes((100, {}))}, PACKED),
-    "what no node has": ({"spec": nodes((100, is_in("disk", "tape")))}, PACKED),
+    "an empty preference": ({"spec": rather_on((100, {}))}, PACKED),
+    "what no node has": ({"spec": rather_on((100, is_in("disk", "tape")))}, PACKED),
 }
 TAINTS = {
     "a taint to avoid": ({"taints": {"node-0": [AVOID]}}, ELSEWHERE),

@@ -6,7 +6,7 @@ import pytest
 
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
-from kai.engine.plugins.predicates.affinity import PodAffinity
+from kai.engine.neighbourhood.affinity import PodAffinity
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import a_group
 
@@ -20,26 +20,26 @@ from .cluster import (
     ZONE_A,
     ZONE_B,
     X,
-    a_cluster,
+    ask,
     away,
     chosen,
     goes,
     hard,
     is_in,
     near,
-    nodes,
     placed,
+    rather_on,
     rows,
     spread,
     spreads,
-    submit,
     term,
+    two_zones,
     with_spec,
 )
 
 TOGETHER = {
     "avoiding a taint weighs more than a label": (
-        {"spec": nodes((100, is_in("zone", "a"))), "taints": {name: [AVOID] for name in ZONE_A}},
+        {"spec": rather_on((100, is_in("zone", "a"))), "taints": {name: [AVOID] for name in ZONE_A}},
         ZONE_B,
     ),
     "a label and a neighbour weigh more than a taint": (
@@ -47,7 +47,7 @@ TOGETHER = {
             "running": [("node-1", X)],
             "spec": {
                 "affinity": {
-                    "nodeAffinity": nodes((1, is_in("cores", "16")))["affinity"]["nodeAffinity"],
+                    "nodeAffinity": rather_on((1, is_in("cores", "16")))["affinity"]["nodeAffinity"],
                     "podAffinity": near((1, term()))["affinity"]["podAffinity"],
                 }
             },
@@ -61,7 +61,7 @@ TOGETHER = {
             "spec": {
                 "affinity": {
                     "podAffinity": near((100, term()))["affinity"]["podAffinity"],
-                    "nodeAffinity": nodes((1, is_in("zone", "b")))["affinity"]["nodeAffinity"],
+                    "nodeAffinity": rather_on((1, is_in("zone", "b")))["affinity"]["nodeAffinity"],
                 }
             },
         },
@@ -80,7 +80,7 @@ def test_kinds_of_preference_weigh_as_in_kube_scheduler(request_, case, expected
     [
         {"running": [("node-0", X)], "spec": away((100, term()))},
         {"running": [("node-2", X, with_spec(near((100, term("new")))))]},
-        {"spec": nodes((100, is_in("zone", "b")))},
+        {"spec": rather_on((100, is_in("zone", "b")))},
         {"taints": {"node-0": [AVOID]}},
         {"running": [("node-0", X)], "spec": spreads(spread())},
     ],
@@ -100,7 +100,7 @@ GANG = {
     "spread over zones": (spreads(spread("gang")), {}, "zones 2 2"),
     "must spread over nodes": (hard("gang", key=HOSTNAME), {}, [1, 1, 1, 1]),
     "must spread over zones": (hard("gang"), {}, "zones 2 2"),
-    "prefers a label": (nodes((1, is_in("zone", "b"))), {}, "zone b"),
+    "prefers a label": (rather_on((1, is_in("zone", "b"))), {}, "zone b"),
     "avoids a taint": ({}, {"node-0": [AVOID], "node-1": [AVOID]}, "zone b"),
     "prefers nothing": ({}, {}, "node-0"),
 }
@@ -125,32 +125,32 @@ def holds(binds, expected):
 @pytest.mark.parametrize("together", [True, False], ids=["one gang", "four groups"])
 @pytest.mark.parametrize(("spec", "taints", "expected"), GANG.values(), ids=GANG.keys())
 def test_pods_of_one_cycle_count_for_each_other(request_, together, spec, taints, expected):
-    state = a_cluster(request_, taints=taints)
+    state = two_zones(request_, taints=taints)
     for number in range(4):
         group = "gang" if together else f"gang-{number}"
         if not together or not number:
             state.apply(
                 Kind.POD_GROUP, a_group(group, queue="team", min_member=4 if together else 1, created=1)
             )
-        submit(state, f"gang-{number}", request_, spec, group=group, labels={"app": "gang"})
+        ask(state, f"gang-{number}", request_, spec, group=group, labels={"app": "gang"})
     binds = placed(state)
     assert len(binds) == 4
     assert holds(binds, expected), binds
 
 
 def test_a_preference_gives_way_where_there_is_no_room():
-    state = a_cluster("a claim")
+    state = two_zones("a claim")
     state.apply(Kind.POD_GROUP, a_group("gang", queue="team", min_member=20, created=1))
     for number in range(20):
-        submit(state, f"gang-{number}", "a claim", nodes((1, is_in("zone", "b"))), group="gang", labels={})
+        ask(state, f"gang-{number}", "a claim", rather_on((1, is_in("zone", "b"))), group="gang", labels={})
     count = Counter(LABELS[node]["zone"] for node in placed(state).values())
     assert count == {"b": 16, "a": 4}
 
 
 def test_the_node_that_was_promised_comes_before_any_that_is_preferred():
-    state = a_cluster("a GPU", running=[("node-2", X)])
+    state = two_zones("a GPU", running=[("node-2", X)])
     state.apply(Kind.POD_GROUP, a_group("new", queue="team", created=1))
-    submit(state, "new", "a GPU", near((100, term())), group="new", labels={"app": "new"})
+    ask(state, "new", "a GPU", near((100, term())), group="new", labels={"app": "new"})
     state.task("default/new").nominated = "node-3"
     assert placed(state) == {"new": "node-3"}
 
@@ -158,9 +158,9 @@ def test_the_node_that_was_promised_comes_before_any_that_is_preferred():
 @pytest.mark.parametrize("spec", [away((1, term("dns"))), near((1, term("dns")))], ids=["away", "near"])
 def test_pods_of_others_that_speak_of_their_own_namespace_cost_nothing(spec):
     running = [("node-2", {"app": "dns"}, {"namespace": "other", "scheduler": "theirs", "spec": spec})]
-    state = a_cluster("a GPU", running=running)
+    state = two_zones("a GPU", running=running)
     state.apply(Kind.POD_GROUP, a_group("new", queue="team", created=1))
-    submit(state, "new", "a GPU", {}, group="new", labels={"app": "dns"})
+    ask(state, "new", "a GPU", {}, group="new", labels={"app": "dns"})
     state.remove(Kind.POD_GROUP, "other/run-0")
     session = Engine().open(state, NOW)
     assert session.plugins.of(PodAffinity) is None

@@ -6,12 +6,23 @@ from unittest import mock
 from kai.engine import Engine
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, fuzz, usual_priorities
+from libs.tests.engine.builders import (
+    NOW,
+    a_group,
+    a_job,
+    a_node,
+    a_pod,
+    a_queue,
+    a_state,
+    config,
+    usual_priorities,
+)
+from libs.tests.engine.random_worlds import fuzz
 
 PODS = 16
 
 
-def a_cluster(number: int) -> ClusterState:
+def nearly_full(number: int) -> ClusterState:
     """Small nodes, nearly full, and a gang of at least 16 pods that may take the place of most who run."""
     rng = random.Random(number)
     state = ClusterState()
@@ -38,17 +49,34 @@ def a_cluster(number: int) -> ClusterState:
             job(f"runs-{node:02}-{left}", queue, priority, pods=1, gpus=size, node=f"n{node:02}")
             left -= size
     priority = rng.choice(["build-preemptible", "inference"])
-    job("gang", "team", priority, pods=rng.randint(PODS, PODS + 8), gpus=1)
+    pods, large = rng.randint(PODS, PODS + 8), gpus > 1 and rng.random() < 0.3
+    job("gang", "team", priority, pods=pods + large, gpus=1)
+    if large:
+        state.apply(Kind.POD, a_pod(f"gang-{pods:02}", group="gang", gpus=gpus))
     return state
 
 
 @fuzz
 def test_whether_a_gang_is_too_large_changes_nothing_that_is_decided(world: int) -> None:
-    told = Engine().run(a_cluster(world), NOW)
+    settings = config(off=["sg-multinodegang"] if world % 2 else [])
+    told = Engine(settings).run(nearly_full(world), NOW)
     with mock.patch.object(Search, "_too_large_for_nodes", return_value=False):
-        tried = Engine().run(a_cluster(world), NOW)
+        tried = Engine(settings).run(nearly_full(world), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(told, name) == getattr(tried, name), name
+
+
+def test_a_pod_of_a_gang_that_takes_a_whole_node_does_not_make_it_too_large() -> None:
+    state = a_state(
+        a_queue("team", gpu=-1),
+        [a_node(f"n{node}", gpus=8, cpu="64") for node in range(5)],
+        [a_job(f"runs-{at}", queue="team", gpus=1, on=f"n{at // 8}") for at in range(40)],
+        a_group("gang", queue="team", priority="inference", min_member=21),
+        [(Kind.POD, a_pod(f"gang-{pod:02}", group="gang", gpus=1)) for pod in range(20)],
+        (Kind.POD, a_pod("gang-20", group="gang", gpus=8)),
+    )
+    result = Engine(config("preempt", off=["sg-multinodegang"])).run(state, NOW)
+    assert len(result.nominations) == 21
 
 
 def test_some_gangs_are_too_large_and_some_of_them_are_served() -> None:
@@ -67,5 +95,5 @@ def served_although_too_large(world: int) -> bool | None:
         return answers[-1]
 
     with mock.patch.object(Search, "_too_large_for_nodes", asked):
-        result = Engine().run(a_cluster(world), NOW)
+        result = Engine().run(nearly_full(world), NOW)
     return bool(result.nominations) if any(answers) else None

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from kai.engine import Engine, SchedulerConfig
 from kai.model.decisions import QueueShare
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, fuzz, usual_priorities
+from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, usual_priorities
+from libs.tests.engine.random_worlds import fuzz
 
 DEPARTMENTS = {
     "taker": ("poor", "rich"),

@@ -1,17 +1,14 @@
 """What must hold over random clusters, judged from the API objects alone."""
 
-import functools
-import os
 import random
 from collections import Counter
 from unittest import mock
 
 import msgspec
-from hypothesis import given, note, seed, settings
-from hypothesis import strategies as st
+from hypothesis import note
 
 from kai.bench import audit
-from kai.bench.worlds import NOW, World, a_world
+from kai.bench.worlds import NOW, World
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
 from kai.engine.config import EngineParams, PluginOption
@@ -21,9 +18,8 @@ from kai.model import names
 from kai.model.decisions import CycleResult
 from kai.model.objects import Pod, PodGroup
 from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.random_worlds import WORLDS, fuzz
 
-EXAMPLES = int(os.environ.get("KAI_FUZZ_EXAMPLES", "40"))
-SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 #: What waits for room is promised it in memory only; a state that is built anew knows of no promise.
 WITHOUT_PROMISES = SchedulerConfig(
     plugins=tuple(PluginOption(name) for name in DEFAULT_PLUGINS if name != "nominatednode"),
@@ -32,30 +28,7 @@ WITHOUT_PROMISES = SchedulerConfig(
 SAME = ("binds", "evictions", "nominations", "outcomes", "shares")
 
 
-#: Those that are drawn step by step can be made smaller when a property fails, but few of them are so full
-#: that anybody must go; so the others are drawn at once.
-WORLDS = st.one_of(
-    st.randoms(use_true_random=False).map(a_world),
-    st.integers(0, 2**48).map(lambda number: a_world(random.Random(number))),
-)
-
-
-def fuzz(test, *, share=1.0):
-    """A property of random worlds: as many, and from the seed, that the environment says."""
-    test = given(world=WORLDS)(test)
-    if SEED:
-        test = seed(SEED)(test)
-    examples = max(int(EXAMPLES * share), 1)
-    return settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=not SEED,
-        print_blob=True,
-        report_multiple_bugs=False,
-    )(test)
-
-
-@fuzz
+@fuzz(worlds=WORLDS)
 def test_decisions_are_possible_and_permitted(world: World) -> None:
     state, engine = world.state(), Engine()
     give_up = Decisions._give_up_turn
@@ -66,7 +39,7 @@ def test_decisions_are_possible_and_permitted(world: World) -> None:
     assert audit.problems(world, result, taken_over=given_up.called) == []
 
 
-@fuzz
+@fuzz(worlds=WORLDS)
 def test_all_sums_are_right_after_every_action(world: World) -> None:
     state, engine = world.state(), Engine()
     session = engine.open(state, NOW)
@@ -88,7 +61,7 @@ def overfull_devices(state: ClusterState) -> list[tuple[str, str]]:
     ]
 
 
-@fuzz
+@fuzz(worlds=WORLDS)
 def test_equal_input_gives_equal_output_in_whatever_order_it_comes(world: World) -> None:
     first = Engine().run(world.state(), NOW)
     again = Engine().run(world.state(), NOW)
@@ -103,7 +76,7 @@ def test_equal_input_gives_equal_output_in_whatever_order_it_comes(world: World)
         assert getattr(first, field) == getattr(again, field) == getattr(shuffled, field), field
 
 
-@fuzz
+@fuzz(worlds=WORLDS)
 def test_a_state_that_is_kept_over_cycles_decides_as_one_built_anew(world: World) -> None:
     """Five rounds; each time what was decided has happened, and the kept state hears of it by events."""
     engine, kept = Engine(WITHOUT_PROMISES), world.state()
@@ -176,7 +149,7 @@ def _placed(pod: Pod, node: str, groups: tuple[str, ...]) -> Pod:
     )
 
 
-@functools.partial(fuzz, share=0.5)
+@fuzz(share=0.5, worlds=WORLDS)
 def test_rounds_come_to_rest_without_endless_evictions(world: World) -> None:
     quiet, seen = 0, Counter()
     engine, state = Engine(), world.state()

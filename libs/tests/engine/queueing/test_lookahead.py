@@ -8,7 +8,8 @@ from kai.engine import Engine
 from kai.engine.queueing.lookahead import look_ahead
 from kai.engine.queueing.pending import PendingJobs
 from kai.snapshot.state import ClusterState
-from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, fuzz, job_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, job_of
+from libs.tests.engine.random_worlds import fuzz
 
 
 class AnyOrder:
@@ -36,7 +37,7 @@ class AnyOrder:
         return ranks
 
 
-def crowded(rng: random.Random) -> ClusterState:
+def two_departments(rng: random.Random) -> ClusterState:
     """Two departments and their queues, some of which hold something, and jobs that wait."""
     queues = [a_queue(f"q{n}", parent=f"d{n % 2}") for n in range(rng.randint(1, 5))]
     names = [queue.metadata.name for queue in queues]
@@ -59,7 +60,7 @@ def crowded(rng: random.Random) -> ClusterState:
 
 @fuzz
 def test_jobs_are_foreseen_in_the_order_of_service_whatever_the_order_of_queues(world: int) -> None:
-    state = crowded(random.Random(world))
+    state = two_departments(random.Random(world))
     session = Engine().open(state, NOW)
     order = AnyOrder(state, world)
     jobs = session.allocatable_jobs()

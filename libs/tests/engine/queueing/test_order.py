@@ -10,17 +10,8 @@ from kai.engine.plugins.priority import Priority
 from kai.engine.queueing.order import JobHeap, job_key
 from kai.engine.queueing.pending import PendingJobs, TwoJobs
 from kai.engine.queueing.requests import request_of
-from libs.tests.engine.builders import (
-    NOW,
-    Part,
-    a_job,
-    a_queue,
-    a_state,
-    config,
-    fuzz,
-    job_of,
-    nodes,
-)
+from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, config, job_of, nodes
+from libs.tests.engine.random_worlds import fuzz
 
 PRIORITY, GROWTH = Priority().rank, Elastic().rank
 usual_key = job_key([PRIORITY, GROWTH])
@@ -122,7 +113,7 @@ def test_a_heap_of_limited_depth_has_the_best() -> None:
     assert [job.name for job in heap.rest()] == ["j3", "j2"]
 
 
-def crowded(rng: random.Random):
+def uneven_queues(rng: random.Random):
     queues = [
         a_queue(f"q{n}", parent=f"d{n % 2}", gpu=rng.choice([0, 1, 4])) for n in range(rng.randint(1, 5))
     ]
@@ -148,7 +139,7 @@ def crowded(rng: random.Random):
 def test_the_next_job_is_the_best_of_the_best_queue_at_every_level(world: int) -> None:
     """Found by looking at all of them each time, while jobs are placed and come again."""
     rng = random.Random(world)
-    state = crowded(rng)
+    state = uneven_queues(rng)
     session = Engine().open(state, NOW)
     jobs = session.allocatable_jobs()
     waiting = PendingJobs(jobs, session.queue_order, key=session.job_key, gpu_memory_mib=0)
@@ -193,7 +184,7 @@ def test_the_next_job_is_the_best_of_the_best_queue_at_every_level(world: int) -
 @fuzz
 def test_two_jobs_come_in_the_order_in_which_they_come_among_all(world: int) -> None:
     rng = random.Random(world)
-    state = crowded(rng)
+    state = uneven_queues(rng)
     session = Engine().open(state, NOW)
     pair = tuple(rng.sample(session.allocatable_jobs(), 2))
     two = TwoJobs(pair, session.queue_order, key=session.job_key, gpu_memory_mib=0)

@@ -5,17 +5,19 @@ import random
 import pytest
 
 from kai.engine import Engine
+from kai.engine.queueing.victims import held_by
 from libs.tests.engine.builders import (
     NOW,
     Part,
     a_job,
     a_priority_class,
     a_queue,
+    a_running,
     a_state,
-    fuzz,
     job_of,
     nodes,
 )
+from libs.tests.engine.random_worlds import fuzz
 
 
 def drawn(*world, taker="taker", of_queue=lambda queue: True, of_job=None, most=None):
@@ -33,26 +35,30 @@ def chunks(source):
     return found
 
 
-def runs(name, **more):
-    return a_job(name, gpus=1, on="n0", **more)
-
-
 def test_the_youngest_is_the_first() -> None:
-    assert drawn([runs(name, created=age) for age, name in enumerate("bac")]) == [["c-0"], ["a-0"], ["b-0"]]
+    assert drawn([a_running(name, created=age) for age, name in enumerate("bac")]) == [
+        ["c-0"],
+        ["a-0"],
+        ["b-0"],
+    ]
 
 
 def test_of_one_age_the_last_by_name_is_the_first() -> None:
-    assert drawn([runs(name) for name in "bac"]) == [["c-0"], ["b-0"], ["a-0"]]
+    assert drawn([a_running(name) for name in "bac"]) == [["c-0"], ["b-0"], ["a-0"]]
 
 
 def test_lower_priorities_come_first_whatever_their_age() -> None:
-    low = a_priority_class("low", 10), runs("low", priority="low", created=1), runs("train", created=2)
+    low = (
+        a_priority_class("low", 10),
+        a_running("low", priority="low", created=1),
+        a_running("train", created=2),
+    )
     assert drawn(low) == [["low-0"], ["train-0"]]
 
 
 def test_surplus_comes_before_what_younger_jobs_need_and_the_minimum_in_turn() -> None:
     elastic = a_job("elastic", gpus=1, on=["n0"] * 3, min_member=1, created=1)
-    found = drawn(elastic, runs("young", created=2))
+    found = drawn(elastic, a_running("young", created=2))
     assert found == [["elastic-2"], ["elastic-1"], ["young-0"], ["elastic-0"]]
 
 
@@ -73,48 +79,79 @@ def test_surplus_of_a_subgroup_goes_before_a_subgroup() -> None:
 
 def test_pods_that_wait_or_are_on_their_way_out_are_no_victims() -> None:
     leaves = a_job("leaves", gpus=1, on="n0", deleted=NOW - 5)
-    assert drawn(leaves, a_job("waits", gpus=1), runs("x")) == [["x-0"]]
+    assert drawn(leaves, a_job("waits", gpus=1), a_running("x")) == [["x-0"]]
 
 
 def test_neither_who_searches_nor_who_cannot_be_preempted_is_a_victim() -> None:
     taker = a_job("taker", gpus=1, on=("n0", ""), min_member=1)
-    state = a_state(nodes(1, gpus=9), taker, runs("build", priority="build"), runs("x"))
+    state = a_state(nodes(1, gpus=9), taker, a_running("build", priority="build"), a_running("x"))
     source = Engine().open(state, NOW).victim_source(job_of(state, "taker"), lambda queue: True)
     assert chunks(source) == [["x-0"]]
 
 
 def test_whoever_is_not_accepted_is_passed_over_wherever_it_stands() -> None:
-    jobs = [runs(name, created=age) for age, name in enumerate("abcd")]
+    jobs = [a_running(name, created=age) for age, name in enumerate("abcd")]
     assert drawn(jobs, of_job=lambda job: job.name not in "ad") == [["c-0"], ["b-0"]]
     assert drawn(jobs, of_job=lambda job: False) == []
 
 
 def test_whoever_is_not_accepted_is_passed_over_in_each_of_several_queues() -> None:
     queues = [a_queue("team"), a_queue("other")]
-    jobs = [runs(f"{queue}-{n}", queue=queue, created=n) for queue in ("team", "other") for n in range(3)]
+    jobs = [
+        a_running(f"{queue}-{n}", queue=queue, created=n) for queue in ("team", "other") for n in range(3)
+    ]
     found = drawn(queues, jobs, of_job=lambda job: not job.name.endswith(("0", "2")))
     assert sorted(found) == [["other-1-0"], ["team-1-0"]]
 
 
 def test_only_queues_that_may_lose_are_asked() -> None:
     queues = [a_queue("team"), a_queue("other")]
-    world = queues, runs("mine"), runs("theirs", queue="other")
+    world = queues, a_running("mine"), a_running("theirs", queue="other")
     assert drawn(world, of_queue=lambda queue: queue.name == "other") == [["theirs-0"]]
 
 
 def test_the_queue_that_is_served_last_loses_first_and_again_after_each_chunk() -> None:
     queues = [a_queue(name, gpu=0) for name in ("rich", "poor", "team")]
-    rich = [runs(f"r{n}", queue="rich", created=n) for n in range(3)]
-    poor = [runs(f"p{n}", queue="poor", created=n) for n in range(2)]
+    rich = [a_running(f"r{n}", queue="rich", created=n) for n in range(3)]
+    poor = [a_running(f"p{n}", queue="poor", created=n) for n in range(2)]
     found = drawn(queues, rich, poor)
     assert found[0] == ["r2-0"]
     assert {tuple(each) for each in found[1:3]} == {("r1-0",), ("p1-0",)}
     assert {tuple(each) for each in found[3:]} == {("r0-0",), ("p0-0",)}
 
 
+def test_what_a_job_gave_up_counts_once_against_its_queue() -> None:
+    """With each chunk that counts for no more than is left of the job the rich queue stays the richer one."""
+    queues = [a_queue(name, gpu=0) for name in ("rich", "poor", "team")]
+    elastic = a_job("elastic", queue="rich", gpus=1, on=["n0"] * 4, min_member=1, created=99)
+    rich = [a_running(f"r{n}", queue="rich", created=n) for n in range(32)]
+    poor = [a_running(f"p{n}", queue="poor", created=n) for n in range(24)]
+    assert drawn(queues, elastic, rich, poor)[:4] == [[f"elastic-{n}"] for n in (3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize(("older", "younger"), [("team", "other"), ("other", "team")])
+def test_of_queues_that_are_equal_the_younger_loses_first(older, younger) -> None:
+    queues = a_queue(older, gpu=0, created=1), a_queue(younger, gpu=0, created=2), a_queue("taker", gpu=1)
+    world = (
+        queues,
+        a_running("a", queue=older),
+        a_running("b", queue=younger),
+        a_job("t", gpus=1, queue="taker"),
+    )
+    state = a_state(nodes(1, gpus=100), world)
+    source = Engine().open(state, NOW).victim_source(job_of(state, "t"), lambda queue: True)
+    assert chunks(source) == [["b-0"], ["a-0"]]
+
+
+def test_pods_that_are_gone_count_for_nothing() -> None:
+    state = a_state(nodes(1, gpus=8), a_job("j", gpus=2, on=["n0"] * 3))
+    job, (one, *_) = job_of(state, "j"), state.tasks
+    assert (held_by(job)[2], held_by(job, gone=[one])[2]) == (6, 4)
+
+
 @pytest.mark.parametrize(("most", "names"), [(0, []), (1, ["d"]), (2, ["d", "c"]), (9, ["d", "c", "b", "a"])])
 def test_at_most_so_many_jobs_are_drawn_the_last_in_order(most, names) -> None:
-    jobs = [runs(name, created=age) for age, name in enumerate("abcd")]
+    jobs = [a_running(name, created=age) for age, name in enumerate("abcd")]
     assert drawn(jobs, most=most) == [[f"{name}-0"] for name in names]
 
 

@@ -18,10 +18,10 @@ from libs.tests.engine.builders import (
     a_node,
     a_state,
     a_topology,
-    fuzz,
     job_of,
     task_of,
 )
+from libs.tests.engine.random_worlds import fuzz
 
 
 def crowded(rng: random.Random) -> ClusterState:

@@ -4,7 +4,7 @@ from kai.engine import Engine
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.search.bounds import GangBound
 from kai.engine.search.scenarios import Accumulation, multi_node_gang, node_local_greedy
-from libs.tests.engine.builders import NOW, a_job, a_node, a_state, job_of, nodes
+from libs.tests.engine.builders import NOW, a_job, a_node, a_state, job_of, nodes, taker
 
 
 def proposals(propose, *world, recorded=()):
@@ -21,10 +21,6 @@ def proposals(propose, *world, recorded=()):
     return [
         sorted(task.name for batch in proposal for task in batch.tasks) for proposal in propose(accumulation)
     ]
-
-
-def taker(**more):
-    return a_job("taker", **{"gpus": 1, "created": 99, "priority": "build", **more})
 
 
 def each_on_its_node(count):

@@ -8,8 +8,8 @@ from kai.engine import Engine
 from kai.engine.config import SearchBudgets
 from kai.engine.framework.session import Session
 from kai.engine.search.budget import ActionBudget
-from kai.engine.search.solver import Result, Search, enabled_generators
-from libs.tests.engine.builders import NOW, a_job, a_state, config, job_of, nodes, task_of
+from kai.engine.search.solver import Search, SearchResult, enabled_generators
+from libs.tests.engine.builders import NOW, a_job, a_state, config, job_of, nodes, taker, task_of
 
 UNLIMITED = SearchBudgets(action={"default": 0.0}, job=0.0, generator={"default": 0.0})
 LOCAL = config(off=("sg-multinodegang",))
@@ -63,10 +63,6 @@ def full(count, *, gpus=1):
     return [nodes(count, gpus=gpus), [a_job(f"r{n}", gpus=gpus, on=f"n{n}", created=n) for n in range(count)]]
 
 
-def taker(pods, **more):
-    return a_job("taker", pods=pods, priority="build", created=99, **{"gpus": 1, **more})
-
-
 def tried(search: Watched) -> list[int]:
     return [pods for pods, _, _ in search.probes]
 
@@ -81,7 +77,7 @@ def evicted(solution) -> list[str]:
 def test_the_number_of_pods_is_doubled_until_all_fit(pods: int, sizes: list[int]) -> None:
     search = a_search(full(8), taker(pods), by=GANGS)
     result, solution = search.run()
-    assert result is Result.SOLVED
+    assert result is SearchResult.SOLVED
     assert tried(search) == sizes
     assert len(evicted(solution)) == pods
 
@@ -89,7 +85,7 @@ def test_the_number_of_pods_is_doubled_until_all_fit(pods: int, sizes: list[int]
 def test_a_number_that_fails_is_halved_down_to_the_largest_that_fits_and_then_all_are_tried_again() -> None:
     search = a_search(full(5), taker(8), by=GANGS)
     result, solution = search.run()
-    assert (result, solution) == (Result.EXHAUSTED, None)
+    assert (result, solution) == (SearchResult.EXHAUSTED, None)
     assert [(pods, fits) for pods, _, fits in search.probes] == [
         (1, True), (2, True), (4, True), (8, False), (6, False), (5, True), (8, False),
     ]  # fmt: skip
@@ -105,7 +101,7 @@ def test_what_fails_at_first_may_fit_with_what_smaller_numbers_taught() -> None:
     """This generator adds the victims of one node at a time, so it gets from two nodes to three, not four."""
     search = a_search(full(4), taker(4), by=LOCAL)
     result, _ = search.run()
-    assert result is Result.SOLVED
+    assert result is SearchResult.SOLVED
     assert search.probes == [
         (1, [], True), (2, [0], True), (4, [0, 1], False), (3, [0, 1], True), (4, [0, 1, 2], True),
     ]  # fmt: skip
@@ -116,7 +112,7 @@ def test_who_only_moved_is_not_kept_in_mind() -> None:
     world = nodes(3, gpus=2), [a_job(f"r{n}", gpus=1, on=f"n{n}", created=n) for n in range(3)]
     search = a_search(world, taker(1, gpus=2))
     result, solution = search.run()
-    assert result is Result.SOLVED
+    assert result is SearchResult.SOLVED
     assert [batch.job.name for batch in solution.victims] == ["r2"]
     task = task_of(search.session.state, "r2-0")
     assert task.pipelined_node.name != "n2"
@@ -136,7 +132,7 @@ def test_a_victim_that_stayed_where_it_was_is_not_recorded() -> None:
 def test_a_large_gang_is_tried_as_a_whole_first() -> None:
     search = a_search(full(20), taker(16), by=GANGS)
     result, _ = search.run()
-    assert result is Result.SOLVED
+    assert result is SearchResult.SOLVED
     assert tried(search) == [16]
 
 
@@ -144,7 +140,7 @@ def test_what_fails_leaves_the_state_as_it_was() -> None:
     search = a_search(full(3), taker(5))
     table = search.session.nodes
     before = table.idle.copy(), table.releasing.copy()
-    assert search.run() == (Result.EXHAUSTED, None)
+    assert search.run() == (SearchResult.EXHAUSTED, None)
     assert (table.idle == before[0]).all()
     assert (table.releasing == before[1]).all()
     assert search.job.pending == 5
@@ -170,7 +166,7 @@ def test_victims_that_are_refused_are_given_back_and_others_are_tried() -> None:
 
     search = a_search(full(3), taker(1), judge=only_the_oldest)
     result, solution = search.run()
-    assert result is Result.SOLVED
+    assert result is SearchResult.SOLVED
     assert evicted(solution) == ["r0-0"]
     assert judged == [["r2"], ["r1"], ["r0"]]
     count = search.session.decisions.counters
@@ -188,7 +184,7 @@ def test_what_failed_once_is_not_simulated_again() -> None:
 
     search = a_search(full(3), taker(1), by=config(), judge=nobody)
     assert search.first_victim() is None
-    assert search.run() == (Result.EXHAUSTED, None)
+    assert search.run() == (SearchResult.EXHAUSTED, None)
     assert len(set(judged)) == len(judged)
     count = search.session.decisions.counters
     duplicates = {key[2]: number for key, number in count.items() if key[-1] == "duplicate"}
@@ -201,7 +197,7 @@ def test_what_cannot_suffice_is_not_simulated() -> None:
     world = nodes(1, gpus=2), [a_job(f"r{n}", gpus=1, on="n0", created=n) for n in range(2)]
     search = a_search(world, taker(1, gpus=2))
     result, _ = search.run()
-    assert result is Result.SOLVED
+    assert result is SearchResult.SOLVED
     count = search.session.decisions.counters
     assert count["scenarios_simulation_by_action", "preempt"] == 1
 
@@ -211,7 +207,7 @@ def test_a_scenario_is_judged_by_its_own_victims_alone() -> None:
     jobs = a_job("first", gpus=2, on="n0", created=2), a_job("second", gpus=1, on="n1", created=1)
     fixed = a_job("fixed", gpus=1, on="n1", priority="build")
     search = a_search(nodes(2, gpus=2), jobs, fixed, taker(1, gpus=2), judge=lambda victims: False)
-    assert search.run() == (Result.EXHAUSTED, None)
+    assert search.run() == (SearchResult.EXHAUSTED, None)
     count = search.session.decisions.counters
     assert count["scenarios_simulation_by_action", "preempt"] == 1
     assert count["scenarios_filtered_by_action", "preempt"] == 1
@@ -221,7 +217,7 @@ def test_without_time_nothing_is_attempted() -> None:
     clock = Clock()
     search = a_search(full(1), taker(1), budgets=SearchBudgets(job=1.0), clock=clock)
     clock.now = 1.0
-    assert search.run() == (Result.NOT_ATTEMPTED, None)
+    assert search.run() == (SearchResult.NOT_ATTEMPTED, None)
     assert search.probes == []
 
 
@@ -233,7 +229,7 @@ def test_a_search_whose_time_runs_out_ends_between_two_scenarios_and_takes_all_b
         return False
 
     search = a_search(full(9), taker(1), budgets=SearchBudgets(job=10.0), clock=clock, judge=slow)
-    assert search.run() == (Result.DEADLINE, None)
+    assert search.run() == (SearchResult.DEADLINE, None)
     assert clock.now == 12.0
     search.session.state.check()
     assert search.session.nodes.releasing.sum() == 0
@@ -249,7 +245,7 @@ def test_a_generator_whose_time_runs_out_gives_way_to_the_next() -> None:
     budgets = SearchBudgets(job=100.0, generator={"default": 0.0, "NodeLocalGreedy": 6.0})
     search = a_search(full(9), taker(1), by=config(), budgets=budgets, clock=clock, judge=slow_at_first)
     result, solution = search.run()
-    assert result is Result.SOLVED
+    assert result is SearchResult.SOLVED
     assert list(search.session.decisions.searches) == [
         ("preempt", "NodeLocalGreedy", "deadline_exhausted"),
         ("preempt", "MultiNodeGang", "solved"),
@@ -260,13 +256,13 @@ def test_a_generator_whose_time_runs_out_gives_way_to_the_next() -> None:
 def test_without_generators_there_is_no_search() -> None:
     by = config(off=("sg-nodelocalgreedy", "sg-multinodegang"))
     search = a_search(full(1), taker(1), by=by)
-    assert search.run() == (Result.NO_GENERATOR, None)
+    assert search.run() == (SearchResult.NO_GENERATOR, None)
     assert search.first_victim() is None
 
 
 def test_a_job_of_which_nothing_waits_needs_no_search() -> None:
     search = a_search(full(1), a_job("taker", gpus=0, on="n0"))
-    assert search.run() == (Result.EXHAUSTED, None)
+    assert search.run() == (SearchResult.EXHAUSTED, None)
 
 
 def test_the_first_victim_alone_is_what_the_search_would_find() -> None:

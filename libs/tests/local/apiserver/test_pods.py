@@ -4,14 +4,9 @@ import asyncio
 
 import pytest
 
+from libs.tests.local.apiserver.builders import a_pod
+
 PODS = "/api/v1/namespaces/default/pods"
-
-
-def a_pod(name="p", *, metadata=None, container=None, **spec):
-    return {
-        "metadata": {"name": name, **(metadata or {})},
-        "spec": {"containers": [{"name": "c", "image": "i", **(container or {})}], **spec},
-    }
 
 
 def a_binding(node="n1", **metadata):

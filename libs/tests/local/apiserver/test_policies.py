@@ -2,6 +2,8 @@
 
 import pytest
 
+from libs.tests.local.apiserver.builders import a_pod
+
 PODS = "/api/v1/namespaces/default/pods"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -36,10 +38,6 @@ async def answer(api, body=None, *, method="POST", path=CONFIG_MAPS, **options):
 
 def a_map(name="m", data=None, **metadata):
     return {"metadata": {"name": name, **metadata}, "data": data or {}}
-
-
-def a_pod(name="p", **metadata):
-    return {"metadata": {"name": name, **metadata}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 async def token(api, name, **spec):

@@ -8,16 +8,10 @@ from deadlines import eventually
 from kai_local.apiserver.clock import Clock
 from kai_local.apiserver.kinds.selectors import Selection
 from kai_local.apiserver.reading import watch
+from libs.tests.local.apiserver.builders import a_pod
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def a_pod(name, **metadata):
-    return {
-        "metadata": {"name": name, **metadata},
-        "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
-    }
 
 
 async def test_a_watch_from_a_version_sees_every_later_change_in_order(api):
@@ -174,7 +168,7 @@ SELECTORS = {
 
 async def test_selectors_choose(api):
     for name, labels in {"x": {"a": "1"}, "y": {"a": "2", "b": "1"}, "z": {}}.items():
-        await api.post(PODS, a_pod(name, labels=labels))
+        await api.post(PODS, a_pod(name, metadata={"labels": labels}, schedulerName="kai-scheduler"))
     found = {
         query: [item["metadata"]["name"] for item in (await api.get(f"{PODS}?{query}"))["items"]]
         for query in SELECTORS

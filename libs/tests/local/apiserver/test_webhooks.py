@@ -10,6 +10,7 @@ from aiohttp import web
 
 from kai_local.apiserver.access import files
 from kai_local.apiserver.access.pki import Authority
+from libs.tests.local.apiserver.builders import a_pod
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
@@ -77,10 +78,6 @@ def a_webhook(hook, path="/hook", *, operations=("CREATE",), resources=("pods",)
 
 async def register(api, *webhooks, kind="validating", name="hooks"):
     await api.post(CONFIGURATIONS.format(kind), {"metadata": {"name": name}, "webhooks": webhooks})
-
-
-def a_pod(name="p", **metadata):
-    return {"metadata": {"name": name, **metadata}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 def denied(text, code=403):
@@ -185,7 +182,7 @@ async def test_updates_and_deletes_carry_the_old_object(api, hook):
 )
 async def test_only_what_rules_selectors_and_conditions_name_is_asked_about(api, hook, more, called):
     await register(api, a_webhook(hook, **more))
-    await api.post(PODS, a_pod(labels={"app": "a"}))
+    await api.post(PODS, a_pod(metadata={"labels": {"app": "a"}}))
     assert bool(hook.requests) is called
 
 
@@ -260,7 +257,7 @@ async def test_a_patch_is_tried_again_when_the_object_moved_on_meanwhile(api, ho
     await register(
         api, a_webhook(hook, operations=["UPDATE"], objectSelector={"matchLabels": {"slow": "yes"}})
     )
-    await api.post(PODS, a_pod(labels={"slow": "yes"}))
+    await api.post(PODS, a_pod(metadata={"labels": {"slow": "yes"}}))
     asked, go = asyncio.Event(), asyncio.Event()
 
     async def hold(_request):

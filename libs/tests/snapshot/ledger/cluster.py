@@ -1,6 +1,8 @@
-"""A small cluster, and what its queues are charged."""
+"""A small cluster, what its queues are charged, and claims of its GPUs."""
 
-from kai.snapshot.state import ClusterState
+from typing import Any
+
+from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import NOW, a_node, a_state
 
 
@@ -22,3 +24,10 @@ def charges(state: ClusterState) -> dict[str, tuple[float, float]]:
     return {
         queue.name: (queue.allocated[2] / 100, queue.non_preemptible[2] / 100) for queue in state.queue_order
     }
+
+
+def a_gpu_claim(name: str, *, gpus: int) -> tuple[Kind, Any]:
+    """A resource claim for GPUs, which all pods that name it share."""
+    request = {"name": "gpus", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": gpus}}
+    meta = {"name": name, "namespace": "default"}
+    return Kind.RESOURCE_CLAIM, {"metadata": meta, "spec": {"devices": {"requests": [request]}}}

@@ -6,8 +6,8 @@ import pytest
 
 from kai.snapshot.resources import CPU, GPU, PODS
 from kai.snapshot.state import ClusterState
-from libs.tests.engine.builders import a_job, task_of
-from libs.tests.snapshot.ledger.cluster import settled
+from libs.tests.engine.builders import a_job, claiming, task_of
+from libs.tests.snapshot.ledger.cluster import a_gpu_claim, settled
 
 DEVICE = "4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a001"
 
@@ -91,3 +91,18 @@ def test_a_shared_device_counts_as_a_whole_one(holders, waiters, expected) -> No
     for undo, task in steps:
         undo(task)
     assert (gpus(state), dict(node.groups)) == ((2, 0), {})
+
+
+def test_a_claim_is_released_once_all_its_users_are_on_their_way_out() -> None:
+    state = settled(a_gpu_claim("c", gpus=2), a_job("j", pods=2, spec=claiming("c")))
+    ledger, node = state.ledger, state.nodes.nodes[0]
+    one, other = task_of(state, "j-0"), task_of(state, "j-1")
+    for task in (one, other):
+        ledger.hold(task, node, (), releasing=False)
+    assert gpus(state) == (0, 0)
+    ledger.set_releasing(one, releasing=True)
+    assert gpus(state) == (0, 0)
+    ledger.set_releasing(other, releasing=True)
+    assert gpus(state) == (0, 2)
+    ledger.set_releasing(one, releasing=False)
+    assert gpus(state) == (0, 0)

@@ -1,7 +1,7 @@
-"""``predicates``: everything but room that a pod's spec demands of a node, and what it prefers of neighbours.
+"""``predicates``: everything but room that a pod's spec demands of a node.
 
-Each filter is a plugin of its own, made only where somebody demands it. Preferences among the same terms are
-counted by the same plugins, if ``podaffinity`` is on.
+Each filter is a plugin of its own, made only where somebody demands it. What pods prefer of other pods is
+counted by the same plugins as what they require of them, where it counts.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Plugin
-from kai.engine.plugins.predicates.affinity import PodAffinity
-from kai.engine.plugins.predicates.attraction import Companions, companions
+from kai.engine.neighbourhood.affinity import PodAffinity
+from kai.engine.neighbourhood.attraction import Companions, companions
+from kai.engine.neighbourhood.spread import TopologySpread, must_hold
 from kai.engine.plugins.predicates.offered import OfferedOnly
 from kai.engine.plugins.predicates.prerequisites import ConfigMaps, HostPorts, LargestNode
 from kai.engine.plugins.predicates.refusals import RefusingNodes
-from kai.engine.plugins.predicates.spread import TopologySpread, must_hold
 from kai.engine.plugins.predicates.volumes import Volumes
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
@@ -79,13 +79,10 @@ def opened(handle: Handle) -> Iterator[Plugin]:
         yield PodAffinity(handle, others)
     if waiting.spread or movable.kept_apart:
         yield TopologySpread(handle)
-    if handle.objects[Kind.DEVICE_CLASS] and not (
-        handle.flags.dynamic_resources and handle.on("dynamicresources")
-    ):
+    if handle.objects[Kind.DEVICE_CLASS] and not handle.claims:
         yield OfferedOnly(handle)
 
 
 def _neighbours_matter(handle: Handle, others: Companions) -> bool:
     """Whether pods want others, or do not want them near; where they only prefer that, if it counts."""
-    preferred = handle.on("podaffinity")
-    return any(said.repelled or (preferred and said.wishes) for said, _ in others)
+    return any(said.repelled or (handle.prefers and said.wishes) for said, _ in others)

@@ -14,7 +14,7 @@ from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
 from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
-from kai.engine.plugins.predicates.attraction import (
+from kai.engine.neighbourhood.attraction import (
     REQUIRED,
     Attraction,
     Companions,
@@ -39,16 +39,21 @@ class _Terms:
 
 
 class PodAffinity(Filter, Readiness, Scorer, Tracker):
-    """Required terms filter, in both directions; preferred ones score if the ``podaffinity`` plugin is on."""
+    """Terms of pods about each other, in both directions.
+
+    Required ones filter, and preferred ones score, where what pods require and prefer counts.
+    """
 
     def __init__(self, handle: Handle, others: Companions) -> None:
         self._handle = handle
         self._namespaces = handle.objects[Kind.NAMESPACE]
         self._neighbours = Neighbours(handle.nodes, self._namespaces)
-        scored = handle.on("podaffinity")
-        self._attraction = Attraction(handle, self._neighbours, others) if scored else None
+        self._filters = handle.requires
+        self._attraction = Attraction(handle, self._neighbours, others) if handle.prefers else None
         #: Tasks placed or not whose anti-affinity others must respect.
-        self._repelling = [task for said, tasks in others if said.repelled for task in tasks]
+        self._repelling = (
+            [task for said, tasks in others if said.repelled for task in tasks] if self._filters else []
+        )
         self._kept_from: dict[tuple[str, int], frozenset[str]] = {}
         #: By class, whose pods agree in terms, namespace and labels.
         self._wanted: dict[tuple[int, str], list[_Terms]] = {}
@@ -63,6 +68,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
 
     def mask(self, task: Task) -> tuple[Mask, str] | None:
         """Nodes whose domains satisfy all required terms."""
+        if not self._filters:
+            return None
         masks = [self._near(wanted) for wanted in self._terms(task, "pod_affinity")]
         masks += [self._away(wanted) for wanted in self._terms(task, "pod_anti_affinity")]
         repelled = self._repelled(task)
@@ -136,7 +143,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
     def waits(self, task: Task, node: Node) -> bool:
         """Whether a pod that must not be near is still on its way out of the domain."""
         away = terms(task.cls, "pod_anti_affinity")
-        if not away:
+        if not self._filters or not away:
             return False
         static = self._handle.filters.labels
         for term in away:

@@ -47,24 +47,28 @@ class _Rules:
 
 
 class TopologySpread(Filter, Scorer, Tracker):
-    """Filters by the constraints that must hold; scores by the others if ``podaffinity`` is on."""
+    """Constraints that must hold filter where what pods require counts, others score where preferences do."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._namespaces = handle.objects[Kind.NAMESPACE]
         self._neighbours = Neighbours(handle.nodes, self._namespaces)
-        self._scored = handle.on("podaffinity")
+        self._filters, self._scores = handle.requires, handle.prefers
         self._rules: dict[int, _Rules] = {}
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with constraints that have an effect."""
-        return any(self._scored or must_hold(each) for each in cls.constraints.spread)
+        return any(self._counts(each) for each in cls.constraints.spread)
+
+    def _counts(self, constraint: Mapping[str, Any]) -> bool:
+        return self._filters if must_hold(constraint) else self._scores
 
     def _of(self, cls: TaskClass) -> _Rules:
         known = self._rules.get(cls.id)
         if known is None:
-            hard = [each for each in cls.constraints.spread if must_hold(each)]
-            soft = [each for each in cls.constraints.spread if not must_hold(each)] if self._scored else []
+            found = [each for each in cls.constraints.spread if self._counts(each)]
+            hard = [each for each in found if must_hold(each)]
+            soft = [each for each in found if not must_hold(each)]
             ordered = self._labelled(soft)
             known = self._rules[cls.id] = _Rules(
                 hard=tuple(self._read(each, cls, self._labelled(hard)) for each in hard),
