@@ -274,19 +274,19 @@ class _Group:
 
     def _share(self) -> dict[str, object]:
         queue = self.job.queue
-        fair = float(self.session.shares.fair[queue.row][2])
+        fair = float(self.session.shares.fair[queue.row][GPU])
         return {
             "queue": queue.name,
             "gpuFairShare": round(fair, 2),
-            "gpuHeld": queue.allocated[2] / GPU_CENTI,
+            "gpuHeld": queue.allocated.gpu_centi / GPU_CENTI,
         }
 
     def _why_nobody_yields(self) -> str:
         """Why the place of nobody who runs is taken."""
         queue = self.job.queue
-        fair = round(float(self.session.shares.fair[queue.row][2]), 2)
-        asked = sum(task.cls.centi_gpus for task in self.tasks)
-        would = round((queue.allocated[2] + asked) / GPU_CENTI, 2)
+        fair = round(float(self.session.shares.fair[queue.row][GPU]), 2)
+        asked = sum(task.cls.gpu_centi for task in self.tasks)
+        would = round((queue.allocated.gpu_centi + asked) / GPU_CENTI, 2)
         if asked and would > fair:
             return (
                 f"queue {queue.name!r} would hold {amount_text(GPU, would)} with it, more than its fair "
@@ -336,8 +336,8 @@ class _Group:
         return f"{''.join(over)}{listed(list(victims)) or 'those who would make room'} {verb}"
 
     def _holding(self, queue: Queue) -> str:
-        held = amount_text(GPU, queue.allocated[2] / GPU_CENTI)
-        fair = amount_text(GPU, round(float(self.session.shares.fair[queue.row][2]), 2))
+        held = amount_text(GPU, queue.allocated.gpu_centi / GPU_CENTI)
+        fair = amount_text(GPU, round(float(self.session.shares.fair[queue.row][GPU]), 2))
         return f"queue {queue.name!r} holds {held} of a fair share of {fair}"
 
     # --- bound -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import asked
 from kai.engine.reasons.amounts import amount_text
 from kai.model import decisions
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.state import ClusterState
@@ -150,7 +151,7 @@ def _asked(session: Session, tasks: Sequence[Task]) -> str:
     parts = [
         amount_text(column, amount)
         for column, amount in (
-            (GPU, found.gpu_centi / 100),
+            (GPU, found.gpu_centi / GPU_CENTI),
             (CPU, found.cpu_millis),
             (MEMORY, found.memory_bytes),
         )

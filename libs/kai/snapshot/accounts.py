@@ -186,11 +186,10 @@ class Accounts:
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
         if not node.ready:
             return
-        cpu, memory, gpu_centi = task.cls.charge(node.gpu_memory_mib)
+        charged = task.cls.charge(node.gpu_memory_mib)
         if task.cls.shared and not task.groups:
-            gpu_centi = 0  # it says so, and has none
-        for resource, amount in enumerate((cpu, memory, gpu_centi)):
-            self._cluster.foreign[resource] += sign * amount
+            charged = charged._replace(gpu_centi=0)  # it says so, and has none
+        self._cluster.foreign.add(charged, times=sign)
 
 
 def facts_of(task: Task) -> PodFacts:

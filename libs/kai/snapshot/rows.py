@@ -16,7 +16,7 @@ from kai.model.faults import Fault
 from kai.model.ids import NO_POD_GROUP, GpuGroup, PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
-from kai.snapshot.amounts import Amounts, SharedClaim, SharedDevice
+from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice, Totals
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.group_order import TaskKey
 from kai.snapshot.status import Status
@@ -346,8 +346,8 @@ class JobFacts(msgspec.Struct, eq=False, kw_only=True):
 class Queue:
     """One queue, or the account of what runs without one (not ``exists``).
 
-    Sums of what is charged are lists in the order of :class:`~kai.snapshot.amounts.Amounts`, those of all
-    descendants included. Quota, limit and weight are (thousandths of CPUs, bytes, GPUs); -1 is unlimited.
+    Sums of what is charged include those of all descendants. Quota, limit and weight are in thousandths of
+    CPUs, bytes and whole GPUs; -1 is unlimited.
     """
 
     name: str
@@ -368,15 +368,27 @@ class Queue:
     #: Itself and its ancestors; empty where it or one of them does not exist, or it has too many.
     path: tuple[Queue, ...] = ()
     too_deep: bool = False
-    allocated: list[int] = field(default_factory=lambda: [0, 0, 0])
-    non_preemptible: list[int] = field(default_factory=lambda: [0, 0, 0])
-    pending: list[int] = field(default_factory=lambda: [0, 0, 0])
+    allocated: Totals = field(default_factory=Totals)
+    #: Of that what nobody may take.
+    non_preemptible: Totals = field(default_factory=Totals)
+    #: What is asked for beside that.
+    pending: Totals = field(default_factory=Totals)
     #: Changes with every charge; caches compare it.
     version: int = 0
     jobs: dict[PodGroupKey, Job] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
+
+    @property
+    def requested(self) -> ResourceVector:
+        """What it is charged and what is asked for beside that, in the units of its quota."""
+        held, asked = self.allocated, self.pending
+        return (
+            held.cpu_millis + asked.cpu_millis,
+            held.memory_bytes + asked.memory_bytes,
+            (held.gpu_centi + asked.gpu_centi) / GPU_CENTI,
+        )
 
     @property
     def leaf(self) -> bool:

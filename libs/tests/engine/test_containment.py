@@ -140,7 +140,7 @@ def test_a_victim_whose_evaluation_fails_is_spared_and_others_are_taken() -> Non
     state.check()
     assert [each.pod.name for each in result.evictions] == ["other-0"]
     assert state.tasks["default-poison-0"].node is not None
-    assert state.queues["team"].allocated[2] == 100
+    assert state.queues["team"].allocated.gpu_centi == 100
 
 
 def test_what_is_set_aside_is_tried_again_after_a_pause_that_grows() -> None:

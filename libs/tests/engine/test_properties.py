@@ -48,9 +48,9 @@ def test_every_action_keeps_the_invariants(world: int) -> None:
         assert (table.idle + table.releasing >= 0).all(), action
         for queue in state.queue_order:
             limit = queue.limit[2]
-            assert limit < 0 or queue.allocated[2] <= limit * 100 + 1e-6, (action, queue.name)
+            assert limit < 0 or queue.allocated.gpu_centi <= limit * 100 + 1e-6, (action, queue.name)
             quota = queue.deserved[2]
-            assert quota < 0 or queue.non_preemptible[2] <= quota * 100 + 1e-6, (action, queue.name)
+            assert quota < 0 or queue.non_preemptible.gpu_centi <= quota * 100 + 1e-6, (action, queue.name)
     session.close()
     state.check()
 
@@ -412,7 +412,7 @@ def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     state = a_state(random_objects(world))
     session = Engine().open(state, NOW)
     before = (state.nodes.idle.copy(), state.nodes.releasing.copy(), codec.cut(state).digest)
-    sums = {q.name: (list(q.allocated), list(q.non_preemptible)) for q in state.queue_order}
+    sums = {q.name: (q.allocated.amounts(), q.non_preemptible.amounts()) for q in state.queue_order}
     statement = session.statement()
     tasks = [task for task in state.tasks.values() if task.job is not None]
     for _ in range(30):

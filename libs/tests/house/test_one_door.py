@@ -34,6 +34,7 @@ ROWS = (
     rows.Node,
     amounts.SharedDevice,
     amounts.SharedClaim,
+    amounts.Totals,
 )
 #: What readers found out about a row, and keep on it, by field: the one module that does.
 CACHES = {
@@ -54,6 +55,12 @@ NO_ROWS = {
     ("simulate/fair_share.py", "columns.deserved"),
     ("simulate/fair_share.py", "columns.limit"),
     ("simulate/fair_share.py", "columns.weight"),
+    # of sums of its own
+    *(
+        ("engine/plugins/proportion/reclaim.py", f"{sums}.{unit}")
+        for sums in ("lost", "rest")
+        for unit in ("cpu_millis", "memory_bytes", "gpu_centi")
+    ),
     # of a memento, which has facts of its own
     ("simulate/journal.py", "facts.assumed_allotment"),
     ("simulate/journal.py", "facts.assumed_groups"),
@@ -72,7 +79,8 @@ COUNTS = {
     *("alive", "gated", "pending", "pipelined", "active_allocated", "active_used", "succeeded"),
 }
 #: What queues are charged.
-CHARGES = {"charged", "allocated", "non_preemptible", "pending"}
+AMOUNTS = {"cpu_millis", "memory_bytes", "gpu_centi"}
+CHARGES = {"charged", "allocated", "non_preemptible", "pending", *AMOUNTS}
 #: What tasks hold of nodes.
 HOLDS = {
     *("releasing", "groups", "pipelined_node", "pipelined_groups", "claims", "tasks", "legacy_mig"),
@@ -197,7 +205,7 @@ def test_nothing_is_allowed_that_nobody_does() -> None:
         "task.status = 1",
         "task.job, other = None, 1",
         "job.pending += 1",
-        "queue.allocated[0] += 1",
+        "queue.allocated.cpu_millis += 1",
         "node.groups.pop('a')",
         "del node.tasks['a']",
         "for each.row in range(3): pass",

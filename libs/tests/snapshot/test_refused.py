@@ -64,7 +64,7 @@ def test_a_pod_that_holds_a_node_keeps_it() -> None:
     offer(state, Kind.POD, a_pod("p", group="g", gpus=2, node="n"))
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1, node="n")))
     assert gpus_idle(state) == 2
-    assert state.queues["q"].allocated[2] == 200
+    assert state.queues["q"].allocated.gpu_centi == 200
     state.remove(Kind.POD, "default/p")
     assert gpus_idle(state) == 4
     assert not state.faults
@@ -130,7 +130,7 @@ def test_a_pod_group_that_cannot_be_taken_in_is_charged_and_never_served(known: 
     offer(state, Kind.POD, a_pod("runs", group="h", gpus=1, node="n"))
     offer(state, Kind.POD, a_pod("waits", group="h", gpus=1))
     refuse_group(state, a_group("h", queue="q"))
-    assert state.queues["q"].allocated[2] == 100
+    assert state.queues["q"].allocated.gpu_centi == 100
     result = Engine().run(state, NOW)
     assert not result.binds
     (outcome,) = [each for each in result.outcomes if each.pod_group == "default/h"]

@@ -175,7 +175,7 @@ class _Action:
         """
         if rules.suffices is None or self.strategy.moves_only:
             return True
-        needed: float = sum(task.cls.centi_gpus for task in tasks)
+        needed: float = sum(task.cls.gpu_centi for task in tasks)
         if not needed or any(task.cls.gpu_memory_mib for task in tasks):
             return True
         return rules.suffices(needed - free_centi(self.session))

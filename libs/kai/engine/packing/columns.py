@@ -29,11 +29,11 @@ from kai.snapshot.table import NodeTable
 def shape_of(cls: TaskClass, *, gpu_memory_mib: int) -> Shape:
     """What a class asks for where a device has ``gpu_memory_mib``. MIG devices have no part in this."""
     if cls.kind is GpuKind.MIG:
-        return Shape(cls.cpu, cls.memory)
+        return Shape(cls.cpu_millis, cls.memory_bytes)
     if not cls.shared:
-        return Shape(cls.cpu, cls.memory, cls.devices + cls.dra_gpus)
+        return Shape(cls.cpu_millis, cls.memory_bytes, cls.devices + cls.dra_gpus)
     portion = cls.device_memory(gpu_memory_mib) / max(gpu_memory_mib, 1)
-    return Shape(cls.cpu, cls.memory, cls.devices, min(portion, 1.0))
+    return Shape(cls.cpu_millis, cls.memory_bytes, cls.devices, min(portion, 1.0))
 
 
 def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -> dict[Shape, float]:

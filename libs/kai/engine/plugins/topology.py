@@ -288,8 +288,8 @@ def _request(tasks: Sequence[Task]) -> dict[int, float]:
         for column, amount in task.cls.items:
             if column != PODS:
                 total[column] = total.get(column, 0) + amount
-        if task.cls.shared and task.cls.centi_gpus:
-            total[GPU] = total.get(GPU, 0) + task.cls.centi_gpus / GPU_CENTI
+        if task.cls.shared and task.cls.gpu_centi:
+            total[GPU] = total.get(GPU, 0) + task.cls.gpu_centi / GPU_CENTI
     return total
 
 

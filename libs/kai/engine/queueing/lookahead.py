@@ -67,11 +67,11 @@ def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, c
     depths = max(map(len, paths))
     #: ``[depth + 1, leaves]`` rows of queues, above the top and below leaves -1.
     rows = np.full((depths + 1, len(paths)), -1, dtype=np.int64)
-    held: dict[int, list[int]] = {}
+    held: dict[int, Amounts] = {}
     for number, path in enumerate(paths):
         for depth, queue in enumerate(path):
             rows[depth + 1, number] = queue.row
-            held[queue.row] = queue.allocated
+            held[queue.row] = queue.allocated.amounts()
     sequence = np.arange(len(leaf))
     for depth in range(depths, 0, -1):
         row = rows[depth][leaf[sequence]]

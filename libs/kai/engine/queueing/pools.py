@@ -97,9 +97,9 @@ class Pool:
         single, total = job.single, 0
         if single is not None and len(single.tasks) == 1:
             (task,) = single.tasks.values()
-            centi = task.charged.gpu_centi if task.charged is not None else 0
-            if centi not in self._chunks:
-                self._count(centi)
+            gpu_centi = task.charged.gpu_centi if task.charged is not None else 0
+            if gpu_centi not in self._chunks:
+                self._count(gpu_centi)
             return
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
@@ -108,10 +108,10 @@ class Pool:
                     self._grain = gcd(self._grain, task.charged.gpu_centi)
         self._count(total)
 
-    def _count(self, centi: int) -> None:
-        self._chunks.add(centi)
-        self._grain = gcd(self._grain, centi)
-        self._largest = max(self._largest, centi)
+    def _count(self, gpu_centi: int) -> None:
+        self._chunks.add(gpu_centi)
+        self._grain = gcd(self._grain, gpu_centi)
+        self._largest = max(self._largest, gpu_centi)
 
     def last(self, most: int) -> list[_At]:
         """Keys of the last jobs, at most so many."""

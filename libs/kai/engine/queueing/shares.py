@@ -13,10 +13,8 @@ from kai.engine.config.plugin_table import ProportionArguments
 from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
 from kai.model.decisions import ResourceVector
-from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY
-from kai.snapshot.rows import Queue
 from kai.snapshot.state import ClusterState, Kind
 
 _Queues: TypeAlias = tuple[QueueForest, QueueColumns, frozenset[str]]
@@ -60,7 +58,7 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
     columns.allocated = state.ledger.allocated[:count]
     columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
     if count:
-        columns.request[:] = [_requested(row) for row in state.queue_order]
+        columns.request[:] = [row.requested for row in state.queue_order]
         columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_order] if usage else 0.0
     total = _total(state)
     columns.fair_share[:] = 0
@@ -74,11 +72,6 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
         total=total,
         unlimited=unlimited,
     )
-
-
-def _requested(row: Queue) -> ResourceVector:
-    held, asked = row.allocated, row.pending
-    return (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI)
 
 
 def _queues(state: ClusterState) -> _Queues:
@@ -102,9 +95,8 @@ def _queues(state: ClusterState) -> _Queues:
 
 def _total(state: ClusterState) -> Floats:
     """CPU, memory and GPUs of ready nodes, less what pods of other schedulers hold."""
-    foreign = state.foreign
     offered = _OFFERED.get(state.kept, state.nodes.epoch, lambda: _offered(state))
-    now: Floats = offered - np.array([foreign[0], foreign[1], foreign[2] / GPU_CENTI])
+    now: Floats = offered - np.array(state.foreign.vector())
     return np.maximum(now, 0.0)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.fairness.order import added
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
@@ -122,8 +123,7 @@ class _VictimLeaf:
             self._next -= 1
         if not count:
             return victim
-        held = held_by(victim.job, gone=victim.gone)
-        self.taken = (self.taken[0] + held[0], self.taken[1] + held[1], self.taken[2] + held[2])
+        self.taken = added(self.taken, held_by(victim.job, gone=victim.gone))
         return victim
 
     def push(self, victim: _Victim) -> None:
@@ -138,14 +138,14 @@ def held_by(job: Job, *, gone: Iterable[str] = ()) -> ResourceVector:
     Costs time by the number of the job's pods.
     """
     without = frozenset(gone)
-    cpu = memory = centi = 0
+    cpu_millis = memory_bytes = gpu_centi = 0
     for pod_set in job.pod_sets.values():
         for task in pod_set.tasks.values():
             if task.charged is not None and task.uid not in without:
-                cpu += task.charged.cpu_millis
-                memory += task.charged.memory_bytes
-                centi += task.charged.gpu_centi
-    return (float(cpu), float(memory), centi / GPU_CENTI)
+                cpu_millis += task.charged.cpu_millis
+                memory_bytes += task.charged.memory_bytes
+                gpu_centi += task.charged.gpu_centi
+    return (float(cpu_millis), float(memory_bytes), gpu_centi / GPU_CENTI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +158,20 @@ class TaskColumns:
     #: Number of the job, by first appearance.
     job: Ints
     cls: Ints
-    centi: Ints
+    #: What the queue of each is charged.
+    gpu_centi: Ints
     #: ``[batches + 1]`` where each batch begins.
     start: Ints
 
 
 _NOBODY: Final = np.zeros(0, dtype=np.int64)
 _NO_TASKS: Final = TaskColumns(
-    row=_NOBODY, batch=_NOBODY, job=_NOBODY, cls=_NOBODY, centi=_NOBODY, start=np.zeros(1, dtype=np.int64)
+    row=_NOBODY,
+    batch=_NOBODY,
+    job=_NOBODY,
+    cls=_NOBODY,
+    gpu_centi=_NOBODY,
+    start=np.zeros(1, dtype=np.int64),
 )
 
 
@@ -186,9 +192,7 @@ class _VictimTree(QueueTree[_Victim]):
 
     def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> QueueKey:
         """The key of a queue without its victims so far and the next, in reverse."""
-        taken = self._leaves[head.job.queue.name].taken
-        more = held_by(head.job, gone=head.gone)
-        victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
+        victims = added(self._leaves[head.job.queue.name].taken, held_by(head.job, gone=head.gone))
         return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
 
     def queue_place(self, queue: Queue) -> int:
@@ -268,7 +272,7 @@ class VictimSource:
                 batch=_longer(known.batch, np.repeat(np.arange(drawn, len(self.batches)), sizes)),
                 job=_longer(known.job, np.repeat(jobs, sizes)),
                 cls=_longer(known.cls, classes),
-                centi=_longer(known.centi, [held[2] if held else 0 for held in charged]),
+                gpu_centi=_longer(known.gpu_centi, [each.gpu_centi if each else 0 for each in charged]),
                 start=_longer(known.start, known.start[-1] + np.cumsum(sizes)),
             )
         return self._columns

@@ -37,10 +37,10 @@ class Chunk:
         then who is the first victim.
         """
         job_key = reversed_key(session.victim_key(self.job))
-        return (len(self.tasks), self.job.priority, _centi(self.tasks), job_key)
+        return (len(self.tasks), self.job.priority, _gpu_centi(self.tasks), job_key)
 
 
-def _centi(tasks: Sequence[Task]) -> int:
+def _gpu_centi(tasks: Sequence[Task]) -> int:
     return sum(task.charged.gpu_centi for task in tasks if task.charged is not None)
 
 
@@ -140,7 +140,7 @@ class Offers:
         sufficient = [chunk for chunk in chunks if self._suffice((chunk,), cls, row, lack)]
         if sufficient:
             return self._made(row, min(sufficient, key=lambda chunk: chunk.order(session)))
-        chunks.sort(key=lambda chunk: (-_centi(chunk.here), chunk.order(session)))
+        chunks.sort(key=lambda chunk: (-_gpu_centi(chunk.here), chunk.order(session)))
         for some in range(2, min(len(chunks), self._most) + 1):
             if self._suffice(chunks[:some], cls, row, lack):
                 return self._made(row, *chunks[:some])

@@ -71,7 +71,7 @@ class Accumulation:
         """Node rows, batches, jobs and hundredths of GPUs of all potential victims."""
         columns = self._source.columns()
         end = int(columns.start[self.drawn])
-        fields = (columns.row[:end], columns.batch[:end], columns.job[:end], columns.centi[:end])
+        fields = (columns.row[:end], columns.batch[:end], columns.job[:end], columns.gpu_centi[:end])
         if not self._skip:
             return fields
         potential = ~np.isin(fields[1], list(self._skip))
@@ -154,8 +154,8 @@ def multi_node_gang(state: Accumulation) -> Iterator[Proposal]:
         if not any_potential:
             yield ()
             continue
-        rows, batches, _, centi = state.columns()
-        capacity = _capacities(state, rows, centi)
+        rows, batches, _, gpu_centi = state.columns()
+        capacity = _capacities(state, rows, gpu_centi)
         appeared = _by_appearance(rows)
         need = max(0.0, total - float(capacity.sum() - capacity[appeared].sum()))
         nodes = appeared[capacity[appeared] >= smallest - _NEAR] if smallest else appeared
@@ -181,17 +181,17 @@ def _by_appearance(rows: Ints) -> Ints:
 
 def gpu_need(task: Task) -> float:
     """GPUs that a task asks for; those of GPU memory count as nothing."""
-    return task.cls.centi_gpus / GPU_CENTI
+    return task.cls.gpu_centi / GPU_CENTI
 
 
-def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.float64]:
+def _capacities(state: Accumulation, rows: Ints, gpu_centi: Ints) -> NDArray[np.float64]:
     """GPUs of each node that are free, being released, or held by recorded and potential victims."""
     table = state.session.nodes
     capacity = (table.idle[:, GPU] + table.releasing[:, GPU]).astype(np.float64)
     for node in table.sharing.values():
         capacity[node.row] += _shared_free(node)
     held = rows >= 0
-    capacity += np.bincount(rows[held], weights=centi[held], minlength=len(table)) / GPU_CENTI
+    capacity += np.bincount(rows[held], weights=gpu_centi[held], minlength=len(table)) / GPU_CENTI
     for batch in state.recorded:
         for task in batch.tasks:
             where = place(task)

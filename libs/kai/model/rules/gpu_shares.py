@@ -13,6 +13,9 @@ from typing import Final
 
 from kai.model import limits, names
 
+#: A GPU in the parts in which queues are charged.
+GPU_CENTI: Final = 100
+
 _DECIMAL: Final = re.compile(r"\+?(?:[0-9]{1,32}\.?[0-9]{0,32}|\.[0-9]{1,32})(?:[eE][+-]?[0-9]{1,3})?")
 _NOTHING: Final = Decimal(0)
 
@@ -30,7 +33,7 @@ class Share:
         """What counts of a portion: the nearest hundredth, the even one of two, but one at least."""
         if not self.portion:
             return 0
-        return max(int((self.portion * 100).to_integral_value(rounding=ROUND_HALF_EVEN)), 1)
+        return max(int((self.portion * GPU_CENTI).to_integral_value(rounding=ROUND_HALF_EVEN)), 1)
 
 
 def asked_share(annotations: Mapping[str, str]) -> Share | None:

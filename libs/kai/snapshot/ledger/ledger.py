@@ -129,8 +129,8 @@ class Ledger(GroupCounts, QueueCharges, NodeHolds):
             move(job, pod_set, STEPS[task.status][Status.RELEASING])
             task.releasing, task.charged = True, None
             task.status, task.virtual = Status.RELEASING, True
-        for (_, preemptible), (queue, cpu, memory, centi) in sums.items():
-            self._charge(queue, preemptible, -cpu, -memory, -centi)
+        for (_, preemptible), (queue, cpu_millis, memory_bytes, gpu_centi) in sums.items():
+            self._charge(queue, preemptible, -cpu_millis, -memory_bytes, -gpu_centi)
         for job in semi.values():
             self.settle_core(job)
         offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched

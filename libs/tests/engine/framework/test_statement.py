@@ -49,7 +49,8 @@ def held(state: ClusterState) -> dict[str, object]:
         "claims": [{key: repr(claim) for key, claim in node.claims.items()} for node in state.nodes.nodes],
         "tasks on nodes": [sorted(node.tasks) for node in state.nodes.nodes],
         "queues": {
-            q.name: (list(q.allocated), list(q.non_preemptible), list(q.pending)) for q in state.queue_order
+            q.name: (q.allocated.amounts(), q.non_preemptible.amounts(), q.pending.amounts())
+            for q in state.queue_order
         },
         "mirrors": (state.ledger.allocated.tolist(), state.ledger.non_preemptible.tolist()),
         "tasks": {

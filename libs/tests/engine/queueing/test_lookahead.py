@@ -25,7 +25,7 @@ class AnyOrder:
 
     def key(self, queue, *, job=(0.0, 0.0, 0.0), victims=(0.0, 0.0, 0.0)):
         held = self._queues[queue].allocated
-        return (self._value(queue, held[0] + job[0], held[2] + 100 * job[2]), queue)
+        return (self._value(queue, held.cpu_millis + job[0], held.gpu_centi + 100 * job[2]), queue)
 
     def ranks(self, queues, *, held, jobs):
         values = [

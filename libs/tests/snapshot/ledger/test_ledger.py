@@ -5,6 +5,7 @@ import random
 import pytest
 
 from kai.engine import Engine
+from kai.snapshot.amounts import Totals
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, claiming, task_of
@@ -32,7 +33,7 @@ def test_pods_that_are_bound_together_are_charged_like_each_alone(world: int) ->
     assert charges(together) == charges(alone)
     assert (together.nodes.idle == alone.nodes.idle).all()
     assert [queue.pending for queue in together.queue_order] == [queue.pending for queue in alone.queue_order]
-    assert all(queue.pending == [0, 0, 0] for queue in together.queue_order)
+    assert all(queue.pending == Totals() for queue in together.queue_order)
 
 
 def test_whatever_happened_what_is_counted_anew_is_the_same() -> None:
