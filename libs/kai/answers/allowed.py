@@ -12,8 +12,8 @@ from kai.answers.answer import Code, Reason
 from kai.answers.standing import Finding
 from kai.answers.words import counted, listed
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.reasons.amounts import amount_text
+from kai.model.arrays import Mask
 from kai.model.objects import Toleration
 from kai.model.rules import taints
 from kai.snapshot.classes import Constraints, GpuKind, TaskClass

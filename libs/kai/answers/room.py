@@ -7,20 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kai.answers.allowed import Masks, one_of_each_class
 from kai.answers.answer import Amounts
 from kai.answers.words import counted
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.reasons.amounts import amount_text
+from kai.model.arrays import Mask
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU, NOBODY, PODS
 from kai.snapshot.rows import Node, Task
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

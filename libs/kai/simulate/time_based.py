@@ -18,7 +18,7 @@ import numpy as np
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import DEFAULT_OPTIONS, PluginOption
-from kai.engine.fairness.queues import Floats
+from kai.model.arrays import Floats
 from kai.model.decisions import GPU, CycleResult, PodRef, ResourceVector
 from kai.model.ids import PodUid
 from kai.model.objects import Pod

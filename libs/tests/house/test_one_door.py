@@ -61,6 +61,9 @@ NO_ROWS = {
         for sums in ("lost", "rest")
         for unit in ("cpu_millis", "memory_bytes", "gpu_centi")
     ),
+    # of what headroom keeps of free room
+    ("engine/packing/columns.py", "self._free.cpu_millis"),
+    ("engine/packing/columns.py", "self._free.memory_bytes"),
     # of a memento, which has facts of its own
     ("simulate/journal.py", "facts.assumed_allotment"),
     ("simulate/journal.py", "facts.assumed_groups"),

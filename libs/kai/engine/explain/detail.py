@@ -9,8 +9,8 @@ import numpy as np
 
 from kai.engine.framework.fit import is_shortage, node_verdicts
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.reasons import NO_ROOM
+from kai.model.arrays import Mask
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kai.engine.fairness.queues import RESOURCES, Floats, Ints, QueueColumns, QueueForest
+from kai.engine.fairness.queues import RESOURCES, QueueColumns, QueueForest
+from kai.model.arrays import Floats, Ints
 
 #: Fractions closer than this are equal, and an amount smaller than this is nothing.
 _NOTHING = 1e-9

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kai.engine.fairness.queues import RESOURCES, TOLERANCE, Floats, Ints, QueueColumns, QueueShares
+from kai.engine.fairness.queues import RESOURCES, TOLERANCE, QueueColumns, QueueShares
+from kai.model.arrays import Floats, Ints
 from kai.model.decisions import CPU, GPU, MEMORY, ResourceVector
 from kai.model.rules.gpu_shares import GPU_CENTI
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kai.engine.fairness.order import added, fits
-from kai.engine.fairness.queues import TOLERANCE, Floats, QueueColumns, QueueForest, QueueShares
+from kai.engine.fairness.queues import TOLERANCE, QueueColumns, QueueForest, QueueShares
+from kai.model.arrays import Floats
 from kai.model.decisions import CPU, GPU, MEMORY, ResourceVector
 
 #: What remains, in the order of a vector, and a bit for each resource that was taken from.

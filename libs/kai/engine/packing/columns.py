@@ -19,7 +19,8 @@ import numpy as np
 
 from kai.engine.packing.free import FreeNodes
 from kai.engine.packing.headroom import Headroom
-from kai.engine.packing.workload import Floats, Shape, Workload
+from kai.engine.packing.workload import Shape, Workload
+from kai.model.arrays import Floats
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Node
@@ -94,8 +95,8 @@ class TableHeadroom(Headroom):
         table = self.table
         at = np.asarray(rows, dtype=np.int64)
         amounts = np.maximum(table.idle[at] + table.releasing[at], 0)
-        self._free.cpu[at] = amounts[:, CPU]
-        self._free.memory[at] = amounts[:, MEMORY]
+        self._free.cpu_millis[at] = amounts[:, CPU]
+        self._free.memory_bytes[at] = amounts[:, MEMORY]
         self._free.whole[at] = amounts[:, GPU]
         self._free.shared[at] = 0.0
         for row in rows:
@@ -107,7 +108,7 @@ class TableHeadroom(Headroom):
 
     def _widen(self, columns: int) -> None:
         old = self._free
-        wider = np.zeros((len(old.cpu), columns))
+        wider = np.zeros((len(old.cpu_millis), columns))
         wider[:, : old.shared.shape[1]] = old.shared
         self._free = replace(old, shared=wider)
 
@@ -161,8 +162,8 @@ class ClassHeadroom:
 
 def _nothing(nodes: int, columns: int) -> FreeNodes:
     return FreeNodes(
-        cpu=np.zeros(nodes),
-        memory=np.zeros(nodes),
+        cpu_millis=np.zeros(nodes),
+        memory_bytes=np.zeros(nodes),
         whole=np.zeros(nodes),
         shared=np.zeros((nodes, columns)),
         group=np.zeros(nodes, dtype=np.int64),

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeSets, Plugin
-from kai.engine.kernel.labels import Floats, Mask, NodeLabels
+from kai.engine.kernel.labels import NodeLabels
 from kai.engine.kernel.room import free_slots
 from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
+from kai.model.arrays import Floats, Ints, Mask
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
 from kai.snapshot.amounts import GPU_CENTI
@@ -42,7 +42,7 @@ class _Tree:
     #: Nodes that have all labels.
     members: Mask
     #: ``[levels, nodes]`` number of a node's domain at a level; -1 outside.
-    domains: NDArray[np.int64]
+    domains: Ints
     #: By level and number: the path of label values, and the number of the domain above.
     paths: tuple[tuple[tuple[str, ...], ...], ...]
     parents: tuple[tuple[int, ...], ...]
@@ -114,7 +114,7 @@ class TopologyPlugin(NodeSets):
             return [(nodes, extra)]
         return self._choose(job, member, constraint, tasks, nodes, extra)
 
-    def required(self, constraint: TopologyConstraint) -> NDArray[np.int64] | None:
+    def required(self, constraint: TopologyConstraint) -> Ints | None:
         """Domain numbers of nodes at the required level; None if there is none, or it is unknown."""
         tree = self._tree(constraint.topology)
         depth = tree.aliases.get(constraint.required_topology_level) if tree is not None else None
@@ -222,10 +222,10 @@ class _Sums:
         self._inside = inside
         self._slots = self._count_slots(table, tasks, inside)
         self._request = _request(tasks)
-        self._by_level: dict[int, tuple[NDArray[np.int64] | None, Floats]] = {}
+        self._by_level: dict[int, tuple[Ints | None, Floats]] = {}
 
     @staticmethod
-    def _count_slots(table: NodeTable, tasks: Sequence[Task], inside: Mask) -> NDArray[np.int64] | None:
+    def _count_slots(table: NodeTable, tasks: Sequence[Task], inside: Mask) -> Ints | None:
         classes = {task.cls.id: task.cls for task in tasks}
         if len(classes) == 1:
             (cls,) = classes.values()
@@ -243,7 +243,7 @@ class _Sums:
         slots = (free // np.array([largest[column] for column in columns])).min(axis=1)
         return np.where(inside, np.maximum(slots, 0), 0)
 
-    def _level(self, depth: int) -> tuple[NDArray[np.int64] | None, Floats]:
+    def _level(self, depth: int) -> tuple[Ints | None, Floats]:
         known = self._by_level.get(depth)
         if known is None:
             if depth == _ROOT:
@@ -262,7 +262,7 @@ class _Sums:
             known = self._by_level[depth] = (slots, self._ratios(free))
         return known
 
-    def _ratios(self, free: NDArray[np.int64]) -> Floats:
+    def _ratios(self, free: Ints) -> Floats:
         worst = np.zeros(len(free))
         for column, amount in self._request.items():
             have = free[:, column].astype(np.float64)

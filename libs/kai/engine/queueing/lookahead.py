@@ -9,18 +9,15 @@ follows that one directly, so sequences are merged by the largest key so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.queueing.chunks import only_task, tasks_to_allocate
 from kai.engine.queueing.queue_order import QueueOrder
 from kai.engine.queueing.requests import asked
+from kai.model.arrays import Ints
 from kai.snapshot.amounts import Amounts
 from kai.snapshot.rows import Job, Queue
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 def look_ahead(

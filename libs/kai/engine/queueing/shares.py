@@ -11,7 +11,8 @@ import numpy as np
 from kai.engine.config import SchedulerConfig
 from kai.engine.config.plugin_table import ProportionArguments
 from kai.engine.fairness.division import divide_forest
-from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
+from kai.engine.fairness.queues import QueueColumns, QueueForest, QueueShares
+from kai.model.arrays import Floats
 from kai.model.decisions import ResourceVector
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY

@@ -13,20 +13,19 @@ from operator import neg
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.fairness.order import added
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
 from kai.engine.queueing.queue_order import QueueKey, QueueOrder
+from kai.model.arrays import Ints
 from kai.model.decisions import ResourceVector
 from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue
 
-Ints: TypeAlias = NDArray[np.int64]
 #: Whether a job may be a victim.
 Accepts: TypeAlias = Callable[[Job], bool]
 Reversed: TypeAlias = tuple[Any, ...]

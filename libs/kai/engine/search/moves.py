@@ -17,10 +17,10 @@ import numpy as np
 
 from kai.engine.framework import devices
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import free_and_needed, required_domains
 from kai.engine.search.offers import Offer, Offers, Order
+from kai.model.arrays import Mask
 from kai.model.ids import GpuGroup, PodGroupKey
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task

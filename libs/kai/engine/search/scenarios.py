@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.framework.session import Session
 from kai.engine.queueing.batches import Batch
-from kai.engine.queueing.victims import Ints, TaskColumns, VictimSource
+from kai.engine.queueing.victims import TaskColumns, VictimSource
 from kai.engine.search.bounds import GangBound
+from kai.model.arrays import Floats, Ints
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
@@ -184,7 +184,7 @@ def gpu_need(task: Task) -> float:
     return task.cls.gpu_centi / GPU_CENTI
 
 
-def _capacities(state: Accumulation, rows: Ints, gpu_centi: Ints) -> NDArray[np.float64]:
+def _capacities(state: Accumulation, rows: Ints, gpu_centi: Ints) -> Floats:
     """GPUs of each node that are free, being released, or held by recorded and potential victims."""
     table = state.session.nodes
     capacity = (table.idle[:, GPU] + table.releasing[:, GPU]).astype(np.float64)

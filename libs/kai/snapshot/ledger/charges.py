@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.model.arrays import Floats
 from kai.model.ids import PodGroupKey
 from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts, Totals
 from kai.snapshot.core import core_amounts
@@ -46,8 +46,8 @@ class QueueCharges:
             queue.version += 1
         count = len(queues)
         #: Mirrors of the queues' amounts, float64 ``[queues, 3]``: CPU millis, memory bytes, GPU devices.
-        self.allocated: NDArray[np.float64] = np.zeros((max(count, 1), 3))
-        self.non_preemptible: NDArray[np.float64] = np.zeros((max(count, 1), 3))
+        self.allocated: Floats = np.zeros((max(count, 1), 3))
+        self.non_preemptible: Floats = np.zeros((max(count, 1), 3))
         self._allocated_cells = cells(self.allocated)
         #: What the cores of semi-preemptible jobs are charged as non-preemptible, where that is anything.
         self._cores: dict[PodGroupKey, Amounts] = {}
