@@ -83,7 +83,7 @@ def answer_pod_group(situation: Situation, key: PodGroupKey, *, seconds: float =
     if answer.verdict is Verdict.RUNS or answer.reason.code in _NOTHING_TO_DO:
         return answer
     search = Search(situation, session, job, asked.tasks, seconds=seconds)
-    return msgspec.structs.replace(answer, changes=tuple(search.told(answer.reason.code)))
+    return msgspec.structs.replace(answer, changes=tuple(search.changes(answer.reason.code)))
 
 
 class _Group:
@@ -97,7 +97,7 @@ class _Group:
         job = self.job
         if (fault := self.situation.faults.get(("PodGroup", job.key))) is not None:
             text = f"the scheduler goes on without pod group {job.key}: {fault.message}"
-            return self._told(Reason(code=Code.NOT_TAKEN_IN, text=text, amounts={"reason": fault.reason}))
+            return self._because(Reason(code=Code.NOT_TAKEN_IN, text=text, amounts={"reason": fault.reason}))
         self.ladder.passes(f"{counted(len(tasks_of(job)), 'pod')} known to the scheduler")
         waits = job.pending or job.gated
         if not waits and (job.active_allocated or job.succeeded) and job.gang_satisfied:
@@ -105,7 +105,7 @@ class _Group:
         for check in self._checks():
             found = check()
             if isinstance(found, Reason):
-                return self._told(found)
+                return self._because(found)
             self.ladder.passes(found)
         raise AssertionError("the last stage is never passed by what waits")
 
@@ -153,7 +153,7 @@ class _Group:
         )
         return self._answer(Verdict.RUNS, reason, self.ladder.all_passed())
 
-    def _told(self, reason: Reason) -> Answer:
+    def _because(self, reason: Reason) -> Answer:
         if self.job.active_allocated:
             total = len(tasks_of(self.job))
             head = f"{self.job.active_allocated} of {total} pods are placed; for the rest: "
@@ -259,11 +259,11 @@ class _Group:
         for entry in errors.entries if errors is not None else ():
             counts.update(dict(entry.counts))
         rules = [(number, why) for why, number in counts.items() if not is_shortage(why)]
-        told = errors.entries[-1].message if errors is not None and errors.entries else "no place was found"
+        why = errors.entries[-1].message if errors is not None and errors.entries else "no place was found"
         if self.job.has_constraint and serves(
             self.situation.cycle(RelaxTopology(group=self.job.key)), self.job.key
         ):
-            text = f"{room.text}; no domain of its topology has room for all of it: {told}"
+            text = f"{room.text}; no domain of its topology has room for all of it: {why}"
             return Reason(code=Code.TOPOLOGY_TOO_SMALL, text=text, amounts=room.amounts)
         if rules:
             parts = [f"{counted(number, 'node')}: {why}" for number, why in sorted(rules, reverse=True)]

@@ -152,11 +152,11 @@ def _shared(session: Session, cls: TaskClass, pods: int, parts: list[list[int]],
     nodes = session.nodes.nodes
     memory = bool(cls.gpu_memory_mib)
 
-    def told(mib: int, node: Node) -> float:
+    def amount_of(mib: int, node: Node) -> float:
         return float(mib) if memory else mib * GPU_CENTI // node.gpu_memory_mib / GPU_CENTI
 
-    free = [sum(told(part, node) for part in each) for each, node in zip(parts, nodes, strict=True)]
-    largest = [told(each[0], node) if each else 0.0 for each, node in zip(parts, nodes, strict=True)]
+    free = [sum(amount_of(part, node) for part in each) for each, node in zip(parts, nodes, strict=True)]
+    largest = [amount_of(each[0], node) if each else 0.0 for each, node in zip(parts, nodes, strict=True)]
     row = int(np.argmax(largest))
     return Room(
         resource="gpu-memory" if memory else "gpu-fraction",

@@ -73,7 +73,7 @@ class Search:
         self._clock = clock
         self._deadline = clock() + seconds
 
-    def told(self, code: Code) -> Iterator[ToldChange]:
+    def changes(self, code: Code) -> Iterator[ToldChange]:
         """Those that help where work waits for this reason, the ones of its owner first."""
         for made in self.found(code):
             commands = [change.command(self._situation.state) for change in made]
@@ -145,7 +145,7 @@ class Search:
     def _queue(self) -> Made | None:
         """Another queue: the one that is most alike by name, then those below the one that it names."""
         state, named = self._session.state, self._job.facts.queue
-        leaves = sorted(queue.name for queue in state.queue_order if queue.leaf)
+        leaves = sorted(queue.name for queue in state.queue_rows if queue.leaf)
         below = [name for name in leaves if any(each.name == named for each in state.queues[name].path)]
         near = nearest(named, leaves)
         first = list(dict.fromkeys([*filter(None, [near]), *below, *leaves]))[:_ONE_BY_ONE]

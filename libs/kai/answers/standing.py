@@ -67,7 +67,7 @@ def admitted(state: ClusterState, job: Job) -> Finding:
             amounts={"queue": name, "leaves": leaves},
         )
     if not job.queue.leaf:
-        leaves = sorted(queue.name for queue in state.queue_order if queue.leaf and job.queue in queue.path)
+        leaves = sorted(queue.name for queue in state.queue_rows if queue.leaf and job.queue in queue.path)
         return Reason(
             code=Code.QUEUE_NOT_LEAF,
             text=f"queue {name!r} has child queues, and work runs in leaf queues only: {listed(leaves)}",
@@ -80,7 +80,7 @@ def admitted(state: ClusterState, job: Job) -> Finding:
 
 
 def _leaves(state: ClusterState) -> list[str]:
-    return sorted(queue.name for queue in state.queue_order if queue.leaf)
+    return sorted(queue.name for queue in state.queue_rows if queue.leaf)
 
 
 def _existing(pods: PodSet) -> str:

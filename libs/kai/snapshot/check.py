@@ -107,14 +107,14 @@ class _Sums(NamedTuple):
 
 
 def _check_queues(state: Cluster) -> None:
-    sums = {queue.name: _Sums(Totals(), Totals(), Totals()) for queue in state.queue_order}
+    sums = {queue.name: _Sums(Totals(), Totals(), Totals()) for queue in state.queue_rows}
     for job in state.jobs.values():
         core = {task.uid for task in Holdings(job).core()} if job.semi_preemptible else None
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 kept = not job.preemptible if core is None else task.uid in core
                 _add_up(state, job, task, sums, kept=kept)
-    for queue in state.queue_order:
+    for queue in state.queue_rows:
         held, fixed, asked = sums[queue.name]
         assert queue.allocated == held, (queue.name, "allocated", queue.allocated, held)
         assert queue.non_preemptible == fixed, (queue.name, "non-preemptible", queue.non_preemptible, fixed)

@@ -38,7 +38,7 @@ class Cluster:
         self.queue_objects: dict[str, QueueObject] = {}
         self.group_objects: dict[PodGroupKey, PodGroup] = {}
         #: Queues that take part, parents before children; rows are positions in it.
-        self.queue_order: list[Queue] = []
+        self.queue_rows: list[Queue] = []
         self.priority_classes: dict[str, PriorityClass] = {}
         #: Objects that only plugins read, by kind and key, and how often each kind changed.
         self.objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}

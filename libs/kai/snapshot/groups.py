@@ -294,11 +294,11 @@ class GroupIntake:
         for name, fault in self._too_deep.items():
             if cluster.faults.get((Kind.QUEUE, name)) is fault:
                 del cluster.faults[Kind.QUEUE, name]
-        cluster.queue_order = queues.link(
+        cluster.queue_rows = queues.link(
             cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
         )
         self._too_deep = {queue.name: _fault_of(queue) for queue in cluster.queues.values() if queue.too_deep}
-        cluster.ledger.set_queues(cluster.queue_order)
+        cluster.ledger.set_queues(cluster.queue_rows)
 
     def _reconsider(self) -> None:
         """Let queues that were closed to pods be open to them now, and the reverse."""

@@ -18,7 +18,7 @@ def clear(state: Cluster) -> None:
     state.foreign = Totals()
     for job in state.jobs.values():
         _clear_job(job)
-    state.ledger.clear(state.queue_order)
+    state.ledger.clear(state.queue_rows)
     for task in state.tasks.values():
         _clear_task(task)
 

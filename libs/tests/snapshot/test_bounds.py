@@ -67,9 +67,7 @@ def sums(state: ClusterState) -> dict[str, Any]:
             )
             for name in ("node-0", "node-1")
         },
-        "queues": {
-            q.name: (q.allocated, q.non_preemptible, q.pending, q.deserved) for q in state.queue_order
-        },
+        "queues": {q.name: (q.allocated, q.non_preemptible, q.pending, q.deserved) for q in state.queue_rows},
         "jobs": {
             key: (job.pending, job.active_allocated, job.active_used, sorted(job.pod_sets["default"].tasks))
             for key, job in state.jobs.items()
@@ -218,7 +216,7 @@ def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node
 
 def test_pods_of_a_group_that_becomes_too_deep_stay_charged_to_their_queue():
     state = taken_in()
-    charged = next(queue for queue in state.queue_order if queue.name == "left").allocated
+    charged = next(queue for queue in state.queue_rows if queue.name == "left").allocated
     held = charged.amounts()
     fault = state.take(Kind.POD_GROUP, a_deep_group("gang", levels=1500, queue="left"))
     assert "at most 1000 subgroups" in fault.message

@@ -84,7 +84,7 @@ def charged(state):
     return (
         {group: msgspec.structs.astuple(device) for group, device in node.groups.items()},
         state.nodes.idle[node.row, :4].tolist(),
-        {queue.name: queue.allocated.amounts() for queue in state.queue_order},
+        {queue.name: queue.allocated.amounts() for queue in state.queue_rows},
     )
 
 

@@ -127,4 +127,4 @@ def _may_begin(session: Session, job: Job, waiting: list[tuple[Task, Node]]) -> 
         for column, amount in cls.items:
             needed[node.row, column] += amount
     idle = session.nodes.cells_idle
-    return all(idle[place] >= amount for place, amount in needed.items())
+    return all(idle[column] >= amount for column, amount in needed.items())

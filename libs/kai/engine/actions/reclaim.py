@@ -61,7 +61,7 @@ class _Reclaim:
         del job, tasks
 
     def message(self, job: Job) -> Message:
-        rows = self.session.state.queue_order
+        rows = self.session.state.queue_rows
         held = [queue.allocated.amounts() for queue in rows]
         leveled = self.session.forest.leveled
         known: dict[int, str] = {}

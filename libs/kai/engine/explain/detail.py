@@ -53,10 +53,10 @@ def _verdicts(session: Session, task: Task, job: Job) -> Iterator[tuple[str, ...
 def _why(session: Session, task: Task, node: Node, reasons: tuple[str, ...]) -> str:
     if not reasons:
         return "could take the pod, but not all that has to run with it"
-    told = ", ".join(reasons)
+    text = ", ".join(reasons)
     if not all(map(is_shortage, reasons)):
-        return told
-    return "; ".join(_shortages(session, task, node)) or told
+        return text
+    return "; ".join(_shortages(session, task, node)) or text
 
 
 def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:

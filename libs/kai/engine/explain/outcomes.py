@@ -269,7 +269,7 @@ def shares(session: Session) -> tuple[QueueShare, ...]:
     """The division of this cycle, parents before children; amounts held are those at its end."""
     columns = session.columns
     found: list[QueueShare] = []
-    for row in session.state.queue_order:
+    for row in session.state.queue_rows:
         number = row.row
         found.append(
             QueueShare(

@@ -121,10 +121,10 @@ def _running(division: Ints, amount: Floats) -> Floats:
     first = np.flatnonzero(np.r_[True, division[1:] != division[:-1]])
     sizes = np.diff(np.r_[first, division.size])
     row = np.repeat(np.arange(first.size), sizes)
-    place = np.arange(division.size) - first[row]
+    position = np.arange(division.size) - first[row]
     table = np.zeros((first.size, int(sizes.max())))
-    table[row, place] = amount
-    sums: Floats = np.cumsum(table, axis=1)[row, place]
+    table[row, position] = amount
+    sums: Floats = np.cumsum(table, axis=1)[row, position]
     return sums
 
 

@@ -198,10 +198,10 @@ class Decisions:
 
     def _take_over(self, former: PodGroupKey, taker: PodGroupKey) -> None:
         evictions = self.evictions
-        for place, each in enumerate(evictions):
+        for position, each in enumerate(evictions):
             if each.evictor == former:
                 task, message = self._messages[each.pod.uid]
-                evictions[place] = replace_fields(each, evictor=taker, message=message(task, taker))
+                evictions[position] = replace_fields(each, evictor=taker, message=message(task, taker))
 
     def _commit_pipeline(self, task: Task) -> None:
         job = task.job

@@ -38,7 +38,7 @@ def fit_counts(session: Session, task: Task, *, nodes: Mask | None, masks: list[
         masks: ``[nodes]`` those that passed a filter, each with the reason for the others.
     """
     plain = nodes is None and not masks
-    known = _COUNTS.get(session.kept, session.nodes.log_end, dict)
+    known = _COUNTS.get(session.memo, session.nodes.log_end, dict)
     if plain and task.cls.id in known:
         return known[task.cls.id]
     verdict = node_verdicts(session, task, nodes=nodes, masks=masks)

@@ -126,13 +126,15 @@ class ClassHeadroom:
     def of(self, rows: Sequence[int]) -> Floats:
         """The score of each row, 0 where the class does not fit.
 
-        ``[len(rows)]`` in (0, 9], by the place in ``rows``. Nodes are read as they are now, releases
+        ``[len(rows)]`` in (0, 9], by the position in ``rows``. Nodes are read as they are now, releases
         counting as done.
         """
         scores = np.zeros(len(rows))
-        for shape, places in self._by_shape(rows):
-            found, _ = self._headroom.score(self._headroom.free([rows[place] for place in places]), shape)
-            scores[places] = np.maximum(found, 0.0)
+        for shape, positions in self._by_shape(rows):
+            found, _ = self._headroom.score(
+                self._headroom.free([rows[position] for position in positions]), shape
+            )
+            scores[positions] = np.maximum(found, 0.0)
         return scores
 
     def device(self, node: Node) -> str:
@@ -148,10 +150,10 @@ class ClassHeadroom:
         if not self._cls.shared:
             return [(self._shape(0), range(len(rows)))]
         nodes = self._headroom.table.nodes
-        places: dict[int, list[int]] = {}
-        for place, row in enumerate(rows):
-            places.setdefault(nodes[row].gpu_memory_mib, []).append(place)
-        return [(self._shape(memory), found) for memory, found in places.items()]
+        positions: dict[int, list[int]] = {}
+        for position, row in enumerate(rows):
+            positions.setdefault(nodes[row].gpu_memory_mib, []).append(position)
+        return [(self._shape(memory), found) for memory, found in positions.items()]
 
     def _shape(self, gpu_memory_mib: int) -> Shape:
         shape = self._shapes.get(gpu_memory_mib)

@@ -326,7 +326,7 @@ def _scores(tree: _Tree, ordered: Sequence[int], depth: int) -> Floats:
     """Later domains, the emptier ones, score higher; nodes of no domain are out."""
     by_domain = np.full(len(tree.paths[depth]) + 1, NEVER)
     count = len(ordered)
-    for place, domain in enumerate(ordered):
-        by_domain[domain] = ((place + 1) * Weight.TOPOLOGY_TENTHS // count) * Weight.TOPOLOGY
+    for position, domain in enumerate(ordered):
+        by_domain[domain] = ((position + 1) * Weight.TOPOLOGY_TENTHS // count) * Weight.TOPOLOGY
     found: Floats = by_domain[tree.domains[depth]]
     return found

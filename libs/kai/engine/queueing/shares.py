@@ -55,12 +55,12 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
         usage: past use by queue, as fractions of the cluster; who is missing used nothing.
     """
     forest, columns, unlimited = _QUEUES.get(state.kept, state.versions[Kind.QUEUE], lambda: _queues(state))
-    count = len(state.queue_order)
+    count = len(state.queue_rows)
     columns.allocated = state.ledger.allocated[:count]
     columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
     if count:
-        columns.request[:] = [row.requested for row in state.queue_order]
-        columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_order] if usage else 0.0
+        columns.request[:] = [row.requested for row in state.queue_rows]
+        columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_rows] if usage else 0.0
     total = _total(state)
     columns.fair_share[:] = 0
     arguments = config.arguments(ProportionArguments)
@@ -76,12 +76,12 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
 
 
 def _queues(state: ClusterState) -> _Queues:
-    rows = state.queue_order
+    rows = state.queue_rows
     parent = [row.parent.row if row.parent is not None else -1 for row in rows]
     by_age = sorted(range(len(rows)), key=lambda i: (rows[i].created, rows[i].name))
     rank = [0] * len(rows)
-    for place, row_number in enumerate(by_age):
-        rank[row_number] = place
+    for age, row_number in enumerate(by_age):
+        rank[row_number] = age
     forest = QueueForest(parent, priority=[row.priority for row in rows], rank=rank)
     columns = QueueColumns.zeros(len(rows))
     for number, row in enumerate(rows):

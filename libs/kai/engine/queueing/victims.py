@@ -27,7 +27,7 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue
 
 #: Whether a job may be a victim.
-Accepts: TypeAlias = Callable[[Job], bool]
+JobFilter: TypeAlias = Callable[[Job], bool]
 Reversed: TypeAlias = tuple[Any, ...]
 
 
@@ -65,7 +65,7 @@ class _VictimLeaf:
 
     __slots__ = ("_accepts", "_again", "_head", "_key", "_next", "_sorted", "taken")
 
-    def __init__(self, victims: Sequence[Job], key: KeyOfJob, accepts: Accepts | None) -> None:
+    def __init__(self, victims: Sequence[Job], key: KeyOfJob, accepts: JobFilter | None) -> None:
         self._sorted = victims
         self._next = len(victims)
         self._accepts = accepts
@@ -98,18 +98,18 @@ class _VictimLeaf:
         found: list[Batch] = []
         if self._again:
             return found
-        jobs, accepts, place, end = self._sorted, self._accepts, self._next, number + most
-        while place and number < end:
-            job = jobs[place - 1]
+        jobs, accepts, left, end = self._sorted, self._accepts, self._next, number + most
+        while left and number < end:
+            job = jobs[left - 1]
             if accepts is None or accepts(job):
                 single = job.single
                 if single is None or len(single.tasks) > 1 or not single.active_allocated:
                     break
                 found.append(Batch(number, job, tuple(single.tasks.values())))
                 number += 1
-            place -= 1
-        if place != self._next:
-            self._next, self._head = place, None
+            left -= 1
+        if left != self._next:
+            self._next, self._head = left, None
         return found
 
     def pop(self, *, count: bool = True) -> _Victim:
@@ -194,7 +194,7 @@ class _VictimTree(QueueTree[_Victim]):
         victims = added(self._leaves[head.job.queue.name].taken, held_by(head.job, gone=head.gone))
         return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
 
-    def queue_place(self, queue: Queue) -> int:
+    def tie_break(self, queue: Queue) -> int:
         """The younger first."""
         return -self._order.age[queue.row]
 
@@ -208,7 +208,7 @@ class VictimSource:
         *,
         queue_order: QueueOrder,
         key: KeyOfJob,
-        accepts: Accepts | None,
+        accepts: JobFilter | None,
         gangs: bool,
         together: bool = False,
     ) -> None:

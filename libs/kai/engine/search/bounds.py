@@ -56,7 +56,7 @@ class SlotBound:
         self._amounts = tuple(amount for _, amount in cls.items)
         self._allowed = allowed
         self._shared = cls if cls.shared else None
-        rooms = _ROOMS.get(session.kept, None, dict)
+        rooms = _ROOMS.get(session.memo, None, dict)
         room = rooms.get(cls.id)
         if room is None:
             room = rooms[cls.id] = Room(table, cls, allowed)
@@ -188,7 +188,7 @@ def _overlaid(base: Ints, changed: Mapping[int, int | list[int]]) -> Ints:
 
 def free_centi(session: Session) -> int:
     """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously."""
-    return _FREE_CENTI.get(session.kept, session.nodes.log_end, lambda: _all_free_centi(session))
+    return _FREE_CENTI.get(session.memo, session.nodes.log_end, lambda: _all_free_centi(session))
 
 
 def _all_free_centi(session: Session) -> int:
@@ -214,7 +214,7 @@ def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
         job.key if job.has_constraint else "",
         *((cls.id, len(members)) for cls, members in by_class.items()),
     )
-    known = _NEVER_FIT.get(session.kept, None, dict)
+    known = _NEVER_FIT.get(session.memo, None, dict)
     if key not in known:
         known[key] = _never_fits(session, job, by_class)
     return known[key]
@@ -326,10 +326,10 @@ class GangBound:
                 return None
             if bound.total >= count:
                 continue
-            place = int(np.searchsorted(totals, count))
-            if place >= len(totals):
+            position = int(np.searchsorted(totals, count))
+            if position >= len(totals):
                 return -1
-            latest = max(latest, int(columns.batch[start + place]))
+            latest = max(latest, int(columns.batch[start + position]))
         return latest
 
     @property

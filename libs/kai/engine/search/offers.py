@@ -12,7 +12,7 @@ from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.pools import may_lose
 from kai.engine.queueing.victims import Reversed, reversed_key
-from kai.engine.search.scenarios import place
+from kai.engine.search.scenarios import node_of
 from kai.model.ids import PodGroupKey
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.rows import Job, Node, Task
@@ -190,7 +190,7 @@ class Offers:
                 continue
             found.add(job.key)
             tasks = tuple(tasks_to_evict(job)[0])
-            here = tuple(each for each in tasks if place(each) is node)
+            here = tuple(each for each in tasks if node_of(each) is node)
             if here:
                 yield Chunk(job, tasks, here)
 

@@ -30,7 +30,7 @@ _NEAR: Final = 1e-9
 _STEPS: Final = 4
 
 
-def place(task: Task) -> Node | None:
+def node_of(task: Task) -> Node | None:
     """Where a task holds resources, or waits for some."""
     return task.pipelined_node or task.node
 
@@ -85,11 +85,11 @@ class Accumulation:
         holds = self.bound.holds
         while True:
             if not holds and step >= _STEPS:
-                place = self._jump()
-                if place is not None:
-                    if place < 0:
+                drawn = self._jump()
+                if drawn is not None:
+                    if drawn < 0:
                         return
-                    self.drawn = place
+                    self.drawn = drawn
                     holds = True
             batch = self._source.get(self.drawn)
             if batch is None:
@@ -114,9 +114,9 @@ class Accumulation:
             columns = source.columns()
             if self._skip:
                 columns = _without(columns, self._skip)
-            place = self.bound.first_holding(columns, begin=self.drawn, of_class=source.classes)
-            if place is None or place >= 0 or not more:
-                return place
+            drawn = self.bound.first_holding(columns, begin=self.drawn, of_class=source.classes)
+            if drawn is None or drawn >= 0 or not more:
+                return drawn
 
 
 def _without(columns: TaskColumns, recorded: frozenset[int]) -> TaskColumns:
@@ -194,7 +194,7 @@ def _capacities(state: Accumulation, rows: Ints, gpu_centi: Ints) -> Floats:
     capacity += np.bincount(rows[held], weights=gpu_centi[held], minlength=len(table)) / GPU_CENTI
     for batch in state.recorded:
         for task in batch.tasks:
-            where = place(task)
+            where = node_of(task)
             if where is not None and task.charged is not None:
                 capacity[where.row] += task.charged.gpu_centi / GPU_CENTI
     return capacity

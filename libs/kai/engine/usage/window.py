@@ -108,10 +108,10 @@ def staleness(params: UsageParams, *, fetched_at: float | None, now: float) -> s
     if age <= params.staleness_period:
         return None
     limit = duration.render(params.staleness_period)
-    told = f"usage data is {duration.render(round(age))} old (allowed are {limit})"
+    text = f"usage data is {duration.render(round(age))} old (allowed are {limit})"
     if outlived(params, fetched_at=fetched_at, now=now):
-        return f"{told}, and its window is over: all queues count as if they had used nothing"
-    return f"{told}: the last known is used"
+        return f"{text}, and its window is over: all queues count as if they had used nothing"
+    return f"{text}: the last known is used"
 
 
 def outlived(params: UsageParams, *, fetched_at: float, now: float) -> bool:

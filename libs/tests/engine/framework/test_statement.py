@@ -50,7 +50,7 @@ def held(state: ClusterState) -> dict[str, object]:
         "tasks on nodes": [sorted(node.tasks) for node in state.nodes.nodes],
         "queues": {
             q.name: (q.allocated.amounts(), q.non_preemptible.amounts(), q.pending.amounts())
-            for q in state.queue_order
+            for q in state.queue_rows
         },
         "mirrors": (state.ledger.allocated.tolist(), state.ledger.non_preemptible.tolist()),
         "tasks": {

@@ -16,7 +16,7 @@ class AnyOrder:
     """Keys of queues that follow from what they hold and their next job, and rise and fall with it."""
 
     def __init__(self, state: ClusterState, seed: int) -> None:
-        self._queues = state.queue_order
+        self._queues = state.queue_rows
         self.age = range(len(self._queues))
         self._seed = seed
 
@@ -66,7 +66,7 @@ def test_jobs_are_foreseen_in_the_order_of_service_whatever_the_order_of_queues(
     jobs = session.allocatable_jobs()
     leaves = [
         (queue, sorted((job for job in jobs if job.queue is queue), key=session.job_key))
-        for queue in state.queue_order
+        for queue in state.queue_rows
         if queue.leaf
     ]
     foreseen = [

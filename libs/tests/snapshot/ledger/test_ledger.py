@@ -32,8 +32,8 @@ def test_pods_that_are_bound_together_are_charged_like_each_alone(world: int) ->
         alone.ledger.admit([task], alone.nodes.nodes[0])
     assert charges(together) == charges(alone)
     assert (together.nodes.idle == alone.nodes.idle).all()
-    assert [queue.pending for queue in together.queue_order] == [queue.pending for queue in alone.queue_order]
-    assert all(queue.pending == Totals() for queue in together.queue_order)
+    assert [queue.pending for queue in together.queue_rows] == [queue.pending for queue in alone.queue_rows]
+    assert all(queue.pending == Totals() for queue in together.queue_rows)
 
 
 def test_whatever_happened_what_is_counted_anew_is_the_same() -> None:

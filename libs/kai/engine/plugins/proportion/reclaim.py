@@ -98,9 +98,9 @@ class FairReclaim(Entitlement, VictimPolicy):
         if needed <= min(everything, above):
             return needed
         chunks = [search.chunks(queue) for queue in queues]
-        grain, largest = gcd(*(each for each, _ in chunks)), max(each for _, each in chunks)
+        grain = gcd(*(each.grain_centi for each in chunks))
         before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
-        return min(everything, before_last + largest)
+        return min(everything, before_last + max(each.largest_centi for each in chunks))
 
     def _fair(
         self, job: Job, request: ResourceVector, firm: ResourceVector | None
