@@ -119,10 +119,10 @@ def _check_queues(state: Cluster) -> None:
         assert queue.allocated == held, (queue.name, "allocated", queue.allocated, held)
         assert queue.non_preemptible == fixed, (queue.name, "non-preemptible", queue.non_preemptible, fixed)
         assert queue.pending == asked, (queue.name, "pending", queue.pending, asked)
-        mirror = state.ledger.allocated[queue.row].tolist()
-        assert mirror == list(held.vector()), (queue.name, mirror, held)
-        mirror = state.ledger.non_preemptible[queue.row].tolist()
-        assert mirror == list(fixed.vector()), (queue.name, mirror, fixed)
+        mirror = state.ledger.charges.allocated[queue.row].tolist()
+        assert mirror == [float(each) for each in held.vector()], (queue.name, mirror, held)
+        mirror = state.ledger.charges.non_preemptible[queue.row].tolist()
+        assert mirror == [float(each) for each in fixed.vector()], (queue.name, mirror, fixed)
 
 
 def _add_up(state: Cluster, job: Job, task: Task, sums: Mapping[str, _Sums], *, kept: bool) -> None:

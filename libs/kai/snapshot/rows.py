@@ -1,6 +1,9 @@
 """Rows of the cluster state: nodes, tasks, pod groups (jobs) and queues, with the sums that decisions read.
 
 Only :mod:`kai.snapshot.ledger` changes sums and statuses, and nobody outside of this package changes a row.
+A row is one object that changes in place, so rows refer to each other directly, and are compared and hashed
+by identity. What was worked out from the sums of a job or queue is valid until its ``version`` changes.
+Properties are worked out when asked for: those of trees take time by the number of their members.
 """
 
 from __future__ import annotations
@@ -28,7 +31,11 @@ UNKNOWN_GPU_MEMORY_MIB: Final = 100
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Node:
-    """One node; amounts stand in row ``row`` of the node table."""
+    """One node; amounts stand in row ``row`` of the node table.
+
+    The row changes when nodes come and go, and is right once the state is settled. What is read from the
+    object is read once, when it is taken in.
+    """
 
     name: str
     row: int
@@ -60,12 +67,18 @@ class Node:
 
     @property
     def cpu_only(self) -> bool:
-        """Whether it has no GPUs of any kind."""
+        """Whether it has no GPUs of any kind: no devices, no MIG devices, and none by resource slices."""
         return not self.mig and self.gpus <= 0
 
 
 class Task(msgspec.Struct, eq=False, kw_only=True):
-    """One pod. ``node`` is where it holds resources; ``pipelined_node`` where it waits for some."""
+    """One pod, whatever its group and scheduler.
+
+    ``node`` is where it holds resources, ``pipelined_node`` where it waits for some; while it is being moved
+    it has both, and they may be the same. ``job`` and ``pod_set`` are both there, or neither: a pod without
+    them is counted on its node, is charged to nobody, and nothing is decided about it. Which class it is of
+    may change while it is in no sum.
+    """
 
     uid: PodUid
     namespace: str
@@ -107,11 +120,11 @@ class Task(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """``namespace/name``, the same for as long as the row is there."""
         return self.facts.key if self.facts is not None else f"{self.namespace}/{self.name}"
 
     def ref(self) -> PodRef:
-        """The identity that decisions carry."""
+        """The identity that decisions carry; it stays what it was when this was asked."""
         job = self.job
         return PodRef(
             uid=self.uid, namespace=self.namespace, name=self.name, pod_group=job.key if job else NO_POD_GROUP
@@ -119,7 +132,11 @@ class Task(msgspec.Struct, eq=False, kw_only=True):
 
 
 class PodFacts(msgspec.Struct, eq=False, kw_only=True):
-    """What the watch says about a pod, and what was decided since; a task's state is a function of it."""
+    """What the watch says about a pod, and what was decided since; a task's state is a function of it.
+
+    To be changed only while the task is in no sum, as it is taken out by what was said of it when it was put
+    in (:mod:`kai.snapshot.accounts`). Times are Unix seconds, 0 for never; names are empty for none.
+    """
 
     key: str
     phase: str
@@ -146,7 +163,11 @@ class PodFacts(msgspec.Struct, eq=False, kw_only=True):
 
 
 class PodSet(msgspec.Struct, eq=False, kw_only=True):
-    """A leaf of a pod group's tree: pods, and how many of them are needed."""
+    """A leaf of a pod group's tree: pods, and how many of them are needed.
+
+    Counters go by the status of its ``tasks``, whether that is decided or tried. What is
+    counted in ``pending``, ``gated`` or ``pipelined`` is counted in ``alive``, too.
+    """
 
     name: str
     min_member: int
@@ -186,7 +207,7 @@ class PodSet(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        """Whether enough pods exist, or are done."""
+        """Whether enough pods exist, or are done; those that are gated do not count yet."""
         return self.alive - self.gated + self.succeeded >= self.min_member
 
     @property
@@ -196,17 +217,21 @@ class PodSet(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def count(self) -> int:
-        """What subgroup order compares with :attr:`threshold`."""
+        """What subgroup order compares with :attr:`threshold`: pods that have a place, or will, and stay."""
         return self.active_allocated
 
     @property
     def threshold(self) -> int:
-        """How many pods are needed."""
+        """How many pods are needed, at least 0."""
         return self.min_member
 
 
 class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
-    """An inner node of a pod group's tree."""
+    """An inner node of a pod group's tree.
+
+    What it says of itself it asks of its members, down to the leaves, each time. None of them is looked at
+    twice: members are in one set only, and no set is below itself.
+    """
 
     name: str
     constraint: TopologyConstraint | None = None
@@ -222,7 +247,7 @@ class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def threshold(self) -> int:
-        """How many members are needed."""
+        """How many members are needed: all, where it does not say."""
         return len(self.members) if self.min_sub_group is None else self.min_sub_group
 
     @property
@@ -247,7 +272,12 @@ class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
 
 
 class Job(msgspec.Struct, eq=False, kw_only=True):
-    """One pod group."""
+    """One pod group.
+
+    Counters are those of all its pod sets together; pods in ``invalid`` are in none. ``pod_sets`` has the
+    leaves of the tree below ``root`` by name, in the order of the specification. A change of what the tree is
+    made of, or of who the group is, makes another row (:attr:`JobFacts.shape`), with the same pods.
+    """
 
     key: PodGroupKey
     namespace: str
@@ -296,12 +326,15 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        """Whether enough pods exist to satisfy the tree."""
+        """Whether enough pods exist to satisfy the tree; nothing is decided about a group before."""
         return self.root.ready if self.single is None else self.single.ready
 
     @property
     def gang_satisfied(self) -> bool:
-        """Whether enough pods hold resources, or are done, by the tree's own minimums."""
+        """Whether enough pods hold resources, or are done, by the tree's own minimums.
+
+        Pods that are being released count until they are gone.
+        """
         single = self.single
         if single is not None and self.root.min_sub_group is None:
             return single.used_enough
@@ -309,12 +342,12 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def elastic(self) -> bool:
-        """Whether some pod set has more pods than it needs."""
+        """Whether some pod set has more pods than it needs, whatever state they are in."""
         return any(pod_set.min_member < len(pod_set.tasks) for pod_set in self.pod_sets.values())
 
 
 class Standing(NamedTuple):
-    """How a job stands to others."""
+    """How a job stands to others; follows from its specification, namespace and queue, not from its pods."""
 
     priority: int
     preemptible: bool
@@ -392,7 +425,7 @@ class Queue:
 
     @property
     def leaf(self) -> bool:
-        """Whether jobs may run in it."""
+        """Whether jobs may run in it: it is in the tree, and none is below it."""
         return self.exists and bool(self.path) and not self.children
 
     @property

@@ -400,7 +400,7 @@ def _held(state: ClusterState) -> tuple[object, ...]:
         state.nodes.idle.tolist(),
         state.nodes.releasing.tolist(),
         [(queue.name, queue.allocated, queue.non_preemptible) for queue in state.queue_rows],
-        state.ledger.allocated.tolist(),
+        state.ledger.charges.allocated.tolist(),
         {key: (task.status, task.virtual, task.charged) for key, task in state.tasks.items()},
         {key: (job.active_allocated, job.active_used, job.version) for key, job in state.jobs.items()},
     )
@@ -433,4 +433,4 @@ def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     assert (state.nodes.idle == before[0]).all()
     assert (state.nodes.releasing == before[1]).all()
     assert codec.cut(state).digest == before[2]
-    assert {q.name: (q.allocated, q.non_preemptible) for q in state.queue_rows} == sums
+    assert {q.name: (q.allocated.amounts(), q.non_preemptible.amounts()) for q in state.queue_rows} == sums

@@ -45,7 +45,6 @@ CACHES = {
 #: What is written elsewhere and only called as a field of the state is.
 NO_ROWS = {
     ("engine/containment/cycles.py", "entry.job"),
-    ("engine/explain/job_order.py", "found.queue_order"),
     ("engine/queueing/order.py", "node.key"),
     ("engine/queueing/order.py", "parent.children"),
     ("engine/queueing/shares.py", "columns.allocated"),

@@ -39,7 +39,7 @@ from kai.engine.framework.protocols import (
 )
 from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.kernel.static import StaticFilters
-from kai.engine.queueing.batches import Batch, by_job
+from kai.engine.queueing.batches import Batch, ChunkSizes, by_job
 from kai.engine.queueing.queue_order import Columns
 from kai.engine.queueing.shares import Division
 from kai.engine.reasons import Unschedulable
@@ -64,6 +64,7 @@ __all__ = [
     "Arguments",
     "ArgumentsOf",
     "Batch",
+    "ChunkSizes",
     "ClassTable",
     "Columns",
     "Division",

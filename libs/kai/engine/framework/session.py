@@ -162,7 +162,7 @@ class Session:
             flags=config.params,
             now=self.now,
             due=self._alarm.due,
-            allot=state.ledger.allot,
+            allot=state.ledger.counts.allot,
             kept=state.kept,
             arguments=config.arguments,
             requires=self.predicates,

@@ -56,8 +56,8 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
     """
     forest, columns, unlimited = _QUEUES.get(state.kept, state.versions[Kind.QUEUE], lambda: _queues(state))
     count = len(state.queue_rows)
-    columns.allocated = state.ledger.allocated[:count]
-    columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
+    columns.allocated = state.ledger.charges.allocated[:count]
+    columns.allocated_non_preemptible = state.ledger.charges.non_preemptible[:count]
     if count:
         columns.request[:] = [row.requested for row in state.queue_rows]
         columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_rows] if usage else 0.0

@@ -31,7 +31,7 @@ class QueueCharges:
 
     def __init__(self) -> None:
         #: What was not entered yet, while that is deferred.
-        self._late_charges: _Late | None = None
+        self._late: _Late | None = None
         self.set_queues(())
 
     def set_queues(self, queues: Sequence[Queue]) -> None:
@@ -62,9 +62,11 @@ class QueueCharges:
         job = task.job
         assert job is not None
         task.charged = charged = task.cls.charge(gpu_memory_mib)
-        late = self._late_charges
+        late = self._late
         if late is None:
-            self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
+            cpu_millis, memory_bytes, gpu_centi = charged
+            preemptible = job.preemptible or job.semi_preemptible
+            self.add(job.queue, cpu_millis, memory_bytes, gpu_centi, preemptible=preemptible)
             if job.semi_preemptible:
                 self.settle_core(job)
         else:
@@ -83,7 +85,7 @@ class QueueCharges:
         assert charged is not None
         preemptible = job.preemptible or job.semi_preemptible
         cpu_millis, memory_bytes, gpu_centi = charged
-        self._charge(job.queue, preemptible, -cpu_millis, -memory_bytes, -gpu_centi)
+        self.add(job.queue, -cpu_millis, -memory_bytes, -gpu_centi, preemptible=preemptible)
         task.charged = None
         if job.semi_preemptible:
             self.settle_core(job)
@@ -96,7 +98,9 @@ class QueueCharges:
         """
         job, task.charged = task.job, charged
         assert job is not None
-        self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
+        cpu_millis, memory_bytes, gpu_centi = charged
+        preemptible = job.preemptible or job.semi_preemptible
+        self.add(job.queue, cpu_millis, memory_bytes, gpu_centi, preemptible=preemptible)
         self.settle_core(job)
 
     def settle_core(self, job: Job) -> None:
@@ -144,21 +148,29 @@ class QueueCharges:
             requested.memory_bytes -= memory_bytes
             requested.gpu_centi -= gpu_centi
 
-    def _defer_charges(self) -> None:
-        self._late_charges = _Late()
+    def defer(self) -> None:
+        """Charge nothing until :meth:`enter_deferred`; meanwhile nobody may read sums."""
+        self._late = _Late()
 
-    def _enter_charges(self) -> None:
+    def enter_deferred(self) -> None:
         """Enter what was deferred, and defer no more."""
-        late, self._late_charges = self._late_charges, None
+        late, self._late = self._late, None
         assert late is not None
         for (queue, preemptible, (cpu_millis, memory_bytes, gpu_centi)), count in late.counts.items():
-            self._charge(queue, preemptible, cpu_millis * count, memory_bytes * count, gpu_centi * count)
+            self.add(
+                queue, cpu_millis * count, memory_bytes * count, gpu_centi * count, preemptible=preemptible
+            )
         for job in late.jobs.values():
             self.settle_core(job)
 
-    def _charge(
-        self, leaf: Queue, preemptible: bool, cpu_millis: int, memory_bytes: int, gpu_centi: int
+    def add(
+        self, leaf: Queue, cpu_millis: int, memory_bytes: int, gpu_centi: int, *, preemptible: bool
     ) -> None:
+        """Charge a queue and all above for so much more, or less.
+
+        ``preemptible`` says whether others may take it; else it counts as non-preemptible, too. Costs time by
+        the depth of the queue.
+        """
         mirror = self._allocated_cells
         for queue in leaf.path:
             queue.version += 1
@@ -174,8 +186,8 @@ class QueueCharges:
             if not preemptible:
                 self._charge_non_preemptible(queue, cpu_millis, memory_bytes, gpu_centi)
 
-    def _grant(self, leaf: Queue, preemptible: bool, amounts: Amounts, pods: int) -> None:
-        """Charge a queue and all above for so many pods, which no longer request it."""
+    def grant(self, leaf: Queue, amounts: Amounts, *, pods: int, preemptible: bool) -> None:
+        """Charge a queue and all above for so many pods alike, which no longer request it; as :meth:`add`."""
         cpu_millis, memory_bytes, gpu_centi = (amount * pods for amount in amounts)
         mirror = self._allocated_cells
         for queue in leaf.path:

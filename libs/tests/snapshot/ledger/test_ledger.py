@@ -46,17 +46,17 @@ def one_by_one(state: ClusterState) -> None:
     """Bind all pods, each sum for itself."""
     node = state.nodes.nodes[0]
     for task in state.tasks.values():
-        state.ledger.hold(task, node, (), releasing=False)
-        state.ledger.set_status(task, Status.BINDING)
-        state.ledger.charge(task, node.gpu_memory_mib)
+        state.ledger.holds.hold(task, node, (), releasing=False)
+        state.ledger.counts.set_status(task, Status.BINDING)
+        state.ledger.charges.charge(task, node.gpu_memory_mib)
 
 
 def evict_each(state: ClusterState) -> None:
     """Let all pods be victims that are tried, each sum for itself."""
     for task in state.tasks.values():
-        state.ledger.discharge(task)
-        state.ledger.set_releasing(task, releasing=True)
-        state.ledger.set_status(task, Status.RELEASING, virtual=True)
+        state.ledger.charges.discharge(task)
+        state.ledger.holds.set_releasing(task, releasing=True)
+        state.ledger.counts.set_status(task, Status.RELEASING, virtual=True)
 
 
 def same(one: ClusterState, other: ClusterState) -> bool:
@@ -125,5 +125,5 @@ def test_nor_one_that_is_promised_another_place() -> None:
     state = settled(a_job("j", gpus=1, on="n0"))
     task = task_of(state, "j-0")
     assert state.ledger.may_vacate(task)
-    state.ledger.pipeline(task, state.nodes.by_name["n1"], ())
+    state.ledger.holds.pipeline(task, state.nodes.by_name["n1"], ())
     assert not state.ledger.may_vacate(task)
