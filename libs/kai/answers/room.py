@@ -144,7 +144,7 @@ def _parts(session: Session, cls: TaskClass, allowed: Mask) -> list[list[int]]:
 
 def _devices(parts: list[int], cls: TaskClass, node: Node) -> int:
     """How many pods find as many devices as they need, each with its part."""
-    each = max(cls.device_memory(node.gpu_memory_mib), 1)
+    each = max(cls.part_mib(node.gpu_memory_mib), 1)
     return sum(part // each for part in parts) // max(cls.devices, 1)
 
 

@@ -37,7 +37,7 @@ def _check_node(state: Cluster, node: Node) -> None:
     releasing = np.zeros_like(idle)
     devices: dict[str, SharedDevice] = {}
     for task in node.tasks.values():
-        size = task.cls.device_memory(node.gpu_memory_mib)
+        size = task.cls.part_mib(node.gpu_memory_mib)
         if task.node is node:
             idle -= _vector(state, node, task)
             releasing += _vector(state, node, task) * bool(task.releasing)

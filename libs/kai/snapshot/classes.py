@@ -99,8 +99,8 @@ class TaskClass:
         gpu_mib = self.gpu_memory_mib * self.devices
         self.demand = (self.gpu_centi, gpu_mib, self.cpu_millis, self.memory_bytes, rest)
 
-    def device_memory(self, device_mib: int) -> int:
-        """Memory on each device, in MiB.
+    def part_mib(self, device_mib: int) -> int:
+        """What a pod takes of each device that it shares, in MiB, where a GPU has ``device_mib``.
 
         Rounded down where it asks for a part; 0 where it shares no devices.
         """

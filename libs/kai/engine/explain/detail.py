@@ -85,11 +85,9 @@ def _shared(session: Session, task: Task, node: Node) -> str:
         * memory
     )
     free += sum(device.free_mib(memory) for device in node.groups.values() if device.in_use)
-    requested = cls.devices * cls.device_memory(memory)
+    requested = cls.devices * cls.part_mib(memory)
     line = _numbers("GPU memory (MiB)", requested, devices * memory - free, devices * memory)
-    return (
-        f"{line}, {cls.device_memory(memory)} on each of {cls.devices} device{'s' if cls.devices > 1 else ''}"
-    )
+    return f"{line}, {cls.part_mib(memory)} on each of {cls.devices} device{'s' if cls.devices > 1 else ''}"
 
 
 def _numbers(kind: str, requested: float, used: float, capacity: float) -> str:

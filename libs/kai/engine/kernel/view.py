@@ -323,7 +323,7 @@ class ClassView:
         table = self._table
         node = table.nodes[row]
         memory = node.gpu_memory_mib
-        size = self.cls.device_memory(memory)
+        size = self.cls.part_mib(memory)
         joinable = joinable_now = spare = 0
         for device in node.groups.values():
             spare += device.unused

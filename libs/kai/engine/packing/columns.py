@@ -33,7 +33,7 @@ def shape_of(cls: TaskClass, *, gpu_memory_mib: int) -> Shape:
         return Shape(cls.cpu_millis, cls.memory_bytes)
     if not cls.shared:
         return Shape(cls.cpu_millis, cls.memory_bytes, cls.devices + cls.dra_gpus)
-    portion = cls.device_memory(gpu_memory_mib) / max(gpu_memory_mib, 1)
+    portion = cls.part_mib(gpu_memory_mib) / max(gpu_memory_mib, 1)
     return Shape(cls.cpu_millis, cls.memory_bytes, cls.devices, min(portion, 1.0))
 
 

@@ -13,11 +13,10 @@ from typing import Final
 
 from kai.model import limits, names
 
-#: A GPU in the parts in which queues are charged.
-GPU_CENTI: Final = 100
-
 _DECIMAL: Final = re.compile(r"\+?(?:[0-9]{1,32}\.?[0-9]{0,32}|\.[0-9]{1,32})(?:[eE][+-]?[0-9]{1,3})?")
 _NOTHING: Final = Decimal(0)
+#: A GPU in the parts in which queues are charged.
+GPU_CENTI: Final = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class NodeHolds:
         if releasing:
             self._items(task, node, self.nodes.cells_releasing, 1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, held_mib=size, releasing_mib=size if releasing else 0)
         for claim, gpus in task.claims:
@@ -82,7 +82,7 @@ class NodeHolds:
         if releasing:
             self._items(task, node, self.nodes.cells_releasing, -1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, held_mib=-size, releasing_mib=-size if releasing else 0)
         for claim, gpus in task.claims:
@@ -106,7 +106,7 @@ class NodeHolds:
         sign = 1 if releasing else -1
         self._items(task, node, self.nodes.cells_releasing, sign)
         if task.groups:
-            size = sign * task.cls.device_memory(node.gpu_memory_mib)
+            size = sign * task.cls.part_mib(node.gpu_memory_mib)
             for group in task.groups:
                 self._share(node, group, releasing_mib=size)
         for claim, gpus in task.claims:
@@ -123,7 +123,7 @@ class NodeHolds:
         node.tasks[task.uid] = task
         self._items(task, node, self.nodes.cells_releasing, -1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, pipelined_mib=size)
         for claim, gpus in task.claims:
@@ -139,7 +139,7 @@ class NodeHolds:
         assert node is not None
         self._items(task, node, self.nodes.cells_releasing, 1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
                 self._share(node, group, pipelined_mib=-size)
         for claim, gpus in task.claims:
