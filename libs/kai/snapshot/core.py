@@ -87,8 +87,8 @@ def core_amounts(job: Job, *, placed: Sequence[Task] = (), gpu_memory_mib: int =
 
     Costs time by the number of the job's pods.
     """
-    cpu = memory = centi = 0
+    cpu_millis = memory_bytes = gpu_centi = 0
     for task in Holdings(job, placed={task.uid for task in placed}).core():
-        more = task.charged or task.cls.charge(gpu_memory_mib)
-        cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
-    return Amounts(cpu, memory, centi)
+        cpu, memory, gpu = task.charged or task.cls.charge(gpu_memory_mib)
+        cpu_millis, memory_bytes, gpu_centi = cpu_millis + cpu, memory_bytes + memory, gpu_centi + gpu
+    return Amounts(cpu_millis, memory_bytes, gpu_centi)

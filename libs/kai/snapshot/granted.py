@@ -9,6 +9,7 @@ from kai.model.faults import NOT_AS_GRANTED, Fault
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Pod
 from kai.snapshot.accounts import Accounts, facts_of
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.grants import Device
@@ -116,6 +117,8 @@ def _difference(task: Task) -> str:
 
 def _share(cls: TaskClass) -> str:
     part = (
-        f"{cls.portion_centi / 100:g} of a GPU" if cls.portion_centi else f"{cls.gpu_memory_mib} MiB of a GPU"
+        f"{cls.portion_centi / GPU_CENTI:g} of a GPU"
+        if cls.portion_centi
+        else f"{cls.gpu_memory_mib} MiB of a GPU"
     )
     return part if cls.devices == 1 else f"{part} on each of {cls.devices}"

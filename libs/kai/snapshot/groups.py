@@ -285,20 +285,20 @@ class GroupIntake:
             for pod_set in job.pod_sets.values():
                 for task in pod_set.tasks.values():
                     if task.charged is not None:
-                        cluster.ledger.recharge(task, task.charged)
+                        cluster.ledger.charges.recharge(task, task.charged)
                     elif task.status is Status.PENDING:
-                        cluster.ledger.enqueue(task, cluster.min_gpu_memory_mib)
+                        cluster.ledger.charges.enqueue(task, cluster.min_gpu_memory_mib)
 
     def _link_queues(self) -> None:
         cluster = self._cluster
         for name, fault in self._too_deep.items():
             if cluster.faults.get((Kind.QUEUE, name)) is fault:
                 del cluster.faults[Kind.QUEUE, name]
-        cluster.queue_order = queues.link(
+        cluster.queue_rows = queues.link(
             cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
         )
         self._too_deep = {queue.name: _fault_of(queue) for queue in cluster.queues.values() if queue.too_deep}
-        cluster.ledger.set_queues(cluster.queue_order)
+        cluster.ledger.charges.set_queues(cluster.queue_rows)
 
     def _reconsider(self) -> None:
         """Let queues that were closed to pods be open to them now, and the reverse."""

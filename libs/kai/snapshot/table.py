@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.model.arrays import Ints
 from kai.snapshot.resources import ResourceTable
 from kai.snapshot.rows import Node
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 def cells(matrix: Any) -> Any:

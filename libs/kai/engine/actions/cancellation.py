@@ -54,9 +54,9 @@ def _take_back(session: Session, task: Task, eviction: Eviction) -> None:
     job, facts = task.job, task.facts
     assert job is not None
     assert facts is not None
-    session.ledger.unhold(task)
+    session.ledger.holds.unhold(task)
     if task.status is Status.RELEASING:
-        session.ledger.set_status(task, Status.PENDING)
+        session.ledger.counts.set_status(task, Status.PENDING)
         text = f"pod {task.key}: what it could have had is given to workload {eviction.evictor}"
         session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
     session.state.unplaced(task)
@@ -127,4 +127,4 @@ def _may_begin(session: Session, job: Job, waiting: list[tuple[Task, Node]]) -> 
         for column, amount in cls.items:
             needed[node.row, column] += amount
     idle = session.nodes.cells_idle
-    return all(idle[place] >= amount for place, amount in needed.items())
+    return all(idle[column] >= amount for column, amount in needed.items())

@@ -111,7 +111,7 @@ class _Consolidation:
         if not self._many:
             movable = accumulate(
                 len(possible_victims(queue.jobs.values()))
-                for queue in self.session.state.queue_order
+                for queue in self.session.state.queue_rows
                 if queue.leaf
             )
             self._many = any(count > most + 1 for count in movable)

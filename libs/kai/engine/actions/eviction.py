@@ -8,7 +8,7 @@ from typing import Protocol
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
-from kai.engine.framework.victims import VictimRules, VictimSearch, both
+from kai.engine.framework.victims import VictimRules, VictimSearch, Why, both
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.turns import Turn
@@ -16,7 +16,7 @@ from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import free_centi, never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
-from kai.engine.search.signatures import Representatives, Why
+from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Search, SearchResult, Solution, Validator, enabled_generators
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
@@ -56,7 +56,7 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     action = _Action(session, strategy)
     if turns.partial:
         jobs = [job for job in jobs if turns.takes_part(job.key)]
-    waiting = session.pending_jobs(
+    waiting = session.jobs_in_order(
         (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
     while (job := waiting.pop()) is not None:
@@ -165,7 +165,7 @@ class _Action:
             action=self.strategy.action,
             job=job,
             tasks=tasks,
-            chunks=lambda queue: pools.of(queue).chunks_centi(),
+            chunks=lambda queue: pools.of(queue).chunks(),
         )
 
     def _may_suffice(self, tasks: list[Task], rules: VictimRules) -> bool:
@@ -175,7 +175,7 @@ class _Action:
         """
         if rules.suffices is None or self.strategy.moves_only:
             return True
-        needed: float = sum(task.cls.centi_gpus for task in tasks)
+        needed = sum(task.cls.gpu_centi for task in tasks)
         if not needed or any(task.cls.gpu_memory_mib for task in tasks):
             return True
         return rules.suffices(needed - free_centi(self.session))

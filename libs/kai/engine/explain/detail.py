@@ -9,8 +9,8 @@ import numpy as np
 
 from kai.engine.framework.fit import is_shortage, node_verdicts
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.reasons import NO_ROOM
+from kai.model.arrays import Mask
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
@@ -53,10 +53,10 @@ def _verdicts(session: Session, task: Task, job: Job) -> Iterator[tuple[str, ...
 def _why(session: Session, task: Task, node: Node, reasons: tuple[str, ...]) -> str:
     if not reasons:
         return "could take the pod, but not all that has to run with it"
-    told = ", ".join(reasons)
+    text = ", ".join(reasons)
     if not all(map(is_shortage, reasons)):
-        return told
-    return "; ".join(_shortages(session, task, node)) or told
+        return text
+    return "; ".join(_shortages(session, task, node)) or text
 
 
 def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:
@@ -85,11 +85,9 @@ def _shared(session: Session, task: Task, node: Node) -> str:
         * memory
     )
     free += sum(part for _, part in node.free_parts())
-    requested = cls.devices * cls.device_memory(memory)
+    requested = cls.devices * cls.part_mib(memory)
     line = _numbers("GPU memory (MiB)", requested, devices * memory - free, devices * memory)
-    return (
-        f"{line}, {cls.device_memory(memory)} on each of {cls.devices} device{'s' if cls.devices > 1 else ''}"
-    )
+    return f"{line}, {cls.part_mib(memory)} on each of {cls.devices} device{'s' if cls.devices > 1 else ''}"
 
 
 def _numbers(kind: str, requested: float, used: float, capacity: float) -> str:

@@ -13,7 +13,6 @@ from kai.model import access, limits, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
-from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.core import Holdings
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
@@ -270,10 +269,8 @@ def shares(session: Session) -> tuple[QueueShare, ...]:
     """The division of this cycle, parents before children; amounts held are those at its end."""
     columns = session.columns
     found: list[QueueShare] = []
-    for row in session.state.queue_order:
+    for row in session.state.queue_rows:
         number = row.row
-        held, fixed = row.allocated, row.non_preemptible
-        asked = row.pending
         found.append(
             QueueShare(
                 queue=row.name,
@@ -284,9 +281,9 @@ def shares(session: Session) -> tuple[QueueShare, ...]:
                 limit=row.limit,
                 over_quota_weight=row.weight,
                 fair_share=session.shares.fair[number],
-                allocated=(held[0], held[1], held[2] / GPU_CENTI),
-                allocated_non_preemptible=(fixed[0], fixed[1], fixed[2] / GPU_CENTI),
-                requested=(held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI),
+                allocated=row.allocated.vector(),
+                allocated_non_preemptible=row.non_preemptible.vector(),
+                requested=row.requested,
                 usage=tuple(columns.usage[number].tolist()),
             )
         )

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kai.engine.fairness.queues import RESOURCES, Floats, Ints, QueueColumns, QueueForest
+from kai.engine.fairness.queues import RESOURCES, QueueColumns, QueueForest
+from kai.model.arrays import Floats, Ints
 
 #: Fractions closer than this are equal, and an amount smaller than this is nothing.
 _NOTHING = 1e-9
@@ -120,10 +121,10 @@ def _running(division: Ints, amount: Floats) -> Floats:
     first = np.flatnonzero(np.r_[True, division[1:] != division[:-1]])
     sizes = np.diff(np.r_[first, division.size])
     row = np.repeat(np.arange(first.size), sizes)
-    place = np.arange(division.size) - first[row]
+    position = np.arange(division.size) - first[row]
     table = np.zeros((first.size, int(sizes.max())))
-    table[row, place] = amount
-    sums: Floats = np.cumsum(table, axis=1)[row, place]
+    table[row, position] = amount
+    sums: Floats = np.cumsum(table, axis=1)[row, position]
     return sums
 
 

@@ -12,10 +12,10 @@ from kai.engine.framework.fit import fit_counts
 from kai.engine.framework.resolved import Concerned
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
 from kai.engine.reasons import NO_ROOM, Unschedulable
+from kai.model.arrays import Floats, Mask
 from kai.model.decisions import Reason
 from kai.model.ids import GpuGroup
 from kai.snapshot.classes import GpuKind

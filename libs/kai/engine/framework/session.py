@@ -86,7 +86,7 @@ class Session:
         self.ledger = state.ledger
         self.errors: dict[PodGroupKey, JobErrors] = {}
         #: What others keep here until the session ends.
-        self.kept = KeptValues()
+        self.memo = KeptValues()
         self.clock: Callable[[], float] = time.monotonic
         self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
@@ -147,7 +147,7 @@ class Session:
             affine=state.affine,
             jobs=state.jobs,
             pending_jobs=state.pending_jobs,
-            queues=state.queue_order,
+            queues=state.queue_rows,
             classes=state.classes,
             resources=state.resources,
             objects=state.objects,
@@ -162,7 +162,7 @@ class Session:
             flags=config.params,
             now=self.now,
             due=self._alarm.due,
-            allot=state.ledger.allot,
+            allot=state.ledger.counts.allot,
             kept=state.kept,
             arguments=config.arguments,
             requires=self.predicates,
@@ -242,7 +242,7 @@ class Session:
                 return False
         return True
 
-    def pending_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
+    def jobs_in_order(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
         """Jobs in the order in which they are served.
 
         ``depth`` is how many of each queue are looked at, at most; None is all. Jobs whose queue is not a
@@ -259,7 +259,7 @@ class Session:
     def simulated_jobs(self, jobs: Sequence[Job]) -> PendingJobs | TwoJobs:
         """Jobs in the order in which they are served in a simulation, where victims compete too.
 
-        The same order as :meth:`pending_jobs`, but chunks count pods that were evicted within the statement.
+        The same order as :meth:`jobs_in_order`, but chunks count pods that were evicted within the statement.
         """
         memory = self.state.min_gpu_memory_mib
         if len(jobs) == 2:
@@ -304,7 +304,7 @@ class Session:
         pools: list[tuple[Queue, Pool]] = []
         gangs = False
         also, counts = rules.of_queue, both(of_job, rules.accepts)
-        for queue in self.state.queue_order:
+        for queue in self.state.queue_rows:
             if queue.yields and queue.jobs and of_queue(queue) and (also is None or also(queue)):
                 pool = self.pools.of(queue)
                 if pool.jobs:

@@ -7,16 +7,14 @@ each distinct value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.model.arrays import Mask, ShortInts
 from kai.model.rules.selectors import Accepts, NodeTerm, node_terms
 from kai.snapshot.rows import Node
 
-Mask: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
 #: Keys of which is kept that no node has them.
 _ABSENT: Final = 4096
 
@@ -26,12 +24,12 @@ class NodeLabels:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
-        self._columns: dict[str, tuple[NDArray[np.int32], list[str]]] = {}
+        self._columns: dict[str, tuple[ShortInts, list[str]]] = {}
         #: Keys that no node has, of which pods can make up any number: what was asked for last.
         self._absent: dict[str, None] = {}
-        self._nowhere: tuple[NDArray[np.int32], list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
+        self._nowhere: tuple[ShortInts, list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
 
-    def column(self, key: str) -> tuple[NDArray[np.int32], list[str]]:
+    def column(self, key: str) -> tuple[ShortInts, list[str]]:
         """Value numbers by node (-1 where the label is missing), and the values."""
         known = self._columns.get(key)
         if known is None:

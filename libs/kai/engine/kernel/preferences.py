@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from kai.engine.config.plugin_table import Weight
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.static import StaticFilters
+from kai.model.arrays import Floats, Mask
 from kai.model.rules.taints import tolerates
 from kai.snapshot.classes import TaskClass
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import Mask
+from kai.model.arrays import Ints, Mask
 from kai.model.rules.gpu_shares import centi_of_memory
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
@@ -15,7 +14,6 @@ from kai.snapshot.resources import GPU
 from kai.snapshot.table import NodeTable
 
 PLENTY: Final = 1 << 40
-Numbers: TypeAlias = NDArray[Any]
 
 
 class Room:
@@ -29,9 +27,9 @@ class Room:
         self._amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
         self._position = -1
         #: ``[nodes, columns]`` idle and being released; hundredths of GPUs in one more where they are shared.
-        self.free: Numbers = np.zeros((0, 0), dtype=np.int64)
+        self.free: Ints = np.zeros((0, 0), dtype=np.int64)
         #: ``[nodes]`` pods that fit, and their sum.
-        self.slots: Numbers = np.zeros(0, dtype=np.int64)
+        self.slots: Ints = np.zeros(0, dtype=np.int64)
         self.total = 0
 
     def refresh(self) -> None:
@@ -76,19 +74,19 @@ class Room:
         self.total = int(self.slots.sum())
 
 
-def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Numbers:
+def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Ints:
     """``[nodes]`` pods of a class that fit on what is free or being released, 0 outside."""
     room = Room(table, cls, inside)
     room.refresh()
     return room.slots
 
 
-def free_centi(table: NodeTable) -> Numbers:
+def free_centi(table: NodeTable) -> Ints:
     """``[nodes]`` hundredths of GPUs that are free or will be, counting parts of shared devices generously.
 
     Each device's part is rounded up, so it is an upper bound of what can be charged for pods there.
     """
-    found: Numbers = np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0) * GPU_CENTI
+    found: Ints = np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0) * GPU_CENTI
     for node in table.sharing.values():
         memory = node.gpu_memory_mib
         found[node.row] += sum(centi_of_memory(free, memory) for _, free in node.free_parts())

@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from kai.engine.kernel.labels import Mask, NodeLabels
+from kai.engine.kernel.labels import NodeLabels
+from kai.model.arrays import Mask
 from kai.model.rules import taints
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.nodes import unavailable

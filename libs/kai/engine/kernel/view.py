@@ -9,20 +9,17 @@ leaves the others alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.config.plugin_table import Weight
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.packing.columns import ClassHeadroom, TableHeadroom
+from kai.model.arrays import Floats, Ints, Mask
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, PODS
 from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
-
-Rows: TypeAlias = NDArray[np.int64]
 
 NEVER: Final = -np.inf
 _FEW: Final = 12
@@ -264,7 +261,7 @@ class ClassView:
             score += self._gpu_respect(row)
         return score
 
-    def _vector(self, rows: Rows) -> Floats:
+    def _vector(self, rows: Ints) -> Floats:
         table = self._table
         idle, releasing = table.idle, table.releasing
         fits = self.allowed[rows]
@@ -326,7 +323,7 @@ class ClassView:
         table = self._table
         node = table.nodes[row]
         memory = node.gpu_memory_mib
-        size = self.cls.device_memory(memory)
+        size = self.cls.part_mib(memory)
         joinable = joinable_now = spare = 0
         for device in node.groups.values():
             spare += device.unused

@@ -16,8 +16,8 @@ from kai.engine.dra.ledger import ClaimLedger, Plan
 from kai.engine.dra.pods import PodDemand
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, NodeFilter, Plugin, PreFilter, Readiness, Tracker
-from kai.engine.kernel.labels import Mask
 from kai.model import dra, quantity
+from kai.model.arrays import Mask
 from kai.model.decisions import NO_ALLOTMENT, Allotment
 from kai.model.objects import ObjectMeta, Pod
 from kai.snapshot.classes import TaskClass

@@ -9,18 +9,15 @@ follows that one directly, so sequences are merged by the largest key so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.queueing.chunks import only_task, tasks_to_allocate
 from kai.engine.queueing.queue_order import QueueOrder
 from kai.engine.queueing.requests import asked
+from kai.model.arrays import Ints
 from kai.snapshot.amounts import Amounts
 from kai.snapshot.rows import Job, Queue
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 def look_ahead(
@@ -67,11 +64,11 @@ def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, c
     depths = max(map(len, paths))
     #: ``[depth + 1, leaves]`` rows of queues, above the top and below leaves -1.
     rows = np.full((depths + 1, len(paths)), -1, dtype=np.int64)
-    held: dict[int, list[int]] = {}
+    held: dict[int, Amounts] = {}
     for number, path in enumerate(paths):
         for depth, queue in enumerate(path):
             rows[depth + 1, number] = queue.row
-            held[queue.row] = queue.allocated
+            held[queue.row] = queue.allocated.amounts()
     sequence = np.arange(len(leaf))
     for depth in range(depths, 0, -1):
         row = rows[depth][leaf[sequence]]

@@ -57,15 +57,15 @@ class Leaf(Protocol[Head_co]):
 class QueueNode(Generic[Head]):
     """A queue of the tree; nobody above refers to it but by name, so that no circles are left behind."""
 
-    __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "place", "queue")
+    __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "queue", "tie_break")
 
-    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None, *, place: int = 0) -> None:
+    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None, *, tie_break: int = 0) -> None:
         #: None at the root only.
         self.queue: Any = queue
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent is not None else 0
         #: What decides between equal keys.
-        self.place = place
+        self.tie_break = tie_break
         #: How many; an only child needs no key.
         self.children = 0
         #: Keys of children with something to offer, and some that are out of date.
@@ -93,7 +93,7 @@ class QueueTree(Generic[Head]):
         """
         raise NotImplementedError
 
-    def queue_place(self, queue: Queue) -> int:
+    def tie_break(self, queue: Queue) -> int:
         """What decides between queues with equal keys, smallest first; different for each."""
         raise NotImplementedError
 
@@ -107,7 +107,7 @@ class QueueTree(Generic[Head]):
         for each in reversed(queue.path):
             node = self._nodes.get(each.name)
             if node is None:
-                node = self._nodes[each.name] = QueueNode(each, parent, place=self.queue_place(each))
+                node = self._nodes[each.name] = QueueNode(each, parent, tie_break=self.tie_break(each))
                 parent.children += 1
                 if node.depth == len(self._stale):
                     self._stale.append({})
@@ -163,7 +163,7 @@ class QueueTree(Generic[Head]):
         key = _ONLY if parent.children == 1 else self.queue_key(node, head)
         if key != node.key:
             node.key = key
-            heapq.heappush(parent.heap, (key, node.place, name))
+            heapq.heappush(parent.heap, (key, node.tie_break, name))
 
     def _best(self, node: QueueNode[Head]) -> QueueNode[Head] | None:
         heap = node.heap

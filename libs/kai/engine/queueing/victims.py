@@ -13,21 +13,21 @@ from operator import neg
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.engine.fairness.order import added
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
 from kai.engine.queueing.queue_order import QueueKey, QueueOrder
+from kai.model.arrays import Ints
 from kai.model.decisions import ResourceVector
 from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue
 
-Ints: TypeAlias = NDArray[np.int64]
 #: Whether a job may be a victim.
-Accepts: TypeAlias = Callable[[Job], bool]
+JobFilter: TypeAlias = Callable[[Job], bool]
 Reversed: TypeAlias = tuple[Any, ...]
 
 
@@ -65,7 +65,7 @@ class _VictimLeaf:
 
     __slots__ = ("_accepts", "_again", "_head", "_key", "_next", "_sorted", "taken")
 
-    def __init__(self, victims: Sequence[Job], key: KeyOfJob, accepts: Accepts | None) -> None:
+    def __init__(self, victims: Sequence[Job], key: KeyOfJob, accepts: JobFilter | None) -> None:
         self._sorted = victims
         self._next = len(victims)
         self._accepts = accepts
@@ -98,18 +98,18 @@ class _VictimLeaf:
         found: list[Batch] = []
         if self._again:
             return found
-        jobs, accepts, place, end = self._sorted, self._accepts, self._next, number + most
-        while place and number < end:
-            job = jobs[place - 1]
+        jobs, accepts, left, end = self._sorted, self._accepts, self._next, number + most
+        while left and number < end:
+            job = jobs[left - 1]
             if accepts is None or accepts(job):
                 single = job.single
                 if single is None or len(single.tasks) > 1 or not single.active_allocated:
                     break
                 found.append(Batch(number, job, tuple(single.tasks.values())))
                 number += 1
-            place -= 1
-        if place != self._next:
-            self._next, self._head = place, None
+            left -= 1
+        if left != self._next:
+            self._next, self._head = left, None
         return found
 
     def pop(self, *, count: bool = True) -> _Victim:
@@ -122,8 +122,7 @@ class _VictimLeaf:
             self._next -= 1
         if not count:
             return victim
-        held = held_by(victim.job, gone=victim.gone)
-        self.taken = (self.taken[0] + held[0], self.taken[1] + held[1], self.taken[2] + held[2])
+        self.taken = added(self.taken, held_by(victim.job, gone=victim.gone))
         return victim
 
     def push(self, victim: _Victim) -> None:
@@ -138,14 +137,14 @@ def held_by(job: Job, *, gone: Iterable[str] = ()) -> ResourceVector:
     Costs time by the number of the job's pods.
     """
     without = frozenset(gone)
-    cpu = memory = centi = 0
+    cpu_millis = memory_bytes = gpu_centi = 0
     for pod_set in job.pod_sets.values():
         for task in pod_set.tasks.values():
             if task.charged is not None and task.uid not in without:
-                cpu += task.charged.cpu_millis
-                memory += task.charged.memory_bytes
-                centi += task.charged.gpu_centi
-    return (float(cpu), float(memory), centi / GPU_CENTI)
+                cpu_millis += task.charged.cpu_millis
+                memory_bytes += task.charged.memory_bytes
+                gpu_centi += task.charged.gpu_centi
+    return (float(cpu_millis), float(memory_bytes), gpu_centi / GPU_CENTI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +157,20 @@ class TaskColumns:
     #: Number of the job, by first appearance.
     job: Ints
     cls: Ints
-    centi: Ints
+    #: What the queue of each is charged.
+    gpu_centi: Ints
     #: ``[batches + 1]`` where each batch begins.
     start: Ints
 
 
 _NOBODY: Final = np.zeros(0, dtype=np.int64)
 _NO_TASKS: Final = TaskColumns(
-    row=_NOBODY, batch=_NOBODY, job=_NOBODY, cls=_NOBODY, centi=_NOBODY, start=np.zeros(1, dtype=np.int64)
+    row=_NOBODY,
+    batch=_NOBODY,
+    job=_NOBODY,
+    cls=_NOBODY,
+    gpu_centi=_NOBODY,
+    start=np.zeros(1, dtype=np.int64),
 )
 
 
@@ -186,12 +191,10 @@ class _VictimTree(QueueTree[_Victim]):
 
     def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> QueueKey:
         """The key of a queue without its victims so far and the next, in reverse."""
-        taken = self._leaves[head.job.queue.name].taken
-        more = held_by(head.job, gone=head.gone)
-        victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
+        victims = added(self._leaves[head.job.queue.name].taken, held_by(head.job, gone=head.gone))
         return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
 
-    def queue_place(self, queue: Queue) -> int:
+    def tie_break(self, queue: Queue) -> int:
         """The younger first."""
         return -self._order.age[queue.row]
 
@@ -205,7 +208,7 @@ class VictimSource:
         *,
         queue_order: QueueOrder,
         key: KeyOfJob,
-        accepts: Accepts | None,
+        accepts: JobFilter | None,
         gangs: bool,
         together: bool = False,
     ) -> None:
@@ -268,7 +271,7 @@ class VictimSource:
                 batch=_longer(known.batch, np.repeat(np.arange(drawn, len(self.batches)), sizes)),
                 job=_longer(known.job, np.repeat(jobs, sizes)),
                 cls=_longer(known.cls, classes),
-                centi=_longer(known.centi, [held[2] if held else 0 for held in charged]),
+                gpu_centi=_longer(known.gpu_centi, [each.gpu_centi if each else 0 for each in charged]),
                 start=_longer(known.start, known.start[-1] + np.cumsum(sizes)),
             )
         return self._columns

@@ -13,9 +13,10 @@ import numpy as np
 
 from kai.engine.framework.session import Session
 from kai.engine.kernel.neighbours import Selection
-from kai.engine.kernel.room import PLENTY, Numbers, Room
+from kai.engine.kernel.room import PLENTY, Room
 from kai.engine.kernel.room import free_centi as of_nodes
 from kai.engine.queueing.victims import TaskColumns
+from kai.model.arrays import Ints, ShortInts
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
@@ -31,7 +32,7 @@ _FREE_CENTI: Final = Kept[int]()
 _NEVER_FIT: Final = Kept[dict[tuple[object, ...], bool]]()
 
 
-def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]:
+def free_and_needed(session: Session, cls: TaskClass) -> tuple[Ints, Ints]:
     """``[nodes, columns]`` what is free or being released, and ``[columns]`` what a pod of a class takes.
 
     One column for each resource of the class, in its order and units. Where it shares devices one more
@@ -55,7 +56,7 @@ class SlotBound:
         self._amounts = tuple(amount for _, amount in cls.items)
         self._allowed = allowed
         self._shared = cls if cls.shared else None
-        rooms = _ROOMS.get(session.kept, None, dict)
+        rooms = _ROOMS.get(session.memo, None, dict)
         room = rooms.get(cls.id)
         if room is None:
             room = rooms[cls.id] = Room(table, cls, allowed)
@@ -95,7 +96,7 @@ class SlotBound:
             self.total += slots - self._slots[row]
             self._slots[row] = slots
 
-    def totals(self, rows: Numbers, *, classes: Numbers, of_class: Mapping[int, TaskClass]) -> Numbers | None:
+    def totals(self, rows: Ints, *, classes: Ints, of_class: Mapping[int, TaskClass]) -> Ints | None:
         """``[tasks]`` the bound after each of some further tasks is gone, in order; None if that needs steps.
 
         Nothing changes: :meth:`add` makes it last. Classes that share devices need steps.
@@ -175,7 +176,7 @@ class SlotBound:
         return max(slots, 0)
 
 
-def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
+def _overlaid(base: Ints, changed: Mapping[int, int | list[int]]) -> Ints:
     """The base with some rows changed."""
     if not changed:
         return base
@@ -187,7 +188,7 @@ def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
 
 def free_centi(session: Session) -> int:
     """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously."""
-    return _FREE_CENTI.get(session.kept, session.nodes.log_end, lambda: _all_free_centi(session))
+    return _FREE_CENTI.get(session.memo, session.nodes.log_end, lambda: _all_free_centi(session))
 
 
 def _all_free_centi(session: Session) -> int:
@@ -210,7 +211,7 @@ def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
         job.key if job.has_constraint else "",
         *((cls.id, len(members)) for cls, members in by_class.items()),
     )
-    known = _NEVER_FIT.get(session.kept, None, dict)
+    known = _NEVER_FIT.get(session.memo, None, dict)
     if key not in known:
         known[key] = _never_fits(session, job, by_class)
     return known[key]
@@ -249,7 +250,7 @@ def _by_class(tasks: Sequence[Task]) -> dict[TaskClass, list[Task]]:
     return found
 
 
-def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbers | None:
+def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Ints | None:
     """``[nodes]`` numbers of the domains within one of which all of these tasks must be, -1 outside all.
 
     None where no level is required of them, or they belong to several pod sets without a common constraint.
@@ -265,7 +266,7 @@ def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbe
     return session.plugins.node_sets.required(constraint)
 
 
-def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[Numbers]:
+def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[ShortInts]:
     """Domain numbers of every key on which the tasks repel each other."""
     required = (cls.constraints.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     namespaces = session.state.objects[Kind.NAMESPACE]
@@ -277,14 +278,14 @@ def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) 
             yield session.static.labels.column(str(term.get("topologyKey", "")))[0]
 
 
-def _most_in_one(slots: Numbers, domains: Numbers) -> int:
+def _most_in_one(slots: Ints, domains: Ints) -> int:
     inside = domains >= 0
     if not inside.any():
         return 0
     return int(np.bincount(domains[inside], weights=slots[inside]).max())
 
 
-def _in_all(slots: Numbers, domains: Numbers) -> int:
+def _in_all(slots: Ints, domains: ShortInts) -> int:
     """One for each domain with room; nodes of no domain repel nobody."""
     inside = domains >= 0
     return len(np.unique(domains[inside & (slots > 0)])) + int(slots[~inside].sum())
@@ -322,10 +323,10 @@ class GangBound:
                 return None
             if bound.total >= count:
                 continue
-            place = int(np.searchsorted(totals, count))
-            if place >= len(totals):
+            position = int(np.searchsorted(totals, count))
+            if position >= len(totals):
                 return -1
-            latest = max(latest, int(columns.batch[start + place]))
+            latest = max(latest, int(columns.batch[start + position]))
         return latest
 
     @property

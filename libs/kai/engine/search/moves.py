@@ -17,10 +17,10 @@ import numpy as np
 
 from kai.engine.framework import devices
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import free_and_needed, required_domains
 from kai.engine.search.offers import Offer, Offers, Order
+from kai.model.arrays import Mask
 from kai.model.ids import GpuGroup, PodGroupKey
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
@@ -81,7 +81,7 @@ class _Candidates:
     """Nodes that an attempt looks at for one class."""
 
     #: By row, those that lack least first.
-    places: dict[int, int]
+    ranks: dict[int, int]
     #: A heap.
     offers: list[_Entry] = field(default_factory=list)
     #: How much of what was forgotten has been looked at again.
@@ -164,16 +164,16 @@ class _Attempt:
         forgotten = self._offers.refresh()
         candidates = self._candidates.get(cls)
         if candidates is None:
-            places = {row: place for place, row in enumerate(self._rows_by_lack(cls))}
-            candidates = self._candidates[cls] = _Candidates(places)
-            rows = set(places)
+            ranks = {row: rank for rank, row in enumerate(self._rows_by_lack(cls))}
+            candidates = self._candidates[cls] = _Candidates(ranks)
+            rows = set(ranks)
         else:
-            rows = candidates.places.keys() & forgotten[candidates.seen :]
+            rows = candidates.ranks.keys() & forgotten[candidates.seen :]
         candidates.seen = len(forgotten)
         for row in rows:
             offer = self._offers.of(cls, row)
             if offer is not None:
-                entry = (offer.cost, candidates.places[row], next(self._serial), offer)
+                entry = (offer.cost, candidates.ranks[row], next(self._serial), offer)
                 heappush(candidates.offers, entry)
         return candidates.offers
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.framework.session import Session
 from kai.engine.queueing.batches import Batch
-from kai.engine.queueing.victims import Ints, TaskColumns, VictimSource
+from kai.engine.queueing.victims import TaskColumns, VictimSource
 from kai.engine.search.bounds import GangBound
+from kai.model.arrays import Floats, Ints
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
@@ -30,7 +30,7 @@ _NEAR: Final = 1e-9
 _STEPS: Final = 4
 
 
-def place(task: Task) -> Node | None:
+def node_of(task: Task) -> Node | None:
     """Where a task holds resources, or waits for some."""
     return task.pipelined_node or task.node
 
@@ -71,7 +71,7 @@ class Accumulation:
         """Node rows, batches, jobs and hundredths of GPUs of all potential victims."""
         columns = self._source.columns()
         end = int(columns.start[self.drawn])
-        fields = (columns.row[:end], columns.batch[:end], columns.job[:end], columns.centi[:end])
+        fields = (columns.row[:end], columns.batch[:end], columns.job[:end], columns.gpu_centi[:end])
         if not self._skip:
             return fields
         potential = ~np.isin(fields[1], list(self._skip))
@@ -85,11 +85,11 @@ class Accumulation:
         holds = self.bound.holds
         while True:
             if not holds and step >= _STEPS:
-                place = self._jump()
-                if place is not None:
-                    if place < 0:
+                drawn = self._jump()
+                if drawn is not None:
+                    if drawn < 0:
                         return
-                    self.drawn = place
+                    self.drawn = drawn
                     holds = True
             batch = self._source.get(self.drawn)
             if batch is None:
@@ -114,9 +114,9 @@ class Accumulation:
             columns = source.columns()
             if self._skip:
                 columns = _without(columns, self._skip)
-            place = self.bound.first_holding(columns, begin=self.drawn, of_class=source.classes)
-            if place is None or place >= 0 or not more:
-                return place
+            drawn = self.bound.first_holding(columns, begin=self.drawn, of_class=source.classes)
+            if drawn is None or drawn >= 0 or not more:
+                return drawn
 
 
 def _without(columns: TaskColumns, recorded: frozenset[int]) -> TaskColumns:
@@ -154,8 +154,8 @@ def multi_node_gang(state: Accumulation) -> Iterator[Proposal]:
         if not any_potential:
             yield ()
             continue
-        rows, batches, _, centi = state.columns()
-        capacity = _capacities(state, rows, centi)
+        rows, batches, _, gpu_centi = state.columns()
+        capacity = _capacities(state, rows, gpu_centi)
         appeared = _by_appearance(rows)
         need = max(0.0, total - float(capacity.sum() - capacity[appeared].sum()))
         nodes = appeared[capacity[appeared] >= smallest - _NEAR] if smallest else appeared
@@ -181,10 +181,10 @@ def _by_appearance(rows: Ints) -> Ints:
 
 def gpu_need(task: Task) -> float:
     """GPUs that a task asks for; those of GPU memory count as nothing."""
-    return task.cls.centi_gpus / GPU_CENTI
+    return task.cls.gpu_centi / GPU_CENTI
 
 
-def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.float64]:
+def _capacities(state: Accumulation, rows: Ints, gpu_centi: Ints) -> Floats:
     """GPUs of each node that are free, being released, or held by recorded and potential victims.
 
     Exact, as nodes are ranked by it; :func:`~kai.engine.kernel.room.free_centi` is an upper bound.
@@ -194,10 +194,10 @@ def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.floa
     for node in table.sharing.values():
         capacity[node.row] += sum(free for _, free in node.free_parts()) / max(node.gpu_memory_mib, 1)
     held = rows >= 0
-    capacity += np.bincount(rows[held], weights=centi[held], minlength=len(table)) / GPU_CENTI
+    capacity += np.bincount(rows[held], weights=gpu_centi[held], minlength=len(table)) / GPU_CENTI
     for batch in state.recorded:
         for task in batch.tasks:
-            where = place(task)
+            where = node_of(task)
             if where is not None and task.charged is not None:
                 capacity[where.row] += task.charged.gpu_centi / GPU_CENTI
     return capacity

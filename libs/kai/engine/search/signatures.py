@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kai.engine.reasons import Unschedulable
+from kai.engine.framework.victims import Why
 from kai.snapshot.rows import Job, PodSet, Queue, SubGroupSet
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
 Signature: TypeAlias = frozenset[tuple[object, ...]]
-#: Whom the rules of plugins kept safe from a job.
-Why: TypeAlias = Callable[[Job], Unschedulable | None]
 
 
 def signature(job: Job) -> tuple[object, ...]:

@@ -18,13 +18,13 @@ from kai.engine.config import SchedulerConfig
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
-from kai.engine.kernel.labels import Mask
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import may_allocate, tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.search.bounds import GangBound
 from kai.engine.search.budget import Deadline
-from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, place
+from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, node_of
+from kai.model.arrays import Mask
 from kai.model.ids import PodGroupKey
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task
@@ -306,7 +306,7 @@ class Search:
         if self._feasible is None:
             self._feasible = self._feasible_nodes()
         mask = self._feasible.copy()
-        rows = [node.row for batch in victims for task in batch.tasks if (node := place(task)) is not None]
+        rows = [node.row for batch in victims for task in batch.tasks if (node := node_of(task)) is not None]
         mask[np.array(rows, dtype=np.int64)] = True
         return mask
 

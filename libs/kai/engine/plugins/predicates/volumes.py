@@ -9,8 +9,8 @@ import numpy as np
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readiness
-from kai.engine.kernel.labels import Mask
 from kai.model import quantity
+from kai.model.arrays import Mask
 from kai.model.rules.selectors import label_selector, selects
 from kai.model.rules.volumes import is_to_be_had, storage_bytes, suits
 from kai.snapshot.classes import TaskClass
