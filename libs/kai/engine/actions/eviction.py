@@ -31,19 +31,28 @@ class Strategy(Protocol):
     moves_only: bool
 
     def representatives(self, job: Job) -> Representatives:
-        """Failures that a job is compared with."""
+        """Failures that a job is compared with: of all jobs that could have had the same victims."""
 
     def admits(self, job: Job) -> bool:
-        """Whether the action is for this job at all; a refusal says nothing about others."""
+        """Whether the action is for this job at all; a refusal says nothing about others.
+
+        Asked first, once for each job that waits, so it should be quick.
+        """
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
-        """A cheap reason why no search can succeed."""
+        """A cheap reason why no search can succeed; asked of jobs that no failure covers.
+
+        ``tasks`` are the job's next chunk, here and below.
+        """
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
-        """Who may be evicted, in order: those that the rules of plugins accept."""
+        """Who may be evicted, in order: those that the rules of plugins accept. Nobody is evicted yet."""
 
     def validator(self, job: Job, tasks: list[Task]) -> Validator | None:
-        """Judges a set of victims by what the action is for; made before anything is evicted."""
+        """Judges a set of victims by what the action is for; made before anything is evicted.
+
+        Asked of each scenario in which the job found its place, while it is in effect. None: any will do.
+        """
 
     def message(self, job: Job) -> Message:
         """What to tell about each victim; made before anything is evicted."""
@@ -91,6 +100,7 @@ class _Action:
             return ()
         representatives = strategy.representatives(job)
         if (turn := session.turns.had(strategy.action, job=job.key)) is not None:
+            # It failed in an earlier cycle of this pass, which speaks for jobs like it in this one.
             if turn.failed:
                 representatives.failed(job, why=turn.why)
             return ()
@@ -102,6 +112,7 @@ class _Action:
         if not tasks or _unresolvable(session, job, tasks):
             return ()
         session.decisions.count("podgroups_acted_on_by_action", strategy.action)
+        # Unlike in the original this counts as no failure: nothing was found out about jobs like it.
         if strategy.gate(job, tasks) is not None:
             return ()
         if strategy.moves_only and self._fits_as_it_is(job, tasks):
@@ -176,6 +187,7 @@ class _Action:
         if rules.suffices is None or self.strategy.moves_only:
             return True
         needed: float = sum(task.cls.centi_gpus for task in tasks)
+        # Which part of a GPU an amount of memory is depends on the node.
         if not needed or any(task.cls.gpu_memory_mib for task in tasks):
             return True
         return rules.suffices(needed - free_centi(self.session))

@@ -52,6 +52,7 @@ def is_stale(job: Job) -> bool:
 
 
 def _evict(session: Session, job: Job) -> None:
+    """All that it holds, whether others could preempt it or not: a part of a gang does no work."""
     tasks = [
         task
         for pod_set in job.pod_sets.values()

@@ -107,6 +107,7 @@ class SlotBound:
         if not len(order):
             return np.full(len(rows), self.total)
         row = rows[order]
+        # One running sum over all nodes, from which what it was where each node begins is taken off.
         freed = np.cumsum(gains[classes[order]], axis=0)
         first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
         lengths = np.diff(np.r_[first, len(row)])
@@ -115,6 +116,7 @@ class SlotBound:
         slots = np.maximum(
             (_overlaid(self._free, self._changed)[row] + freed) // np.array(self._amounts, dtype=np.int64), 0
         ).min(axis=1)
+        # What a task changes is counted from the one before it on its node; the first from what is so far.
         earlier = np.r_[0, slots[:-1]]
         earlier[first] = _overlaid(self.base, self._slots)[row[first]]
         change = np.zeros(len(rows), dtype=np.int64)
@@ -150,6 +152,8 @@ class SlotBound:
 
     def _gains_of(self, cls: TaskClass) -> tuple[int, ...]:
         amounts = dict(cls.items)
+        # Each may be the last on its devices and of its claims, and then they are free as a whole. Whether it
+        # is depends on who else goes, and a bound may be too large.
         if cls.shared:
             amounts[GPU] = cls.devices
         if cls.dra_gpus:
@@ -157,6 +161,7 @@ class SlotBound:
         return tuple(amounts.get(column, 0) for column in self._columns)
 
     def _slots_of(self, free: Sequence[int], node: Node) -> int:
+        # Where devices are shared ``free`` has one number more, which no amount belongs to.
         slots = min(
             (have // amount for have, amount in zip(free, self._amounts, strict=False)), default=PLENTY
         )
@@ -199,6 +204,7 @@ def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     session by the numbers of each class.
     """
     by_class = _by_class(tasks)
+    # Jobs that ask for the same may have to stay within domains of different levels.
     key = (
         job.key if job.has_constraint else "",
         *((cls.id, len(members)) for cls, members in by_class.items()),
@@ -259,7 +265,10 @@ def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbe
 
 
 def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[Numbers]:
-    """Domain numbers of every key on which the tasks repel each other."""
+    """Domain numbers of every key on which the tasks repel each other.
+
+    Terms that some of the tasks do not match are left out, as those may share a domain with each other.
+    """
     required = (cls.constraints.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     namespaces = session.state.objects[Kind.NAMESPACE]
     for term in required or ():
@@ -300,7 +309,10 @@ def local_reach(session: Session, tasks: Sequence[Task]) -> int:
 
 
 class GangBound:
-    """The bounds of all classes of a chunk; each must reach its own number of pods."""
+    """The bounds of all classes of a chunk; each must reach its own number of pods.
+
+    Each class is counted as if no other took anything, so what they say together is necessary as well.
+    """
 
     def __init__(self, session: Session, tasks: Sequence[Task]) -> None:
         counts: dict[int, int] = {}
@@ -331,6 +343,7 @@ class GangBound:
                 return None
             if bound.total >= count:
                 continue
+            # Totals only rise, as nobody who goes takes anything away.
             place = int(np.searchsorted(totals, count))
             if place >= len(totals):
                 return -1
