@@ -63,6 +63,7 @@ class NodeLabels:
     def where(self, key: str, accepts: Accepts) -> Mask:
         """Nodes whose value of a label (None if missing) is accepted."""
         numbers, values = self.column(key)
+        # -1, which stands for no label, finds the last element.
         table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
         return table[numbers]
 

@@ -14,6 +14,7 @@ from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
+#: Pods that fit where a class asks for nothing: more than there are, and few enough to be summed up.
 PLENTY: Final = 1 << 40
 Numbers: TypeAlias = NDArray[Any]
 
@@ -29,6 +30,7 @@ class Room:
         self._amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
         self._position = -1
         #: ``[nodes, columns]`` idle and being released; hundredths of GPUs in one more where they are shared.
+        #: Rows of nodes that are not allowed may be out of date.
         self.free: Numbers = np.zeros((0, 0), dtype=np.int64)
         #: ``[nodes]`` pods that fit, and their sum.
         self.slots: Numbers = np.zeros(0, dtype=np.int64)

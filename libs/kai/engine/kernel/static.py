@@ -58,7 +58,10 @@ class StaticFilters:
         masks[key][row] = True
 
     def mask(self, cls: TaskClass) -> Mask:
-        """Nodes that pass all static filters."""
+        """Nodes that pass all static filters.
+
+        Found anew each time, in time by nodes and by what the class demands: whoever asks keeps it.
+        """
         mask = np.ones(len(self.nodes), dtype=bool)
         if self._enabled:
             for _, passed in self.verdicts(cls):
@@ -66,7 +69,10 @@ class StaticFilters:
         return mask
 
     def verdicts(self, cls: TaskClass) -> Iterator[tuple[str, Mask]]:
-        """Every filter that can reject this class: the reason, and the nodes that pass."""
+        """Every filter that can reject this class: the reason, and the nodes that pass.
+
+        The order is that in which they are told: a node counts under the first that rejects it.
+        """
         if not self._enabled:
             return
         if not self.ready.all():
@@ -126,6 +132,7 @@ class StaticFilters:
                 self._each(lambda node: not node.mig or node.mig_strategy != "single"),
             )
         elif self._mig:
+            # Cut by the strategy `single`, MIG devices are offered as GPUs: only parts of them are not given.
             yield (
                 "node's GPUs are MIG devices",
                 self._each(

@@ -25,6 +25,7 @@ from kai.snapshot.table import NodeTable
 Rows: TypeAlias = NDArray[np.int64]
 
 NEVER: Final = -np.inf
+#: Up to so many nodes are scored one by one, as arrays take longer to set up.
 _FEW: Final = 12
 
 
@@ -141,6 +142,7 @@ class ClassView:
             default=0,
         )
         if slots < 1:
+            # Whoever asks for nothing begins anywhere.
             return -1 if self._items else row
         self._slots = slots if self._binpack and self._headroom is None else 1
         return row

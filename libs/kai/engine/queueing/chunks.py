@@ -75,6 +75,7 @@ def only_task(job: Job) -> Task | None:
 def _collect(group: SubGroupSet, *, simulation: bool) -> list[Task]:
     members = ordered_members(group)
     if not group.satisfied:
+        # Members that are satisfied count; the original takes as many others as if none was.
         needed = group.threshold - group.count
         found: list[Task] = []
         for member in members:
@@ -120,6 +121,7 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
     if floor - pod_set.pending > pod_set.succeeded:
         return []
     tasks: list[Task] = []
+    # Nobody before it waits: whoever makes a pod wait again sets it back.
     start = pod_set.cursor
     for position in range(start, len(ordered)):
         task = ordered[position]

@@ -166,6 +166,10 @@ class QueueTree(Generic[Head]):
             heapq.heappush(parent.heap, (key, node.place, name))
 
     def _best(self, node: QueueNode[Head]) -> QueueNode[Head] | None:
+        """The child with the smallest key; entries of keys that were replaced since are dropped on the way.
+
+        An entry holds the very key of its child, or it is of an earlier time.
+        """
         heap = node.heap
         while heap:
             key, _, name = heap[0]

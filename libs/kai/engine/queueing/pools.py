@@ -47,7 +47,8 @@ class Pool:
         self._versions = list(versions)
         #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
         self._places: dict[PodGroupKey, _Place] | None = None
-        #: Some job holds several pods, perhaps on several nodes.
+        #: Some job holds several pods, perhaps on several nodes. It may have gone since: then a search takes
+        #: no short cut where it could.
         self.gangs = bool([job for job in held if job.active_allocated > 1])
         #: Hundredths of GPUs that some job holds; empty until asked for.
         self._chunks: set[int] = set()

@@ -73,7 +73,7 @@ class _VictimLeaf:
         self._head: _Victim | None = None
         self._again: list[tuple[Reversed, int, _Victim]] = []
         self._key = key
-        #: What the jobs taken so far held.
+        #: What the jobs taken so far held: all of it, also where they gave but a chunk, as in the original.
         self.taken: ResourceVector = (0.0, 0.0, 0.0)
 
     def head(self) -> _Victim | None:
@@ -185,7 +185,11 @@ class _VictimTree(QueueTree[_Victim]):
             self.add(queue, leaves[queue.name])
 
     def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> Key:
-        """The key of a queue without its victims so far and the next, in reverse."""
+        """The key of a queue without its victims so far and the next, in reverse.
+
+        Above leaves too that is what the leaf of the next victim lost, not what its siblings did: as in the
+        original.
+        """
         taken = self._leaves[head.job.queue.name].taken
         more = held_by(head.job, gone=head.gone)
         victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
