@@ -150,6 +150,7 @@ class _Attempt:
         while row >= 0 and score[row] != NEVER:
             if self._try(task, row, concerned, rejected):
                 return True
+            # The first node nearly always does, so the view's own array is copied only now.
             if score is view.score:
                 score = score.copy()
             score[row] = NEVER

@@ -129,6 +129,7 @@ class Decisions:
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
         cls, allotted = task.cls, task.allotment
+        # Of most pods all else is as by default.
         if allotted is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
             return BindDecision(
                 pod=task.ref(),

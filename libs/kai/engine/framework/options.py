@@ -46,9 +46,11 @@ def _score_options(config: SchedulerConfig) -> ScoreOptions:
         cpu_headroom=node_placement and strategy.cpu is PlacementStrategy.HEADROOM,
         resource_type="resourcetype" in on,
         availability="nodeavailability" in on,
+        # The strategy weighs by itself what joining a device in use costs.
         gpu_sharing="gpusharingorder" in on and not gpu_headroom,
         gpu_pack="gpupack" in on,
         gpu_order_spread="gpuspread" in on,
+        # In the original it is about neighbours alone; here it switches all that pods prefer.
         preferences="podaffinity" in on,
         pod_slots="predicates" in on,
     )

@@ -36,6 +36,7 @@ from kai.snapshot.resources import PODS
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
 
+#: With so many views, each of which has arrays over all nodes, the next cycle begins with none.
 _MANY_VIEWS = 512
 #: What each class demands of nodes, and its fits and scores, while nodes and options are the same.
 _VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]](lent=lambda kept: (kept[0], dict(kept[1])))
@@ -90,6 +91,7 @@ class Session:
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}
         started = time.perf_counter()
+        # Plugins find shares and filters in their handle, so these are made before.
         self._open_fair_share(usage or {})
         started = self._opening_took("proportion", started)
         self._open_filters()
@@ -208,7 +210,10 @@ class Session:
         return view
 
     def plain_view(self, cls: TaskClass) -> ClassView | None:
-        """The view of a class of which nothing but amounts and static filters matters; None for others."""
+        """The view of a class of which nothing but amounts and static filters matters; None for others.
+
+        Pods of such a class may be placed without a statement. Found out once for each class in a cycle.
+        """
         known = self._plain_views.get(cls.id, _UNKNOWN)
         if known is _UNKNOWN:
             special = cls.shared or self.tracked or self.concerned(cls) is not None
@@ -253,7 +258,10 @@ class Session:
         return PendingJobs(jobs, self.queue_order, key=self.job_key, gpu_memory_mib=memory, simulation=True)
 
     def lookahead_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> LookaheadJobs:
-        """The same, where most jobs are expected to get what they want."""
+        """The same, where most jobs are expected to get what they want.
+
+        Whoever takes one places all that it asks for, or pushes it again, or refuses it, before the next.
+        """
         return LookaheadJobs(
             jobs,
             self.queue_order,
@@ -263,7 +271,10 @@ class Session:
         )
 
     def allocatable_jobs(self) -> list[Job]:
-        """Jobs with pending tasks, enough pods, a queue and a sound tree."""
+        """Jobs with pending tasks, enough pods, a queue and a sound tree.
+
+        As of now, in no order that counts. Costs time by the number of all jobs that wait.
+        """
         return _allocatable(self.state)
 
     def victim_source(
@@ -300,6 +311,7 @@ class Session:
             found = _first_victims(pools, most)
 
         accepts = counts
+        # Where no queue is the job's own, none of its jobs is the job.
         if job.queue in [queue for queue, _ in found]:
 
             def accepts(victim: Job) -> bool:
@@ -331,11 +343,14 @@ class Session:
         return min(self._alarm.earliest, releasing)
 
     def due(self, moment: float) -> None:
-        """Time alone changes something then."""
+        """Time alone changes something at ``moment`` (Unix seconds); the earliest counts, 0 is soon."""
         self._alarm.due(moment)
 
     def promised_jobs(self) -> list[Job]:
-        """Jobs that the last cycle let wait for resources being released, in the order of its promises."""
+        """Jobs that the last cycle let wait for resources being released, in the order of its promises.
+
+        Those of them that could be given a place now; none where ``keep_nominations`` is off.
+        """
         known = PROMISED.of(self.state.kept)
         if not known or not self.config.params.keep_nominations:
             return []
@@ -374,7 +389,7 @@ class Session:
 
     # --- recording -----------------------------------------------------------------------------
     def error(self, job: Job, error: Unschedulable) -> None:
-        """Record why a job cannot run."""
+        """Record why a job cannot run; what is recorded already counts once."""
         known = self.errors.get(job.key)
         if known is None:
             known = self.errors[job.key] = JobErrors()
