@@ -157,6 +157,7 @@ class _Cycle:
         if config.params.detailed_fit_errors:
             detail.detail_pods(session)
         self._found = outcomes.collect(session)
+        # Before what waits is taken back: until then queues are charged for it.
         telling = time.perf_counter()
         shares = outcomes.shares(session)
         told = time.perf_counter() - telling

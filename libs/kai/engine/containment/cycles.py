@@ -213,6 +213,7 @@ class _Attempt:
     def _at_fault(self) -> Suspect | None:
         found = [each for each in self._failures[-1] if self._containment.may(self._state, each)]
         namespaces = {who.key.partition("/")[0] for who in self._blamed if who.kind is Kind.POD_GROUP}
+        # Three namespaces hardly make the same mistake: what all of them met is at fault.
         if len(namespaces) >= 3:
             met = [each for each in found if each.kind is not Kind.POD_GROUP]
             common = [each for each in met if all(each in failure for failure in self._failures)]
@@ -220,6 +221,7 @@ class _Attempt:
                 self._acquit()
                 return common[0]
         users = [each for each in found if each.kind in (Kind.POD_GROUP, Kind.POD)]
+        # A queue is at hand wherever jobs are, and without it none of its jobs is served: it comes last.
         found.sort(key=lambda each: each.kind is Kind.QUEUE)
         return next(iter(users or found), None)
 

@@ -47,6 +47,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
             changed.append(outcome)
     published.update([(outcome.pod_group, outcome) for outcome in changed])
     state.touched_jobs.clear()
+    # Pod groups that are gone are forgotten now and then, as looking for them costs time by all of them.
     if len(published) > 2 * len(state.jobs) + 64:
         for key in [key for key in published if key not in state.jobs]:
             del published[key]

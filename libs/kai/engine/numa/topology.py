@@ -108,7 +108,11 @@ class NodeZones:
         return None
 
     def _width(self, amounts: Amounts) -> int | None:
-        """The number of zones that each resource needs at least, if all agree on it."""
+        """The number of zones that each resource needs at least, if all agree on it.
+
+        By what zones can hold, not by what is left: to the kubelet a pod is aligned only where it spans no
+        more of them than it would on an empty node.
+        """
         widths = {
             next((width for width, most in enumerate(self.widest[name], 1) if most >= need), None)
             for name, need in amounts.items()

@@ -10,7 +10,7 @@ import numpy as np
 from kai.engine.packing.free import FreeNodes, Ints
 from kai.engine.packing.workload import Floats, Request, Workload
 
-#: CPU, memory, devices and portion of each shape.
+#: CPU, memory, devices and portion of each shape: numba compiles no classes of ours.
 _Shapes: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 
 _TINY = 1e-6
@@ -76,6 +76,7 @@ def _losses(
     portion = amounts[2]
     loss = np.full(cpu.size, np.inf)
     device = np.full(cpu.size, -1, dtype=np.int64)
+    # Those in use, and those that the request would open.
     parts = np.zeros(shared.shape[1] + max(devices, 1))
     for n in range(cpu.size):
         if cpu[n] < amounts[0] or memory[n] < amounts[1]:

@@ -178,6 +178,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
             ledger_mark, task, allotted = self._log.pop()
             self.ledger.undo(ledger_mark)
             self._handle.allot(task, allotted)
+        # Marks are lengths of a log: later the same one may stand for another state.
         self._plan = None
 
     def objects_after(self, gone: set[str]) -> list[dict[str, Any]]:

@@ -113,6 +113,7 @@ class TopologySpread(Filter, Scorer, Tracker):
         domains = np.unique(numbers[constraint.counted])
         if not len(domains):
             return np.zeros(len(numbers), dtype=bool)
+        # Too few domains count as if there was an empty one, as in kube-scheduler.
         lowest = int(counts[domains].min()) if len(domains) >= constraint.min_domains else 0
         own = Selection(
             constraint.term, namespace=task.namespace, namespaces=self._namespaces, labels=task.labels or {}
@@ -138,6 +139,7 @@ class TopologySpread(Filter, Scorer, Tracker):
         """For each node the pods in its domain; those of coarse keys, with few domains, weigh less each."""
         counts = self._neighbours.counts(constraint.term, task)
         if constraint.key == _HOSTNAME:
+            # A node is a domain, and as in kube-scheduler policies for nodes say nothing of it.
             here, domains = counts, int(usable.sum())
         else:
             numbers, values = self._handle.filters.labels.column(constraint.key)

@@ -89,6 +89,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         if self._rules.within_deserved(mine, request):
             bounds.append(self._shares.deserved[row])
         held = self._columns.allocated[row].tolist()
+        # Too much CPU or memory is enough for a chunk to be taken, whatever its GPUs.
         if any(0 <= bound[r] < held[r] for bound in bounds for r in (0, 1)):
             return everything
         limits = [bound[2] for bound in bounds if bound[2] >= 0]
@@ -97,6 +98,8 @@ class FairReclaim(Entitlement, VictimPolicy):
         above = (held[2] - min(limits)) * GPU_CENTI
         if needed <= min(everything, above):
             return needed
+        # A chunk may go while the queue is above its bound without those before it. So all but the last make
+        # up less than what is above, in steps of the grain, and the last is as large as any.
         chunks = [search.chunks(queue) for queue in queues]
         grain, largest = gcd(*(each for each, _ in chunks)), max(each for _, each in chunks)
         before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
