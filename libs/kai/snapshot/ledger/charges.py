@@ -61,6 +61,7 @@ class QueueCharges:
         job = task.job
         assert job is not None
         task.charged = charged = task.cls.charge(gpu_memory_mib)
+        # Of a semi-preemptible job only the core cannot be taken, which is settled as a whole.
         late = self._late_charges
         if late is None:
             self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
