@@ -124,6 +124,7 @@ class _Action:
         queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
         session.decisions.commit(solution.statement, action=strategy.action, evictor=job, message=message)
         session.decisions.count("podgroups_scheduled_by_action", strategy.action)
+        # Told as in the original: attempts that failed do not count.
         if strategy.action == "preempt":
             session.decisions.count("total_preemption_attempts")
         return queues.values()

@@ -240,7 +240,10 @@ class Decisions:
         self._state.started(job, self._now)
 
     def begin(self, task: Task, node: Node) -> None:
-        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared."""
+        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared.
+
+        After: it is in ``binds``, and not nominated any more.
+        """
         self._ledger.discharge(task)
         self._ledger.unpipeline(task)
         del self._pipelined[task.uid]
@@ -253,7 +256,10 @@ class Decisions:
             self.pipelined.discard(task.job.key)
 
     def wait(self, task: Task) -> None:
-        """A pod that was to be bound in this cycle waits for its place instead."""
+        """A pod that was to be bound in this cycle waits for its place instead.
+
+        After: it is nominated. Its bind is still in ``binds``, for the caller to take out.
+        """
         node, groups = task.node, task.groups
         assert node is not None
         self._ledger.unhold(task)

@@ -59,7 +59,7 @@ def _score_options(config: SchedulerConfig) -> ScoreOptions:
 def with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
     """All pods known are the workload to keep room for, where the strategy is on.
 
-    They are the same object while they are equal.
+    They are the same object while they are equal. Costs time by the number of pods where it is on.
     """
     if not (options.cpu_headroom or options.gpu_headroom):
         return options

@@ -32,7 +32,10 @@ class NodeLabels:
         self._nowhere: tuple[NDArray[np.int32], list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
 
     def column(self, key: str) -> tuple[NDArray[np.int32], list[str]]:
-        """Value numbers by node (-1 where the label is missing), and the values."""
+        """Value numbers by node (-1 where the label is missing), and the values.
+
+        Both are kept, and not to be changed. The first question about a key costs time by the nodes.
+        """
         known = self._columns.get(key)
         if known is None:
             if key in self._absent:

@@ -225,6 +225,7 @@ class ClassView:
             self.score[:] = self._vector(np.arange(count))
 
     # --- the same rule twice: for one node, and for many -----------------------------------------
+    # Both add up in the same order, or nodes that are equally good would differ by rounding.
     def score_of(self, row: int) -> float:
         """The score of one node, from its present amounts; :data:`NEVER` if it cannot take a pod."""
         if not self.allowed[row]:

@@ -111,7 +111,7 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
         if only.status is Status.PENDING:
             return [only] if floor - 1 <= pod_set.succeeded else []
         return [only] if may_allocate(only, simulation=simulation) else []
-    wanted = floor or 1
+    wanted = floor or 1  # one that has what it needs grows pod by pod
     ordered = pod_set.sorted_tasks()
     if simulation:
         found = [task for task in ordered if may_allocate(task, simulation=True)]

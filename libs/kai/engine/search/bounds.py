@@ -69,7 +69,7 @@ class SlotBound:
         self._gain: dict[int, tuple[int, ...]] = {}
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Some tasks are gone."""
+        """Count some tasks as gone from now on, each once; in the state they are where they were."""
         for task in tasks:
             node = task.pipelined_node or task.node
             if node is None or not self._allowed[node.row]:
@@ -323,7 +323,7 @@ class GangBound:
         self.parts = [(SlotBound(session, cls), counts[number]) for number, cls in classes.items()]
 
     def add(self, tasks: Sequence[Task]) -> None:
-        """Some tasks are gone."""
+        """Count some tasks as gone from now on, each once."""
         for bound, _ in self.parts:
             bound.add(tasks)
 

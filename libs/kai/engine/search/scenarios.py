@@ -167,7 +167,7 @@ def multi_node_gang(state: Accumulation) -> Iterator[Proposal]:
         # What is free where nobody has to go need not be taken from anybody.
         need = max(0.0, total - float(capacity.sum() - capacity[appeared].sum()))
         nodes = appeared[capacity[appeared] >= smallest - _NEAR] if smallest else appeared
-        nodes = nodes[np.argsort(capacity[nodes], kind="stable")]
+        nodes = nodes[np.argsort(capacity[nodes], kind="stable")]  # of equals those that appeared first
         reached = np.cumsum(capacity[nodes])
         count = 0 if need <= 0 else int(np.searchsorted(reached, need - _NEAR)) + 1
         if count > len(nodes):

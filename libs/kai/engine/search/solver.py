@@ -29,7 +29,7 @@ from kai.model.ids import PodGroupKey
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task
 
-#: From this size on the whole gang is tried at once first, instead of a few of its pods.
+#: From this size on the whole gang is tried at once first, instead of a few of its pods as in the original.
 _LARGE_GANG: Final = 16
 #: Whether the evicted tasks may be taken, judged after what could be placed again was.
 Validator: TypeAlias = Callable[[Sequence[Batch]], bool]
@@ -95,7 +95,11 @@ class Search:
         self._feasible: Mask | None = None
 
     def run(self) -> tuple[Result, Solution | None]:
-        """Search with each generator in turn."""
+        """Search with each generator in turn.
+
+        Where there is a solution its statement is in effect, to be committed or rolled back by the caller;
+        else the state is as it was.
+        """
         if not self.tasks:
             return Result.EXHAUSTED, None
         generators = self.generators
@@ -196,6 +200,8 @@ class Search:
             return False
         wanted = len(self.tasks)
         bound = GangBound(self.session, self.tasks)
+        # Doubling and halving take two probes for each bit, with some to spare. All that one adds is on a
+        # single node, as no victim is a gang.
         probes = 2 * wanted.bit_length() + 3
         reach = probes * local_reach(self.session, self.tasks)
         return any(part.total + reach < count for part, count in bound.parts)

@@ -164,6 +164,7 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         for key in _ZONES:
             zones = ((volume.get("metadata") or {}).get("labels") or {}).get(key)
             if zones:
+                # A volume that is in several zones has their names with two underscores between them.
                 allowed = set(zones.split("__"))
                 masks.append(labels.where(key, lambda value, allowed=allowed: value in allowed))  # type: ignore[misc]
         return np.logical_and.reduce(masks) if masks else None
