@@ -137,6 +137,7 @@ class _Cycle:
 
     def run(self) -> CycleResult:
         state, config = self._state, self._engine.config
+        # Before the session opens, which goes by them.
         self._engine.last_cycle, self._engine.last_usage = self._now, self._usage or {}
         timings: dict[str, float] = {}
         started = time.perf_counter()

@@ -39,6 +39,7 @@ def cancel(session: Session) -> None:
     decided.binds = [each for each in decided.binds if each.pod.uid not in both]
     decided.evictions = _without(decided.evictions, both)
     waited_for = {each.evictor for each in decided.evictions}
+    # Takers first: what the losers gave up is for them.
     for job in {**takers, **losers}.values():
         if job.key not in waited_for:
             _begin(session, job)

@@ -160,6 +160,7 @@ class _Action:
         return solution
 
     def _out_of_time(self, job: Job, *, gave_way: bool) -> None:
+        """Tell a job that its search ended early, or did not begin. In the original the whole action ends."""
         session, turns, action = self.session, self.session.turns, self.strategy.action
         session.due(0.0)
         turns.take(action, job=job.key, turn=Turn(failed=False))
@@ -233,7 +234,10 @@ class _Action:
         )
 
     def _fits_as_it_is(self, job: Job, tasks: list[Task]) -> bool:
-        """Let a job wait for what is free or being released, if that is enough: then nobody has to move."""
+        """Let a job wait for what is free or being released, if that is enough: then nobody has to move.
+
+        The original evicts somebody first all the same.
+        """
         session = self.session
         statement = session.statement()
         if allocate_job(session, statement, job, simulation=True, tasks=tasks):

@@ -34,6 +34,7 @@ LONGEST_CHANGED_SECONDS: Final = 60.0
 _MANY: Final = 4
 #: So many failures in one cycle are more than setting aside can cure.
 _MOST: Final = 32
+#: How many letters of a failure owners are told, and how many calls of it are logged, the innermost.
 _SHOWN: Final = 300
 _FRAMES: Final = 12
 

@@ -230,6 +230,7 @@ class ClaimLedger:
             state = self._claims.get(each.key)
             if state is None:
                 return Unfit(f"claim {each.key} does not exist")
+            # A claim that all its users are about to leave may be allocated anew where it cannot stay.
             if state.allocation is None or (
                 after_release and state.is_releasing and not self._stays(state, node)
             ):

@@ -117,6 +117,7 @@ class Decisions:
         task, node = operation.task, operation.node
         assert node is not None
         self._ledger.set_status(task, Status.BINDING)
+        # Not before: what is only tried, or promised, still counts as asked for.
         self._ledger.dequeue(task, self._state.min_gpu_memory_mib)
         self._bound(task, node)
 
@@ -184,7 +185,7 @@ class Decisions:
         self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
         self._nominate(task, task.facts.nominated if task.facts is not None else "")
         if task.status is not Status.RELEASING:
-            return
+            return  # the same statement promised it another place
         del self._pipelined[task.uid]
         job = task.job
         if job is not None and not any(each.job is job for each in self._pipelined.values()):
@@ -193,6 +194,7 @@ class Decisions:
                 self.outbid[job.key] = evictor.key
                 self._take_over(job.key, evictor.key)
         self._ledger.confirm(task)
+        # One that was moved itself leaves its node all the same.
         if task.facts is not None and not task.facts.evicting:
             self._ledger.set_status(task, Status.PENDING)
             if task.job is not None:

@@ -105,6 +105,7 @@ class ClassView:
         self._parts: Floats = np.zeros(len(table.nodes) if self._headroom else 0)
         self._binpack = options.node_placement and not self._spread
         column = table.allocatable[:, self._x]
+        # One more than any node has: so even the emptiest gives something, and nothing is divided by 0.
         self._most = float(column.max(initial=0)) + 1.0
         self._base = self._static_score(table.nodes)
         if preferred is not None:
