@@ -167,6 +167,7 @@ class ClassTable:
         amounts[PODS] = 1
         gpu = gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
         constraints = constraints_of(pod)
+        # What failures of searches are compared by, as in the original: no amounts, and no resource claims.
         signature = _encode(
             (
                 constraints.node_selector,

@@ -347,6 +347,7 @@ class Intake:
         ]
         low, high = (min(known), max(known)) if known else (100, 100)
         cluster.max_gpu_memory_mib = high
+        # Sums go by the smallest only, wherever there is no node to go by.
         if low == cluster.min_gpu_memory_mib:
             return
         affected = [

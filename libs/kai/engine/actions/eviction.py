@@ -150,6 +150,7 @@ class _Action:
         self._found(result, deadline)
         if solution is not None:
             self._first_sufficed = [batch.number for batch in solution.victims] == [0]
+        # A search that was stopped has proven nothing about jobs like it.
         elif result in (Result.DEADLINE, Result.NOT_ATTEMPTED):
             self._out_of_time(job, gave_way=deadline.gave_way)
         else:

@@ -161,6 +161,7 @@ class Containment:
                 entry.trying = True
                 self._admit(state, who, entry)
             elif entry.job is not None:
+                # It may have another row by now, which does not know of it.
                 entry.job = job = state.jobs[who.pod_group]
                 if job.aside is None:
                     state.set_aside(job, entry.fault)

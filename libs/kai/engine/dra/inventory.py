@@ -305,6 +305,7 @@ class Inventory:
         node: str,
         labels: Mapping[str, str],
     ) -> None:
+        # What is the newest generation, and whether it is complete, is a matter of all nodes of the pool.
         everywhere = [self._slices[name].spec.pool for name in self._pools[key]]
         generation = max(pool.generation for pool in everywhere)
         current = [pool for pool in everywhere if pool.generation == generation]
@@ -323,6 +324,7 @@ class Inventory:
             assembled.unusable_pools.append("/".join(key))
             return
         assembled.devices += devices
+        # Counters may stand in another slice of the pool than the devices that draw from them.
         for name in self._pools[key]:
             for counter_set in self._slices[name].spec.shared_counters:
                 for counter, amount in counter_set.counters.items():

@@ -53,7 +53,10 @@ class ScoreOptions:
 
 
 class ClassView:
-    """Fits and scores of one class; :meth:`refresh` before reading."""
+    """Fits and scores of one class; :meth:`refresh` before reading.
+
+    It goes by rows, so it is of no use once the epoch of the table is another.
+    """
 
     __slots__ = (
         "_base",
@@ -192,6 +195,7 @@ class ClassView:
             (row,) = rows
             score[row] = value = self.score_of(row)
             self._improve(row, value)
+        # Devices, and who else is on a node, are in no column.
         elif len(rows) <= _FEW or self._shared or self._mig:
             some = sorted(rows)
             values = [self.score_of(row) for row in some]

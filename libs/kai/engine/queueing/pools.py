@@ -102,6 +102,7 @@ class Pool:
             if centi not in self._chunks:
                 self._count(centi)
             return
+        # It may give up some pods or all of them, so each counts for the grain, and all for the largest.
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 if task.charged is not None:

@@ -222,6 +222,7 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
         amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
         slots = (table.allocatable[:, columns] // amounts).min(axis=1, initial=PLENTY)
         slots = np.where(session.view(cls).allowed, slots, 0)
+        # As if what is left of several devices made another part: too many, which a bound may be.
         if cls.shared:
             portion = np.fromiter(
                 (max(cls.quota_centi(n.gpu_memory_mib), 1) for n in table.nodes),

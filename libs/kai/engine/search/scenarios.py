@@ -217,6 +217,7 @@ def _shared_free(node: Node) -> float:
     return free
 
 
+#: By plugin: the generator's name in budgets and metrics, and what proposes scenarios.
 GENERATORS: Final[dict[str, tuple[str, Callable[[Accumulation], Iterator[Proposal]]]]] = {
     "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local_greedy),
     "sg-multinodegang": ("MultiNodeGang", multi_node_gang),

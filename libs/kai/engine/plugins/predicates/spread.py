@@ -82,6 +82,7 @@ class TopologySpread(Filter, Scorer, Tracker):
 
     def _read(self, constraint: Mapping[str, Any], cls: TaskClass, labelled: Mask) -> _Constraint:
         static, counted = self._handle.filters, labelled
+        # What is left out is as Kubernetes has it: affinity counts, taints do not.
         if constraint.get("nodeAffinityPolicy", "Honor") == "Honor":
             counted = counted & static.affinity(cls)
         if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor":

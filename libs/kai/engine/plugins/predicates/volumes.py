@@ -208,6 +208,7 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         for capacity in self._objects[Kind.CSI_STORAGE_CAPACITY].values():
             if capacity.get("storageClassName") != name:
                 continue
+            # As in Kubernetes: the sum of all that is free need not be free for one volume.
             room = capacity.get("maximumVolumeSize") or capacity.get("capacity") or "0"
             if quantity.whole(room) >= wanted:
                 topology = capacity.get("nodeTopology")
