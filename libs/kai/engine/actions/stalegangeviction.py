@@ -40,7 +40,7 @@ def _maybe_stale(state: ClusterState) -> list[Job]:
     known.update(state.touched_jobs)
     jobs = [state.jobs[key] for key in sorted(known) if key in state.jobs]
     known.clear()
-    jobs = [job for job in jobs if job.aside is None]
+    jobs = [job for job in jobs if job.aside is None]  # that it ends is a change, so they come again
     known.update((job.key, job) for job in jobs if job.active_used and not job.gang_satisfied)
     return jobs
 

@@ -251,7 +251,10 @@ class _Attempt:
 
     # --- where nothing is known --------------------------------------------------------------------
     def _by_halves(self, error: Exception) -> CycleResult:
-        """Find one job without which the cycle succeeds, those that changed last first."""
+        """Find one job without which the cycle succeeds, the youngest first.
+
+        Costs as many cycles as the number of jobs can be halved; it helps where a single job is at fault.
+        """
         state = self._state
         jobs = [job for job in {**state.touched_jobs, **state.pending_jobs}.values() if job.aside is None]
         jobs.sort(key=lambda job: (-job.created, job.key))

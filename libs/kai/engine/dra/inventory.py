@@ -41,7 +41,10 @@ class UsableDevice:
     _verdicts: dict[str, bool | SelectorFault] = field(default_factory=dict)
 
     def attribute(self, name: str) -> tuple[object, ...] | None:
-        """The value of a fully qualified attribute, or None; values of different types never equal."""
+        """The value of a fully qualified attribute, or None; values of different types never equal.
+
+        Drivers may leave out their own domain where they name attributes.
+        """
         domain, _, short = name.partition("/")
         found = self.spec.attributes.get(name)
         if found is None and domain == self.id.driver:

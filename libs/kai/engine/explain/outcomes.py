@@ -159,6 +159,7 @@ def _in_flight(job: Job) -> bool:
 def _found(
     session: Session, job: Job, errors: JobErrors | None
 ) -> tuple[Outcome, str, tuple[Explanation, ...]]:
+    """What is told of a job that waits, or with which something is wrong: the first that applies."""
     if job.error:
         reason = Explanation(reason=str(Reason.INVALID_POD_GROUP), message=job.error)
         return Outcome.UNSCHEDULABLE, f"{Reason.INVALID_POD_GROUP}: {job.error}", (reason,)
@@ -225,7 +226,7 @@ def denial(state: ClusterState, task: Task) -> Explanation | None:
 
 
 def without_queue(state: ClusterState, job: Job) -> Explanation:
-    """Which queue on the way from the job's own to the top is not there."""
+    """Which queue on the way from the job's own to the top is not there; for a job whose queue is not."""
     name, seen, queues = job.facts.queue, set[str](), state.queues
     while (queue := queues.get(name)) is not None and queue.exists and name not in seen:
         seen.add(name)
@@ -262,6 +263,7 @@ def _annotations(job: Job) -> dict[str, str | None]:
         if not moment:
             if said is not None:
                 patch[key] = None
+        # They say whole seconds.
         elif said is None or int(seconds(said)) != int(moment):
             patch[key] = rfc3339(moment)
     return patch

@@ -22,7 +22,10 @@ _HEADROOM: Final = Kept[TableHeadroom](lent=as_it_is)
 
 
 def orders(config: SchedulerConfig, state: ClusterState) -> tuple[GroupOrder, ScoreOptions]:
-    """The order of a group's pods and subgroups, and which parts of node and device order are on."""
+    """The order of a group's pods and subgroups, and which parts of node and device order are on.
+
+    The same objects while the configuration has the same plugins.
+    """
     return _ORDERS.get(state.kept, config.plugins, lambda: (_group_order(config), _score_options(config)))
 
 

@@ -322,7 +322,10 @@ class Session:
         )
 
     def victims_among(self, jobs: Iterable[Job]) -> VictimSource:
-        """Just these jobs as victims, in order: one chunk of each makes the room that is needed."""
+        """Just these jobs as victims, in order: one chunk of each makes the room that is needed.
+
+        Nothing is evicted. The search tries all of them at once, before it goes through them one by one.
+        """
         of_queue: dict[str, tuple[Queue, list[Job]]] = {}
         for job in sorted(jobs, key=lambda job: (self.victim_key(job), job.key)):
             of_queue.setdefault(job.queue.name, (job.queue, []))[1].append(job)
@@ -338,7 +341,7 @@ class Session:
         )
 
     def due_time(self) -> float:
-        """When time alone may change what is decided; infinite if never, 0 for soon."""
+        """When time alone may change what is decided, in Unix seconds; infinite if never, 0 for soon."""
         releasing = self.state.next_stuck()
         return min(self._alarm.earliest, releasing)
 

@@ -71,14 +71,17 @@ class NodeLabels:
         return table[numbers]
 
     def selector(self, pairs: Sequence[tuple[str, str]]) -> Mask:
-        """Nodes that have all of the labels."""
+        """``[nodes]`` those that have all of the labels; found anew each time."""
         mask = np.ones(len(self.nodes), dtype=bool)
         for key, wanted in pairs:
             mask &= self.where(key, lambda value, wanted=wanted: value == wanted)  # type: ignore[misc]
         return mask
 
     def terms(self, terms: Sequence[Mapping[str, Any]]) -> Mask:
-        """Nodes that satisfy one of the node selector terms; an empty term satisfies nobody."""
+        """``[nodes]`` those that satisfy one of the node selector terms; found anew each time.
+
+        An empty term is satisfied by nobody, and so is no term at all.
+        """
         mask = np.zeros(len(self.nodes), dtype=bool)
         for term in node_terms(terms):
             mask |= self._term(term)

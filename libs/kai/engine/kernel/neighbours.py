@@ -66,7 +66,7 @@ class Selection:
         )
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod is meant."""
+        """Whether a pod with these labels in this namespace is meant."""
         if self._namespaces or self._of_labels is not None:
             inside = namespace in self._namespaces or (
                 self._of_labels is not None and namespace in self._of_labels

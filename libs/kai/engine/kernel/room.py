@@ -37,7 +37,10 @@ class Room:
         self.total = 0
 
     def refresh(self) -> None:
-        """Take in what changed since the last call."""
+        """Take in what changed since the last call.
+
+        Costs time by the nodes that changed, or by all where the class shares devices and any did.
+        """
         table = self._table
         if self._position == table.log_end:
             return

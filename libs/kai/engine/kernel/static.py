@@ -99,13 +99,13 @@ class StaticFilters:
             )
 
     def affinity(self, cls: TaskClass) -> Mask:
-        """Nodes that the class's selector and required node affinity allow."""
+        """Nodes that the class's selector and required node affinity allow, be filters on or off."""
         mask = self.labels.selector(cls.constraints.node_selector)
         required = (cls.constraints.node_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
         return mask & self.labels.terms(required.get("nodeSelectorTerms") or ()) if required else mask
 
     def tolerated(self, cls: TaskClass) -> Mask:
-        """Nodes whose taints the class tolerates."""
+        """Nodes whose taints the class tolerates, be filters on or off."""
         mask = np.ones(len(self.nodes), dtype=bool)
         for found, tainted in self._taints.items():
             if taints.untolerated(found, cls.constraints.tolerations) is not None:

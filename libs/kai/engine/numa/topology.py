@@ -102,6 +102,7 @@ class NodeZones:
         width = 1 if self.policy is Policy.SINGLE else self._width(amounts)
         if width is None:
             return None
+        # The first set in the order of zones, as in the original.
         for zones in combinations(range(len(left)), width):
             if all(sum(left[zone].get(name, 0) for zone in zones) >= need for name, need in amounts.items()):
                 return zones

@@ -50,7 +50,10 @@ class _Descending:
 
 
 def reversed_key(key: JobKey) -> Reversed:
-    """The last job of a queue is its first victim."""
+    """The key by which victims are taken, smallest first, from that of a job, which ends with its names.
+
+    The last job of a queue is its first victim, so every part is turned around.
+    """
     return (*map(neg, key[:-2]), _Descending(key[-2]), _Descending(key[-1]))
 
 

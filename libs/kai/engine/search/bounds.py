@@ -181,7 +181,10 @@ def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
 
 
 def free_centi(session: Session) -> int:
-    """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously."""
+    """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously.
+
+    An upper bound, kept until something changes on a node.
+    """
     return _FREE_CENTI.get(session.kept, session.nodes.log_end, lambda: _all_free_centi(session))
 
 
