@@ -184,6 +184,7 @@ class Accounts:
             cluster.pending_jobs.pop(job.key, None)
 
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
+        # What such a node offers is not divided among queues, so nothing of it is missing there.
         if not node.ready:
             return
         charged = task.cls.charge(node.gpu_memory_mib)

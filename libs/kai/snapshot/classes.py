@@ -12,6 +12,7 @@ from kai.model.rules.gpu_shares import centi_of_memory
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import PODS
 
+#: Half a million pods that ask for no more of anything stay within half of a sum of 64 bits.
 _VAST: Final = 1 << 43
 
 
@@ -83,7 +84,7 @@ class TaskClass:
     cpu_only: bool = field(init=False)
     #: Whether it wants to be near or away from other pods.
     affine: bool = field(init=False)
-    #: Whether it asks for so much of anything that a few hundred of its pods would not fit into 64 bits.
+    #: Whether it asks for so much of anything that what its pods ask for together might not fit into 64 bits.
     vast: bool = field(init=False)
     #: All that it asks for: hundredths of GPUs, MiB of GPU memory, millicores, bytes, and the rest together.
     demand: tuple[int, int, int, int, int] = field(init=False, repr=False)

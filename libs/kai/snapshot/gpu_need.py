@@ -65,7 +65,10 @@ _NO_SHARE: Final = Share(devices=1)
 
 
 def gpu_need(annotated: Annotated, amounts: dict[int, int], dra_gpus: int, mig: int) -> dict[str, Any]:
-    """The GPU part of a class; brings ``amounts`` in line with it."""
+    """The GPU part of a class, as fields of :class:`~kai.snapshot.classes.TaskClass`.
+
+    Of several ways to ask for GPUs the later one below counts, as in the original.
+    """
     whole = amounts.get(GPU, 0)
     need: dict[str, Any] = {
         "kind": GpuKind.WHOLE if whole else GpuKind.NONE,

@@ -75,10 +75,12 @@ class Granted:
         facts.granted_ids, cls = (), declared
         node = facts.node_name or facts.assumed_node
         known = cluster.grants.of(task.uid, node=node) if node else None
+        # Of a pod that is being bound an earlier attempt may have left a record, of other devices.
         if known is not None and (facts.node_name or not known[1].isdisjoint(facts.assumed_groups)):
             grant, groups = known
             cls = cluster.classes.granted(declared, grant)
             if facts.node_name:
+                # Where not all of its devices are recorded, its own word counts for the rest.
                 own = () if len(groups) >= grant.devices else facts.group_ids or facts.assumed_groups
                 facts.granted_ids = tuple(sorted(groups.union(own)))
         elif decided is not None and decided.shared and facts.assumed_node:  # not recorded yet

@@ -121,6 +121,7 @@ class GroupIntake:
             facts=facts,
             error=error,
         )
+        # Where no subgroups are named, pods need not say to which they belong.
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
         subs = group.spec.sub_groups
@@ -234,6 +235,7 @@ class GroupIntake:
     def _home(self, name: str) -> Queue:
         """What a job of this queue is charged to: the queue, or the account of those that have none."""
         row = self._cluster.queues.get(name)
+        # Until the hierarchy is built nobody has a path; then those without one lose their jobs.
         if row is not None and row.exists and (row.path or self._queues_dirty):
             return row
         return self._queue_row(queues.NO_QUEUE)
@@ -277,6 +279,7 @@ class GroupIntake:
             self._put_again(job)
         for name in [name for name, row in cluster.queues.items() if not row.exists and not row.jobs]:
             del cluster.queues[name]
+        # The account of those without a queue takes part only while it has jobs, which it may now.
         if strays:
             self._link_queues()
         cluster.versions[Kind.QUEUE] += 1

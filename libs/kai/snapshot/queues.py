@@ -63,6 +63,7 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
         if queue.parent_name and parent is not None:
             queue.parent = parent
             parent.children.append(queue)
+    # Level by level from the top: whoever is in a circle, or below a queue that is missing, is never reached.
     ordered: list[Queue] = []
     front = [queue for queue in by_name.values() if not queue.parent_name]
     for _ in range(limits.QUEUE_DEPTH.most):
@@ -72,6 +73,7 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
             queue.path = (queue, *(queue.parent.path if queue.parent else ()))
             ordered.append(queue)
             front.extend(queue.children)
+    # Those above the ones that are too deep are leaves, and may have jobs.
     if front:
         for queue in last:
             queue.children = []

@@ -20,7 +20,11 @@ from kai.snapshot.status import Status
 
 
 def cancel(session: Session) -> None:
-    """Take back binds of pods that were evicted afterwards, and these evictions; after the last action."""
+    """Take back binds of pods that were evicted afterwards, and these evictions; after the last action.
+
+    After: no pod is both bound and evicted, and what was decided before for others may be decided otherwise:
+    some who were to wait are bound, and of gangs that lost a pod those that were bound wait.
+    """
     decided = session.decisions
     evicted = {each.pod.uid: each for each in decided.evictions}
     both = {bind.pod.uid for bind in decided.binds if bind.pod.uid in evicted}
@@ -39,6 +43,7 @@ def cancel(session: Session) -> None:
     decided.binds = [each for each in decided.binds if each.pod.uid not in both]
     decided.evictions = _without(decided.evictions, both)
     waited_for = {each.evictor for each in decided.evictions}
+    # Takers first: what the losers gave up is for them.
     for job in {**takers, **losers}.values():
         if job.key not in waited_for:
             _begin(session, job)

@@ -29,7 +29,7 @@ _NEAR = 1e-6
 
 
 def run(session: Session) -> None:
-    """Serve preemptible jobs that wait."""
+    """Serve preemptible jobs that wait; with a cap of 0 nobody, and less than 0 is none."""
     if session.config.params.max_consolidation_preemptees == 0:
         return
     jobs = [job for job in session.allocatable_jobs() if job.preemptible]

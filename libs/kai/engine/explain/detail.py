@@ -19,7 +19,10 @@ _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
 
 
 def detail_pods(session: Session) -> None:
-    """Give every pod that failed one line for each node, as nodes are at the end of the cycle."""
+    """Give every pod that failed one line for each node, as nodes are at the end of the cycle.
+
+    Costs time by the nodes for each such pod, and as much text, so it is for those who ask for it.
+    """
     for errors in session.errors.values():
         for key in errors.pods:
             task = session.state.task(key)

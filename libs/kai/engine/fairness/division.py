@@ -53,6 +53,7 @@ def divide(
     share = np.zeros(usable.size) if fair_share is None else fair_share.astype(np.float64)
     left = total.astype(np.float64)
     if deserved:
+        # Not held to what there is: quotas that together exceed it are all given, as in the original.
         promised = np.where(entries.deserved < 0, left[entries.division], entries.deserved)
         give = np.minimum(promised, usable)
         share += give
@@ -86,6 +87,7 @@ def _rounds(
         give = np.where(sated, want, floor)
         share[rows] = np.where(sated, most, has + floor)
         rest = np.where(sated, 0.0, fair - floor)
+        # A part that is whole leaves the fraction of an earlier round, as in the original.
         fraction[rows] = np.where(sated | (rest > _NOTHING), rest, fraction.take(rows))
         left[:] = _take(left, division, give)
         again = np.zeros(left.size, dtype=bool)

@@ -16,8 +16,10 @@ NO_RESOURCES: Final[ResourceVector] = (0.0, 0.0, 0.0)
 #: A queue's key: compare with ``<``. Of queues with equal keys the older comes first.
 QueueKey: TypeAlias = tuple[float, ...]
 
+#: What an amount counts times where its queue has no share at all; the original's number.
 _NO_SHARE_PENALTY: Final = 1000.0
 _BILLION: Final = 1e9
+#: A share without bound, which elsewhere is -1.
 _LARGER_THAN_ANY: Final = float("inf")
 
 
@@ -79,6 +81,7 @@ class FairOrder:
         """The key of a queue whose next job would add ``job``, less what its victims hold."""
         cpu, memory, gpu = self._allocated[queue].tolist()
         fair, deserved, (by_cpu, by_memory, by_gpu), unshared, order, weakness = self._constants[queue]
+        # In all three, as in the original: what is within its share of anything is not over.
         most_cpu, most_memory, most_gpu = fair
         over = most_gpu < gpu - TOLERANCE and most_cpu < cpu - TOLERANCE and most_memory < memory - TOLERANCE
         share = max(0.0, cpu * by_cpu, memory * by_memory, gpu * by_gpu)

@@ -248,6 +248,7 @@ class Reclamation:
                 if sibling == row or fair[sibling][resource] <= 0:
                     continue
                 remaining = self._remaining[sibling]
+                # Only what is taken from the sibling or asked for by the job is compared.
                 if not (remaining[_TAKEN] & bit or self._request[resource] > 0):
                     continue
                 theirs = _saturation(remaining[resource], fair[sibling][resource])

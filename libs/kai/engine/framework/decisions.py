@@ -117,6 +117,7 @@ class Decisions:
         task, node = operation.task, operation.node
         assert node is not None
         self._ledger.counts.set_status(task, Status.BINDING)
+        # Not before: what is only tried, or promised, still counts as asked for.
         self._ledger.charges.dequeue(task, self._state.min_gpu_memory_mib)
         self._bound(task, node)
 
@@ -129,6 +130,7 @@ class Decisions:
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
         cls, allotted = task.cls, task.allotment
+        # Of most pods all else is as by default.
         if allotted is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
             return BindDecision(
                 pod=task.ref(),
@@ -183,7 +185,7 @@ class Decisions:
         self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
         self._nominate(task, task.facts.nominated if task.facts is not None else "")
         if task.status is not Status.RELEASING:
-            return
+            return  # the same statement promised it another place
         del self._pipelined[task.uid]
         job = task.job
         if job is not None and not any(each.job is job for each in self._pipelined.values()):
@@ -192,6 +194,7 @@ class Decisions:
                 self.outbid[job.key] = evictor.key
                 self._take_over(job.key, evictor.key)
         self._ledger.counts.confirm(task)
+        # One that was moved itself leaves its node all the same.
         if task.facts is not None and not task.facts.evicting:
             self._ledger.counts.set_status(task, Status.PENDING)
             self._state.unpromised(task)
@@ -238,7 +241,10 @@ class Decisions:
         self._state.started(job, self._now)
 
     def begin(self, task: Task, node: Node) -> None:
-        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared."""
+        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared.
+
+        After: it is in ``binds``, and not nominated any more.
+        """
         self._ledger.charges.discharge(task)
         self._ledger.holds.unpipeline(task)
         del self._pipelined[task.uid]
@@ -251,7 +257,10 @@ class Decisions:
             self.pipelined.discard(task.job.key)
 
     def wait(self, task: Task) -> None:
-        """A pod that was to be bound in this cycle waits for its place instead."""
+        """A pod that was to be bound in this cycle waits for its place instead.
+
+        After: it is nominated. Its bind is still in ``binds``, for the caller to take out.
+        """
         node, groups = task.node, task.groups
         assert node is not None
         self._ledger.holds.unhold(task)

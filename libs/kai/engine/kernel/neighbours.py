@@ -52,6 +52,7 @@ class Selection:
                 for obj in namespaces.values()
                 if of_labels(obj["metadata"].get("labels") or {})
             )
+            # One that demands nothing is for all namespaces, and that is what naming none means here.
             if not by_labels:
                 self._of_labels = None
                 self._namespaces = frozenset()
@@ -65,7 +66,7 @@ class Selection:
         )
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod is meant."""
+        """Whether a pod with these labels in this namespace is meant."""
         if self._namespaces or self._of_labels is not None:
             inside = namespace in self._namespaces or (
                 self._of_labels is not None and namespace in self._of_labels
@@ -76,6 +77,7 @@ class Selection:
 
 
 def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any] | None:
+    """The term's selector of labels; as in Kubernetes, keys that the pod does not have say nothing."""
     selector = term.get("labelSelector")
     if selector is None:
         return None
@@ -147,6 +149,7 @@ class Neighbours:
     def _count(self, selection: Selection, counts: Ints) -> None:
         for node in self._nodes.nodes:
             for other in node.tasks.values():
+                # A pod that is moved stands on both nodes; it counts where it goes.
                 here = (other.pipelined_node or other.node) is node and ACTIVE_ALLOCATED[other.status]
                 if here and selection.matches(other.namespace, other.labels or {}):
                     counts[node.row] += 1

@@ -13,6 +13,7 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
 from kai.snapshot.table import NodeTable
 
+#: Pods that fit where a class asks for nothing: more than there are, and few enough to be summed up.
 PLENTY: Final = 1 << 40
 
 
@@ -27,13 +28,17 @@ class Room:
         self._amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
         self._position = -1
         #: ``[nodes, columns]`` idle and being released; hundredths of GPUs in one more where they are shared.
+        #: Rows of nodes that are not allowed may be out of date.
         self.free: Ints = np.zeros((0, 0), dtype=np.int64)
         #: ``[nodes]`` pods that fit, and their sum.
         self.slots: Ints = np.zeros(0, dtype=np.int64)
         self.total = 0
 
     def refresh(self) -> None:
-        """Take in what changed since the last call."""
+        """Take in what changed since the last call.
+
+        Costs time by the nodes that changed, or by all where the class shares devices and any did.
+        """
         table = self._table
         if self._position == table.log_end:
             return

@@ -22,6 +22,7 @@ from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
 NEVER: Final = -np.inf
+#: Up to so many nodes are scored one by one, as arrays take longer to set up.
 _FEW: Final = 12
 
 
@@ -49,7 +50,10 @@ class ScoreOptions:
 
 
 class ClassView:
-    """Fits and scores of one class; :meth:`refresh` before reading."""
+    """Fits and scores of one class; :meth:`refresh` before reading.
+
+    It goes by rows, so it is of no use once the epoch of the table is another.
+    """
 
     __slots__ = (
         "_base",
@@ -101,6 +105,7 @@ class ClassView:
         self._parts: Floats = np.zeros(len(table.nodes) if self._headroom else 0)
         self._binpack = options.node_placement and not self._spread
         column = table.allocatable[:, self._x]
+        # One more than any node has: so even the emptiest gives something, and nothing is divided by 0.
         self._most = float(column.max(initial=0)) + 1.0
         self._base = self._static_score(table.nodes)
         if preferred is not None:
@@ -138,6 +143,7 @@ class ClassView:
             default=0,
         )
         if slots < 1:
+            # Whoever asks for nothing begins anywhere.
             return -1 if self._items else row
         self._slots = slots if self._binpack and self._headroom is None else 1
         return row
@@ -186,6 +192,7 @@ class ClassView:
             (row,) = rows
             score[row] = value = self.score_of(row)
             self._improve(row, value)
+        # Devices, and who else is on a node, are in no column.
         elif len(rows) <= _FEW or self._shared or self._mig:
             some = sorted(rows)
             values = [self.score_of(row) for row in some]
@@ -220,6 +227,7 @@ class ClassView:
             self.score[:] = self._vector(np.arange(count))
 
     # --- the same rule twice: for one node, and for many -----------------------------------------
+    # Both add up in the same order, or nodes that are equally good would differ by rounding.
     def score_of(self, row: int) -> float:
         """The score of one node, from its present amounts; :data:`NEVER` if it cannot take a pod."""
         if not self.allowed[row]:

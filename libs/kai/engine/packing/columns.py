@@ -43,6 +43,7 @@ def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -
     Counts are rounded to powers of two. That packs as well, and the mix, which all scores depend on, seldom
     changes.
     """
+    # Where no node says: as such nodes count elsewhere, so that parts in hundredths come out even.
     gpu_memory_mib = min((node.gpu_memory_mib for node in table.nodes if node.gpu_memory_known), default=100)
     shapes: dict[Shape, float] = {}
     for cls, count in counts:

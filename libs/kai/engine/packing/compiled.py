@@ -11,7 +11,7 @@ from kai.engine.packing.free import FreeNodes
 from kai.engine.packing.workload import Request, Workload
 from kai.model.arrays import Floats, Ints
 
-#: CPU, memory, devices and portion of each shape, as in a workload.
+#: CPU, memory, devices and portion of each shape, as in a workload: numba compiles no classes of ours.
 _Shapes: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 
 _TINY = 1e-6
@@ -79,6 +79,7 @@ def _losses(
     cpu_wanted, memory_wanted, portion = amounts
     loss = np.full(cpu_millis.size, np.inf)
     device = np.full(cpu_millis.size, -1, dtype=np.int64)
+    # Those in use, and those that the request would open.
     parts = np.zeros(shared.shape[1] + max(devices, 1))
     for n in range(cpu_millis.size):
         if cpu_millis[n] < cpu_wanted or memory_bytes[n] < memory_wanted:

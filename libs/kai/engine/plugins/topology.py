@@ -29,6 +29,7 @@ from kai.snapshot.state import Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
 from kai.snapshot.table import NodeTable
 
+#: How full a domain would be that has nothing free of what is asked for; the original's number.
 _NOTHING_FREE: Final = 1000.0
 _ROOT: Final = -1
 
@@ -152,6 +153,7 @@ class TopologyPlugin(NodeSets):
         bottom = liked if liked is not None else wanted
         assert bottom is not None
         ordered = _Ordered(tree, sums, start_depth, bottom)
+        # What a part prefers takes the place of what the parts above it do, as in the original.
         score = extra
         if liked is not None:
             score = _scores(tree, ordered.at(liked), liked)
@@ -226,6 +228,11 @@ class _Sums:
 
     @staticmethod
     def _count_slots(table: NodeTable, tasks: Sequence[Task], inside: Mask) -> Ints | None:
+        """``[nodes]`` pods that fit; None where pods are too different to be counted alike.
+
+        Those that differ in amounts alone count as if each asked for the most of all. Like the original's
+        rule that may refuse a domain into which they would fit.
+        """
         classes = {task.cls.id: task.cls for task in tasks}
         if len(classes) == 1:
             (cls,) = classes.values()

@@ -80,6 +80,7 @@ def only_task(job: Job) -> Task | None:
 def _collect(group: SubGroupSet, *, simulation: bool) -> list[Task]:
     members = ordered_members(group)
     if not group.satisfied:
+        # Members that are satisfied count; the original takes as many others as if none was.
         needed = group.threshold - group.count
         found: list[Task] = []
         for member in members:
@@ -115,7 +116,7 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
         if only.status is Status.PENDING:
             return [only] if floor - 1 <= pod_set.succeeded else []
         return [only] if may_allocate(only, simulation=simulation) else []
-    wanted = floor or 1
+    wanted = floor or 1  # one that has what it needs grows pod by pod
     ordered = pod_set.sorted_tasks()
     if simulation:
         found = [task for task in ordered if may_allocate(task, simulation=True)]
@@ -125,6 +126,7 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
     if floor - pod_set.pending > pod_set.succeeded:
         return []
     tasks: list[Task] = []
+    # Nobody before it waits: whoever makes a pod wait again sets it back.
     start = pod_set.cursor
     for position in range(start, len(ordered)):
         task = ordered[position]

@@ -43,6 +43,8 @@ def look_ahead(
                 continue
             tasks = tasks_to_allocate(job)
             chunks.append(amounts.setdefault(asked(tasks, gpu_memory_mib=gpu_memory_mib), len(amounts)))
+            # With more chunks it competes again, and what memory of GPUs is charged depends on the node: the
+            # keys after it are known only when it has its place.
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
                 break
@@ -78,12 +80,14 @@ def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, c
         if not len(jobs):
             continue
         first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+        # What a queue will hold when each of its jobs is next: what it holds now, and all jobs before.
         group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(row)]))
         before = np.cumsum(chunks[jobs], axis=0) - chunks[jobs]
         before += (np.array([held[each] for each in row[first].tolist()]) - before[first])[group]
         rank = order.ranks(row, held=before, jobs=chunks[jobs])
         if rank is None:
             return None
+        # Ranks are less than there are rows, so with this the running maximum starts anew at each queue.
         largest = np.maximum.accumulate(rank + group * len(row)) - group * len(row)
         merged = np.lexsort((largest, rows[depth - 1][leaf[jobs]]))
         sequence = np.concatenate((jobs[merged], np.delete(sequence, here)))

@@ -51,7 +51,7 @@ class Leaf(Protocol[Head_co]):
         """The next job; None if there is no more."""
 
     def pop(self) -> Head_co:
-        """Take the next job."""
+        """Take the next job; there is one."""
 
 
 class QueueNode(Generic[Head]):
@@ -153,6 +153,7 @@ class QueueTree(Generic[Head]):
             stale.clear()
 
     def _rekey(self, name: str, node: QueueNode[Head], parent: QueueNode[Head]) -> None:
+        """Give a queue the key that its best job makes; none where it has nothing to offer."""
         below: QueueNode[Head] | None = node
         while below is not None and below.leaf is None:
             below = self._best(below)
@@ -166,6 +167,10 @@ class QueueTree(Generic[Head]):
             heapq.heappush(parent.heap, (key, node.tie_break, name))
 
     def _best(self, node: QueueNode[Head]) -> QueueNode[Head] | None:
+        """The child with the smallest key; entries of keys that were replaced since are dropped on the way.
+
+        An entry holds the very key of its child, or it is of an earlier time.
+        """
         heap = node.heap
         while heap:
             key, _, name = heap[0]

@@ -69,7 +69,7 @@ class PendingJobs(QueueTree[Job]):
         return None if found is None else found[1]
 
     def push(self, job: Job) -> None:
-        """Let a job compete again."""
+        """Let a job compete again; its queue had jobs here from the start."""
         self._leaves[job.queue.name].push(job)
         self.touch(job.queue)
 

@@ -48,7 +48,8 @@ class Pool:
         self._versions = list(versions)
         #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
         self._entries: dict[PodGroupKey, _Entry] | None = None
-        #: Some job holds several pods, perhaps on several nodes.
+        #: Some job holds several pods, perhaps on several nodes. It may have gone since: then a search takes
+        #: no short cut where it could.
         self.gangs = bool([job for job in held if job.active_allocated > 1])
         #: Hundredths of GPUs that some job holds; empty until asked for.
         self._chunks: set[int] = set()
@@ -102,6 +103,7 @@ class Pool:
             if gpu_centi not in self._chunks:
                 self._count(gpu_centi)
             return
+        # It may give up some pods or all of them, so each counts for the grain, and all for the largest.
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 if task.charged is not None:

@@ -62,7 +62,7 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
         columns.request[:] = [row.requested for row in state.queue_rows]
         columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_rows] if usage else 0.0
     total = _total(state)
-    columns.fair_share[:] = 0
+    columns.fair_share[:] = 0  # that of the cycle before
     arguments = config.arguments(ProportionArguments)
     divide_forest(forest, columns, total, k=arguments.k_value)
     shares = QueueShares.of(columns)

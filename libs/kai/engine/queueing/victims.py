@@ -50,7 +50,10 @@ class _Descending:
 
 
 def reversed_key(key: JobKey) -> Reversed:
-    """The last job of a queue is its first victim."""
+    """The key by which victims are taken, smallest first, from that of a job, which ends with its names.
+
+    The last job of a queue is its first victim, so every part is turned around.
+    """
     return (*map(neg, key[:-2]), _Descending(key[-2]), _Descending(key[-1]))
 
 
@@ -73,7 +76,7 @@ class _VictimLeaf:
         self._head: _Victim | None = None
         self._again: list[tuple[Reversed, int, _Victim]] = []
         self._key = key
-        #: What the jobs taken so far held.
+        #: What the jobs taken so far held: all of it, also where they gave but a chunk, as in the original.
         self.taken: ResourceVector = (0.0, 0.0, 0.0)
 
     def head(self) -> _Victim | None:
@@ -190,7 +193,11 @@ class _VictimTree(QueueTree[_Victim]):
             self.add(queue, leaves[queue.name])
 
     def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> QueueKey:
-        """The key of a queue without its victims so far and the next, in reverse."""
+        """The key of a queue without its victims so far and the next, in reverse.
+
+        Above leaves too that is what the leaf of the next victim lost, not what its siblings did: as in the
+        original.
+        """
         victims = added(self._leaves[head.job.queue.name].taken, held_by(head.job, gone=head.gone))
         return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
 

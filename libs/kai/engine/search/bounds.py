@@ -80,7 +80,7 @@ class SlotBound:
         return int((empty - np.maximum(now, 0)).max(initial=0))
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Some tasks are gone."""
+        """Count some tasks as gone from now on, each once; in the state they are where they were."""
         for task in tasks:
             node = task.pipelined_node or task.node
             if node is None or not self._allowed[node.row]:
@@ -118,6 +118,7 @@ class SlotBound:
         if not len(order):
             return np.full(len(rows), self.total)
         row = rows[order]
+        # One running sum over all nodes, from which what it was where each node begins is taken off.
         freed = np.cumsum(gains[classes[order]], axis=0)
         first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
         lengths = np.diff(np.r_[first, len(row)])
@@ -126,6 +127,7 @@ class SlotBound:
         slots = np.maximum(
             (_overlaid(self._free, self._changed)[row] + freed) // np.array(self._amounts, dtype=np.int64), 0
         ).min(axis=1)
+        # What a task changes is counted from the one before it on its node; the first from what is so far.
         earlier = np.r_[0, slots[:-1]]
         earlier[first] = _overlaid(self.base, self._slots)[row[first]]
         change = np.zeros(len(rows), dtype=np.int64)
@@ -161,6 +163,8 @@ class SlotBound:
 
     def _gains_of(self, cls: TaskClass) -> tuple[int, ...]:
         amounts = dict(cls.items)
+        # Each may be the last on its devices and of its claims, and then they are free as a whole. Whether it
+        # is depends on who else goes, and a bound may be too large.
         if cls.shared:
             amounts[GPU] = cls.devices
         if cls.dra_gpus:
@@ -168,6 +172,7 @@ class SlotBound:
         return tuple(amounts.get(column, 0) for column in self._columns)
 
     def _slots_of(self, free: Sequence[int], node: Node) -> int:
+        # Where devices are shared ``free`` has one number more, which no amount belongs to.
         slots = min(
             (have // amount for have, amount in zip(free, self._amounts, strict=False)), default=PLENTY
         )
@@ -187,7 +192,10 @@ def _overlaid(base: Ints, changed: Mapping[int, int | list[int]]) -> Ints:
 
 
 def free_centi(session: Session) -> int:
-    """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously."""
+    """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously.
+
+    An upper bound, kept until something changes on a node.
+    """
     return _FREE_CENTI.get(session.memo, session.nodes.log_end, lambda: _all_free_centi(session))
 
 
@@ -207,6 +215,7 @@ def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     session by the numbers of each class.
     """
     by_class = _by_class(tasks)
+    # Jobs that ask for the same may have to stay within domains of different levels.
     key = (
         job.key if job.has_constraint else "",
         *((cls.id, len(members)) for cls, members in by_class.items()),
@@ -224,6 +233,7 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
         amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
         slots = (table.allocatable[:, columns] // amounts).min(axis=1, initial=PLENTY)
         slots = np.where(session.view(cls).allowed, slots, 0)
+        # As if what is left of several devices made another part: too many, which a bound may be.
         if cls.shared:
             portion = np.fromiter(
                 (max(cls.quota_centi(n.gpu_memory_mib), 1) for n in table.nodes),
@@ -267,7 +277,10 @@ def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Ints 
 
 
 def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[ShortInts]:
-    """Domain numbers of every key on which the tasks repel each other."""
+    """Domain numbers of every key on which the tasks repel each other.
+
+    Terms that some of the tasks do not match are left out, as those may share a domain with each other.
+    """
     required = (cls.constraints.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     namespaces = session.state.objects[Kind.NAMESPACE]
     for term in required or ():
@@ -292,7 +305,10 @@ def _in_all(slots: Ints, domains: ShortInts) -> int:
 
 
 class GangBound:
-    """The bounds of all classes of a chunk; each must reach its own number of pods."""
+    """The bounds of all classes of a chunk; each must reach its own number of pods.
+
+    Each class is counted as if no other took anything, so what they say together is necessary as well.
+    """
 
     def __init__(self, session: Session, tasks: Sequence[Task]) -> None:
         counts: dict[int, int] = {}
@@ -303,7 +319,7 @@ class GangBound:
         self.parts = [(SlotBound(session, cls), counts[number]) for number, cls in classes.items()]
 
     def add(self, tasks: Sequence[Task]) -> None:
-        """Some tasks are gone."""
+        """Count some tasks as gone from now on, each once."""
         for bound, _ in self.parts:
             bound.add(tasks)
 
@@ -323,6 +339,7 @@ class GangBound:
                 return None
             if bound.total >= count:
                 continue
+            # Totals only rise, as nobody who goes takes anything away.
             position = int(np.searchsorted(totals, count))
             if position >= len(totals):
                 return -1

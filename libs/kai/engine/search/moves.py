@@ -26,6 +26,7 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 
 #: Nodes looked at for one class, those that lack least; domains tried for a job that must stay within one.
+#: They bound the time of an attempt. Whoever is overlooked is not moved in this cycle, and nothing else.
 _NODES: Final = 256
 _DOMAINS: Final = 8
 
@@ -72,7 +73,8 @@ def _node_sets(session: Session, job: Job, tasks: Sequence[Task]) -> Iterator[Ma
         yield domains == number
 
 
-#: Cost, place among the candidates, a number, and what they are of.
+#: Cost, place among the candidates, a number, and what they are of. Offers cannot be compared, and two of one
+#: node may cost the same, so the number is there to decide.
 _Entry: TypeAlias = tuple[tuple[int, tuple[Order, ...]], int, int, Offer]
 
 
@@ -113,6 +115,7 @@ class _Attempt:
             self._offers.spare_nobody()
 
     def _mask(self, task: Task) -> Mask | None:
+        """Nodes that filters allow; what is asked node by node is left to the search that follows."""
         mask = self._inside
         concerned = self._session.concerned(task.cls)
         for each in concerned.filters if concerned is not None else ():
@@ -124,6 +127,7 @@ class _Attempt:
         """Promise a task the best place there is."""
         view = self._session.view(task.cls)
         row = view.best()
+        # Where no node has room the mask need not be asked.
         if row >= 0 and mask is not None:
             score = np.where(mask, view.score, NEVER)
             row = int(score.argmax())
@@ -151,6 +155,7 @@ class _Attempt:
             offer = entry[-1]
             if not self._offers.stands(cls, offer) or len(offer.chunks) > self._most - len(self.moved):
                 continue
+            # The heap is the class's, the mask only this pod's.
             if mask is not None and not mask[offer.row]:
                 elsewhere.append(entry)
             else:
@@ -190,7 +195,11 @@ class _Attempt:
         return rows
 
     def _move(self, offer: Offer, task: Task) -> bool:
-        """Give a task the place of others, and these new ones; nothing happens if one finds none."""
+        """Give a task the place of others, and these new ones; nothing happens if one finds none.
+
+        The task goes first, or those that move might be given their own places back. Filters of plugins are
+        not asked for them: the search that follows places them by all rules.
+        """
         checkpoint = self._statement.checkpoint()
         moved = [each for chunk in offer.chunks for each in chunk.tasks]
         for each in moved:

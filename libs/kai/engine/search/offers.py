@@ -46,7 +46,7 @@ def _gpu_centi(tasks: Sequence[Task]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The fewest chunks without which one more pod fits on a node."""
+    """Chunks without which one more pod fits on a node; few, though fewer might do."""
 
     row: int
     chunks: tuple[Chunk, ...]
@@ -103,7 +103,11 @@ class Offers:
         return self._known[cls].get(offer.row) is offer
 
     def refresh(self) -> list[int]:
-        """Forget rows that changed, and all where their jobs are; returns what was forgotten so far."""
+        """Forget rows that changed, and all where their jobs are; returns what was forgotten so far.
+
+        What a job gives up next follows from all of its pods, so a change on one node may make what its other
+        nodes offer another. Costs time by the pods on the nodes that changed.
+        """
         table = self._session.nodes
         if self._position < table.log_start:
             self._forget(range(len(table)))
@@ -133,7 +137,11 @@ class Offers:
         self._forgotten += rows
 
     def _offer(self, cls: TaskClass, row: int) -> Offer | None:
-        """What has to go from a node: the cheapest single chunk that suffices, else the largest ones."""
+        """What has to go from a node: the cheapest single chunk that suffices, else the largest ones.
+
+        Of several chunks only the largest by GPUs are tried: all choices among them would be exponentially
+        many.
+        """
         session = self._session
         chunks = list(self._chunks_on(session.nodes.nodes[row]))
         lack = self._lack(cls, row)

@@ -25,6 +25,7 @@ from kai.snapshot.rows import Node, Task
 Proposal: TypeAlias = tuple[Batch, ...]
 
 
+#: What sums of parts of GPUs may be off by rounding.
 _NEAR: Final = 1e-9
 #: Batches added one by one before looking further ahead at once.
 _STEPS: Final = 4
@@ -78,7 +79,11 @@ class Accumulation:
         return tuple(field[potential] for field in fields)  # type: ignore[return-value]
 
     def states(self) -> Iterator[bool]:
-        """Every state whose bound holds; the first says False: no potential victims yet."""
+        """Every state whose bound holds; the first says False: no potential victims yet.
+
+        Once the bound holds it holds for all that follow. So it is fed no further from there, not even what a
+        jump went over.
+        """
         if self.bound.holds:
             yield False
         step = 0
@@ -132,12 +137,14 @@ def node_local_greedy(state: Accumulation) -> Iterator[Proposal]:
                 yield ()
             continue
         if state.drawn == 1 and len(state.latest.tasks) == 1:
+            # What the arrays would say of one pod, without making them: often it is the only state.
             yield (state.latest,)
             continue
         rows, batches, jobs, _ = state.columns()
         table = state.session.nodes
         mine = jobs == jobs[-1]
         seen: set[frozenset[int]] = set()
+        # By name, as in the original: of several nodes that would do the first one counts.
         for row in sorted(set(rows[mine].tolist()) - {-1}, key=lambda row: table.nodes[row].name):
             there = np.unique(jobs[rows == row])
             numbers = frozenset(batches[np.isin(jobs, there)].tolist())
@@ -157,14 +164,16 @@ def multi_node_gang(state: Accumulation) -> Iterator[Proposal]:
         rows, batches, _, gpu_centi = state.columns()
         capacity = _capacities(state, rows, gpu_centi)
         appeared = _by_appearance(rows)
+        # What is free where nobody has to go need not be taken from anybody.
         need = max(0.0, total - float(capacity.sum() - capacity[appeared].sum()))
         nodes = appeared[capacity[appeared] >= smallest - _NEAR] if smallest else appeared
-        nodes = nodes[np.argsort(capacity[nodes], kind="stable")]
+        nodes = nodes[np.argsort(capacity[nodes], kind="stable")]  # of equals those that appeared first
         reached = np.cumsum(capacity[nodes])
         count = 0 if need <= 0 else int(np.searchsorted(reached, need - _NEAR)) + 1
         if count > len(nodes):
             continue
         step = 1
+        # One node more, then two and four more, as in the original; the last time all of them.
         while True:
             yield state.chosen(set(batches[np.isin(rows, nodes[:count])].tolist()))
             if count >= len(nodes):
@@ -180,7 +189,7 @@ def _by_appearance(rows: Ints) -> Ints:
 
 
 def gpu_need(task: Task) -> float:
-    """GPUs that a task asks for; those of GPU memory count as nothing."""
+    """GPUs that a task asks for; those of GPU memory count as nothing, as they depend on the node."""
     return task.cls.gpu_centi / GPU_CENTI
 
 
@@ -203,6 +212,7 @@ def _capacities(state: Accumulation, rows: Ints, gpu_centi: Ints) -> Floats:
     return capacity
 
 
+#: By plugin: the generator's name in budgets and metrics, and what proposes scenarios.
 GENERATORS: Final[dict[str, tuple[str, Callable[[Accumulation], Iterator[Proposal]]]]] = {
     "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local_greedy),
     "sg-multinodegang": ("MultiNodeGang", multi_node_gang),

@@ -13,7 +13,11 @@ Signature: TypeAlias = frozenset[tuple[object, ...]]
 
 
 def signature(job: Job) -> tuple[object, ...]:
-    """Constraints of all pods that are not placed, by pod set, with the topology constraints above them."""
+    """Constraints of all pods that are not placed, by pod set, with the topology constraints above them.
+
+    Amounts are no part of it: they say which of two jobs with the same signature is easier to place. Kept on
+    the job until a pod of it changes.
+    """
     known = job.signature
     if known is None or known[0] != job.version:
         known = job.signature = (job.version, _signature(job))
@@ -110,6 +114,10 @@ def _within(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
 
 
 def _easier(candidate: tuple[tuple[int, ...], ...], failed: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether there are fewer pods, or one asks for less than its like of those that failed.
+
+    The rule is the original's, and no order: another of its pods may ask for more.
+    """
     if not candidate or not failed or candidate == failed:
         return False
     if len(failed) > len(candidate):

@@ -12,6 +12,7 @@ from kai.model import duration
 from kai.model.arrays import Floats
 from kai.model.decisions import ResourceVector
 
+#: From where to look back: any time does, but always the same, as the answer must not change with the day.
 _AROUND_2030: Final = 1_900_000_000.0
 #: More than a year of months, and some weeks of days.
 _WINDOWS_LOOKED_AT: Final = 32

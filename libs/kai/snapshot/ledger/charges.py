@@ -62,6 +62,7 @@ class QueueCharges:
         job = task.job
         assert job is not None
         task.charged = charged = task.cls.charge(gpu_memory_mib)
+        # Of a semi-preemptible job only the core cannot be taken, which is settled as a whole.
         late = self._late
         if late is None:
             cpu_millis, memory_bytes, gpu_centi = charged

@@ -176,6 +176,7 @@ class NodeHolds:
 
     def _items(self, task: Task, node: Node, cells: Any, sign: int) -> None:
         row, offered = node.row, self.nodes.cells_allocatable
+        # The GPU of a reservation pod counts as the shared device that it stands for.
         reserves = task.facts is not None and task.facts.reservation
         for column, amount in task.cls.items:
             if offered[row, column] > 0 and not (reserves and column == GPU):

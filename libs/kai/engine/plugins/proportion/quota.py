@@ -32,7 +32,11 @@ class QueueQuotas(Quota):
         return job.preemptible and job.queue.name in self._unlimited
 
     def refuse(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
-        """By what the queues hold now; GPU memory is counted against the largest GPUs (optimistic)."""
+        """By what the queues hold now.
+
+        GPU memory is counted against the largest GPUs, where it is the smallest part: what is too much on the
+        node that is chosen :meth:`refuse_on` refuses.
+        """
         wanted = self._wanted(job, tasks)
         return _over_limit(job, wanted) or _over_quota(job, wanted)
 
@@ -64,6 +68,7 @@ def _wanted(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> _Wanted:
 
 def _over_limit(job: Job, wanted: _Wanted) -> Unschedulable | None:
     cpu, memory, gpu = wanted.amounts
+    # Of what a chunk does not ask for a queue may hold too much already.
     for queue in job.queue.path:
         held = queue.allocated
         most_cpu, most_memory, most_gpus = queue.limit

@@ -89,6 +89,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         if self._rules.within_deserved(mine, request):
             bounds.append(self._shares.deserved[row])
         cpu, memory, gpus = self._columns.allocated[row].tolist()
+        # Too much CPU or memory is enough for a chunk to be taken, whatever its GPUs.
         if any(0 <= most[CPU] < cpu or 0 <= most[MEMORY] < memory for most in bounds):
             return everything
         limits = [most[GPU] for most in bounds if most[GPU] >= 0]
@@ -97,6 +98,8 @@ class FairReclaim(Entitlement, VictimPolicy):
         above = (gpus - min(limits)) * GPU_CENTI
         if needed <= min(everything, above):
             return needed
+        # A chunk may go while the queue is above its bound without those before it. So all but the last make
+        # up less than what is above, in steps of the grain, and the last is as large as any.
         chunks = [search.chunks(queue) for queue in queues]
         grain = gcd(*(each.grain_centi for each in chunks))
         before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
