@@ -39,7 +39,7 @@ from kai_scheduler.settings import SchedulerSettings
 
 ROOT: Final = Path(__file__).resolve().parent
 _CHART: Final = "helm/kai-scheduler"
-_FLAGS_HEAD: Final = "FLAGS: Final[dict[str, tuple[str, ...]]] = {\n"
+_FLAGS_HEAD: Final = "FLAGS: Final[dict[str, dict[str, str]]] = {\n"
 _SAID: Final = "{{/* Written by `make derived`. */}}\n"
 
 
@@ -171,13 +171,45 @@ def _settable(component: str) -> Iterable[str]:
     return sorted(filter(may_be_added, _PROCESSES[component].known_flags()))
 
 
+#: What a flag takes -> the definition of the schema for it; of others any value.
+_FLAGS_OF_KIND: Final = {
+    "switch": "switchFlag",
+    "integer": "integerFlag",
+    "number": "numberFlag",
+    "decimal": "numberFlag",
+    "duration": "durationFlag",
+    "log-level": "levelFlag",
+    "listen": "addressFlag",
+    "pull-policy": "pullPolicyFlag",
+}
+
+
+def _flag_schemas(component: str) -> dict[str, Any]:
+    kinds = _PROCESSES[component].flag_kinds()
+    return {flag: _flag_schema(kinds[flag]) for flag in _settable(component)}
+
+
+def _flag_schema(kind: str) -> dict[str, Any]:
+    """Not stricter than the process: bounds are for numbers that are written as such."""
+    name, _, bounds = kind.partition(" ")
+    schema: dict[str, Any] = {"$ref": f"#/definitions/{_FLAGS_OF_KIND.get(name, 'flag')}"}
+    return schema if not bounds else {"allOf": [schema, dict(map(_bound, bounds.split()))]}
+
+
+def _bound(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    words = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "min_length": "minLength"}
+    return words[name], int(value)
+
+
 # --- code --------------------------------------------------------------------------------------------
 def _flags() -> Callable[[str], str]:
     """Puts the flags of all processes in the place of the table."""
     rows = ""
     for name, settings in _PROCESSES.items():
-        flags = "".join(f"        {_json(flag)},\n" for flag in sorted(settings.known_flags()))
-        rows += f'    "{name}": (\n{flags}    ),\n'
+        kinds = sorted(settings.flag_kinds().items())
+        flags = "".join(f"        {_json(flag)}: {_json(kind)},\n" for flag, kind in kinds)
+        rows += f'    "{name}": {{\n{flags}    }},\n'
 
     def put(text: str) -> str:
         before, found, _ = text.partition(_FLAGS_HEAD)
@@ -287,7 +319,7 @@ PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
         _properties("searches", _each(("default", *SEARCHING), "duration")),
     ),
     *(
-        (f"{_CHART}/values.schema.json", _properties(f"{name}Flags", _each(_settable(field), "flag")))
+        (f"{_CHART}/values.schema.json", _properties(f"{name}Flags", _flag_schemas(field)))
         for field, name in _VALUES_OF.items()
     ),
     ("docs/helm.md", _table(("value", "default", "effect"), list(_value_rows()))),

@@ -18,6 +18,7 @@ from kai.operands import (
     read_config,
     read_shard,
 )
+from kai_operator.memory import remembered
 
 Manifest = dict[str, Any]
 
@@ -57,8 +58,10 @@ def by_hand(kind: str) -> Manifest:
 
 
 def operands(config: Manifest, shards: Iterable[Manifest], facts: Facts) -> list[Manifest]:
-    """What the operator makes of these: by the function that it goes by, and the Secrets, which it fills."""
-    spec = read_config(config)
+    """What the operator makes of these: by the function that it goes by, the Secrets, which it fills, and by
+    what it remembers them.
+    """
+    spec, shards = read_config(config), list(shards)
     read = [read_shard(shard, spec) for shard in shards]
     made = operands_of_config(spec, facts, read)
     for shard in read:
@@ -68,7 +71,9 @@ def operands(config: Manifest, shards: Iterable[Manifest], facts: Facts) -> list
         {"apiVersion": "v1", "kind": SECRETS.kind, "metadata": {"name": name, **place}}
         for name in _secrets(spec)
     ]
-    return [*made, *secrets]
+    said = [{**config, "kind": CONFIGS.kind}]
+    said += [{**shard, "kind": SCHEDULING_SHARDS.kind} for shard in shards]
+    return [*made, *secrets, *(remembered(each, **place) for each in said)]
 
 
 def _secrets(spec: ConfigSpec) -> list[str]:

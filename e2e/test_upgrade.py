@@ -27,6 +27,7 @@ from kai.kube.resources import (
     SERVICES,
 )
 from kai.model import names
+from kai.operands import CONFIG_NAME
 
 HOME, RELEASE = names.NAMESPACE, "kai-scheduler"
 CHART = ROOT / "helm" / "kai-scheduler"
@@ -314,6 +315,12 @@ async def test_what_people_install_works_and_leaves_nothing_when_it_is_removed(c
     await cluster.eventually(
         lambda: reserving(cluster), lambda pods: not pods, what="no device is reserved any more"
     )
+
+    # A value that is given to an upgrade counts, whatever was edited by hand.
+    await cluster.client.patch(CONFIGS, CONFIG_NAME, {"spec": {"admission": {"gpuSharing": False}}})
+    helm("upgrade", RELEASE, CHART, "--reuse-values", "--set", "global.gpuSharing=true")
+    config = await cluster.client.get(CONFIGS, CONFIG_NAME)
+    assert config["spec"]["admission"]["gpuSharing"] is True
 
     helm("uninstall", RELEASE, "--wait")
 

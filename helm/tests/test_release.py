@@ -1,6 +1,7 @@
 """The chart installed, upgraded and taken out again by the real helm, on an API server."""
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,19 @@ import yaml
 from e2e.api_server import serving
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
-from kai.kube.resources import CONFIGS, CRDS, NAMESPACES, QUEUES, SCHEDULING_SHARDS, Resource
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    CONFIGS,
+    CRDS,
+    JOBS,
+    NAMESPACES,
+    QUEUES,
+    SCHEDULING_SHARDS,
+    Resource,
+)
 from kai.model import names
 from kai.operands import CONFIG_NAME, read_config, read_shard
+from kai_hooks.edits import overwrite_edits
 
 pytestmark = pytest.mark.integration
 #: Nobody runs Jobs here.
@@ -43,7 +54,41 @@ class Release:
         )
 
     async def upgrade(self, *arguments, **values):
-        await self.helm("upgrade", "kai", str(CHART), "--values", "-", *arguments, values=JOBLESS | values)
+        """Jobs after it are played."""
+        await self._with_jobs(
+            "upgrade", "kai", str(CHART), "--values", "-", *arguments, values=JOBLESS | values
+        )
+
+    async def rollback(self, revision):
+        await self._with_jobs("rollback", "kai", str(revision))
+
+    async def _with_jobs(self, *arguments, values=None):
+        async with asyncio.TaskGroup() as tasks:
+            playing = tasks.create_task(self._play_jobs())
+            await self.helm(*arguments, values=values)
+            playing.cancel()
+
+    async def _play_jobs(self):
+        """Do what the Job that helm waits for says, in its place."""
+        done = set()
+        while True:
+            for job in await self.client.list(JOBS, namespace=names.NAMESPACE):
+                if job["metadata"]["uid"] not in done:
+                    done.add(job["metadata"]["uid"])
+                    await self._play(job)
+            await asyncio.sleep(0.05)
+
+    async def _play(self, job):
+        name = job["metadata"]["name"]
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        assert container["args"][:2] == ["edits", "--folder=/manifests"]
+        files = await self.client.get(CONFIG_MAPS, name, namespace=names.NAMESPACE)
+        with tempfile.TemporaryDirectory() as folder:
+            for file, content in files["data"].items():
+                (Path(folder) / file).write_text(content)
+            await overwrite_edits(self.client, Path(folder), lambda line: None)
+        complete = {"status": {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}}
+        await self.client.patch(JOBS, name, complete, namespace=names.NAMESPACE, subresource="status")
 
     async def config(self):
         return await self.client.get(CONFIGS, CONFIG_NAME)
@@ -75,8 +120,38 @@ async def test_an_upgrade_and_a_rollback_change_config_and_shard_in_place(releas
     assert (await release.client.get(SCHEDULING_SHARDS, "default"))["spec"]["kValue"] == 2
     await release.upgrade("--reuse-values", "--set", "admission.replicas=2")
     assert (await release.config())["spec"]["binder"]["replicas"] == 3
-    await release.helm("rollback", "kai", "1")
+    await release.rollback(1)
     assert (await release.config())["spec"] == before["spec"]
+
+
+async def test_what_values_say_is_in_force_after_an_upgrade_whatever_was_edited_by_hand(release):
+    """And what they do not say stays as somebody has made it."""
+    values = {"global": {"gpuSharing": True}, "scheduler": {"placementStrategy": "spread"}}
+    await release.install(**values)
+    by_hand = {
+        "global": {"jsonLog": True},
+        "admission": {"gpuSharing": False},
+        "binder": {"volumeBindingTimeoutSeconds": 77},
+    }
+    await release.client.patch(CONFIGS, CONFIG_NAME, {"spec": by_hand})
+    shard = {"placementStrategy": {"gpu": "binpack"}, "minRuntime": {"preemptMinRuntime": "5m"}}
+    await release.client.patch(SCHEDULING_SHARDS, "default", {"spec": shard})
+    await release.upgrade(**values)
+    config, shard = await release.config(), await release.client.get(SCHEDULING_SHARDS, "default")
+    assert config["spec"]["admission"]["gpuSharing"] is True
+    assert config["spec"]["global"]["jsonLog"] is False
+    assert config["spec"]["binder"]["volumeBindingTimeoutSeconds"] == 77
+    assert shard["spec"]["placementStrategy"] == {"gpu": "spread", "cpu": "spread"}
+    assert shard["spec"]["minRuntime"] == {"preemptMinRuntime": "5m"}
+
+
+async def test_a_value_that_is_not_given_any_more_is_not_in_force_any_more(release):
+    await release.install(scheduler={"kValue": 2})
+    await release.upgrade(scheduler={"kValue": 3, "minRuntime": {"preemptMinRuntime": "5m"}})
+    await release.upgrade()
+    shard = await release.client.get(SCHEDULING_SHARDS, "default")
+    assert "kValue" not in shard["spec"]
+    assert "minRuntime" not in shard["spec"]
 
 
 async def test_a_config_of_ones_own_is_left_alone(release):

@@ -34,6 +34,7 @@ def held(manifests):
 def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_ours(manifests):
     found = rights.of_manifests([each for each in manifests if of_a_hook(each)])
     assert found.keys() == {
+        ("kai-config-deployer", EVERYWHERE),
         ("kai-crd-upgrader", EVERYWHERE),
         ("kai-crd-upgrader", names.NAMESPACE),
         ("post-delete-cleanup", names.NAMESPACE),
@@ -42,6 +43,12 @@ def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_o
     for right in found["kai-crd-upgrader", EVERYWHERE] | found["kai-crd-upgrader", names.NAMESPACE]:
         assert right.name or (right.verb, right.resource) == ("create", definitions), right
         assert right.verb in ("get", "patch", "create"), right
+    assert {
+        (right.verb, right.resource, right.name) for right in found["kai-config-deployer", EVERYWHERE]
+    } == {
+        ("patch", "configs", "kai-config"),
+        ("patch", "schedulingshards", "default"),
+    }
     assert {right.verb for right in found["post-delete-cleanup", names.NAMESPACE]} == {"list", "delete"}
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kai.engine import SchedulerConfig
 from kai.engine.config import ACTIONS, BUDGETS
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, arguments_of
 from kai.engine.usage.params import FIELDS
-from kai.runtime import ServiceSettings
+from kai.runtime import ServiceSettings, SettingsError
 from kai_binder.plugins import known_arguments
 
 CHART = Path(__file__).resolve().parents[1] / "kai-scheduler"
@@ -21,7 +22,8 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 GIVEN = {
     "advertise-host", "cert-dir", "config", "context", "kubeconfig", "namespace",
     "tls-ca", "tls-cert", "tls-key", "grants",
-    "resource-reservation-namespace", "scale-adjust-namespace",
+    "resource-reservation-namespace", "scale-adjust-namespace", "node-name", "scheduler-conf",
+    "history-url", "history-url-file",
 }  # fmt: skip
 COMPONENTS = {
     "admission": "kai_admission",
@@ -47,13 +49,17 @@ def at(*path):
 
 
 def flags(module) -> set[str]:
+    return settings_of(module).known_flags()
+
+
+def settings_of(module) -> type[ServiceSettings]:
     found = importlib.import_module(f"{module}.settings")
     (kind,) = (
         each
         for each in vars(found).values()
         if isinstance(each, type) and issubclass(each, ServiceSettings) and each.__module__ == found.__name__
     )
-    return kind.known_flags()
+    return kind
 
 
 def plugin_schemas(component) -> dict[str, list[str]]:
@@ -73,6 +79,48 @@ def test_the_schema_has_every_flag_of_a_component_and_no_other(component, module
     arguments = at(component, "args")
     assert arguments["additionalProperties"] is False
     assert set(arguments["properties"]) == flags(module) - GIVEN
+
+
+#: Each is right for some flags.
+TEXTS = [
+    "abc", "", "true", "TRUE", "off", "Y", "0", "7", " 5 ", "1_000", "3.0", "0.5", "1e3", "inf", "90", "90s",
+    "1h30m", "1.5h", "2d", "-5s", "debug", "WARN", "4", "info,kai.kube=debug",
+    " error , kai.observe=info,asyncio=debug ",
+    "kai.kube=debug", "info,", ":8080", "8080", "10.0.0.1:9", "[::1]:9", "Always",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("component", "module"), COMPONENTS.items())
+def test_helm_takes_every_text_of_a_flag_that_its_process_can_read(component, module):
+    too_strict = [
+        (flag, text)
+        for flag, schema in at(component, "args")["properties"].items()
+        for text in TEXTS
+        if not matches(schema, text) and reads(module, flag, text)
+    ]
+    assert too_strict == []
+
+
+def matches(schema, text) -> bool:
+    """What a schema says of a text."""
+    if "allOf" in schema:
+        return all(matches(each, text) for each in schema["allOf"])
+    if "$ref" in schema:
+        schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+    allowed = schema.get("enum", [text])
+    return (
+        text in allowed
+        and len(text) >= schema.get("minLength", 0)
+        and re.search(schema.get("pattern", ""), text) is not None
+    )
+
+
+def reads(module, flag, text) -> bool:
+    try:
+        settings_of(module).parse([f"--{flag}={text}"])
+    except SettingsError:
+        return False
+    return True
 
 
 def test_the_schema_has_every_plugin_of_the_scheduler_with_its_arguments():
@@ -127,6 +175,16 @@ def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
         ({"scheduler": {"scenarioSearchBudgets": {"maxJobTime": "1s"}}}, "maxJobTime"),
         ({"scheduler": {"queueDepthPerAction": {"reclam": 3}}}, "reclam"),
         ({"scheduler": {"usageDBConfig": {"usageParams": {"windowsize": "1w"}}}}, "windowsize"),
+        ({"scheduler": {"args": {"schedule-period": "abc"}}}, "schedule-period"),
+        ({"scheduler": {"args": {"eviction-api": "maybe"}}}, "eviction-api"),
+        ({"binder": {"args": {"log-level": "loud"}}}, "log-level"),
+        ({"binder": {"args": {"max-concurrent-reconciles": "many"}}}, "max-concurrent-reconciles"),
+        ({"binder": {"args": {"max-concurrent-reconciles": 0}}}, "max-concurrent-reconciles"),
+        ({"operator": {"args": {"resync-period": "often"}}}, "resync-period"),
+        ({"queuecontroller": {"metricsNamespace": "a b"}}, "metricsNamespace"),
+        ({"queuecontroller": {"queueLabelToMetricLabel": "a"}}, "queueLabelToMetricLabel"),
+        ({"queuecontroller": {"queueLabelToMetricLabel": "a,b=="}}, "queueLabelToMetricLabel"),
+        ({"queuecontroller": {"queueLabelToDefaultMetricValue": "a"}}, "queueLabelToDefaultMetricValue"),
         ({"binder": {"plugins": {"hamicor": {"enabled": True}}}}, "hamicor"),
         ({"podgrouper": {"args": {"log-levle": "debug"}}}, "log-levle"),
         ({"binder": {"ports": {"webhookPort": 9443}}}, "webhookPort"),
@@ -192,7 +250,6 @@ def described(properties, above=""):
             {"global": {"gpuSharing": True, "gpuSharingMode": "Disabled"}},
             "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on",
         ),
-        ({"kaiConfigDeployer": {"resources": {"limits": {"cpu": 1}}}}, "kai-config is part of the release"),
         ({"kaiConfig": {"render": True}}, "set one of them to false"),
     ],
 )
@@ -208,10 +265,8 @@ def test_what_says_no_more_than_the_default_of_the_original_is_taken(helm):
         "admission": {"name": "kai-admission", "cdi": False},
         "binder": {"name": "binder"},
         "global": {"nvFractions": {"set": False}},
-        "kaiConfigDeployer": {
-            "image": {"name": "crd-upgrader", "pullPolicy": "IfNotPresent"},
-            "resources": {},
-        },
+        "crdupgrader": {"image": {"name": "crd-upgrader", "pullPolicy": "IfNotPresent"}},
+        "kaiConfigDeployer": {"image": {"name": "crd-upgrader", "pullPolicy": "IfNotPresent"}},
     }
     assert helm.chart(values=idle) == helm.chart()
 

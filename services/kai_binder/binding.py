@@ -22,6 +22,7 @@ from kai.model.claims import Grant
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import is_gpu_group_label
+from kai.model.rules.gpu_shares import GPU_CENTI
 from kai_binder.errors import BindError, BindFailed, Refused, Rejected
 from kai_binder.objects import WatchedPod
 from kai_binder.reservations import Reservations, group_labels
@@ -310,7 +311,7 @@ def _grant(decision: BindDecision, devices: int) -> Grant:
     """What the scheduler decided to give, which the pod's annotations may not say any more."""
     if decision.gpu_memory_mib:
         return Grant(devices, memory_mib=decision.gpu_memory_mib)
-    return Grant(devices, portion_centi=round(decision.gpu_portion * 100))
+    return Grant(devices, portion_centi=round(decision.gpu_portion * GPU_CENTI))
 
 
 def _failed_before(pod: WatchedPod) -> bool:

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import msgspec
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from kai.model import names
+from kai.model.flag_values import JsonObject
 from kai.model.objects import PullPolicy
 from kai.runtime import Duration, SettingsError
 from kai.runtime.tls import TlsSettings
 from kai.wire.shards import Shard, shard_of
 from kai_binder.plugins import PluginConfig, PluginError, check, configure
 from kai_binder.reservation_pods import CONTAINER_SECURITY, POD_SECURITY, ReservationTemplate
-
-
-def _json_object(value: object) -> object:
-    """A JSON object written as text."""
-    if not isinstance(value, str):
-        return value
-    if not value.strip():
-        return {}
-    try:
-        return msgspec.json.decode(value, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise ValueError(f"must be a JSON object: {error}") from error
-
-
-JsonObject = Annotated[dict[str, Any], BeforeValidator(_json_object)]
 
 
 class BinderSettings(TlsSettings):

@@ -13,6 +13,7 @@ import typer
 from kai.model import duration, quantity
 from kai.model.faults import OutOfBounds
 from kai.model.objects import Json, Pod, PodGroup
+from kai.model.rules.queue_amounts import written
 from kai.replay import archive, objects, scene
 from kai.replay.scene import Scene
 from kai.simulate import changes, naming
@@ -198,7 +199,7 @@ def _amount(resource: str, text: str, bound: Bound) -> float:
         raise ChangeRefused(f"{resource}: {text} is negative; write an amount, or unlimited")
     if bound is Bound.WEIGHT:
         return amount
-    return amount * {"cpu": 1000.0, "memory": 1e-6}.get(resource, 1.0)
+    return written(resource, amount)
 
 
 def _count(what: str, text: str) -> int:

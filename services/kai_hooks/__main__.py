@@ -13,6 +13,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.model import names
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
+from kai_hooks.edits import InvalidManifest, overwrite_edits
 from kai_hooks.handover import keep
 from kai_hooks.removal import remove_leftovers
 from kai_hooks.topologies import copy_topologies
@@ -42,9 +43,15 @@ async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) ->
     )
 
 
+async def _edits(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
+    """Have what a release says win over what was edited by hand."""
+    await overwrite_edits(client, options.folder, say)
+
+
 HOOKS: Final[dict[str, Callable[[KubeClient, argparse.Namespace, Say], Awaitable[None]]]] = {
     "upgrade": _upgrade,
     "topologies": _topologies,
+    "edits": _edits,
     "removal": _removal,
 }
 
@@ -60,12 +67,14 @@ def main() -> None:
         default=names.SCHEDULER_NAME,
         help="what schedulers lead by (removal)",
     )
-    parser.add_argument("--folder", type=Path, default=Path("/crds"), help="with definitions (upgrade)")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("/crds"), help="with definitions (upgrade) or manifests (edits)"
+    )
     parser.add_argument("--kubeconfig", default=None, help="else the environment's, else our pod's")
     options = parser.parse_args()
     try:
         asyncio.run(_run(options))
-    except (KubeError, InvalidDefinition, OSError) as error:
+    except (KubeError, InvalidDefinition, InvalidManifest, OSError) as error:
         sys.exit(f"error: {error}")
 
 

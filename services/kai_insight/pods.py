@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
@@ -30,7 +30,7 @@ from kai.model.requests import pod_requests
 from kai.model.resource_lists import amounts
 from kai.model.rules.device_claims import claim_entries
 from kai.model.rules.gpu_shares import Share, asked_share
-from kai.model.rules.gpus import is_gpu, mig_gpus
+from kai.model.rules.gpus import gpus_of_quota
 from kai.snapshot.times import seconds
 
 _ENDINGS: Final = {"Succeeded": Ending.SUCCEEDED, "Failed": Ending.FAILED}
@@ -122,7 +122,8 @@ class Placed:
 
     def holds(self, devices: Devices) -> Amounts:
         """What it holds of its node."""
-        gpus = float(self.whole_gpus + _shared(self.share, devices.memory_mib(self.node)))
+        shared = self.share.gpus(devices.memory_mib(self.node)) if self.share is not None else None
+        gpus = float(self.whole_gpus + (shared or 0))
         gpus += sum(devices.claimed(claim) or 0 for claim in self.claims)
         return Amounts(self.cpu_millis, self.memory_bytes, gpus)
 
@@ -150,7 +151,7 @@ def placed(pod: PodRecord) -> Placed | None:
         asked_to_go=_asked_to_go(pod),
         cpu_millis=_whole(requests.get("cpu", Decimal(0)) * 1000),
         memory_bytes=_whole(requests.get("memory", Decimal(0))),
-        whole_gpus=_gpus(requests),
+        whole_gpus=_whole(gpus_of_quota(requests)),
         share=_share(pod.annotations),
         claims=tuple(f"{meta.namespace}/{each.name}" for each in claim_entries(pod) if each.name),
     )
@@ -183,25 +184,9 @@ def _whole(amount: Decimal) -> int:
     return min(ceil(amount), INT64_MAX)
 
 
-def _gpus(requests: Mapping[str, Decimal]) -> int:
-    parts: Iterable[Decimal] = (
-        amount if is_gpu(resource) else amount * mig_gpus(resource) for resource, amount in requests.items()
-    )
-    return _whole(sum(parts, Decimal(0)))
-
-
 def _share(annotations: Mapping[str, str]) -> Share | None:
     """Admission refuses what cannot be read; here it counts as none."""
     try:
         return asked_share(annotations)
     except OutOfBounds:
         return None
-
-
-def _shared(share: Share | None, memory_mib: int | None) -> Decimal:
-    """In devices. Memory on a node that does not tell how much it has cannot be told in devices."""
-    if share is None:
-        return Decimal(0)
-    if share.portion:
-        return share.portion * share.devices
-    return Decimal(share.memory_mib) / memory_mib * share.devices if memory_mib else Decimal(0)

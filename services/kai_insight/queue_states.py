@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from kai.history.records import QueueState
-from kai.model.decisions import QueueShare
+from kai.model.decisions import CPU, GPU, MEMORY, QueueShare
 from kai.wire.sessions import SessionUpdate
 
-_CPU, _MEMORY, _GPUS = range(3)
 #: Whoever looks back for the last word about a queue need not look further.
 WHOLE_SECONDS: Final = 3600.0
 
@@ -65,11 +64,11 @@ def _state(shard: str, share: QueueShare, at: float) -> QueueState:
         shard=shard,
         at=at,
         parent=share.parent,
-        quota_gpus=share.deserved[_GPUS],
-        limit_gpus=share.limit[_GPUS],
-        fair_share_gpus=share.fair_share[_GPUS],
-        allocated_gpus=share.allocated[_GPUS],
-        requested_gpus=share.requested[_GPUS],
-        allocated_cpu_millis=share.allocated[_CPU],
-        allocated_memory_bytes=share.allocated[_MEMORY],
+        quota_gpus=share.deserved[GPU],
+        limit_gpus=share.limit[GPU],
+        fair_share_gpus=share.fair_share[GPU],
+        allocated_gpus=share.allocated[GPU],
+        requested_gpus=share.requested[GPU],
+        allocated_cpu_millis=share.allocated[CPU],
+        allocated_memory_bytes=share.allocated[MEMORY],
     )

@@ -15,10 +15,9 @@ import structlog
 from kai.history.databases import Database
 from kai.history.store import Store, open_store
 from kai.kube.lease import Term
-from kai.model import names
+from kai.model import flag_rules, names
 from kai.runtime import FatalError, Host
 from kai.runtime.advertising import advertised_host
-from kai.runtime.health import split_address
 from kai.tls import CertificateFiles
 from kai.wire.serving import CannotListen, serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
@@ -27,7 +26,7 @@ from kai_insight.http.server import HttpServer
 from kai_insight.metrics import InsightMetrics
 from kai_insight.recorder import Recorder
 from kai_insight.servicer import HistoryServicer
-from kai_insight.settings import LOOPBACK, InsightSettings
+from kai_insight.settings import InsightSettings
 from kai_insight.writer import StoreState, Writer
 
 LEASE: Final = names.INSIGHT_LEASE
@@ -51,7 +50,7 @@ class InsightService:
         Who asks over gRPC is sent to who leads by the Lease. Over HTTP every replica answers: it only reads.
         """
         settings, database = self.settings, self.settings.database()
-        if settings.tls is None and split_address(settings.grpc_listen)[0] not in LOOPBACK:
+        if settings.tls is None and flag_rules.reaches_others(settings.grpc_listen):
             _log.warning(
                 "gRPC without TLS: whoever reaches the port may ask for everything",
                 listen=settings.grpc_listen,

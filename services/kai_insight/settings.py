@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 from pydantic import Field, model_validator
 
 from kai.history.addresses import open_database
 from kai.history.databases import Database
 from kai.history.errors import InvalidUrl
+from kai.model import flag_rules
+from kai.model.flag_values import OptionalListen
 from kai.runtime import Duration, Listen
-from kai.runtime.health import split_address
 from kai.runtime.listeners import ListenerSettings
 from kai.runtime.settings import SettingsError
 
 #: An address in a file is no longer than this.
 _LONGEST_URL: Final = 4096
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class InsightSettings(ListenerSettings):
@@ -36,7 +36,7 @@ class InsightSettings(ListenerSettings):
     )
 
     grpc_listen: Listen = Field(":9091", description="host:port of questions about the history")
-    http_listen: Literal[""] | Listen = Field(
+    http_listen: OptionalListen = Field(
         "",
         description="host:port of the same questions over HTTP, with the files of --tls-cert; without TLS a "
         "loopback address only; empty: not over HTTP",
@@ -47,11 +47,7 @@ class InsightSettings(ListenerSettings):
 
     @model_validator(mode="after")
     def _tokens_go_over_tls(self) -> Self:
-        if self.http_listen and not self.tls_ca and split_address(self.http_listen)[0] not in LOOPBACK:
-            raise ValueError(
-                f"--http-listen={self.http_listen} would take tokens without TLS: give --tls-ca, --tls-cert "
-                f"and --tls-key, or listen on 127.0.0.1:{split_address(self.http_listen)[1]}"
-            )
+        flag_rules.tokens_go_over_tls(self.http_listen, tls=bool(self.tls_ca))
         return self
 
     def check(self) -> None:

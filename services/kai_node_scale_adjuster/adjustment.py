@@ -20,11 +20,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
 
+from kai.model.rules.gpu_shares import GPU_CENTI
 from kai_node_scale_adjuster.objects import ScalingPod, WaitingPod, Wish, scaling_pod_name
-
-_CENTI: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +37,10 @@ class Rules:
     #: Scaling pods without a node for pods of the same namespace.
     most_waiting: int = 100
 
-    def centi_devices(self, waiting: WaitingPod) -> int:
+    def gpu_centi(self, waiting: WaitingPod) -> int:
         """Hundredths of devices that a pod needs."""
         share = waiting.share
-        each = share.portion_centi or max(1, round(self.memory_ratio * _CENTI))
+        each = share.portion_centi or max(1, round(self.memory_ratio * GPU_CENTI))
         return each * share.devices
 
 
@@ -166,7 +164,7 @@ def _timed_out(scaling: ScalingPod | None, *, rules: Rules, now: float) -> bool:
 
 def _needed(group: Iterable[_Stand], rules: Rules) -> int:
     """Whole devices for all of them."""
-    return -(-sum(rules.centi_devices(stand.waiting) for stand in group) // _CENTI)
+    return -(-sum(rules.gpu_centi(stand.waiting) for stand in group) // GPU_CENTI)
 
 
 def _missing(group: list[_Stand], rules: Rules) -> list[_Stand]:

@@ -27,12 +27,13 @@ class Note:
 class Standing:
     """How things stand with a Config or a shard, at the end of a pass.
 
-    ``problems`` are of its specification, which then is not in force; ``troubles`` kept single objects from
-    being as they should; ``notes`` are what one should know though nothing is wrong; ``missing`` is what it
-    needs and the cluster lacks.
+    ``problems`` are of its specification, which then is not in force; ``unknown`` if it is not known what
+    there is to be; ``troubles`` kept single objects from being as they should; ``notes`` are what one should
+    know though nothing is wrong; ``missing`` is what it needs and the cluster lacks.
     """
 
     problems: Sequence[str] = ()
+    unknown: bool = False
     troubles: Mapping[Ref, str] = field(default_factory=dict)
     notes: Sequence[Note] = ()
     unavailable: Sequence[str] = ()
@@ -40,10 +41,17 @@ class Standing:
     prometheus: str | None = None
     watches_prometheus: bool = False
 
+    @property
+    def meanwhile(self) -> str:
+        """What becomes of what runs, where the specification cannot be used."""
+        if self.unknown:
+            return "what runs is left alone, since it is not known what was before"
+        return "what ran before goes on"
 
-def unavailable(objects: Iterable[Manifest]) -> list[str]:
+
+def unavailable(objects: Iterable[Manifest]) -> dict[Ref, str]:
     """In words, which of these do not have all their pods ready."""
-    found = []
+    found = {}
     for manifest in objects:
         status = manifest.get("status") or {}
         observed = int(status.get("observedGeneration", 0))
@@ -55,11 +63,13 @@ def unavailable(objects: Iterable[Manifest]) -> list[str]:
             older = max(0, int(status.get("replicas", 0)) - updated)
             if not (current and updated == wanted and not older and (_is_available(status) or wanted == 0)):
                 beside = f", {older} older" if older else ""
-                found.append(f"{ref_of(manifest)}: {min(updated, ready)} of {wanted} pods{beside}")
+                # Which of those that are ready are older is not said; at least so many are not.
+                new = max(0, min(updated, ready - older))
+                found[ref_of(manifest)] = f"{ref_of(manifest)}: {new} of {wanted} pods{beside}"
         elif manifest["kind"] == "DaemonSet":
             wanted, able = (int(status.get(key, 0)) for key in ("desiredNumberScheduled", "numberAvailable"))
             if not (current and able == wanted):
-                found.append(f"{ref_of(manifest)}: {able} of {wanted} pods")
+                found[ref_of(manifest)] = f"{ref_of(manifest)}: {able} of {wanted} pods"
     return found
 
 
@@ -86,17 +96,19 @@ def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[
     away = _listed(standing.unavailable)
     unanswered = standing.watches_prometheus and standing.prometheus
 
-    def told(kind: str, value: bool, reason: str, message: str = "") -> Manifest:
+    def told(kind: str, value: bool | None, reason: str, message: str = "") -> Manifest:
         return _condition(kind, value, reason, message, generation, now)
 
     yield told("Reconciling", False, "invalid_spec" if invalid else "reconciled", invalid)
-    yield told(
-        "Deployed",
-        not troubles,
-        "not_deployed" if troubles else "deployed",
-        troubles or _listed([note.text for note in standing.notes]),
-    )
-    if away:
+    if troubles:
+        yield told("Deployed", False, "not_deployed", troubles)
+    elif standing.unknown:
+        yield told("Deployed", None, "not_known", standing.meanwhile)
+    else:
+        yield told("Deployed", True, "deployed", _listed([note.text for note in standing.notes]))
+    if standing.unknown:
+        yield told("Available", None, "not_known", standing.meanwhile)
+    elif away:
         yield told("Available", False, "not_available", away)
     elif standing.watches_prometheus:
         reason = "prometheus_connection_failed" if unanswered else "prometheus_connected"
@@ -107,17 +119,18 @@ def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[
     reason = "dependencies_missing" if missing else "dependencies_fulfilled"
     yield told("DependenciesFulfilled", not missing, reason, missing)
     if invalid:
-        kept = f"{invalid}; what ran before goes on"
-        yield told("Ready", False, "invalid_spec", kept)
+        yield told("Ready", False, "invalid_spec", f"{invalid}; {standing.meanwhile}")
     else:
         wrong = "; ".join(text for text in (troubles, away, unanswered or "") if text)
         yield told("Ready", not wrong, "not_ready" if wrong else "ready", wrong)
 
 
-def _condition(kind: str, value: bool, reason: str, message: str, generation: int, now: datetime) -> Manifest:
+def _condition(
+    kind: str, value: bool | None, reason: str, message: str, generation: int, now: datetime
+) -> Manifest:
     return {
         "type": kind,
-        "status": "True" if value else "False",
+        "status": "Unknown" if value is None else str(value),
         "reason": reason,
         "message": message[:_LONGEST],
         "observedGeneration": generation,

@@ -19,7 +19,7 @@ import structlog
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
-from kai.kube.resources import CONFIGS, LEASES, SCHEDULING_SHARDS, SECRETS, Resource
+from kai.kube.resources import CONFIGS, DEPLOYMENTS, LEASES, SCHEDULING_SHARDS, SECRETS, Resource
 from kai_operator import conditions
 from kai_operator.accounts import with_accounts
 from kai_operator.conditions import Note, Standing
@@ -27,7 +27,9 @@ from kai_operator.conversion import stop_conversion
 from kai_operator.former_endpoints import former_endpoints, remove_source
 from kai_operator.kinds import ENDPOINT_SLICES, Manifest, Ref, kind_of, ref_of
 from kai_operator.leaders import leader_slices, left_behind
+from kai_operator.memory import recalled, remembered
 from kai_operator.ownership import owner_reference
+from kai_operator.pods import why_unavailable
 from kai_operator.product import ConfigSpec, Found, Product
 from kai_operator.prometheus import PrometheusMonitor
 from kai_operator.retirement import kept
@@ -42,6 +44,8 @@ CONFIG_NAME: Final = "kai-config"
 _AT_ONCE: Final = 8
 #: Objects of others are not watched; they may go, or be given to us.
 _LOOK_AGAIN_SECONDS: Final = 60.0
+#: Pods that do not become ready are not watched either.
+_LOOK_AT_PODS_SECONDS: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -64,6 +68,8 @@ class _Share:
     #: What users should know though all is well.
     notes: Sequence[Note] = ()
     transient: bool = False
+    #: Whether pods are not ready.
+    waits: bool = False
 
     @property
     def uid(self) -> str:
@@ -85,6 +91,7 @@ class Reconciler:
         world: World,
         product: Product,
         *,
+        namespace: str,
         writer: Writer,
         vault: Vault,
         status: Status,
@@ -95,7 +102,8 @@ class Reconciler:
         self._client = client
         self._world = world
         self._product = product
-        self._specs = Specs(product)
+        self._specs = Specs(product, lambda manifest: recalled(manifest, world.cache, namespace=namespace))
+        self._namespace = namespace
         self._writer = writer
         self._vault = vault
         self._status = status
@@ -189,6 +197,9 @@ class Reconciler:
                 share.troubles[about] = f"{about}: {type(error).__name__}: {error}; see the operator's log"
         if shares[0].wanted is not None:
             shares[0].wanted += contents.secrets
+        for share in shares:
+            if share.wanted is not None and (good := self._specs.in_force(share.uid)) is not None:
+                share.wanted.append(remembered(good, namespace=self._namespace))
         return found, min(contents.due, self._keep_retired(shares[0], now) or contents.due)
 
     def _keep_retired(self, share: _Share, now: datetime) -> datetime | None:
@@ -325,21 +336,32 @@ class Reconciler:
     async def _end(self, shares: list[_Share], missing: Sequence[str], now: datetime) -> None:
         for share in shares:
             of_config = share.resource is CONFIGS
+            away = conditions.unavailable(share.live)
             standing = Standing(
                 problems=share.problems,
+                unknown=share.wanted is None,
                 troubles=dict(sorted(share.troubles.items())),
                 notes=share.notes,
-                unavailable=sorted(conditions.unavailable(share.live)),
+                unavailable=[await self._explained(ref, share, away[ref]) for ref in sorted(away)],
                 missing=missing if of_config else (),
                 watches_prometheus=of_config and self._prometheus.follows,
                 prometheus=self._prometheus.problem,
             )
             await self._status.end(share.resource, share.manifest, standing, now=now)
 
+    async def _explained(self, ref: Ref, share: _Share, text: str) -> str:
+        """With what keeps its pods, if it is a Deployment and that is known."""
+        share.waits = True
+        live = next(each for each in share.live if ref_of(each) == ref)
+        reason = await why_unavailable(self._client, live) if ref.kind == DEPLOYMENTS.kind else ""
+        return f"{text} ({reason})" if reason else text
+
     def _next_look(self, shares: list[_Share], due: timedelta) -> float:
         later = min(max(due.total_seconds(), 1.0), self._resync)
         if any(share.transient for share in shares):
             return min(later, self._backoff.next())
         self._backoff.reset()
+        if any(share.waits for share in shares):
+            return min(later, _LOOK_AT_PODS_SECONDS)
         foreign = any(share.troubles for share in shares)
         return min(later, _LOOK_AGAIN_SECONDS) if foreign else later

@@ -95,6 +95,7 @@ class OperatorService:
             client,
             world,
             self._product,
+            namespace=settings.namespace,
             writer=writer,
             vault=Vault(world.cache, writer, settling=self._settling),
             status=Status(client, host.recorder(LEASE), world.take),

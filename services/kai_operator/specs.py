@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kai_operator.kinds import Manifest
@@ -24,11 +24,13 @@ class Reading:
 class Specs:
     """Remembers of each object the last specification that could be used, for as long as it exists.
 
-    A new process knows none of before: where what stands there cannot be used it leaves alone what runs.
+    A new process recalls what was written down of it. Where nothing was, or that cannot be used either, it
+    leaves alone what runs.
     """
 
-    def __init__(self, product: Product) -> None:
+    def __init__(self, product: Product, recall: Callable[[Manifest], Manifest | None]) -> None:
         self._product = product
+        self._recall = recall
         self._good: dict[str, Manifest] = {}
 
     def read(self, config: Manifest, shards: Iterable[Manifest]) -> Reading:
@@ -60,10 +62,28 @@ class Specs:
             spec = self._product.read_config(manifest)
         except Unusable as error:
             problems[uid] = error.problems
-            before = self._good.get(uid)
-            return None if before is None else self._product.read_config(before)
+            return self._config_before(manifest)
         self._good[uid] = manifest
         return spec
+
+    def _config_before(self, manifest: Manifest) -> ConfigSpec | None:
+        before = self._last(manifest)
+        if before is None:
+            return None
+        try:
+            return self._product.read_config(before)
+        except Unusable:  # by the release of that time it could be
+            return None
+
+    def in_force(self, uid: str) -> Manifest | None:
+        """The object as it was when it could be used last; None if that is not known."""
+        return self._good.get(uid)
+
+    def _last(self, manifest: Manifest) -> Manifest | None:
+        uid = _uid(manifest)
+        if uid not in self._good and (before := self._recall(manifest)) is not None:
+            self._good[uid] = before
+        return self._good.get(uid)
 
     def _read_shard(
         self, manifest: Manifest, config: ConfigSpec, problems: dict[str, Sequence[str]]
@@ -73,12 +93,12 @@ class Specs:
             spec = self._product.read_shard(manifest, config)
         except Unusable as error:
             problems[uid] = error.problems
-            return self._before(uid, config)
+            return self._before(manifest, config)
         self._good[uid] = manifest
         return spec
 
-    def _before(self, uid: str, config: ConfigSpec) -> ShardSpec | None:
-        before = self._good.get(uid)
+    def _before(self, manifest: Manifest, config: ConfigSpec) -> ShardSpec | None:
+        before = self._last(manifest)
         if before is None:
             return None
         try:

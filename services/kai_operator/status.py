@@ -46,7 +46,7 @@ class Status:
         meta = manifest["metadata"]
         about = ObjectReference(resource.api_version, resource.kind, "", meta["name"], meta["uid"])
         for problem in standing.problems:
-            self._recorder.emit(about, "Warning", "InvalidSpec", f"{problem}; what ran before goes on")
+            self._recorder.emit(about, "Warning", "InvalidSpec", f"{problem}; {standing.meanwhile}")
         for note in standing.notes:
             self._recorder.emit(about, "Warning" if note.warns else "Normal", note.reason, note.text)
         for trouble in standing.troubles.values():

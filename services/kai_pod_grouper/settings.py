@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from kai.model import names
-from kai.runtime import Listen
-from kai.runtime.health import split_address
+from kai.model import flag_rules, names
+from kai.model.flag_values import OptionalListen, Selector
 from kai.runtime.tls import TlsSettings
 from kai_pod_grouper.options import GroupingOptions
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class PodGrouperSettings(TlsSettings):
     """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
 
-    grpc_listen: Literal[""] | Listen = Field(
+    grpc_listen: OptionalListen = Field(
         "", description="host:port of previews of manifests; empty: none are served"
     )
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the node pool")
@@ -29,22 +26,12 @@ class PodGrouperSettings(TlsSettings):
     generic_karta_fallback: bool = Field(True, description="group other kinds by Karta definitions")
     default_priorities_configmap_name: str = Field("", description="ConfigMap with defaults by kind")
     default_priorities_configmap_namespace: str = Field("", description="its namespace")
-    pod_label_selector: str = Field("", description="k=v,k=v: group only pods with these labels")
-    namespace_label_selector: str = Field("", description="k=v,k=v: group only pods in such namespaces")
-
-    @field_validator("pod_label_selector", "namespace_label_selector")
-    @classmethod
-    def _is_selector(cls, text: str) -> str:
-        parse_labels(text)
-        return text
+    pod_label_selector: Selector = Field("", description="k=v,k=v: group only pods with these labels")
+    namespace_label_selector: Selector = Field("", description="k=v,k=v: group only pods in such namespaces")
 
     @model_validator(mode="after")
     def _plain_text_stays_here(self) -> Self:
-        if self.grpc_listen and self.tls is None and split_address(self.grpc_listen)[0] not in _LOOPBACK:
-            raise ValueError(
-                f"--grpc-listen {self.grpc_listen}: previews are served to other machines with TLS only; "
-                "give --tls-ca, --tls-cert and --tls-key, or listen on 127.0.0.1"
-            )
+        flag_rules.previews_stay_here(self.grpc_listen, tls=self.tls is not None)
         return self
 
     @property
@@ -58,18 +45,3 @@ class PodGrouperSettings(TlsSettings):
             knative_gang_schedule=self.knative_gang_schedule,
             generic_karta_fallback=self.generic_karta_fallback,
         )
-
-
-def parse_labels(text: str) -> dict[str, str]:
-    """``k=v,k=v`` as a mapping.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    labels = {}
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
-        if not (key.strip() and equals):
-            raise ValueError(f"write label=value,label=value; {part!r} is not of that form")
-        labels[key.strip()] = value.strip()
-    return labels

@@ -102,8 +102,9 @@ def _requested_share(pod: WatchedPod) -> list[tuple[str, Decimal]]:
     share = pod.share
     if share is None:
         return []
-    if share.portion:
-        return [(names.NVIDIA_GPU, share.portion * share.devices)]
+    gpus = share.gpus(None)
+    if gpus is not None:
+        return [(names.NVIDIA_GPU, gpus)]
     return [(names.GPU_MEMORY_RESOURCE, Decimal(share.memory_mib * share.devices))]
 
 
@@ -112,13 +113,8 @@ def _allocated_share(pod: WatchedPod, surroundings: Surroundings) -> list[tuple[
     share = pod.share
     if share is None or not pod.received_fraction:
         return []
-    portion = share.portion
-    if not portion:
-        memory = surroundings.gpu_memory_mib(pod.node)
-        if memory is None:
-            return []
-        portion = Decimal(share.memory_mib) / memory
-    return [(names.NVIDIA_GPU, portion * share.devices)]
+    gpus = share.gpus(surroundings.gpu_memory_mib(pod.node))
+    return [] if gpus is None else [(names.NVIDIA_GPU, gpus)]
 
 
 def _claims(pod: WatchedPod, surroundings: Surroundings) -> list[tuple[str, Decimal]]:

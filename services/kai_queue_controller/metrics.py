@@ -14,12 +14,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kai.model.objects import Queue, QueueResources
-from kai_queue_controller.tree import QueueTotals, gpus
+from kai.model.rules.gpus import whole_gpus
+from kai.model.rules.queue_amounts import shown
+from kai_queue_controller.tree import QueueTotals
 
 _IDENTITY = ("queue_name", "queue_metadata_name", "queue_display_name")
-#: Quotas are in millicores and in megabytes; -1 is unlimited and stays.
-_MILLICORES = 1000
-_MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +92,13 @@ def _values(resources: QueueResources | None, allocated: Mapping[str, Decimal]) 
     nothing = Decimal(0)
     return (
         1.0,
-        quota.gpu.quota,
-        _scaled(quota.cpu.quota, _MILLICORES),
-        _scaled(quota.memory.quota, 1 / _MEGABYTE),
-        _rounded(gpus(allocated)),
+        shown("gpu", quota.gpu.quota),
+        shown("cpu", quota.cpu.quota),
+        shown("memory", quota.memory.quota),
+        _rounded(whole_gpus(allocated)),
         _rounded(allocated.get("cpu", nothing)),
         _rounded(allocated.get("memory", nothing)),
     )
-
-
-def _scaled(amount: float, unit: float) -> float:
-    return amount if amount == -1 else amount / unit
 
 
 def _rounded(amount: Decimal) -> float:

@@ -16,10 +16,9 @@ from prometheus_client import Counter
 from kai.kube.errors import NotFound
 from kai.kube.lease import Term
 from kai.kube.reflector import Reflector
-from kai.kube.resources import NODES, POD_GROUPS, QUEUES
+from kai.kube.resources import POD_GROUPS, QUEUES
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries
-from kai.model import names
-from kai.model.objects import Node, Queue
+from kai.model.objects import Queue
 from kai.runtime import Host, freeze_garbage
 from kai.runtime.webhook import WebhookServer
 from kai.session.cache import SessionCache
@@ -34,7 +33,7 @@ from kai_queue_controller.queues import QueueBook
 from kai_queue_controller.settings import QueueControllerSettings
 from kai_queue_controller.shares import ShareBook
 from kai_queue_controller.tree import PodGroupRecord
-from kai_queue_controller.usage import Capacity, UsageSampler, failure_counter
+from kai_queue_controller.usage import UsageSampler, failure_counter
 from kai_queue_controller.webhook import reviewer
 
 LEASE = "kai-queue-controller"
@@ -119,7 +118,6 @@ class Controller:
             host.client, queues, interval=settings.status_interval, controller=controller
         )
         self._shares = ShareBook()
-        self._capacity = Capacity(node_pool_label_key=settings.nodepool_label_key)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -133,12 +131,7 @@ class Controller:
             _log.info("synced", queues=len(self._queues.by_name))
             self._publish_metrics(stack)
             tasks.create_task(self._publisher.run(), name="publish")
-            capacity_known = asyncio.Event()
-            if self._settings.redis_url:
-                nodes = Reflector(self._host.client, NODES, Node)
-                capacity_known = nodes.synced
-                tasks.create_task(nodes.run(self._capacity.node_sink), name="watch nodes")
-            tasks.create_task(self._follow_shards(capacity_known), name="follow shards")
+            tasks.create_task(self._follow_shards(), name="follow shards")
 
     def _publish_metrics(self, stack: AsyncExitStack) -> None:
         """Only who leads tells them: a queue must not be counted twice."""
@@ -152,7 +145,7 @@ class Controller:
         self._host.metrics.register(collector)
         stack.callback(self._host.metrics.unregister, collector)
 
-    async def _follow_shards(self, capacity_known: asyncio.Event) -> None:
+    async def _follow_shards(self) -> None:
         settings = self._settings
         follower = ShardFollower(
             self._host.client, scheduler_name=settings.scheduler_name, told=settings.shards
@@ -162,23 +155,20 @@ class Controller:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._listen(shard), name=f"listen to {shard.lease}")
                 if settings.redis_url:
-                    tasks.create_task(
-                        self._record_usage(shard.name, capacity_known), name=f"usage of {shard.name}"
-                    )
+                    tasks.create_task(self._record_usage(shard.name), name=f"usage of {shard.name}")
 
         # What a scheduler that is gone has found counts no more.
         await follower.run(work, gone=lambda shard: self._take(shard.name, NOTHING))
 
-    async def _record_usage(self, shard: str, capacity_known: asyncio.Event) -> None:
+    async def _record_usage(self, shard: str) -> None:
         settings = self._settings
-        await capacity_known.wait()
         async with SessionCache.connect(
             settings.redis_url, shard=shard, credentials=settings.redis_credentials
         ) as cache:
             await UsageSampler(
                 cache,
                 shares=lambda: self._shares.of(shard),
-                capacity=lambda: self._capacity.of(_pool(shard)),
+                capacity=lambda: self._shares.capacity(shard),
                 interval=settings.usage_interval,
                 retention=settings.usage_retention,
                 failures=self._lost_samples,
@@ -195,8 +185,3 @@ class Controller:
     def _take(self, shard: str, update: SessionUpdate) -> None:
         self._shares.take(shard, update)
         self._publisher.take_faults(shard, update)
-
-
-def _pool(shard: str) -> str:
-    """The label value of a shard's nodes: the default shard has those without."""
-    return "" if shard == names.DEFAULT_SHARD else shard

@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from pydantic_settings import NoDecode
 
-from kai.model import names
+from kai.model.flag_values import MetricLabels, MetricPrefix, Pairs
 from kai.runtime import Duration, Listen
 from kai.runtime.listeners import ListenerSettings
 from kai.runtime.redis import RedisSettings
-
-_METRIC_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_METRIC_PREFIX = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-
-
-def _parse_pairs(value: object) -> object:
-    """``a=b,c=d`` as a mapping."""
-    if not isinstance(value, str):
-        return value
-    pairs = (pair.partition("=") for pair in value.split(",") if pair.strip())
-    parsed: dict[str, str] = {}
-    for key, equals, text in pairs:
-        if not (key.strip() and equals):
-            raise ValueError("write KEY=VALUE,KEY=VALUE")
-        parsed[key.strip()] = text.strip()
-    return parsed
-
-
-def _check_labels(value: object) -> object:
-    mapping = _parse_pairs(value)
-    if isinstance(mapping, dict):
-        for label in mapping.values():
-            if not _METRIC_LABEL.fullmatch(str(label)):
-                raise ValueError(f"{label!r} is not a metric label; use letters, digits and _")
-    return mapping
-
-
-def _check_prefix(value: object) -> object:
-    if not _METRIC_PREFIX.fullmatch(str(value)):
-        raise ValueError("use letters, digits, _ and :")
-    return value
 
 
 class QueueControllerSettings(ListenerSettings, RedisSettings):
     """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
 
     flag_names: ClassVar[dict[str, str]] = {"webhook-addr": "webhook_listen"}
+    #: Schedulers tell what the nodes of their shards have to give.
+    ignored_flags: ClassVar[frozenset[str]] = frozenset({"nodepool-label-key"})
 
-    nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that names the node pool")
     enable_webhook: bool = Field(True, description="serve the validation webhook of queues")
     enable_quota_validation: bool = Field(False, description="let the webhook compare quotas along the tree")
     refuse_queue_deletion: bool = Field(
@@ -62,15 +31,13 @@ class QueueControllerSettings(ListenerSettings, RedisSettings):
         "/tmp/k8s-webhook-server/serving-certs",  # noqa: S108 (where the chart mounts the Secret)
         description="directory with tls.crt and tls.key of the webhook",
     )
-    metrics_namespace: Annotated[str, BeforeValidator(_check_prefix)] = Field(
-        "kai", description="prefix of the queue metrics"
-    )
-    queue_label_to_metric_label: Annotated[dict[str, str], NoDecode, BeforeValidator(_check_labels)] = Field(
+    metrics_namespace: MetricPrefix = Field("kai", description="prefix of the queue metrics")
+    queue_label_to_metric_label: Annotated[MetricLabels, NoDecode] = Field(
         default_factory=dict, description="QUEUE-LABEL=METRIC-LABEL,…: labels of queues that metrics carry"
     )
-    queue_label_to_default_metric_value: Annotated[
-        dict[str, str], NoDecode, BeforeValidator(_parse_pairs)
-    ] = Field(default_factory=dict, description="QUEUE-LABEL=VALUE,…: what metrics say without that label")
+    queue_label_to_default_metric_value: Annotated[Pairs, NoDecode] = Field(
+        default_factory=dict, description="QUEUE-LABEL=VALUE,…: what metrics say without that label"
+    )
     status_interval: Duration = Field(2.0, gt=0, description="time between two writes of a queue's status")
     usage_interval: Duration = Field(
         30.0, gt=0, description="time between two samples of usage (needs Redis)"

@@ -23,7 +23,6 @@ from kai.model.objects import (
     QueueStatus,
 )
 from kai.model.resource_lists import amounts
-from kai.model.rules.gpus import is_gpu
 from kai_queue_controller.faults import with_condition
 
 #: Amounts by resource name.
@@ -189,11 +188,6 @@ def status_patch(wanted: QueueTotals, stored: QueueStatus | None, fault: Fault |
     if conditions is not None:
         patch["conditions"] = conditions
     return patch or None
-
-
-def gpus(amounts: Mapping[str, Decimal]) -> Decimal:
-    """Whole and shared GPUs of all vendors; GPUs of resource claims have names of their own."""
-    return sum((amount for name, amount in amounts.items() if is_gpu(name)), Decimal(0))
 
 
 def by_depth(found: Iterable[tuple[str, QueueTotals]]) -> list[list[str]]:

@@ -1,5 +1,9 @@
 """Samples of what queues use, kept in Redis for time-based fair share.
 
+Use and capacity are what the scheduler says in one breath, so that past use is a part of what it divides:
+that of ready nodes, MIG devices and GPUs of resource claims included, less what pods of other schedulers
+hold. While none has said, nothing is recorded: unknown is not unused.
+
 Without Redis nothing is kept and nothing else is different; when it comes back sampling goes on.
 """
 
@@ -14,11 +18,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from kai.kube.reflector import Change, Removed, Upserted
 from kai.model.decisions import QueueShare, ResourceVector
-from kai.model.objects import Node
-from kai.model.resource_lists import parsed
-from kai.model.rules.gpus import is_gpu
 from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
 from kai.session.usage import UsageRecord
@@ -29,38 +29,6 @@ _NOTHING: ResourceVector = (0.0, 0.0, 0.0)
 TRIM_SECONDS: Final = 3600.0
 
 
-class Capacity:
-    """What the nodes of each pool can give to pods; the sink is for a reflector."""
-
-    def __init__(self, *, node_pool_label_key: str) -> None:
-        self._node_pool_label_key = node_pool_label_key
-        self._nodes: dict[str, tuple[str, ResourceVector]] = {}
-
-    def node_sink(self, change: Change[Node]) -> None:
-        """Take in a change of a node."""
-        if isinstance(change, Upserted):
-            node = change.obj
-            pool = node.labels.get(self._node_pool_label_key, "")
-            self._nodes[node.metadata.name] = (pool, _allocatable(node))
-        elif isinstance(change, Removed):
-            self._nodes.pop(change.obj_key, None)
-
-    def of(self, pool: str) -> ResourceVector:
-        """The sum over a pool (empty: nodes without the label) in millicores, bytes, devices."""
-        cpu, memory, devices = 0.0, 0.0, 0.0
-        for node_pool, amounts in self._nodes.values():
-            if node_pool == pool:
-                cpu, memory, devices = cpu + amounts[0], memory + amounts[1], devices + amounts[2]
-        return cpu, memory, devices
-
-
-def _allocatable(node: Node) -> ResourceVector:
-    listed = node.status.allocatable or {}
-    devices = sum(parsed(amount) for name, amount in listed.items() if is_gpu(name))
-    cpu, memory = listed.get("cpu", "0"), listed.get("memory", "0")
-    return float(parsed(cpu) * 1000), float(parsed(memory)), float(devices)
-
-
 class UsageSampler:
     """Samples the allocation of one shard's queues."""
 
@@ -69,7 +37,7 @@ class UsageSampler:
         cache: SessionCache,
         *,
         shares: Callable[[], Iterable[QueueShare]],
-        capacity: Callable[[], ResourceVector],
+        capacity: Callable[[], ResourceVector | None],
         interval: float,
         retention: float,
         failures: Counter,
@@ -98,7 +66,10 @@ class UsageSampler:
             sampled_at = now
 
     async def sample(self, seconds: float) -> None:
-        """Record that the last ``seconds`` were as it is now."""
+        """Record that the last ``seconds`` were as it is now; nothing while no scheduler has told."""
+        capacity = self._capacity()
+        if capacity is None:
+            return
         queues: Mapping[str, ResourceVector] = {
             share.queue: share.allocated for share in self._shares() if share.allocated != _NOTHING
         }
@@ -107,7 +78,7 @@ class UsageSampler:
                 at=self._now(),
                 seconds=seconds,
                 queues=queues,
-                capacity=self._capacity(),
+                capacity=capacity,
                 keep_seconds=self._retention,
             )
             await self._trim()

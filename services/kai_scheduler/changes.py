@@ -18,6 +18,7 @@ import msgspec
 
 from kai.kube.reflector import Removed, Sink, Synced, Unreadable, Upserted
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
+from kai.model.rules.minimums import is_gang
 from kai.model.rules.phases import has_ended
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.times import seconds
@@ -228,8 +229,7 @@ class ChangeQueue:
     def _look_at_group(self, group: PodGroup) -> Urgency:
         meta, spec = group.metadata, group.spec
         before = self.groups.get(group.key)
-        gang = (spec.min_member or 0) > 1 or bool(spec.min_sub_group) or bool(spec.sub_groups)
-        self.groups[group.key] = GroupSummary(meta.uid, meta.generation, gang)
+        self.groups[group.key] = GroupSummary(meta.uid, meta.generation, is_gang(spec))
         new = before is None or (before.uid, before.generation) != (meta.uid, meta.generation)
         return Urgency.PROMPT if new or meta.generation == 0 else Urgency.SOON
 

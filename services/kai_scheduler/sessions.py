@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import structlog
 
-from kai.model.decisions import CycleResult, Nomination, Outcome, PodGroupOutcome, QueueShare
+from kai.model.decisions import CycleResult, Nomination, Outcome, PodGroupOutcome, QueueShare, ResourceVector
 from kai.model.faults import Fault
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
@@ -34,6 +34,7 @@ class SessionLog:
         self._shard = shard
         self._node_pool = node_pool
         self._shares: tuple[QueueShare, ...] = ()
+        self._capacity: ResourceVector | None = None
         self._outcomes: dict[str, PodGroupOutcome] = {}
         self._faults: dict[tuple[str, str], Fault] = {}
         self._nominations: frozenset[Nomination] = frozenset()
@@ -60,10 +61,12 @@ class SessionLog:
         self._outcomes.update({item.pod_group: item for item in outcomes})
         shares = result.shares if result.shares != self._shares else ()
         self._shares = result.shares
+        capacity = result.capacity if result.capacity != self._capacity else None
+        self._capacity = result.capacity
         nominations = tuple(item for item in result.nominations if item not in self._nominations)
         self._nominations = frozenset(result.nominations)
         events = result.binds or result.evictions or nominations
-        if self.version and not (gone or outcomes or shares or events or new_faults or cured):
+        if self.version and not (gone or outcomes or shares or capacity or events or new_faults or cured):
             return None
         self.version += 1
         self._opened_at = opened_at
@@ -81,6 +84,7 @@ class SessionLog:
             binds=len(result.binds),
             faults=new_faults,
             cured=cured,
+            capacity=capacity,
         )
         try:
             message = self._encode(update)
@@ -111,6 +115,7 @@ class SessionLog:
                 shares=self._shares,
                 outcomes=tuple(self._outcomes.values()),
                 faults=tuple(self._faults.values()),
+                capacity=self._capacity,
             )
         )
 

@@ -12,6 +12,7 @@ from kai.engine.config import EngineParams, SchedulerConfig
 from kai.engine.config.arguments import ConfigError
 from kai.engine.engine import asked_to_validate
 from kai.model import names
+from kai.model.flag_values import MetricPrefix
 from kai.runtime import Duration, Listen, SettingsError
 from kai.runtime.redis import RedisSettings
 from kai.runtime.tls import TlsSettings
@@ -34,7 +35,7 @@ class SchedulerSettings(TlsSettings, RedisSettings):
     advertise_host: str = Field(
         "", description="host that others reach us by; default that of --grpc-listen, else our pod's address"
     )
-    metrics_namespace: str = Field("kai", description="prefix of all metrics")
+    metrics_namespace: MetricPrefix = Field("kai", description="prefix of all metrics")
     resource_reservation_app_label: str = Field(names.RESERVATION_APP, description="app label of their pods")
     resource_reservation_namespace: str = Field(
         names.RESERVATION_NAMESPACE, description="namespace of their pods; elsewhere the label says nothing"

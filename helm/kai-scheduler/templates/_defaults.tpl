@@ -88,7 +88,10 @@ crdupgrader:
   image: {registry: "", name: kai-scheduler, tag: "", pullPolicy: ""}
   resources: {}
 kaiConfig: {render: false}
-kaiConfigDeployer: {enabled: true}
+kaiConfigDeployer:
+  enabled: true
+  image: {registry: "", name: kai-scheduler, tag: "", pullPolicy: ""}
+  resources: {}
 topologyMigration:
   enabled: true
   image: {registry: "", name: kai-scheduler, tag: "", pullPolicy: ""}

@@ -11,11 +11,6 @@ default, and what to do instead. Nothing of it is taken and ignored.
 - {path: global.fipsMode, idle: ["on", "off"], instead: "it switches cryptography of Go; set it to on, and build images with an OpenSSL in FIPS mode"}
 - {path: global.gpuSharingMode, idle: ["", NonMemoryEnforced, HamiCore, Disabled], instead: "it needs an operator of NVIDIA's that is not part of this chart; choose NonMemoryEnforced, HamiCore or Disabled"}
 - {path: global.nvFractions.set, idle: [false], instead: "it needs an operator of NVIDIA's that is not part of this chart; set global.gpuSharingMode to NonMemoryEnforced, HamiCore or Disabled"}
-- {path: kaiConfigDeployer.image.name, idle: [crd-upgrader, kai-scheduler], instead: "kai-config is part of the release and no Job applies it; remove it"}
-- {path: kaiConfigDeployer.image.pullPolicy, idle: [IfNotPresent, ""], instead: "kai-config is part of the release and no Job applies it; remove it"}
-- {path: kaiConfigDeployer.image.tag, idle: [""], instead: "kai-config is part of the release and no Job applies it; remove it"}
-- {path: kaiConfigDeployer.image.registry, idle: [""], instead: "kai-config is part of the release and no Job applies it; remove it"}
-- {path: kaiConfigDeployer.resources, idle: [{}], instead: "kai-config is part of the release and no Job applies it; remove it"}
 {{- end -}}
 
 {{/* Fails with all that is refused. */}}

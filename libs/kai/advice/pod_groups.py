@@ -8,6 +8,7 @@ from kai.advice import membership, metadata, sizes
 from kai.advice.facts import Facts
 from kai.advice.finding import Code, Finding
 from kai.model.objects import PodGroup, SubGroup
+from kai.model.rules import minimums
 
 
 def findings(group: PodGroup, facts: Facts) -> Iterator[Finding]:
@@ -15,12 +16,10 @@ def findings(group: PodGroup, facts: Facts) -> Iterator[Finding]:
     spec = group.spec
     yield from metadata.findings(group.labels, group.annotations, queue_label_key=facts.queue_label_key)
     parts = sorted(spec.sub_groups or [], key=lambda part: part.name)
-    children: dict[str, int] = {}
+    children = minimums.children(parts)
+    yield from _too_many("spec.minSubGroup", spec.min_sub_group, children[""])
     for part in parts:
-        children[part.parent or ""] = children.get(part.parent or "", 0) + 1
-    yield from _too_many("spec.minSubGroup", spec.min_sub_group, children.get("", 0))
-    for part in parts:
-        yield from _part(part, children.get(part.name, 0))
+        yield from _part(part, children[part.name.lower()])
     backoff = spec.scheduling_backoff
     if backoff not in (None, -1, 1):
         text = f"spec.schedulingBackoff {backoff} is not supported and counts as -1; set -1 or 1"
@@ -33,16 +32,7 @@ def findings(group: PodGroup, facts: Facts) -> Iterator[Finding]:
         "spec.priorityClassName", spec.priority_class_name, facts.priority_classes
     )
     if facts.capacity is not None and facts.capacity.nodes:
-        yield from sizes.beyond_cluster(_size(group, parts, children), {}, facts.capacity)
-
-
-def _size(group: PodGroup, parts: list[SubGroup], children: dict[str, int]) -> int:
-    """How many pods have to start together."""
-    if not parts:
-        return group.spec.min_member or 0
-    if group.spec.min_sub_group is not None or any(part.min_sub_group is not None for part in parts):
-        return 0
-    return sum(part.min_member or 0 for part in parts if not children.get(part.name))
+        yield from sizes.beyond_cluster(minimums.pods_at_once(spec) or 0, {}, facts.capacity)
 
 
 def _part(part: SubGroup, children: int) -> Iterator[Finding]:

@@ -12,10 +12,9 @@ from kai.advice.spelling import nearest
 from kai.model import access, resource_lists
 from kai.model.access import User
 from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
+from kai.model.rules.queue_amounts import MEMORY_BYTES, UNLIMITED, written
 
-_UNLIMITED: Final = -1
 _RESOURCES: Final = ("gpu", "cpu", "memory")
-_MEGABYTE: Final = 1e6
 #: Quotas of so many times the cluster are not plans but bytes.
 _ABSURD: Final = 100
 #: With nodes of so many bytes or cores, a quota of less than 1 GB or one core was meant otherwise.
@@ -104,7 +103,7 @@ def _listed(amounts: ResourceList | None) -> str:
 def _amounts(kind: str, amount: QueueResource) -> Iterator[Finding]:
     where = f"spec.resources.{kind}"
     for field, value in (("quota", amount.quota), ("limit", amount.limit)):
-        if value < 0 and value != _UNLIMITED:
+        if value < 0 and value != UNLIMITED:
             yield Finding(Code.NEGATIVE_AMOUNT, f"{where}.{field} is {value:g}; write -1 for no bound")
     if amount.over_quota_weight < 0:
         yield Finding(
@@ -155,12 +154,11 @@ def _memory_meant(megabytes: float, capacity: Capacity | None) -> str:
     node = capacity.largest.get("memory", 0) if capacity else 0
     if not isfinite(megabytes):
         return ""
-    if megabytes > max(_ABSURD * cluster / _MEGABYTE, 1e8):
-        return f"as bytes it would be {megabytes / _MEGABYTE:.6g}"
+    if megabytes > max(_ABSURD * cluster / MEMORY_BYTES, 1e8):
+        return f"as bytes it would be {megabytes / MEMORY_BYTES:.6g}"
     if megabytes < 1000 and node >= _LARGE_NODE_BYTES:
-        return (
-            f"{megabytes:g} GB are {megabytes * 1000:g}, {megabytes:g} GiB are {megabytes * 2**30 / 1e6:.0f}"
-        )
+        binary = written("memory", megabytes * 2**30)
+        return f"{megabytes:g} GB are {megabytes * 1000:g}, {megabytes:g} GiB are {binary:.0f}"
     return ""
 
 

@@ -12,7 +12,7 @@ from kai.advice.templates import Workload, containers, limits
 from kai.model import names, sharing
 from kai.model.faults import OutOfBounds
 from kai.model.objects import ObjectMeta, Pod
-from kai.model.rules.gpu_shares import asked_share
+from kai.model.rules.gpu_shares import GPU_CENTI, asked_share
 from kai.model.rules.gpus import is_mig
 
 _DEFAULT_SCHEDULERS = ("", "default-scheduler")
@@ -103,9 +103,9 @@ def _rounded(text: str) -> str:
         share = asked_share({names.GPU_FRACTION: text})
     except OutOfBounds:
         return ""
-    if share is None or share.portion * 100 == share.portion_centi:
+    if share is None or share.portion * GPU_CENTI == share.portion_centi:
         return ""
-    return f"{share.portion_centi / 100:.2f}"
+    return f"{share.portion_centi / GPU_CENTI:.2f}"
 
 
 def _priority(workload: Workload, facts: Facts) -> Iterator[Finding]:

@@ -12,8 +12,8 @@ from kai.answers.answer import Code, Reason
 from kai.answers.standing import Finding
 from kai.answers.words import counted, listed
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.reasons.amounts import amount_text
+from kai.model.arrays import Mask
 from kai.model.objects import Toleration
 from kai.model.rules import taints
 from kai.snapshot.classes import Constraints, GpuKind, TaskClass
@@ -195,7 +195,7 @@ def _one(session: Session, task: Task, code: Code, nodes: Mask) -> Reason:
 def _several(session: Session, task: Task, parts: dict[Code, Mask]) -> Reason:
     """Nodes are refused for more than one reason each."""
     counts = {code: int((~mask).sum()) for code, mask in parts.items() if not mask.all()}
-    told = {
+    texts = {
         Code.NODES_UNAVAILABLE: "are not ready or cordoned",
         Code.TAINTED: "have taints that the pod does not tolerate",
         Code.NODE_SELECTOR: f"do not have {selector_text(task.cls.constraints)}",
@@ -204,7 +204,7 @@ def _several(session: Session, task: Task, parts: dict[Code, Mask]) -> Reason:
     }
     total = len(session.nodes)
     text = "no node passes everything that it asks: " + ", ".join(
-        f"{number} of {total} {told[code]}" for code, number in counts.items()
+        f"{number} of {total} {texts[code]}" for code, number in counts.items()
     )
     return Reason(
         code=Code.NODES_REFUSE,
@@ -255,8 +255,8 @@ def _obstacle(session: Session, task: Task, code: Code, rows: list[int]) -> tupl
         case Code.NODE_AFFINITY:
             return f"the required node affinity of pod {task.name}, which they do not match", {}
         case _:
-            told = _suited(session, task.cls)
-            return f"their kind: {told[0] if told else 'they have another kind of GPUs'}", {}
+            kinds = _suited(session, task.cls)
+            return f"their kind: {kinds[0] if kinds else 'they have another kind of GPUs'}", {}
 
 
 def _suited(session: Session, cls: TaskClass) -> list[str]:

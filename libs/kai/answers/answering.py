@@ -145,21 +145,21 @@ def _of_queue(name: str, verdict: Verdict, reason: Reason, first: Answer | None)
 
 
 def _numbers(session: Session, queue: Queue) -> str:
-    fair = round(float(session.shares.fair[queue.row][2]), 2)
-    held = queue.allocated[2] / GPU_CENTI
+    fair = round(float(session.shares.fair[queue.row][GPU]), 2)
+    held = queue.allocated.gpu_centi / GPU_CENTI
     return (
         f"queue {queue.name!r} holds {amount_text(GPU, held)} (fair share {amount_text(GPU, fair)}, "
-        f"quota {amount_text(GPU, queue.deserved[2])}, limit {amount_text(GPU, queue.limit[2])})"
+        f"quota {amount_text(GPU, queue.deserved[GPU])}, limit {amount_text(GPU, queue.limit[GPU])})"
     )
 
 
 def _amounts(session: Session, queue: Queue, waiting: int) -> dict[str, object]:
     return {
         "queue": queue.name,
-        "gpuHeld": queue.allocated[2] / GPU_CENTI,
-        "gpuFairShare": round(float(session.shares.fair[queue.row][2]), 2),
-        "gpuQuota": queue.deserved[2],
-        "gpuLimit": queue.limit[2],
+        "gpuHeld": queue.allocated.gpu_centi / GPU_CENTI,
+        "gpuFairShare": round(float(session.shares.fair[queue.row][GPU]), 2),
+        "gpuQuota": queue.deserved[GPU],
+        "gpuLimit": queue.limit[GPU],
         "waiting": waiting,
     }
 

@@ -83,7 +83,7 @@ def answer_pod_group(situation: Situation, key: PodGroupKey, *, seconds: float =
     if answer.verdict is Verdict.RUNS or answer.reason.code in _NOTHING_TO_DO:
         return answer
     search = Search(situation, session, job, asked.tasks, seconds=seconds)
-    return msgspec.structs.replace(answer, changes=tuple(search.told(answer.reason.code)))
+    return msgspec.structs.replace(answer, changes=tuple(search.changes(answer.reason.code)))
 
 
 class _Group:
@@ -97,7 +97,7 @@ class _Group:
         job = self.job
         if (fault := self.situation.faults.get(("PodGroup", job.key))) is not None:
             text = f"the scheduler goes on without pod group {job.key}: {fault.message}"
-            return self._told(Reason(code=Code.NOT_TAKEN_IN, text=text, amounts={"reason": fault.reason}))
+            return self._because(Reason(code=Code.NOT_TAKEN_IN, text=text, amounts={"reason": fault.reason}))
         self.ladder.passes(f"{counted(len(tasks_of(job)), 'pod')} known to the scheduler")
         waits = job.pending or job.gated
         if not waits and (job.active_allocated or job.succeeded) and job.gang_satisfied:
@@ -105,7 +105,7 @@ class _Group:
         for check in self._checks():
             found = check()
             if isinstance(found, Reason):
-                return self._told(found)
+                return self._because(found)
             self.ladder.passes(found)
         raise AssertionError("the last stage is never passed by what waits")
 
@@ -153,7 +153,7 @@ class _Group:
         )
         return self._answer(Verdict.RUNS, reason, self.ladder.all_passed())
 
-    def _told(self, reason: Reason) -> Answer:
+    def _because(self, reason: Reason) -> Answer:
         if self.job.active_allocated:
             total = len(tasks_of(self.job))
             head = f"{self.job.active_allocated} of {total} pods are placed; for the rest: "
@@ -259,11 +259,11 @@ class _Group:
         for entry in errors.entries if errors is not None else ():
             counts.update(dict(entry.counts))
         rules = [(number, why) for why, number in counts.items() if not is_shortage(why)]
-        told = errors.entries[-1].message if errors is not None and errors.entries else "no place was found"
+        why = errors.entries[-1].message if errors is not None and errors.entries else "no place was found"
         if self.job.has_constraint and serves(
             self.situation.cycle(RelaxTopology(group=self.job.key)), self.job.key
         ):
-            text = f"{room.text}; no domain of its topology has room for all of it: {told}"
+            text = f"{room.text}; no domain of its topology has room for all of it: {why}"
             return Reason(code=Code.TOPOLOGY_TOO_SMALL, text=text, amounts=room.amounts)
         if rules:
             parts = [f"{counted(number, 'node')}: {why}" for number, why in sorted(rules, reverse=True)]
@@ -274,19 +274,19 @@ class _Group:
 
     def _share(self) -> dict[str, object]:
         queue = self.job.queue
-        fair = float(self.session.shares.fair[queue.row][2])
+        fair = float(self.session.shares.fair[queue.row][GPU])
         return {
             "queue": queue.name,
             "gpuFairShare": round(fair, 2),
-            "gpuHeld": queue.allocated[2] / GPU_CENTI,
+            "gpuHeld": queue.allocated.gpu_centi / GPU_CENTI,
         }
 
     def _why_nobody_yields(self) -> str:
         """Why the place of nobody who runs is taken."""
         queue = self.job.queue
-        fair = round(float(self.session.shares.fair[queue.row][2]), 2)
-        asked = sum(task.cls.centi_gpus for task in self.tasks)
-        would = round((queue.allocated[2] + asked) / GPU_CENTI, 2)
+        fair = round(float(self.session.shares.fair[queue.row][GPU]), 2)
+        asked = sum(task.cls.gpu_centi for task in self.tasks)
+        would = round((queue.allocated.gpu_centi + asked) / GPU_CENTI, 2)
         if asked and would > fair:
             return (
                 f"queue {queue.name!r} would hold {amount_text(GPU, would)} with it, more than its fair "
@@ -336,8 +336,8 @@ class _Group:
         return f"{''.join(over)}{listed(list(victims)) or 'those who would make room'} {verb}"
 
     def _holding(self, queue: Queue) -> str:
-        held = amount_text(GPU, queue.allocated[2] / GPU_CENTI)
-        fair = amount_text(GPU, round(float(self.session.shares.fair[queue.row][2]), 2))
+        held = amount_text(GPU, queue.allocated.gpu_centi / GPU_CENTI)
+        fair = amount_text(GPU, round(float(self.session.shares.fair[queue.row][GPU]), 2))
         return f"queue {queue.name!r} holds {held} of a fair share of {fair}"
 
     # --- bound -----------------------------------------------------------------------------------

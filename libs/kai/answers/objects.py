@@ -199,8 +199,8 @@ def _with_reason(answer: Answer, reason: Reason) -> Answer:
 def evictions(events: Iterable[Mapping[str, Any]]) -> tuple[PastEviction, ...]:
     """Evictions that the events of a pod group tell of, the newest first; those of one decision are one."""
     found: dict[tuple[str, str, str], PastEviction] = {}
-    told = [each for each in events if each.get("reason") == "Evict"]
-    for event in sorted(told, key=_moment, reverse=True):
+    evictions = [each for each in events if each.get("reason") == "Evict"]
+    for event in sorted(evictions, key=_moment, reverse=True):
         meta = event.get("metadata") or {}
         annotations = meta.get("annotations") or {}
         name = annotations.get("evictor-pod-group-name", "")

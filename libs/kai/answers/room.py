@@ -7,20 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kai.answers.allowed import Masks, one_of_each_class
 from kai.answers.answer import Amounts
 from kai.answers.words import counted
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.reasons.amounts import amount_text
+from kai.model.arrays import Mask
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU, NOBODY, PODS
 from kai.snapshot.rows import Node, Task
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +137,14 @@ def _parts(session: Session, cls: TaskClass, allowed: Mask) -> list[list[int]]:
             continue
         table = session.nodes
         whole = max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
-        shared = [each.free_mib(node.gpu_memory_mib) for each in node.groups.values() if each.in_use]
+        shared = [free for _, free in node.free_parts()]
         found.append(sorted([*[node.gpu_memory_mib] * whole, *shared], reverse=True))
     return found
 
 
 def _devices(parts: list[int], cls: TaskClass, node: Node) -> int:
     """How many pods find as many devices as they need, each with its part."""
-    each = max(cls.device_memory(node.gpu_memory_mib), 1)
+    each = max(cls.part_mib(node.gpu_memory_mib), 1)
     return sum(part // each for part in parts) // max(cls.devices, 1)
 
 
@@ -155,11 +152,11 @@ def _shared(session: Session, cls: TaskClass, pods: int, parts: list[list[int]],
     nodes = session.nodes.nodes
     memory = bool(cls.gpu_memory_mib)
 
-    def told(mib: int, node: Node) -> float:
+    def amount_of(mib: int, node: Node) -> float:
         return float(mib) if memory else mib * GPU_CENTI // node.gpu_memory_mib / GPU_CENTI
 
-    free = [sum(told(part, node) for part in each) for each, node in zip(parts, nodes, strict=True)]
-    largest = [told(each[0], node) if each else 0.0 for each, node in zip(parts, nodes, strict=True)]
+    free = [sum(amount_of(part, node) for part in each) for each, node in zip(parts, nodes, strict=True)]
+    largest = [amount_of(each[0], node) if each else 0.0 for each, node in zip(parts, nodes, strict=True)]
     row = int(np.argmax(largest))
     return Room(
         resource="gpu-memory" if memory else "gpu-fraction",

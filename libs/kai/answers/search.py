@@ -18,6 +18,7 @@ from kai.engine.framework.session import Session
 from kai.engine.queueing.requests import asked, asked_firmly
 from kai.model.decisions import ResourceVector
 from kai.model.rules.priorities import PREEMPTIBLE
+from kai.model.rules.queue_amounts import MEMORY_BYTES
 from kai.model.rules.taints import REPELLING
 from kai.model.spelling import nearest
 from kai.simulate.changes import (
@@ -35,7 +36,7 @@ from kai.simulate.changes import (
     SetRequest,
 )
 from kai.simulate.changes.nodes import HOSTNAME
-from kai.snapshot.amounts import GPU_CENTI, Amounts
+from kai.snapshot.amounts import GPU_CENTI, Amounts, Totals
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, Node, Queue, Task
@@ -47,7 +48,6 @@ _TOLD: Final = 6
 _KINDS: Final = 3
 _ONE_BY_ONE: Final = 16
 _MOST_NODES: Final = 64
-_MEGABYTE: Final = 1_000_000
 _TOLERANCE: Final = 1e-6
 
 #: Changes that are made together.
@@ -73,7 +73,7 @@ class Search:
         self._clock = clock
         self._deadline = clock() + seconds
 
-    def told(self, code: Code) -> Iterator[ToldChange]:
+    def changes(self, code: Code) -> Iterator[ToldChange]:
         """Those that help where work waits for this reason, the ones of its owner first."""
         for made in self.found(code):
             commands = [change.command(self._situation.state) for change in made]
@@ -145,7 +145,7 @@ class Search:
     def _queue(self) -> Made | None:
         """Another queue: the one that is most alike by name, then those below the one that it names."""
         state, named = self._session.state, self._job.facts.queue
-        leaves = sorted(queue.name for queue in state.queue_order if queue.leaf)
+        leaves = sorted(queue.name for queue in state.queue_rows if queue.leaf)
         below = [name for name in leaves if any(each.name == named for each in state.queues[name].path)]
         near = nearest(named, leaves)
         first = list(dict.fromkeys([*filter(None, [near]), *below, *leaves]))[:_ONE_BY_ONE]
@@ -170,17 +170,18 @@ class Search:
         return None if self._over else tuple(changes)
 
     def _too_low(
-        self, bound: Bound, of: Callable[[Queue], tuple[ResourceVector, Sequence[int]]], amounts: Amounts
+        self, bound: Bound, of: Callable[[Queue], tuple[ResourceVector, Totals]], amounts: Amounts
     ) -> list[Change]:
         found: list[Change] = []
         for queue in self._job.queue.path:
             known, held = of(queue)
             needs = (
-                float(held[0] + amounts[0]),
-                float(-(-(held[1] + amounts[1]) // _MEGABYTE)),
-                (held[2] + amounts[2]) / GPU_CENTI,
+                float(held.cpu_millis + amounts.cpu_millis),
+                float(-(-(held.memory_bytes + amounts.memory_bytes) // MEMORY_BYTES)),
+                (held.gpu_centi + amounts.gpu_centi) / GPU_CENTI,
             )
-            has = (known[0], known[1] / _MEGABYTE if known[1] >= 0 else -1.0, known[2])
+            cpu_millis, memory_bytes, gpus = known
+            has = (cpu_millis, memory_bytes / MEMORY_BYTES if memory_bytes >= 0 else -1.0, gpus)
             raised = {
                 name: need
                 for name, need, more, now in zip(_UNITS, needs, amounts, has, strict=True)
@@ -194,10 +195,10 @@ class Search:
         """As many GPUs of quota, all the way up, as let it take back what others have beyond their share."""
         wanted = asked(self._tasks, gpu_memory_mib=self._session.state.max_gpu_memory_mib).gpu_centi
         queue = self._job.queue
-        if not wanted or queue.deserved[2] < 0:
+        if not wanted or queue.deserved[GPU] < 0:
             return None
-        most = (queue.allocated[2] + wanted) / GPU_CENTI
-        low = int(queue.deserved[2]) + 1
+        most = (queue.allocated.gpu_centi + wanted) / GPU_CENTI
+        low = int(queue.deserved[GPU]) + 1
         values = [*map(float, range(low, int(most) + 1))]
         if not values or values[-1] < most:
             values.append(most)
@@ -206,10 +207,10 @@ class Search:
             return tuple(
                 SetBounds(queue=each.name, bound=Bound.QUOTA, amounts={"gpu": value})
                 for each in queue.path
-                if each is queue or 0 <= each.deserved[2] < value
+                if each is queue or 0 <= each.deserved[GPU] < value
             )
 
-        return self._least([each for each in values if each > queue.deserved[2]], raised)
+        return self._least([each for each in values if each > queue.deserved[GPU]], raised)
 
     # --- itself ----------------------------------------------------------------------------------
     def _preemptible(self) -> Made | None:

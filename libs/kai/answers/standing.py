@@ -13,6 +13,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import asked
 from kai.engine.reasons.amounts import amount_text
 from kai.model import decisions
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.state import ClusterState
@@ -66,7 +67,7 @@ def admitted(state: ClusterState, job: Job) -> Finding:
             amounts={"queue": name, "leaves": leaves},
         )
     if not job.queue.leaf:
-        leaves = sorted(queue.name for queue in state.queue_order if queue.leaf and job.queue in queue.path)
+        leaves = sorted(queue.name for queue in state.queue_rows if queue.leaf and job.queue in queue.path)
         return Reason(
             code=Code.QUEUE_NOT_LEAF,
             text=f"queue {name!r} has child queues, and work runs in leaf queues only: {listed(leaves)}",
@@ -79,7 +80,7 @@ def admitted(state: ClusterState, job: Job) -> Finding:
 
 
 def _leaves(state: ClusterState) -> list[str]:
-    return sorted(queue.name for queue in state.queue_order if queue.leaf)
+    return sorted(queue.name for queue in state.queue_rows if queue.leaf)
 
 
 def _existing(pods: PodSet) -> str:
@@ -150,7 +151,7 @@ def _asked(session: Session, tasks: Sequence[Task]) -> str:
     parts = [
         amount_text(column, amount)
         for column, amount in (
-            (GPU, found.gpu_centi / 100),
+            (GPU, found.gpu_centi / GPU_CENTI),
             (CPU, found.cpu_millis),
             (MEMORY, found.memory_bytes),
         )

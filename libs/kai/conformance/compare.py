@@ -8,6 +8,7 @@ from typing import Any
 
 from kai.engine.framework.session import Session
 from kai.engine.plugins.numa import NumaZones
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
@@ -112,16 +113,18 @@ def _compare_amounts(what: str, wanted: Mapping[str, Any], tasks: Sequence[Task]
         held = sum(_gpus_held(task) for task in tasks)
         found.expect(f"{what}: GPUs accepted", round(wanted["gpus_accepted"], 2), round(held, 2))
     if wanted.get("milli_cpu_required") is not None:
-        found.expect(f"{what}: CPU", wanted["milli_cpu_required"], sum(task.cls.cpu for task in tasks))
+        found.expect(f"{what}: CPU", wanted["milli_cpu_required"], sum(task.cls.cpu_millis for task in tasks))
     if wanted.get("memory_required") is not None:
-        found.expect(f"{what}: memory", wanted["memory_required"], sum(task.cls.memory for task in tasks))
+        found.expect(
+            f"{what}: memory", wanted["memory_required"], sum(task.cls.memory_bytes for task in tasks)
+        )
 
 
 def _gpus_asked(task: Task) -> float:
     cls = task.cls
     if cls.kind is GpuKind.WHOLE:
         return float(cls.devices)
-    return cls.devices * cls.portion_centi / 100 if cls.kind is GpuKind.FRACTION else 0.0
+    return cls.devices * cls.portion_centi / GPU_CENTI if cls.kind is GpuKind.FRACTION else 0.0
 
 
 def _gpus_held(task: Task) -> float:
@@ -130,7 +133,7 @@ def _gpus_held(task: Task) -> float:
         return 0.0
     if cls.kind is GpuKind.WHOLE:
         return float(cls.devices)
-    return cls.quota_centi(node.gpu_memory_mib) / 100 if cls.shared else 0.0
+    return cls.quota_centi(node.gpu_memory_mib) / GPU_CENTI if cls.shared else 0.0
 
 
 def _compare_node(session: Session, name: str, wanted: Mapping[str, Any], found: Differences) -> None:

@@ -137,6 +137,7 @@ class _Cycle:
 
     def run(self) -> CycleResult:
         state, config = self._state, self._engine.config
+        # Before the session opens, which goes by them.
         self._engine.last_cycle, self._engine.last_usage = self._now, self._usage or {}
         timings: dict[str, float] = {}
         started = time.perf_counter()
@@ -157,6 +158,7 @@ class _Cycle:
         if config.params.detailed_fit_errors:
             detail.detail_pods(session)
         self._found = outcomes.collect(session)
+        # Before what waits is taken back: until then queues are charged for it.
         telling = time.perf_counter()
         shares = outcomes.shares(session)
         told = time.perf_counter() - telling

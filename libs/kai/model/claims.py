@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from kai.model import limits, names
 from kai.model.faults import OutOfBounds
 from kai.model.ids import PodUid
-from kai.model.rules.gpu_shares import asked_share
+from kai.model.rules.gpu_shares import GPU_CENTI, asked_share
 
 #: However its readers tell it from other text.
 Group = TypeVar("Group", bound=str)
@@ -72,12 +72,12 @@ class Grant:
 
     @property
     def _portion(self) -> str:
-        return f"{self.portion_centi // 100}.{self.portion_centi % 100:02}"
+        return f"{self.portion_centi // GPU_CENTI}.{self.portion_centi % GPU_CENTI:02}"
 
     def _is_possible(self) -> bool:
         return (
             limits.SHARED_DEVICES.within(self.devices)
-            and 0 <= self.portion_centi <= 100 * limits.GPU_FRACTION.most
+            and 0 <= self.portion_centi <= GPU_CENTI * limits.GPU_FRACTION.most
             and (bool(self.portion_centi) or limits.GPU_MEMORY.within(self.memory_mib))
         )
 

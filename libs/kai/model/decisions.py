@@ -19,6 +19,10 @@ from kai.model.ids import NO_POD_GROUP, GpuGroup, PodGroupKey, PodUid
 
 #: CPU in thousandths, memory in bytes and GPUs in devices; or of each the fraction of some whole.
 ResourceVector: TypeAlias = tuple[float, float, float]
+#: Where each stands in a vector.
+CPU: Final = 0
+MEMORY: Final = 1
+GPU: Final = 2
 
 
 class ResourceType(IntEnum):

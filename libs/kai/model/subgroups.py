@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kai.model import limits
 from kai.model.objects import PodGroupSpec
+from kai.model.rules import minimums
 
 
 def check(spec: PodGroupSpec) -> None:
@@ -27,7 +28,7 @@ def check(spec: PodGroupSpec) -> None:
             limits.MIN_MEMBER.check(sub.min_member, f"{where}.minMember")
         if sub.min_sub_group is not None:
             limits.MIN_SUBGROUP.check(sub.min_sub_group, f"{where}.minSubGroup")
-    parents = {sub.name.lower(): (sub.parent or "").lower() for sub in spec.sub_groups}
+    parents = {sub.name.lower(): minimums.parent_of(sub) for sub in spec.sub_groups}
     limits.SUBGROUP_DEPTH.check(_depth(parents))
 
 

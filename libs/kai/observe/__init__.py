@@ -1,6 +1,6 @@
 """Logs and metrics."""
 
-from kai.observe.levels import LevelError, LogLevels
+from kai.model.log_levels import LevelError, LogLevels
 from kai.observe.logging import ObserveSettings, change_log_levels, configure, log_levels
 from kai.observe.metrics import PlainCounter, new_registry
 

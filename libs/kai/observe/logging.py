@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import Processor
 
-from kai.observe.levels import LogLevels
+from kai.model.log_levels import LogLevels
 
 #: Without local variables: those of a scheduling cycle are the whole cluster, and take minutes to render.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(

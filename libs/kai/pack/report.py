@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kai.engine.packing.workload import Floats
+from kai.model.arrays import Floats
 from kai.pack.simulation import Packing, pack
 from kai.pack.trace import Trace
 

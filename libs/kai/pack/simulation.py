@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from kai.engine.packing import FreeNodes, Shape
-from kai.engine.packing.free import Ints
-from kai.engine.packing.workload import Floats
+from kai.model.arrays import Floats, Ints
 from kai.pack import strategies
 from kai.pack.trace import Trace
 
@@ -59,8 +58,8 @@ class Simulation:
         self._strategy = strategy
         self._gpus = trace.gpus
         self._free = FreeNodes(
-            cpu=np.array([node.cpu for node in nodes]),
-            memory=np.array([node.memory for node in nodes]),
+            cpu_millis=np.array([node.cpu_millis for node in nodes]),
+            memory_bytes=np.array([node.memory_bytes for node in nodes]),
             whole=np.array([float(node.gpus) for node in nodes]),
             shared=np.zeros((len(nodes), widest)),
             group=np.array([group[node.model] for node in nodes]),
@@ -120,8 +119,8 @@ class Simulation:
 
     def _take(self, row: int, shape: Shape, device: int) -> None:
         free = self._free
-        free.cpu[row] -= shape.cpu
-        free.memory[row] -= shape.memory
+        free.cpu_millis[row] -= shape.cpu_millis
+        free.memory_bytes[row] -= shape.memory_bytes
         if not shape.is_shared:
             free.whole[row] -= shape.devices
         elif device >= 0:

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.packing import FreeNodes, Headroom, Shape, Workload
-from kai.engine.packing.free import Ints
 from kai.engine.packing.headroom import TINY
-from kai.engine.packing.workload import Floats
+from kai.model.arrays import Floats, Ints, Mask
 
 _JOINS_SHARED: Final = 10_000.0
 
@@ -61,7 +59,7 @@ class Binpack:
             score = _JOINS_SHARED * (device >= 0) - free.whole
         else:
             # The original takes any device in use for a match of a pod that asks for none.
-            score = _JOINS_SHARED * (free.shared > TINY).any(axis=1) - free.cpu * 1e-6
+            score = _JOINS_SHARED * (free.shared > TINY).any(axis=1) - free.cpu_millis * 1e-6
         return np.where(fits, score, -np.inf), device
 
 
@@ -74,13 +72,13 @@ class Spread:
     def score(self, free: FreeNodes, capacity: FreeNodes, shape: Shape) -> tuple[Floats, Ints]:
         """See :class:`Strategy`."""
         fits, device = _fit(free, shape, fullest_first=False)
-        have, most = (free.whole, capacity.whole) if shape.devices else (free.cpu, capacity.cpu)
+        have, most = (free.whole, capacity.whole) if shape.devices else (free.cpu_millis, capacity.cpu_millis)
         return np.where(fits, have / np.maximum(most, 1.0), -np.inf), device
 
 
-def _fit(free: FreeNodes, shape: Shape, *, fullest_first: bool) -> tuple[NDArray[np.bool_], Ints]:
+def _fit(free: FreeNodes, shape: Shape, *, fullest_first: bool) -> tuple[Mask, Ints]:
     """Where a shape fits, and the device that it would use."""
-    fits = (free.cpu >= shape.cpu) & (free.memory >= shape.memory)
+    fits = (free.cpu_millis >= shape.cpu_millis) & (free.memory_bytes >= shape.memory_bytes)
     whole = np.full(len(fits), -1, dtype=np.int64)
     if not shape.is_shared:
         return fits & (free.whole >= shape.devices), whole

@@ -18,6 +18,7 @@ from kai.engine.packing import Shape
 T = TypeVar("T")
 
 _WHOLE_MILLI: Final = 1000
+_MIB: Final = 2**20
 
 
 class InvalidTrace(ValueError):
@@ -26,11 +27,11 @@ class InvalidTrace(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TraceNode:
-    """A node: CPU in millicores, memory in MiB."""
+    """A node and its GPU devices."""
 
     name: str
-    cpu: float
-    memory: float
+    cpu_millis: float
+    memory_bytes: float
     gpus: int
     model: str
 
@@ -85,7 +86,7 @@ def _node(row: dict[str, str]) -> TraceNode:
     return TraceNode(
         row["sn"],
         _amount(row, "cpu_milli"),
-        _amount(row, "memory_mib"),
+        _amount(row, "memory_mib") * _MIB,
         int(_amount(row, "gpu")),
         row["model"],
     )
@@ -97,8 +98,8 @@ def _shape(row: dict[str, str], group: dict[str, int]) -> Shape:
         raise ValueError(f"gpu_milli is {milli}; it must be within 1 and 1000")
     allowed = [model for model in (row.get("gpu_spec") or "").split("|") if model]
     return Shape(
-        cpu=_amount(row, "cpu_milli"),
-        memory=_amount(row, "memory_mib"),
+        cpu_millis=_amount(row, "cpu_milli"),
+        memory_bytes=_amount(row, "memory_mib") * _MIB,
         devices=devices,
         portion=milli / _WHOLE_MILLI if devices else 1.0,
         groups=frozenset(group[model] for model in allowed if model in group) if allowed else None,

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from kai.model.flag_values import RedisUrl
 from kai.runtime.settings import ServiceSettings
 from kai.session.credentials import RedisCredentials
-
-
-def _parse(value: object) -> object:
-    text = str(value).strip()
-    if text and not text.startswith(("redis://", "rediss://", "unix://")):
-        raise ValueError("write redis://host:port/db, rediss://… or unix://…, or nothing to work without")
-    return text
 
 
 class RedisSettings(ServiceSettings):
     """Where Redis is, and how to talk to it."""
 
-    redis_url: Annotated[str, BeforeValidator(_parse)] = Field(
+    redis_url: RedisUrl = Field(
         "", description="redis://host:port/db, or rediss:// for TLS; empty: work without Redis"
     )
     redis_ca: str = Field(

@@ -12,74 +12,17 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kai.kube.pace import Pace
-from kai.model import documents, duration, names
+from kai.model import documents, flag_rules, flag_values, names
+from kai.model.flag_values import Duration, Listen, LogLevel
 from kai.observe import LogLevels, ObserveSettings
 from kai.runtime import environment, flags
-
-
-def _parse_duration(value: object) -> object:
-    """Seconds from a number (``90``, ``1.5``) or from Go's notation (``1m30s``)."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return duration.parse(value.strip())
-
-
-def _parse_level(value: object) -> object:
-    """A level or a verbosity number, and levels of parts: ``info,kai.kube=debug``."""
-    return str(LogLevels.parse(str(value)))
-
-
-def _parse_zap_level(value: str) -> str:
-    """A level as controllers written in Go take it: every number above 0 is debug."""
-    text = value.strip().lower()
-    if text.isdecimal() and int(text) > 0:
-        return "debug"
-    known = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}
-    if text not in known:
-        raise ValueError("allowed are debug, info, error, panic or a number above 0")
-    return known[text]
-
-
-def _parse_zap_encoder(value: str) -> str:
-    """Whether to log JSON, by the name of an encoder."""
-    known = {"json": "true", "console": "false"}
-    if value.strip().lower() not in known:
-        raise ValueError("allowed are json and console")
-    return known[value.strip().lower()]
-
-
-def _parse_zap_devel(value: str) -> str:
-    """Development mode is for people, production mode for programs."""
-    known = {"true": "false", "1": "false", "t": "false", "false": "true", "0": "true", "f": "true"}
-    if value.strip().lower() not in known:
-        raise ValueError("allowed are true and false")
-    return known[value.strip().lower()]
-
-
-def _parse_listen(value: object) -> object:
-    """``host:port``, ``:port`` or a bare port."""
-    text = str(value).strip()
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise ValueError("write host:port, :port or a port; port 0 takes any free one")
-    return f"{host}:{port}"
-
-
-#: Seconds; Go's notation is understood.
-Duration = Annotated[float, BeforeValidator(_parse_duration)]
-LogLevel = Annotated[str, BeforeValidator(_parse_level)]
-#: ``host:port``; an empty host means all interfaces.
-Listen = Annotated[str, BeforeValidator(_parse_listen)]
 
 
 class SettingsError(Exception):
@@ -105,9 +48,9 @@ class ServiceSettings(BaseSettings):
     }
     #: What a flag's value means to its field, for flags that say it in other words.
     flag_values: ClassVar[dict[str, Callable[[str], str]]] = {
-        "zap-log-level": _parse_zap_level,
-        "zap-devel": _parse_zap_devel,
-        "zap-encoder": _parse_zap_encoder,
+        "zap-log-level": flag_values.zap_level,
+        "zap-devel": flag_values.zap_devel,
+        "zap-encoder": flag_values.zap_encoder,
     }
     #: Flags that are understood and have no effect here.
     ignored_flags: ClassVar[frozenset[str]] = frozenset(
@@ -143,9 +86,15 @@ class ServiceSettings(BaseSettings):
     leader_elect: bool = Field(False, description="let only one of several replicas work")
     qps: float = Field(0.0, ge=0, description="requests a second to the API server; 0: no bound")
     burst: int = Field(0, ge=0, description="requests at once after a rest; only with --qps")
-    lease_duration: Duration = Field(15.0, gt=0, description="how long leadership lasts without renewal")
-    lease_renew_deadline: Duration = Field(10.0, gt=0, description="how long renewal may fail")
-    lease_retry_period: Duration = Field(2.0, gt=0, description="time between renewals")
+    lease_duration: Duration = Field(
+        flag_rules.LEASE_DURATION, gt=0, description="how long leadership lasts without renewal"
+    )
+    lease_renew_deadline: Duration = Field(
+        flag_rules.LEASE_RENEW_DEADLINE, gt=0, description="how long renewal may fail"
+    )
+    lease_retry_period: Duration = Field(
+        flag_rules.LEASE_RETRY_PERIOD, gt=0, description="time between renewals"
+    )
     connect_timeout: Duration = Field(
         30.0, ge=0, description="how long to wait for an API server at the start"
     )
@@ -156,19 +105,14 @@ class ServiceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _leases_outlast_their_renewal(self) -> Self:
-        """Else somebody could still lead whose Lease another has taken."""
-        if not self.lease_retry_period < self.lease_renew_deadline < self.lease_duration:
-            raise ValueError(
-                "--lease-retry-period must be below --lease-renew-deadline, and that below --lease-duration; "
-                f"they are {self.lease_retry_period:g}s, {self.lease_renew_deadline:g}s and "
-                f"{self.lease_duration:g}s"
-            )
+        flag_rules.leases_outlast_their_renewal(
+            lease=self.lease_duration, deadline=self.lease_renew_deadline, retry=self.lease_retry_period
+        )
         return self
 
     @model_validator(mode="after")
     def _a_burst_is_of_something(self) -> Self:
-        if self.burst and not self.qps:
-            raise ValueError("--burst has no meaning without --qps; give both")
+        flag_rules.a_burst_is_of_something(burst=self.burst, qps=self.qps)
         return self
 
     @property
@@ -263,6 +207,15 @@ class ServiceSettings(BaseSettings):
     def known_flags(cls) -> set[str]:
         """All flags that are understood, those without effect included."""
         return {*cls._flag_fields(), *cls._ignored_flags(), "config"}
+
+    @classmethod
+    def flag_kinds(cls) -> dict[str, str]:
+        """What each of them takes, for :func:`kai.model.flag_values.read`; nothing if it has no effect."""
+        kinds = {
+            flag: flag_values.kind_of(cls.model_fields[field]) for flag, field in cls._flag_fields().items()
+        }
+        kinds |= {flag: flag for flag in cls.flag_values}
+        return {flag: kinds.get(flag, "") for flag in cls.known_flags()} | {"config": "text"}
 
     @classmethod
     def _flag_fields(cls) -> dict[str, str]:

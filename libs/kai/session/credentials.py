@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import redis.asyncio as redis
 from redis.asyncio.connection import ConnectionPool, SSLConnection, parse_url
@@ -14,7 +14,7 @@ from redis.credentials import CredentialProvider
 from redis.exceptions import AuthenticationError, InvalidResponse, RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-_TLS: Final = "rediss://"
+from kai.model import flag_rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,9 @@ class RedisCredentials:
 
     def check(self, url: str) -> None:
         """Raises ValueError if the URL says otherwise, with what to do."""
-        if (self.ca or self.server_name) and not url.startswith(_TLS):
-            raise ValueError(
-                "--redis-ca and --redis-server-name are for TLS: "
-                "write rediss:// in --redis-url, or leave them out"
-            )
-        if self.password_file and "password" in parse_url(url):
-            raise ValueError(
-                "--redis-url has a password, and --redis-password-file another: leave one of them out"
-            )
+        flag_rules.redis_is_told_once(
+            url, ca=self.ca, server_name=self.server_name, password_file=self.password_file
+        )
 
     def connection(self, url: str, **options: Any) -> redis.Redis:
         """A client of the Redis at ``url`` with ``options`` of its connections. Nothing is sent yet."""

@@ -10,19 +10,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.model.arrays import Floats
 from kai.model.decisions import ResourceVector
 from kai.session.cache import SessionCache
 
 RESOURCES: Final = ("cpu", "memory", "gpu")
 BUCKET_SECONDS: Final = 300
 _FIELD: Final = re.compile(rb"([0-9]{1,15})/(cpu|memory|gpu)")
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

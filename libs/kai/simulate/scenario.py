@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kai.model.rules.queue_amounts import PRIORITY
 from kai.simulate.reading import Fields, InvalidInput, ordered
 
 _INPUT: Final = ("queues", "jobs", "nodes", "cycles", "windowSize", "halfLifePeriod", "kValue")
@@ -100,7 +101,7 @@ def _teams(fields: Fields) -> dict[str, Team]:
         found[name] = Team(
             name=name,
             parent=each.text("parent"),
-            priority=each.whole("priority", default=100, least=-(2**31), most=2**31 - 1),
+            priority=each.whole("priority", default=PRIORITY, least=-(2**31), most=2**31 - 1),
             deserved=each.unlimited("deservedGPUs", default=0.0),
             weight=each.number("weight", default=1.0, least=0.0),
         )

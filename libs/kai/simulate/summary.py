@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kai.engine.fairness.queues import Floats
+from kai.model.arrays import Floats
 from kai.simulate.time_based import Course
 
 #: The first four are those of the original.

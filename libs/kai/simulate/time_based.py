@@ -18,15 +18,14 @@ import numpy as np
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import DEFAULT_OPTIONS, PluginOption
-from kai.engine.fairness.queues import Floats
-from kai.model.decisions import CycleResult, PodRef, ResourceVector
+from kai.model.arrays import Floats
+from kai.model.decisions import GPU, CycleResult, PodRef, ResourceVector
 from kai.model.ids import PodUid
 from kai.model.objects import Pod
 from kai.simulate.scenario import Scenario
 from kai.snapshot.state import ClusterState, Kind
 
 _NOW: Final = 1_800_000_000.0
-_GPU: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ def simulate(scenario: Scenario) -> Course:
         world.carry_out(result, cycle)
         for share in result.shares:
             place = row[share.queue]
-            allocated[cycle, place], fair_share[cycle, place] = share.allocated[_GPU], share.fair_share[_GPU]
+            allocated[cycle, place], fair_share[cycle, place] = share.allocated[GPU], share.fair_share[GPU]
     return Course(scenario=scenario, names=names, allocated=allocated, fair_share=fair_share, usage=usage)
 
 

@@ -36,7 +36,7 @@ class Accounts:
         for job in cluster.jobs.values():
             jobs.arrange(job, order)
             job.version += 1
-            cluster.ledger.settle_core(job)
+            cluster.ledger.charges.settle_core(job)
 
     def set_aside(self, job: Job, fault: Fault | None) -> None:
         """Decide nothing about a job, which asks for nothing meanwhile; None: decide about it again."""
@@ -108,7 +108,7 @@ class Accounts:
             here[uid] = task
             if ACTIVE_USED[status]:
                 node = cluster.nodes.by_name.get(name)
-        if node is not None and cls.vast and not cluster.ledger.bears(task, node):
+        if node is not None and cls.vast and not cluster.ledger.holds.bears(task, node):
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
             groups = facts.granted_ids or facts.group_ids or facts.assumed_groups if cls.shared else ()
@@ -116,18 +116,18 @@ class Accounts:
                 # Its own word counts only where those who placed it hold the device: no queue pays for it.
                 groups = tuple([each for each in groups if cluster.grants.is_of_others((node.name, each))])
             task.allotment = facts.assumed_allotment
-            cluster.ledger.hold(task, node, groups, releasing=status is Status.RELEASING)
+            cluster.ledger.holds.hold(task, node, groups, releasing=status is Status.RELEASING)
             if facts.reservation:
-                cluster.ledger.reserve(node, facts.group_ids, count=1)
+                cluster.ledger.holds.reserve(node, facts.group_ids, count=1)
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, node, 1)
         if task.job is not None:
             if ACTIVE_ALLOCATED[status]:
-                cluster.ledger.charge(
+                cluster.ledger.charges.charge(
                     task, node.gpu_memory_mib if node is not None else cluster.min_gpu_memory_mib
                 )
             elif status is Status.PENDING:
-                cluster.ledger.enqueue(task, cluster.min_gpu_memory_mib)
+                cluster.ledger.charges.enqueue(task, cluster.min_gpu_memory_mib)
 
     def shuts_out(self, job: Job, facts: PodFacts) -> bool:
         """Whether a pod may not be given a place as a part of a job."""
@@ -144,15 +144,15 @@ class Accounts:
         if cluster.deleted:
             cluster.deleted.pop(uid, None)
         if task.charged is not None:
-            cluster.ledger.discharge(task)
+            cluster.ledger.charges.discharge(task)
         elif task.job is not None and task.status is Status.PENDING:
-            cluster.ledger.dequeue(task, cluster.min_gpu_memory_mib)
+            cluster.ledger.charges.dequeue(task, cluster.min_gpu_memory_mib)
         if task.node is not None:
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, task.node, -1)
             if facts.reservation:
-                cluster.ledger.reserve(task.node, facts.group_ids, count=-1)
-            cluster.ledger.unhold(task)
+                cluster.ledger.holds.reserve(task.node, facts.group_ids, count=-1)
+            cluster.ledger.holds.unhold(task)
         task.allotment = None
         if name := facts.node_name or facts.assumed_node:
             discard(cluster.on_node, name, uid)
@@ -170,7 +170,7 @@ class Accounts:
         if pod_set is None:
             job.invalid[task.uid] = task
             return
-        cluster.ledger.join(task, job, pod_set)
+        cluster.ledger.counts.join(task, job, pod_set)
         if task.status is Status.PENDING:
             cluster.pending_jobs[job.key] = job
 
@@ -179,18 +179,18 @@ class Accounts:
         job = task.job
         assert job is not None
         cluster.touched_jobs[job.key] = job
-        cluster.ledger.leave(task)
+        cluster.ledger.counts.leave(task)
         if not job.pending:
             cluster.pending_jobs.pop(job.key, None)
 
     def _count_foreign(self, task: Task, node: Node, sign: int) -> None:
+        # What such a node offers is not divided among queues, so nothing of it is missing there.
         if not node.ready:
             return
-        cpu, memory, gpu_centi = task.cls.charge(node.gpu_memory_mib)
+        charged = task.cls.charge(node.gpu_memory_mib)
         if task.cls.shared and not task.groups:
-            gpu_centi = 0  # it says so, and has none
-        for resource, amount in enumerate((cpu, memory, gpu_centi)):
-            self._cluster.foreign[resource] += sign * amount
+            charged = charged._replace(gpu_centi=0)  # it says so, and has none
+        self._cluster.foreign.add(charged, times=sign)
 
 
 def facts_of(task: Task) -> PodFacts:

@@ -1,24 +1,60 @@
-"""Amounts that are charged, with their units in their names."""
+"""Amounts that are charged, with their units in their names.
+
+The unit comes last: ``gpu_centi`` are hundredths of GPUs, ``held_mib`` is MiB of one device. Where shares are
+divided amounts are floats and GPUs whole devices (:data:`~kai.model.decisions.ResourceVector`); ``vector``
+is the way there.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
 
-#: A GPU in the parts in which queues are charged.
-GPU_CENTI: Final = 100
+from kai.model.decisions import ResourceVector
+from kai.model.rules.gpu_shares import GPU_CENTI as GPU_CENTI
 
 
 class Amounts(NamedTuple):
-    """What queues are charged for pods: thousandths of a CPU, bytes, and hundredths of a GPU."""
+    """What queues are charged for pods: thousandths of a CPU, bytes, and hundredths of a GPU.
+
+    Integers, so that what is added and taken off again leaves no trace.
+    """
 
     cpu_millis: int
     memory_bytes: int
     gpu_centi: int
 
+    def vector(self) -> ResourceVector:
+        """The same with GPUs in devices."""
+        return (self.cpu_millis, self.memory_bytes, self.gpu_centi / GPU_CENTI)
+
 
 NOTHING: Final = Amounts(0, 0, 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Totals:
+    """A sum of :class:`Amounts` that changes in place; its fields are written where it is kept."""
+
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    gpu_centi: int = 0
+
+    def add(self, amounts: Amounts, *, times: int = 1) -> None:
+        """So many times these amounts more; fewer where ``times`` is negative."""
+        self.cpu_millis += amounts.cpu_millis * times
+        self.memory_bytes += amounts.memory_bytes * times
+        self.gpu_centi += amounts.gpu_centi * times
+
+    def amounts(self) -> Amounts:
+        """What it is now, as a value that stays."""
+        return Amounts(self.cpu_millis, self.memory_bytes, self.gpu_centi)
+
+    def vector(self) -> ResourceVector:
+        """The same with GPUs in devices."""
+        return (self.cpu_millis, self.memory_bytes, self.gpu_centi / GPU_CENTI)
 
 
 class SharedDevice(msgspec.Struct, kw_only=True):

@@ -7,12 +7,11 @@ from typing import Any, Final
 from kai.model import access, limits, names, subgroups
 from kai.model.faults import OutOfBounds
 from kai.model.objects import Node, PriorityClass, Queue, QueueResource, Topology
+from kai.model.rules import queue_amounts
 from kai.snapshot import devices
 from kai.snapshot.kinds import Kind
 
 _SYSTEM: Final = "system-"
-#: By resource of a queue: what one of its units makes in the units in which sums are kept.
-QUEUE_UNITS: Final = {"gpu": 1.0, "cpu": 1.0, "memory": 1e6}
 
 
 def check(kind: Kind, obj: Any) -> None:
@@ -68,7 +67,7 @@ def check_queue(queue: Queue) -> None:
         access.check_size(spec.access)
     if spec.resources is None:
         return
-    for kind, scale in QUEUE_UNITS.items():
+    for kind, scale in queue_amounts.UNITS.items():
         amounts: QueueResource = getattr(spec.resources, kind)
         where, most = f"spec.resources.{kind}", limits.QUEUE_AMOUNT.most / scale
         for field, amount in (("quota", amounts.quota), ("limit", amounts.limit)):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import numpy as np
 
-from kai.snapshot.amounts import GPU_CENTI, SharedDevice
+from kai.snapshot.amounts import SharedDevice, Totals
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.core import Holdings
 from kai.snapshot.resources import GPU, PODS
@@ -34,7 +37,7 @@ def _check_node(state: Cluster, node: Node) -> None:
     releasing = np.zeros_like(idle)
     devices: dict[str, SharedDevice] = {}
     for task in node.tasks.values():
-        size = task.cls.device_memory(node.gpu_memory_mib)
+        size = task.cls.part_mib(node.gpu_memory_mib)
         if task.node is node:
             idle -= _vector(state, node, task)
             releasing += _vector(state, node, task) * bool(task.releasing)
@@ -95,44 +98,42 @@ def _check_job(job: Job) -> None:
     assert job.pending == total, job.key
 
 
+class _Sums(NamedTuple):
+    """What a queue holds, what of that nobody may take, and what is asked for, by what the rows say."""
+
+    held: Totals
+    fixed: Totals
+    asked: Totals
+
+
 def _check_queues(state: Cluster) -> None:
-    sums: dict[str, tuple[list[int], list[int], list[int]]] = {
-        queue.name: ([0, 0, 0], [0, 0, 0], [0, 0, 0]) for queue in state.queue_order
-    }
+    sums = {queue.name: _Sums(Totals(), Totals(), Totals()) for queue in state.queue_rows}
     for job in state.jobs.values():
         core = {task.uid for task in Holdings(job).core()} if job.semi_preemptible else None
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 kept = not job.preemptible if core is None else task.uid in core
                 _add_up(state, job, task, sums, kept=kept)
-    for queue in state.queue_order:
+    for queue in state.queue_rows:
         held, fixed, asked = sums[queue.name]
         assert queue.allocated == held, (queue.name, "allocated", queue.allocated, held)
         assert queue.non_preemptible == fixed, (queue.name, "non-preemptible", queue.non_preemptible, fixed)
         assert queue.pending == asked, (queue.name, "pending", queue.pending, asked)
-        mirror = state.ledger.allocated[queue.row].tolist()
-        assert mirror == [float(held[0]), float(held[1]), held[2] / GPU_CENTI], (queue.name, mirror, held)
-        mirror = state.ledger.non_preemptible[queue.row].tolist()
-        assert mirror == [float(fixed[0]), float(fixed[1]), fixed[2] / GPU_CENTI], (queue.name, mirror, fixed)
+        mirror = state.ledger.charges.allocated[queue.row].tolist()
+        assert mirror == [float(each) for each in held.vector()], (queue.name, mirror, held)
+        mirror = state.ledger.charges.non_preemptible[queue.row].tolist()
+        assert mirror == [float(each) for each in fixed.vector()], (queue.name, mirror, fixed)
 
 
-def _add_up(
-    state: Cluster,
-    job: Job,
-    task: Task,
-    sums: dict[str, tuple[list[int], list[int], list[int]]],
-    *,
-    kept: bool,
-) -> None:
+def _add_up(state: Cluster, job: Job, task: Task, sums: Mapping[str, _Sums], *, kept: bool) -> None:
     assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
     asked = task.cls.charge(state.min_gpu_memory_mib)
     evicting = task.facts is not None and task.facts.evicting
     waits = task.status is Status.PENDING or (task.status is Status.PIPELINED and not evicting)
     for queue in job.queue.path:
-        held_sum, fixed_sum, asked_sum = sums[queue.name]
-        for resource in range(3):
-            if task.charged is not None:
-                held_sum[resource] += task.charged[resource]
-                fixed_sum[resource] += task.charged[resource] * kept
-            if waits:
-                asked_sum[resource] += asked[resource]
+        found = sums[queue.name]
+        if task.charged is not None:
+            found.held.add(task.charged)
+            found.fixed.add(task.charged, times=kept)
+        if waits:
+            found.asked.add(asked)

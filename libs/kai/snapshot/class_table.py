@@ -33,6 +33,8 @@ class ClassTable:
 
     def __init__(self, resources: ResourceTable) -> None:
         self._resources = resources
+        #: By what pods say, which is quickly written down, and by what follows from it: pods that say other
+        #: things may be of the same class.
         self._quick: dict[bytes, TaskClass] = {}
         self._exact: dict[bytes, TaskClass] = {}
         self._made = 0
@@ -69,7 +71,10 @@ class ClassTable:
         return known
 
     def bare(self, cls: TaskClass) -> TaskClass:
-        """A class that holds what this one does, and of which nothing else is known."""
+        """A class that holds what this one does, and of which nothing else is known.
+
+        For pods that are only counted: neither affinities nor tolerations of theirs are looked at again.
+        """
         pod = cls.pod
         return self.of(
             Pod(
@@ -107,7 +112,10 @@ class ClassTable:
         return len(self._exact) > self._enough or len(self._quick) > 4 * self._enough
 
     def keep(self, used: set[TaskClass]) -> None:
-        """Forget the classes that nobody uses."""
+        """Forget the classes that nobody uses; ``used`` are those of all pods.
+
+        One that is asked for again later is made anew, and has another id.
+        """
         self._keep(used.__contains__)
         self._enough = _SPARE + 2 * len(self._exact)
 
@@ -159,6 +167,7 @@ class ClassTable:
         amounts[PODS] = 1
         gpu = gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
         constraints = constraints_of(pod)
+        # What failures of searches are compared by, as in the original: no amounts, and no resource claims.
         signature = _encode(
             (
                 constraints.node_selector,
@@ -195,8 +204,8 @@ class ClassTable:
                 id=self._made,
                 items=items,
                 unoffered=lacking,
-                cpu=amounts.get(CPU, 0),
-                memory=amounts.get(MEMORY, 0),
+                cpu_millis=amounts.get(CPU, 0),
+                memory_bytes=amounts.get(MEMORY, 0),
                 constraints=constraints,
                 signature=signature,
                 claims=bool(pod.spec.resource_claims),

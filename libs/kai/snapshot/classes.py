@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from kai.model.decisions import ResourceType
 from kai.model.objects import Pod, Toleration
+from kai.model.rules.gpu_shares import centi_of_memory
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import PODS
 
+#: Half a million pods that ask for no more of anything stay within half of a sum of 64 bits.
 _VAST: Final = 1 << 43
 
 
@@ -53,19 +55,19 @@ class TaskClass:
 
     ``items`` are (column, amount) pairs charged to a node: pods 1, whole GPUs in the GPU column, nothing
     there for shared GPUs and for those of resource claims, which are charged once for all their users.
-    ``centi_gpus`` is what a queue is charged in hundredths of a GPU, except for GPU memory, which depends on
+    ``gpu_centi`` is what a queue is charged in hundredths of a GPU, except for GPU memory, which depends on
     a node.
     """
 
     id: int
     items: tuple[tuple[int, int], ...]
-    cpu: int
-    memory: int
+    cpu_millis: int
+    memory_bytes: int
     kind: GpuKind
     devices: int = 0
     portion_centi: int = 0
     gpu_memory_mib: int = 0
-    centi_gpus: int = 0
+    gpu_centi: int = 0
     dra_gpus: int = 0
     legacy_mig: bool = False
     #: Whether pods of the class have resource claims.
@@ -82,7 +84,7 @@ class TaskClass:
     cpu_only: bool = field(init=False)
     #: Whether it wants to be near or away from other pods.
     affine: bool = field(init=False)
-    #: Whether it asks for so much of anything that a few hundred of its pods would not fit into 64 bits.
+    #: Whether it asks for so much of anything that what its pods ask for together might not fit into 64 bits.
     vast: bool = field(init=False)
     #: All that it asks for: hundredths of GPUs, MiB of GPU memory, millicores, bytes, and the rest together.
     demand: tuple[int, int, int, int, int] = field(init=False, repr=False)
@@ -90,16 +92,17 @@ class TaskClass:
     _charge: Amounts = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._charge = Amounts(self.cpu, self.memory, self.centi_gpus)
+        self._charge = Amounts(self.cpu_millis, self.memory_bytes, self.gpu_centi)
         self.shared = self.kind is GpuKind.FRACTION or self.kind is GpuKind.MEMORY
         self.affine = bool(self.constraints.pod_affinity or self.constraints.pod_anti_affinity)
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
         self.vast = any(amount > _VAST for _, amount in self.items)
         rest = sum(amount for column, amount in self.items if column > PODS)
-        self.demand = (self.centi_gpus, self.gpu_memory_mib * self.devices, self.cpu, self.memory, rest)
+        gpu_mib = self.gpu_memory_mib * self.devices
+        self.demand = (self.gpu_centi, gpu_mib, self.cpu_millis, self.memory_bytes, rest)
 
-    def device_memory(self, device_mib: int) -> int:
-        """Memory on each device, in MiB.
+    def part_mib(self, device_mib: int) -> int:
+        """What a pod takes of each device that it shares, in MiB, where a GPU has ``device_mib``.
 
         Rounded down where it asks for a part; 0 where it shares no devices.
         """
@@ -114,7 +117,7 @@ class TaskClass:
         """
         if self.kind is not GpuKind.MEMORY:
             return self._charge
-        return Amounts(self.cpu, self.memory, self.quota_centi(device_mib))
+        return Amounts(self.cpu_millis, self.memory_bytes, self.quota_centi(device_mib))
 
     def received(self, device_mib: int) -> tuple[ResourceType, float]:
         """The kind of devices that a pod gets where a GPU has ``device_mib``, and which part of each."""
@@ -129,6 +132,6 @@ class TaskClass:
         A part of a device is rounded up; devices of resource claims count as whole ones.
         """
         if self.kind is not GpuKind.MEMORY:
-            return self.centi_gpus
-        part = -(-self.gpu_memory_mib * GPU_CENTI // max(device_mib, 1))
+            return self.gpu_centi
+        part = centi_of_memory(self.gpu_memory_mib, device_mib)
         return self.devices * part + self.dra_gpus * GPU_CENTI

@@ -9,6 +9,7 @@ from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import PodGroup, PriorityClass
 from kai.model.objects import Queue as QueueObject
 from kai.snapshot.access import AccessTable
+from kai.snapshot.amounts import Totals
 from kai.snapshot.budgets import Budgets
 from kai.snapshot.class_table import ClassTable
 from kai.snapshot.grants import Grants
@@ -37,7 +38,7 @@ class Cluster:
         self.queue_objects: dict[str, QueueObject] = {}
         self.group_objects: dict[PodGroupKey, PodGroup] = {}
         #: Queues that take part, parents before children; rows are positions in it.
-        self.queue_order: list[Queue] = []
+        self.queue_rows: list[Queue] = []
         self.priority_classes: dict[str, PriorityClass] = {}
         #: Objects that only plugins read, by kind and key, and how often each kind changed.
         self.objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
@@ -50,8 +51,8 @@ class Cluster:
         self.touched_jobs: dict[PodGroupKey, Job] = {}
         #: Pods that want to be near or away from others.
         self.affine: dict[PodUid, Task] = {}
-        #: Requests of other schedulers' pods on ready nodes: CPU, memory, hundredths of GPUs.
-        self.foreign = [0, 0, 0]
+        #: Requests of other schedulers' pods on ready nodes.
+        self.foreign = Totals()
         #: Objects whose newest version could not be taken in, by kind and key.
         self.faults: dict[tuple[Kind, str], Fault] = {}
         #: Pods that say something else than what they were granted, by key.

@@ -7,7 +7,7 @@ stays the same while pods outside of it come and go, and what there is of one th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Sized
 from typing import TypeAlias
 
 from kai.model.ids import PodUid
@@ -15,6 +15,21 @@ from kai.snapshot.amounts import Amounts
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 
 Member: TypeAlias = PodSet | SubGroupSet
+
+
+def filled(member: Member, held: Callable[[PodSet], Sized]) -> int:
+    """How much a part of a job has, where its pod sets hold these: pods, or members that have enough."""
+    if isinstance(member, PodSet):
+        return len(held(member))
+    return sum(enough(each, held) for each in member.members)
+
+
+def enough(member: Member, held: Callable[[PodSet], Sized]) -> bool:
+    """Whether a part of a job has what it needs, where its pod sets hold these.
+
+    Rows say the same of what is placed, of what is used and of what exists; this is for any other case.
+    """
+    return filled(member, held) >= member.threshold
 
 
 class Holdings:
@@ -33,6 +48,9 @@ class Holdings:
             for name, pod_set in job.pod_sets.items()
         }
 
+    def _held(self, pod_set: PodSet) -> list[Task]:
+        return self._of[pod_set.name]
+
     def below(self, member: Member) -> list[Task]:
         """All that a part of the job has."""
         if isinstance(member, PodSet):
@@ -41,9 +59,7 @@ class Holdings:
 
     def satisfied(self, member: Member) -> bool:
         """Whether a part of the job has what it needs."""
-        if isinstance(member, PodSet):
-            return len(self._of[member.name]) >= member.min_member
-        return sum(map(self.satisfied, member.members)) >= member.threshold
+        return enough(member, self._held)
 
     def core_members(self, group: SubGroupSet) -> list[Member]:
         """Those members of a subgroup that it keeps."""
@@ -71,8 +87,8 @@ def core_amounts(job: Job, *, placed: Sequence[Task] = (), gpu_memory_mib: int =
 
     Costs time by the number of the job's pods.
     """
-    cpu = memory = centi = 0
+    cpu_millis = memory_bytes = gpu_centi = 0
     for task in Holdings(job, placed={task.uid for task in placed}).core():
-        more = task.charged or task.cls.charge(gpu_memory_mib)
-        cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
-    return Amounts(cpu, memory, centi)
+        cpu, memory, gpu = task.charged or task.cls.charge(gpu_memory_mib)
+        cpu_millis, memory_bytes, gpu_centi = cpu_millis + cpu, memory_bytes + memory, gpu_centi + gpu
+    return Amounts(cpu_millis, memory_bytes, gpu_centi)

@@ -87,6 +87,7 @@ class Exclusion:
             failed = self._attach_all()
             if failed is None:
                 break
+            # It may be in some of the sums, so all of them are built again without it.
             self._intake.drop(failed[0])
             left_out.append(failed)
         cluster.unsound = False

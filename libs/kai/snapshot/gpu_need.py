@@ -65,12 +65,15 @@ _NO_SHARE: Final = Share(devices=1)
 
 
 def gpu_need(annotated: Annotated, amounts: dict[int, int], dra_gpus: int, mig: int) -> dict[str, Any]:
-    """The GPU part of a class; brings ``amounts`` in line with it."""
+    """The GPU part of a class, as fields of :class:`~kai.snapshot.classes.TaskClass`.
+
+    Of several ways to ask for GPUs the later one below counts, as in the original.
+    """
     whole = amounts.get(GPU, 0)
     need: dict[str, Any] = {
         "kind": GpuKind.WHOLE if whole else GpuKind.NONE,
         "devices": whole,
-        "centi_gpus": whole * GPU_CENTI,
+        "gpu_centi": whole * GPU_CENTI,
     }
     if annotated.portion_centi or annotated.memory_mib:
         need = {
@@ -78,14 +81,14 @@ def gpu_need(annotated: Annotated, amounts: dict[int, int], dra_gpus: int, mig: 
             "portion_centi": annotated.portion_centi,
             "gpu_memory_mib": 0 if annotated.portion_centi else annotated.memory_mib,
             "kind": GpuKind.FRACTION if annotated.portion_centi else GpuKind.MEMORY,
-            "centi_gpus": annotated.devices * annotated.portion_centi,
+            "gpu_centi": annotated.devices * annotated.portion_centi,
         }
     if annotated.mig:
-        need = {"devices": 0, "centi_gpus": 0, "kind": GpuKind.MIG, "legacy_mig": True}
+        need = {"devices": 0, "gpu_centi": 0, "kind": GpuKind.MIG, "legacy_mig": True}
     if mig:
         need["kind"] = GpuKind.MIG
-        need["centi_gpus"] += mig * GPU_CENTI
+        need["gpu_centi"] += mig * GPU_CENTI
     if dra_gpus:
         need["dra_gpus"] = dra_gpus
-        need["centi_gpus"] += dra_gpus * GPU_CENTI
+        need["gpu_centi"] += dra_gpus * GPU_CENTI
     return need

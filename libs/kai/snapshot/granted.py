@@ -9,6 +9,7 @@ from kai.model.faults import NOT_AS_GRANTED, Fault
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Pod
 from kai.snapshot.accounts import Accounts, facts_of
+from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.grants import Device
@@ -74,10 +75,12 @@ class Granted:
         facts.granted_ids, cls = (), declared
         node = facts.node_name or facts.assumed_node
         known = cluster.grants.of(task.uid, node=node) if node else None
+        # Of a pod that is being bound an earlier attempt may have left a record, of other devices.
         if known is not None and (facts.node_name or not known[1].isdisjoint(facts.assumed_groups)):
             grant, groups = known
             cls = cluster.classes.granted(declared, grant)
             if facts.node_name:
+                # Where not all of its devices are recorded, its own word counts for the rest.
                 own = () if len(groups) >= grant.devices else facts.group_ids or facts.assumed_groups
                 facts.granted_ids = tuple(sorted(groups.union(own)))
         elif decided is not None and decided.shared and facts.assumed_node:  # not recorded yet
@@ -116,6 +119,8 @@ def _difference(task: Task) -> str:
 
 def _share(cls: TaskClass) -> str:
     part = (
-        f"{cls.portion_centi / 100:g} of a GPU" if cls.portion_centi else f"{cls.gpu_memory_mib} MiB of a GPU"
+        f"{cls.portion_centi / GPU_CENTI:g} of a GPU"
+        if cls.portion_centi
+        else f"{cls.gpu_memory_mib} MiB of a GPU"
     )
     return part if cls.devices == 1 else f"{part} on each of {cls.devices}"

@@ -121,6 +121,7 @@ class GroupIntake:
             facts=facts,
             error=error,
         )
+        # Where no subgroups are named, pods need not say to which they belong.
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
         subs = group.spec.sub_groups
@@ -234,6 +235,7 @@ class GroupIntake:
     def _home(self, name: str) -> Queue:
         """What a job of this queue is charged to: the queue, or the account of those that have none."""
         row = self._cluster.queues.get(name)
+        # Until the hierarchy is built nobody has a path; then those without one lose their jobs.
         if row is not None and row.exists and (row.path or self._queues_dirty):
             return row
         return self._queue_row(queues.NO_QUEUE)
@@ -277,6 +279,7 @@ class GroupIntake:
             self._put_again(job)
         for name in [name for name, row in cluster.queues.items() if not row.exists and not row.jobs]:
             del cluster.queues[name]
+        # The account of those without a queue takes part only while it has jobs, which it may now.
         if strays:
             self._link_queues()
         cluster.versions[Kind.QUEUE] += 1
@@ -285,20 +288,20 @@ class GroupIntake:
             for pod_set in job.pod_sets.values():
                 for task in pod_set.tasks.values():
                     if task.charged is not None:
-                        cluster.ledger.recharge(task, task.charged)
+                        cluster.ledger.charges.recharge(task, task.charged)
                     elif task.status is Status.PENDING:
-                        cluster.ledger.enqueue(task, cluster.min_gpu_memory_mib)
+                        cluster.ledger.charges.enqueue(task, cluster.min_gpu_memory_mib)
 
     def _link_queues(self) -> None:
         cluster = self._cluster
         for name, fault in self._too_deep.items():
             if cluster.faults.get((Kind.QUEUE, name)) is fault:
                 del cluster.faults[Kind.QUEUE, name]
-        cluster.queue_order = queues.link(
+        cluster.queue_rows = queues.link(
             cluster.queues.values(), full_hierarchy=cluster.params.full_hierarchy_fairness
         )
         self._too_deep = {queue.name: _fault_of(queue) for queue in cluster.queues.values() if queue.too_deep}
-        cluster.ledger.set_queues(cluster.queue_order)
+        cluster.ledger.charges.set_queues(cluster.queue_rows)
 
     def _reconsider(self) -> None:
         """Let queues that were closed to pods be open to them now, and the reverse."""

@@ -205,9 +205,11 @@ class Intake:
             if old.assumed_node:
                 new.assumed_node, new.assumed_groups = old.assumed_node, old.assumed_groups
                 new.assumed_allotment = old.assumed_allotment
+                # A result told of the bind already, and this version of the pod is from before.
                 if old.node_name == old.assumed_node:
                     new.node_name, new.group_ids = old.node_name, new.group_ids or old.group_ids
         elif old.assumed_node == new.node_name:
+            # The bind took effect, but its labels need not say yet which devices it has.
             new.group_ids = new.group_ids or old.assumed_groups
             new.assumed_allotment = old.assumed_allotment
 
@@ -345,6 +347,7 @@ class Intake:
         ]
         low, high = (min(known), max(known)) if known else (100, 100)
         cluster.max_gpu_memory_mib = high
+        # Sums go by the smallest only, wherever there is no node to go by.
         if low == cluster.min_gpu_memory_mib:
             return
         affected = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kai.model import names
 from kai.model.objects import PodGroup, SubGroup, TopologyConstraint
+from kai.model.rules import minimums
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, JobFacts, PodSet, SubGroupSet
 from kai.snapshot.times import lasting
@@ -54,9 +55,7 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
     )
     leaves: dict[str, PodSet] = {}
     if not spec.sub_groups:
-        leaf = PodSet(
-            name=DEFAULT_POD_SET, min_member=1 if spec.min_member is None else spec.min_member, parent=root
-        )
+        leaf = PodSet(name=DEFAULT_POD_SET, min_member=minimums.pods_of_group(spec), parent=root)
         root.members.append(leaf)
         root.min_sub_group = None
         return root, {leaf.name: leaf}, ""
@@ -65,15 +64,15 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
         leaf = PodSet(name=DEFAULT_POD_SET, min_member=1, parent=root)
         root.members.append(leaf)
         return root, {leaf.name: leaf}, error
-    parents = {(sub.parent or "").lower() for sub in spec.sub_groups}
+    inner_names = minimums.children(spec.sub_groups)
     sets: dict[str, SubGroupSet] = {"": root}
     for sub in spec.sub_groups:
-        if sub.name.lower() in parents:
+        if sub.name.lower() in inner_names:
             sets[sub.name.lower()] = SubGroupSet(
                 name=sub.name, constraint=constraint(sub.topology_constraint), min_sub_group=sub.min_sub_group
             )
     for sub in spec.sub_groups:
-        parent = sets[(sub.parent or "").lower()]
+        parent = sets[minimums.parent_of(sub)]
         inner = sets.get(sub.name.lower())
         if inner is not None:
             inner.parent = parent
@@ -81,7 +80,7 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
         else:
             leaf = PodSet(
                 name=sub.name,
-                min_member=sub.min_member or 0,
+                min_member=minimums.pods_of_leaf(sub),
                 constraint=constraint(sub.topology_constraint),
                 parent=parent,
             )
@@ -129,7 +128,7 @@ def _problem(subs: list[SubGroup]) -> str:
     for sub in subs:
         if sub.name.lower() in parents:
             return f"subgroup {sub.name!r} is named twice; names must be unique"
-        parents[sub.name.lower()] = (sub.parent or "").lower()
+        parents[sub.name.lower()] = minimums.parent_of(sub)
     sound = {""}
     for sub in subs:
         path: set[str] = set()

@@ -23,6 +23,7 @@ from kai.snapshot.shapes import conform
 _ORDER: Final = GroupOrder()
 _NO_NODES: Final = ResourceTable()
 _encode: Final = msgspec.msgpack.Encoder().encode
+#: Users decide how long inputs are: longer ones are not remembered, but looked at each time.
 _SHORT: Final = 1024
 _MOST_BORNE: Final = 1024
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kai.model import limits
 from kai.model.objects import Queue as QueueObject
 from kai.model.objects import QueueResources
-from kai.snapshot.bounds import QUEUE_UNITS
+from kai.model.rules.queue_amounts import UNLIMITED, bound, priority
 from kai.snapshot.rows import Queue
 from kai.snapshot.times import lasting, seconds
 
@@ -28,11 +28,11 @@ def describe(queue: Queue, obj: QueueObject) -> None:
     queue.display_name = spec.display_name or queue.name
     queue.uid = obj.metadata.uid
     queue.parent_name = spec.parent_queue
-    queue.priority = 100 if spec.priority is None else spec.priority
+    queue.priority = priority(spec.priority)
     queue.created = seconds(obj.metadata.creation_timestamp)
     cpu, memory, gpu = amounts.cpu, amounts.memory, amounts.gpu
-    queue.deserved = (_bound(cpu.quota), _bytes(memory.quota), _bound(gpu.quota))
-    queue.limit = (_bound(cpu.limit), _bytes(memory.limit), _bound(gpu.limit))
+    queue.deserved = (bound("cpu", cpu.quota), bound("memory", memory.quota), bound("gpu", gpu.quota))
+    queue.limit = (bound("cpu", cpu.limit), bound("memory", memory.limit), bound("gpu", gpu.limit))
     queue.weight = (
         max(cpu.over_quota_weight, 0.0),
         max(memory.over_quota_weight, 0.0),
@@ -63,6 +63,7 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
         if queue.parent_name and parent is not None:
             queue.parent = parent
             parent.children.append(queue)
+    # Level by level from the top: whoever is in a circle, or below a queue that is missing, is never reached.
     ordered: list[Queue] = []
     front = [queue for queue in by_name.values() if not queue.parent_name]
     for _ in range(limits.QUEUE_DEPTH.most):
@@ -72,6 +73,7 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
             queue.path = (queue, *(queue.parent.path if queue.parent else ()))
             ordered.append(queue)
             front.extend(queue.children)
+    # Those above the ones that are too deep are leaves, and may have jobs.
     if front:
         for queue in last:
             queue.children = []
@@ -84,7 +86,7 @@ def link(queues: Iterable[Queue], *, full_hierarchy: bool) -> list[Queue]:
 
 def _flatten(by_name: dict[str, Queue]) -> list[Queue]:
     inner = {queue.parent_name for queue in by_name.values()}
-    unlimited = (-1.0, -1.0, -1.0)
+    unlimited = (UNLIMITED, UNLIMITED, UNLIMITED)
     top = Queue(
         name=TOP_QUEUE, row=0, exists=True, display_name=TOP_QUEUE, deserved=unlimited, limit=unlimited
     )
@@ -95,11 +97,3 @@ def _flatten(by_name: dict[str, Queue]) -> list[Queue]:
         leaf.path = (leaf, top)
     top.children = leaves
     return [top, *leaves] if leaves else []
-
-
-def _bound(amount: float) -> float:
-    return -1.0 if amount < 0 else float(amount)
-
-
-def _bytes(megabytes: float) -> float:
-    return -1.0 if megabytes < 0 else megabytes * QUEUE_UNITS["memory"]

@@ -6,6 +6,7 @@ of the decisions entered there, so they can be found again whatever happened to 
 
 from __future__ import annotations
 
+from kai.snapshot.amounts import Totals
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.status import Status
@@ -14,10 +15,10 @@ from kai.snapshot.status import Status
 def clear(state: Cluster) -> None:
     """Every row holds nothing and every index is empty; tasks, jobs, queues and nodes stay."""
     state.pending_jobs.clear()
-    state.foreign[:] = (0, 0, 0)
+    state.foreign = Totals()
     for job in state.jobs.values():
         _clear_job(job)
-    state.ledger.clear(state.queue_order)
+    state.ledger.clear(state.queue_rows)
     for task in state.tasks.values():
         _clear_task(task)
 

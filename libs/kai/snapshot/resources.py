@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kai.model import limits
+from kai.model import decisions, limits
 from kai.model.rules.gpus import is_gpu, is_mig, mig_gpus
 
-CPU: Final = 0
-MEMORY: Final = 1
-GPU: Final = 2
+#: The first columns are in the order of :data:`~kai.model.decisions.ResourceVector`, so both are read alike.
+CPU: Final = decisions.CPU
+MEMORY: Final = decisions.MEMORY
+GPU: Final = decisions.GPU
 PODS: Final = 3
 #: Whatever no node offers: nodes have none of it, and pods ask for one where they ask for anything of it.
 NOBODY: Final = 4

@@ -1,6 +1,9 @@
 """Rows of the cluster state: nodes, tasks, pod groups (jobs) and queues, with the sums that decisions read.
 
 Only :mod:`kai.snapshot.ledger` changes sums and statuses, and nobody outside of this package changes a row.
+A row is one object that changes in place, so rows refer to each other directly, and are compared and hashed
+by identity. What was worked out from the sums of a job or queue is valid until its ``version`` changes.
+Properties are worked out when asked for: those of trees take time by the number of their members.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from kai.model.faults import Fault
 from kai.model.ids import NO_POD_GROUP, GpuGroup, PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod, TopologyConstraint
-from kai.snapshot.amounts import Amounts, SharedClaim, SharedDevice
+from kai.model.rules.queue_amounts import PRIORITY
+from kai.snapshot.amounts import GPU_CENTI, Amounts, SharedClaim, SharedDevice, Totals
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.group_order import TaskKey
 from kai.snapshot.status import Status
@@ -28,7 +32,11 @@ UNKNOWN_GPU_MEMORY_MIB: Final = 100
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Node:
-    """One node; amounts stand in row ``row`` of the node table."""
+    """One node; amounts stand in row ``row`` of the node table.
+
+    The row changes when nodes come and go, and is right once the state is settled. What is read from the
+    object is read once, when it is taken in.
+    """
 
     name: str
     row: int
@@ -60,12 +68,28 @@ class Node:
 
     @property
     def cpu_only(self) -> bool:
-        """Whether it has no GPUs of any kind."""
+        """Whether it has no GPUs of any kind: no devices, no MIG devices, and none by resource slices."""
         return not self.mig and self.gpus <= 0
+
+    def free_parts(self) -> list[tuple[GpuGroup, int]]:
+        """What is free of each shared device, or being released, in MiB and never below 0.
+
+        Only of those in use: the others count among whole GPUs, as idle or being released.
+        """
+        memory = self.gpu_memory_mib
+        return [
+            (group, max(device.free_mib(memory), 0)) for group, device in self.groups.items() if device.in_use
+        ]
 
 
 class Task(msgspec.Struct, eq=False, kw_only=True):
-    """One pod. ``node`` is where it holds resources; ``pipelined_node`` where it waits for some."""
+    """One pod, whatever its group and scheduler.
+
+    ``node`` is where it holds resources, ``pipelined_node`` where it waits for some; while it is being moved
+    it has both, and they may be the same. ``job`` and ``pod_set`` are both there, or neither: a pod without
+    them is counted on its node, is charged to nobody, and nothing is decided about it. Which class it is of
+    may change while it is in no sum.
+    """
 
     uid: PodUid
     namespace: str
@@ -107,11 +131,11 @@ class Task(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """``namespace/name``, the same for as long as the row is there."""
         return self.facts.key if self.facts is not None else f"{self.namespace}/{self.name}"
 
     def ref(self) -> PodRef:
-        """The identity that decisions carry."""
+        """The identity that decisions carry; it stays what it was when this was asked."""
         job = self.job
         return PodRef(
             uid=self.uid, namespace=self.namespace, name=self.name, pod_group=job.key if job else NO_POD_GROUP
@@ -119,7 +143,11 @@ class Task(msgspec.Struct, eq=False, kw_only=True):
 
 
 class PodFacts(msgspec.Struct, eq=False, kw_only=True):
-    """What the watch says about a pod, and what was decided since; a task's state is a function of it."""
+    """What the watch says about a pod, and what was decided since; a task's state is a function of it.
+
+    To be changed only while the task is in no sum, as it is taken out by what was said of it when it was put
+    in (:mod:`kai.snapshot.accounts`). Times are Unix seconds, 0 for never; names are empty for none.
+    """
 
     key: str
     phase: str
@@ -146,7 +174,11 @@ class PodFacts(msgspec.Struct, eq=False, kw_only=True):
 
 
 class PodSet(msgspec.Struct, eq=False, kw_only=True):
-    """A leaf of a pod group's tree: pods, and how many of them are needed."""
+    """A leaf of a pod group's tree: pods, and how many of them are needed.
+
+    Counters go by the status of its ``tasks``, whether that is decided or tried. What is
+    counted in ``pending``, ``gated`` or ``pipelined`` is counted in ``alive``, too.
+    """
 
     name: str
     min_member: int
@@ -186,7 +218,7 @@ class PodSet(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        """Whether enough pods exist, or are done."""
+        """Whether enough pods exist, or are done; those that are gated do not count yet."""
         return self.alive - self.gated + self.succeeded >= self.min_member
 
     @property
@@ -196,17 +228,21 @@ class PodSet(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def count(self) -> int:
-        """What subgroup order compares with :attr:`threshold`."""
+        """What subgroup order compares with :attr:`threshold`: pods that have a place, or will, and stay."""
         return self.active_allocated
 
     @property
     def threshold(self) -> int:
-        """How many pods are needed."""
+        """How many pods are needed, at least 0."""
         return self.min_member
 
 
 class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
-    """An inner node of a pod group's tree."""
+    """An inner node of a pod group's tree.
+
+    What it says of itself it asks of its members, down to the leaves, each time. None of them is looked at
+    twice: members are in one set only, and no set is below itself.
+    """
 
     name: str
     constraint: TopologyConstraint | None = None
@@ -222,7 +258,7 @@ class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def threshold(self) -> int:
-        """How many members are needed."""
+        """How many members are needed: all, where it does not say."""
         return len(self.members) if self.min_sub_group is None else self.min_sub_group
 
     @property
@@ -247,7 +283,12 @@ class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
 
 
 class Job(msgspec.Struct, eq=False, kw_only=True):
-    """One pod group."""
+    """One pod group.
+
+    Counters are those of all its pod sets together; pods in ``invalid`` are in none. ``pod_sets`` has the
+    leaves of the tree below ``root`` by name, in the order of the specification. A change of what the tree is
+    made of, or of who the group is, makes another row (:attr:`JobFacts.shape`), with the same pods.
+    """
 
     key: PodGroupKey
     namespace: str
@@ -296,12 +337,15 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        """Whether enough pods exist to satisfy the tree."""
+        """Whether enough pods exist to satisfy the tree; nothing is decided about a group before."""
         return self.root.ready if self.single is None else self.single.ready
 
     @property
     def gang_satisfied(self) -> bool:
-        """Whether enough pods hold resources, or are done, by the tree's own minimums."""
+        """Whether enough pods hold resources, or are done, by the tree's own minimums.
+
+        Pods that are being released count until they are gone.
+        """
         single = self.single
         if single is not None and self.root.min_sub_group is None:
             return single.used_enough
@@ -309,12 +353,12 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def elastic(self) -> bool:
-        """Whether some pod set has more pods than it needs."""
+        """Whether some pod set has more pods than it needs, whatever state they are in."""
         return any(pod_set.min_member < len(pod_set.tasks) for pod_set in self.pod_sets.values())
 
 
 class Standing(NamedTuple):
-    """How a job stands to others."""
+    """How a job stands to others; follows from its specification, namespace and queue, not from its pods."""
 
     priority: int
     preemptible: bool
@@ -346,8 +390,8 @@ class JobFacts(msgspec.Struct, eq=False, kw_only=True):
 class Queue:
     """One queue, or the account of what runs without one (not ``exists``).
 
-    Sums of what is charged are lists in the order of :class:`~kai.snapshot.amounts.Amounts`, those of all
-    descendants included. Quota, limit and weight are (thousandths of CPUs, bytes, GPUs); -1 is unlimited.
+    Sums of what is charged include those of all descendants. Quota, limit and weight are in thousandths of
+    CPUs, bytes and whole GPUs; -1 is unlimited.
     """
 
     name: str
@@ -356,7 +400,7 @@ class Queue:
     display_name: str = ""
     uid: str = ""
     parent_name: str = ""
-    priority: int = 100
+    priority: int = PRIORITY
     created: float = 0.0
     deserved: ResourceVector = (0.0, 0.0, 0.0)
     limit: ResourceVector = (0.0, 0.0, 0.0)
@@ -368,9 +412,11 @@ class Queue:
     #: Itself and its ancestors; empty where it or one of them does not exist, or it has too many.
     path: tuple[Queue, ...] = ()
     too_deep: bool = False
-    allocated: list[int] = field(default_factory=lambda: [0, 0, 0])
-    non_preemptible: list[int] = field(default_factory=lambda: [0, 0, 0])
-    pending: list[int] = field(default_factory=lambda: [0, 0, 0])
+    allocated: Totals = field(default_factory=Totals)
+    #: Of that what nobody may take.
+    non_preemptible: Totals = field(default_factory=Totals)
+    #: What is asked for beside that.
+    pending: Totals = field(default_factory=Totals)
     #: Changes with every charge; caches compare it.
     version: int = 0
     jobs: dict[PodGroupKey, Job] = field(default_factory=dict)
@@ -379,8 +425,18 @@ class Queue:
         return f"<Queue {self.name}>"
 
     @property
+    def requested(self) -> ResourceVector:
+        """What it is charged and what is asked for beside that, in the units of its quota."""
+        held, asked = self.allocated, self.pending
+        return (
+            held.cpu_millis + asked.cpu_millis,
+            held.memory_bytes + asked.memory_bytes,
+            (held.gpu_centi + asked.gpu_centi) / GPU_CENTI,
+        )
+
+    @property
     def leaf(self) -> bool:
-        """Whether jobs may run in it."""
+        """Whether jobs may run in it: it is in the tree, and none is below it."""
         return self.exists and bool(self.path) and not self.children
 
     @property

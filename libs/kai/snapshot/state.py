@@ -38,7 +38,11 @@ _LOADING: Final = (*(kind for kind in Kind if kind not in _LAST), *_LAST)
 
 
 class ClusterState(Cluster):
-    """All rows, and what may be done with them. Not thread-safe: one owner applies events and runs cycles."""
+    """All rows, and what may be done with them.
+
+    Not thread-safe: one owner takes in events and runs cycles. Between calls all sums are those that the rows
+    give (:meth:`check`), however a call ended; only what :meth:`settle` says waits for it. Nothing does I/O.
+    """
 
     def __init__(self, params: StateParams | None = None) -> None:
         super().__init__(params)
@@ -164,7 +168,10 @@ class ClusterState(Cluster):
                 self.mend()
 
     def order_groups(self, order: GroupOrder) -> None:
-        """Go by this order from now on: no more than a comparison where it is the one that held before."""
+        """Let the pods and subgroups of all groups go by this order from now on.
+
+        No more than a comparison where it is the one that held before; else time by the number of pods.
+        """
         self._accounts.order_groups(order)
 
     # --- what takes no part --------------------------------------------------------------------
@@ -183,7 +190,11 @@ class ClusterState(Cluster):
         self._accounts.set_aside(job, fault)
 
     def bare(self, job: Job) -> None:
-        """Of a job's pods nothing is known any more but what they hold, until their next version."""
+        """Of a job's pods nothing is known any more but what they hold, until their next version.
+
+        After: they are charged as before, and those that wait count as gated. For whoever could not work with
+        what they say.
+        """
         self._exclusion.bare(job)
 
     def bare_pod(self, key: str) -> None:
@@ -194,11 +205,15 @@ class ClusterState(Cluster):
         self._exclusion.bare_pod(key)
 
     def recount(self) -> list[tuple[Task, Exception]]:
-        """Find all sums anew; what only a cycle knows is gone. Returns pods that cannot be in the sums."""
+        """Find all sums anew; what only a cycle knows is gone.
+
+        Returns pods that cannot be in the sums, each with what was raised: they are forgotten. Costs time by
+        the number of pods, once more for each of those.
+        """
         return self._exclusion.recount()
 
     def task(self, key: str) -> Task | None:
-        """A pod by ``namespace/name``."""
+        """The row of a pod by ``namespace/name``; None if there is no such pod."""
         return self.tasks_by_key.get(key)
 
     # --- decisions -----------------------------------------------------------------------------
@@ -278,7 +293,7 @@ class ClusterState(Cluster):
         assert job is not None
         assert facts is not None
         if task.virtual:
-            self.ledger.confirm(task)
+            self.ledger.counts.confirm(task)
         facts.assumed_node, facts.assumed_groups = name, task.groups
         facts.assumed_allotment = task.allotment
         here = self.on_node.get(name)
@@ -290,15 +305,19 @@ class ClusterState(Cluster):
             self.pending_jobs.pop(job.key, None)
 
     def unplaced(self, task: Task) -> None:
-        """The inverse of :meth:`placed`: the bind is not decided after all, and the pod holds nothing."""
+        """The inverse of :meth:`placed`: the bind is not decided after all.
+
+        Before: it holds nothing on the node any more. After: it is requested of its queue again. Its status,
+        and what its queue is charged for it, are left to the caller.
+        """
         job, facts = task.job, facts_of(task)
         assert job is not None
         discard(self.on_node, facts.assumed_node, task.uid)
         self._unassume(task)
         facts.evicting = False
-        self.ledger.confirm(task)
-        self.ledger.allot(task, None)
-        self.ledger.enqueue(task, self.min_gpu_memory_mib)
+        self.ledger.counts.confirm(task)
+        self.ledger.counts.allot(task, None)
+        self.ledger.charges.enqueue(task, self.min_gpu_memory_mib)
         self.touched_jobs[job.key] = self.pending_jobs[job.key] = job
 
     def unpromised(self, task: Task) -> None:
@@ -316,11 +335,14 @@ class ClusterState(Cluster):
         """
         facts_of(task).evicting = True
         if task.status is Status.RELEASING:
-            self.ledger.confirm(task)
+            self.ledger.counts.confirm(task)
 
     @staticmethod
     def nominate(task: Task, node: str) -> None:
-        """A task is to wait for its place on a node; for none if that is empty."""
+        """A task is to wait for its place on a node; for none if that is empty.
+
+        Only told to whoever decides next: nothing is charged, and the node need not exist.
+        """
         task.nominated = node
 
     def started(self, job: Job, moment: float) -> None:
@@ -358,7 +380,7 @@ class ClusterState(Cluster):
 
     @staticmethod
     def revoke_eviction(task: Task) -> None:
-        """The same for an eviction."""
+        """An eviction that was decided is taken back, but in no sum, as in :meth:`revoke_bind`."""
         facts_of(task).evicting = False
 
     @staticmethod
@@ -405,23 +427,26 @@ class ClusterState(Cluster):
         standing.take_back(self, noted)
 
     def recall(self, task: Task) -> Memento:
-        """A pod as it is now, for :meth:`reinstate`."""
+        """A pod as it is now, for :meth:`reinstate`; a copy, which later changes leave as it is."""
         return self._mementos.recall(task)
 
     def reinstate(self, memento: Memento) -> None:
-        """Let a pod be as it was, whether it is still there or not; no other pod has its name by then."""
+        """Let a pod be as it was, whether it is still there or not.
+
+        Before: no other pod has its name. After: sums follow, as after all that is done to one pod.
+        """
         self._mementos.reinstate(memento)
 
     def reclass(self, task: Task, cls: TaskClass) -> None:
-        """Let a pod be of another class; all sums follow."""
+        """Let a pod be of another class, as if it had always asked for that; all sums follow."""
         self._mementos.reclass(task, cls)
 
     def withdraw(self, task: Task) -> None:
-        """Let a pod be gone until it is reinstated."""
+        """Let a pod be gone until it is reinstated: it holds nothing, and nobody finds it."""
         self._mementos.withdraw(task)
 
     def finish(self, task: Task) -> None:
-        """Let a pod have succeeded, though the watch does not say so."""
+        """Let a pod have succeeded, though the watch does not say so; what it held is free."""
         self._mementos.finish(task)
 
     # --- time ----------------------------------------------------------------------------------

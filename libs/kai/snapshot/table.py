@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.model.arrays import Ints
 from kai.snapshot.resources import ResourceTable
 from kai.snapshot.rows import Node
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 def cells(matrix: Any) -> Any:
@@ -22,7 +20,8 @@ class NodeTable:
     """Amounts of all nodes, int64 of shape ``[capacity, columns]``; row i belongs to ``nodes[i]``.
 
     ``cells`` of a matrix are the same memory as a memoryview: single numbers are read and written there,
-    whole columns through numpy. After :meth:`settle` rows are in order of node names.
+    whole columns through numpy. After :meth:`settle` rows are in order of node names. Adding a node or a
+    resource may make the matrices others: views and cells from before do not follow.
     """
 
     def __init__(self, resources: ResourceTable) -> None:
@@ -45,7 +44,11 @@ class NodeTable:
 
     @property
     def log_end(self) -> int:
-        """Position after the newest entry of the log."""
+        """Position after the newest entry of the log.
+
+        It only rises. Who has read up to a position is up to date while it is this one, and has to look at
+        all nodes anew where it is before :attr:`log_start`.
+        """
         return self.log_start + len(self.touched)
 
     @property
@@ -60,7 +63,10 @@ class NodeTable:
 
     @property
     def releasing(self) -> Ints:
-        """``[nodes, columns]``: being released, less what is promised of it; a view."""
+        """``[nodes, columns]``: being released, less what is promised of it; a view.
+
+        Negative where idle resources are promised as well.
+        """
         return self._matrix[2, : len(self.nodes)]
 
     def add(self, node: Node) -> None:
@@ -126,11 +132,15 @@ class NodeTable:
     def changed(self) -> None:
         """Forget everything derived from static facts and row numbers."""
         self.epoch += 1
+        # One further than the log went, so that who had read all of it is behind as well.
         self.log_start += len(self.touched) + 1
         self.touched.clear()
 
     def settle(self) -> None:
-        """Bring rows into the order of names and keep the log short."""
+        """Bring rows into the order of names and keep the log short.
+
+        Where rows moved the epoch is another afterwards: numbers of rows found before mean others.
+        """
         if not self._sorted:
             self.nodes.sort(key=lambda node: node.name)
             order = [node.row for node in self.nodes]
@@ -139,6 +149,7 @@ class NodeTable:
                 node.row = row
             self._sorted = True
             self.changed()
+        # Mostly all have read what is forgotten; who has not looks at all nodes anew.
         elif len(self.touched) > 4 * len(self.nodes) + 1024:
             self.log_start += len(self.touched)
             self.touched.clear()

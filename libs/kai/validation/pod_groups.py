@@ -1,11 +1,11 @@
 """Rules of PodGroup objects: the subgroups form a tree, and every part of it says once what it needs."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kai.model import duration, subgroups
 from kai.model.faults import OutOfBounds
 from kai.model.objects import PodGroup, PodGroupSpec, SubGroup
+from kai.model.rules import minimums
 from kai.model.rules.priorities import is_semi_preemptible
 from kai.validation.verdict import Verdict
 
@@ -103,15 +103,15 @@ def _raised(before: PodGroupSpec, after: PodGroupSpec) -> Iterator[str]:
 def _minimums(spec: PodGroupSpec) -> dict[str, int]:
     """Each minimum as it counts, by where it stands; what is not set counts as what it stands for."""
     parts = spec.sub_groups or []
-    children = Counter(part.parent or "" for part in parts)
+    children = minimums.children(parts)
     found = {
-        "spec.minMember": 1 if spec.min_member is None else spec.min_member,
-        "spec.minSubGroup": children[""] if spec.min_sub_group is None else spec.min_sub_group,
+        "spec.minMember": minimums.pods_of_group(spec),
+        "spec.minSubGroup": minimums.subgroups(spec.min_sub_group, children[""]),
     }
     for part in parts:
-        where, below = f'subgroup "{part.name}": ', children[part.name]
-        found[f"{where}minMember"] = part.min_member or 0
-        found[f"{where}minSubGroup"] = below if part.min_sub_group is None else part.min_sub_group
+        where, below = f'subgroup "{part.name}": ', children[part.name.lower()]
+        found[f"{where}minMember"] = minimums.pods_of_leaf(part)
+        found[f"{where}minSubGroup"] = minimums.subgroups(part.min_sub_group, below)
     return found
 
 

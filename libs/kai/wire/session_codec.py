@@ -17,6 +17,7 @@ from kai.model.decisions import (
     PodRef,
     QueuedGroup,
     QueueShare,
+    ResourceVector,
 )
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
@@ -65,6 +66,8 @@ class SessionUpdate:
     faults: tuple[Fault, ...] = ()
     #: Objects (kind, ``namespace/name``) that it goes on with again, or that are gone.
     cured: tuple[tuple[str, str], ...] = ()
+    #: What is divided among the queues: CPU millicores, memory bytes, GPU devices; None if it did not change.
+    capacity: ResourceVector | None = None
 
 
 def encode_update(update: SessionUpdate) -> pb.WatchSessionsResponse:
@@ -97,6 +100,7 @@ def encode_update(update: SessionUpdate) -> pb.WatchSessionsResponse:
             for each in update.faults
         ],
         cured=[pb.Fault(kind=kind, key=key) for kind, key in update.cured],
+        capacity=pack(update.capacity or (), "d"),
     )
 
 
@@ -125,7 +129,15 @@ def decode_update(message: pb.WatchSessionsResponse) -> SessionUpdate:
             for each in message.faults
         ),
         cured=tuple((each.kind, each.key) for each in message.cured),
+        capacity=_capacity(message.capacity),
     )
+
+
+def _capacity(column: bytes) -> ResourceVector | None:
+    if not column:
+        return None
+    cpu, memory, gpus = unpack(column, "d", count=3, field="WatchSessionsResponse.capacity")
+    return cpu, memory, gpus
 
 
 # --- queue shares ------------------------------------------------------------------------------

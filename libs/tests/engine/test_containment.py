@@ -23,7 +23,8 @@ from kai.engine.plugins.elastic import Elastic
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup
 from kai.snapshot import codec
-from kai.snapshot.ledger import Ledger
+from kai.snapshot.ledger.charges import QueueCharges
+from kai.snapshot.ledger.holds import NodeHolds
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import a_group, a_job, a_node, a_pod, a_queue, add, bound, one_node
@@ -63,8 +64,8 @@ PLACES = {
     "its order": (Elastic, "rank", False),
     "its limits": (Session, "over_capacity", False),
     "its chunk": (placing, "tasks_to_allocate", False),
-    "its place on a node": (Ledger, "hold", True),
-    "its charge": (Ledger, "charge", True),
+    "its place on a node": (NodeHolds, "hold", True),
+    "its charge": (QueueCharges, "charge", True),
     "its outcome": (found, "_annotations", False),
     "its staleness": (stalegangeviction, "is_stale", False),
 }
@@ -140,7 +141,7 @@ def test_a_victim_whose_evaluation_fails_is_spared_and_others_are_taken() -> Non
     state.check()
     assert [each.pod.name for each in result.evictions] == ["other-0"]
     assert state.tasks["default-poison-0"].node is not None
-    assert state.queues["team"].allocated[2] == 100
+    assert state.queues["team"].allocated.gpu_centi == 100
 
 
 def test_what_is_set_aside_is_tried_again_after_a_pause_that_grows() -> None:

@@ -46,11 +46,11 @@ def test_every_action_keeps_the_invariants(world: int) -> None:
         state.check()
         assert (table.idle >= 0).all(), action
         assert (table.idle + table.releasing >= 0).all(), action
-        for queue in state.queue_order:
+        for queue in state.queue_rows:
             limit = queue.limit[2]
-            assert limit < 0 or queue.allocated[2] <= limit * 100 + 1e-6, (action, queue.name)
+            assert limit < 0 or queue.allocated.gpu_centi <= limit * 100 + 1e-6, (action, queue.name)
             quota = queue.deserved[2]
-            assert quota < 0 or queue.non_preemptible[2] <= quota * 100 + 1e-6, (action, queue.name)
+            assert quota < 0 or queue.non_preemptible.gpu_centi <= quota * 100 + 1e-6, (action, queue.name)
     session.close()
     state.check()
 
@@ -165,11 +165,11 @@ def test_victims_in_order_that_are_kept_equal_those_sorted_anew(world: int) -> N
                 if rng.random() < 0.5:
                     state.apply(kind, known[key])
         session = engine.open(state, NOW + number)
-        for queue in state.queue_order:
+        for queue in state.queue_rows:
             kept, anew = session.pools.of(queue), Pool(queue, session.job_key)
             assert kept.jobs == anew.jobs
             assert kept.gangs >= anew.gangs
-            (grain, largest), (exact, most) = kept.chunks_centi(), anew.chunks_centi()
+            (grain, largest), (exact, most) = kept.chunks(), anew.chunks()
             assert exact == grain or (grain and exact % grain == 0)
             assert largest >= most
         session.close()
@@ -399,8 +399,8 @@ def _held(state: ClusterState) -> tuple[object, ...]:
     return (
         state.nodes.idle.tolist(),
         state.nodes.releasing.tolist(),
-        [(queue.name, queue.allocated, queue.non_preemptible) for queue in state.queue_order],
-        state.ledger.allocated.tolist(),
+        [(queue.name, queue.allocated, queue.non_preemptible) for queue in state.queue_rows],
+        state.ledger.charges.allocated.tolist(),
         {key: (task.status, task.virtual, task.charged) for key, task in state.tasks.items()},
         {key: (job.active_allocated, job.active_used, job.version) for key, job in state.jobs.items()},
     )
@@ -412,7 +412,7 @@ def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     state = a_state(random_objects(world))
     session = Engine().open(state, NOW)
     before = (state.nodes.idle.copy(), state.nodes.releasing.copy(), codec.cut(state).digest)
-    sums = {q.name: (list(q.allocated), list(q.non_preemptible)) for q in state.queue_order}
+    sums = {q.name: (q.allocated.amounts(), q.non_preemptible.amounts()) for q in state.queue_rows}
     statement = session.statement()
     tasks = [task for task in state.tasks.values() if task.job is not None]
     for _ in range(30):
@@ -433,4 +433,4 @@ def test_a_statement_that_is_rolled_back_leaves_no_trace(world: int) -> None:
     assert (state.nodes.idle == before[0]).all()
     assert (state.nodes.releasing == before[1]).all()
     assert codec.cut(state).digest == before[2]
-    assert {q.name: (q.allocated, q.non_preemptible) for q in state.queue_order} == sums
+    assert {q.name: (q.allocated.amounts(), q.non_preemptible.amounts()) for q in state.queue_rows} == sums

@@ -59,7 +59,7 @@ def test_a_foreign_group_is_told_why_and_charged_to_nobody():
     assert [each.reason for each in outcome.explanations] == ["QueueAccessDenied"]
     assert 'queue "q-b" is not open to namespace "team-a"' in outcome.message
     queue = state.queues["q-b"]
-    assert (queue.allocated[2], queue.pending[2]) == (100, 0)
+    assert (queue.allocated.gpu_centi, queue.pending.gpu_centi) == (100, 0)
 
 
 def test_a_foreign_group_evicts_nobody_whatever_its_priority():
@@ -143,7 +143,7 @@ def test_what_runs_goes_on_when_its_access_is_taken_and_nothing_new_starts():
     result = cycle(state)
     assert (bound_keys(result), result.evictions) == ([], ())
     queue = state.queues["q-b"]
-    assert (queue.allocated[2], queue.pending[2]) == (100, 0)
+    assert (queue.allocated.gpu_centi, queue.pending.gpu_centi) == (100, 0)
     assert reasons(result)["team-a/g"] == ["QueueAccessDenied"]
 
 
@@ -172,12 +172,12 @@ def test_the_own_priority_counts_again_when_the_queue_is_opened():
     state = a_shared_node(admitting(a_queue("q-b", gpu=1), namespaces=["team-b"]))
     add(state, a_job_in("team-a", "g", on="n", priority="inference"))
     assert (state.jobs["team-a/g"].priority, state.jobs["team-a/g"].preemptible) == (-(2**31), True)
-    assert state.queues["q-b"].non_preemptible[2] == 0
+    assert state.queues["q-b"].non_preemptible.gpu_centi == 0
     state.apply(Kind.QUEUE, a_queue("q-b", gpu=1))
     state.settle(NOW)
     state.check()
     assert (state.jobs["team-a/g"].priority, state.jobs["team-a/g"].preemptible) == (125, False)
-    assert state.queues["q-b"].non_preemptible[2] == 100
+    assert state.queues["q-b"].non_preemptible.gpu_centi == 100
 
 
 def test_a_group_that_cannot_be_taken_in_stays_out_whatever_else_changes():

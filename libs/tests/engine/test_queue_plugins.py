@@ -236,7 +236,7 @@ class ByName(QueueRanking):
 
     def __init__(self, state: Any, *names: str, foreseen: bool = True) -> None:
         state.settle(NOW)
-        self.numbers = [names.index(each.name) if each.name in names else 9 for each in state.queue_order]
+        self.numbers = [names.index(each.name) if each.name in names else 9 for each in state.queue_rows]
         self.foreseen = foreseen
 
     def key(self, queue: int, *, job: Any = None, victims: Any = None) -> tuple[float, ...]:
@@ -250,7 +250,7 @@ def first_queues(state: Any, *, off: Sequence[str] = (), ahead: bool = False) ->
     """From which queues the first jobs are served, with or without a look ahead."""
     session = Engine(config(off=off)).open(state, NOW)
     jobs = session.allocatable_jobs()
-    waiting = session.lookahead_jobs(jobs) if ahead else session.pending_jobs(jobs)
+    waiting = session.lookahead_jobs(jobs) if ahead else session.jobs_in_order(jobs)
     found = [waiting.pop() for _ in range(3)]
     return [job.queue.name for job in found if job is not None]
 

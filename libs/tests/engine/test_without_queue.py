@@ -4,6 +4,7 @@ import pytest
 
 from kai.model.decisions import Outcome
 from kai.snapshot import codec
+from kai.snapshot.amounts import Totals
 from kai.snapshot.kinds import StateParams
 from kai.snapshot.queues import NO_QUEUE
 from kai.snapshot.state import Kind
@@ -30,8 +31,8 @@ def test_who_has_what_runs_name_a_queue_that_is_not_there_gains_nothing(full, sa
     cycle(state)
     moved(state, "sly", "nowhere", **says)
     assert "charged to no queue" in outcomes(cycle(state))["sly"].message
-    assert state.queues[NO_QUEUE].allocated[2] == 100
-    assert state.queues["mine"].allocated[2] == 0
+    assert state.queues[NO_QUEUE].allocated.gpu_centi == 100
+    assert state.queues["mine"].allocated.gpu_centi == 0
     add(state, a_job("honest", queue="yours", gpus=1))
     assert evicted(cycle(state)) == ["sly-0"]
 
@@ -51,10 +52,10 @@ def test_what_runs_is_charged_again_when_its_queue_is_back():
     cycle(state)
     state.remove(Kind.QUEUE, "mine")
     cycle(state)
-    assert (state.jobs["default/job"].preemptible, state.queues[NO_QUEUE].allocated[2]) == (True, 100)
+    assert (state.jobs["default/job"].preemptible, state.queues[NO_QUEUE].allocated.gpu_centi) == (True, 100)
     add(state, a_queue("mine"))
     cycle(state)
-    assert state.queues["mine"].allocated[2] == state.queues["mine"].non_preemptible[2] == 100
+    assert state.queues["mine"].allocated.gpu_centi == state.queues["mine"].non_preemptible.gpu_centi == 100
     assert not state.jobs["default/job"].preemptible
     add(state, a_queue("third"))
     cycle(state)
@@ -81,7 +82,7 @@ def test_what_waits_without_a_queue_is_given_no_place_and_asks_for_nothing():
     outcome = outcomes(result)["lost"]
     assert outcome.outcome is Outcome.UNSCHEDULABLE
     assert [each.reason for each in outcome.explanations] == ["QueueDoesNotExist"]
-    assert state.queues[NO_QUEUE].pending == [0, 0, 0]
+    assert state.queues[NO_QUEUE].pending == Totals()
     add(state, a_queue("nowhere"))
     assert [each.pod.name for each in cycle(state).binds] == ["lost-0"]
 

@@ -34,6 +34,7 @@ ROWS = (
     rows.Node,
     amounts.SharedDevice,
     amounts.SharedClaim,
+    amounts.Totals,
 )
 #: What readers found out about a row, and keep on it, by field: the one module that does.
 CACHES = {
@@ -44,7 +45,6 @@ CACHES = {
 #: What is written elsewhere and only called as a field of the state is.
 NO_ROWS = {
     ("engine/containment/cycles.py", "entry.job"),
-    ("engine/explain/job_order.py", "found.queue_order"),
     ("engine/queueing/order.py", "node.key"),
     ("engine/queueing/order.py", "parent.children"),
     ("engine/queueing/shares.py", "columns.allocated"),
@@ -54,6 +54,15 @@ NO_ROWS = {
     ("simulate/fair_share.py", "columns.deserved"),
     ("simulate/fair_share.py", "columns.limit"),
     ("simulate/fair_share.py", "columns.weight"),
+    # of sums of its own
+    *(
+        ("engine/plugins/proportion/reclaim.py", f"{sums}.{unit}")
+        for sums in ("lost", "rest")
+        for unit in ("cpu_millis", "memory_bytes", "gpu_centi")
+    ),
+    # of what headroom keeps of free room
+    ("engine/packing/columns.py", "self._free.cpu_millis"),
+    ("engine/packing/columns.py", "self._free.memory_bytes"),
     # of a memento, which has facts of its own
     ("simulate/journal.py", "facts.assumed_allotment"),
     ("simulate/journal.py", "facts.assumed_groups"),
@@ -72,7 +81,8 @@ COUNTS = {
     *("alive", "gated", "pending", "pipelined", "active_allocated", "active_used", "succeeded"),
 }
 #: What queues are charged.
-CHARGES = {"charged", "allocated", "non_preemptible", "pending"}
+AMOUNTS = {"cpu_millis", "memory_bytes", "gpu_centi"}
+CHARGES = {"charged", "allocated", "non_preemptible", "pending", *AMOUNTS}
 #: What tasks hold of nodes.
 HOLDS = {
     *("releasing", "groups", "pipelined_node", "pipelined_groups", "claims", "tasks", "legacy_mig"),
@@ -197,7 +207,7 @@ def test_nothing_is_allowed_that_nobody_does() -> None:
         "task.status = 1",
         "task.job, other = None, 1",
         "job.pending += 1",
-        "queue.allocated[0] += 1",
+        "queue.allocated.cpu_millis += 1",
         "node.groups.pop('a')",
         "del node.tasks['a']",
         "for each.row in range(3): pass",

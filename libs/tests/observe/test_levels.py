@@ -26,6 +26,9 @@ def silent_afterwards():
         ("kai.model=debug", "info,kai.model=debug"),
         (" error , kai.observe=info,asyncio=debug ", "error,asyncio=debug,kai.observe=info"),
         ("kai_of_another_program=debug", None),
+        ("kai.replay.nothing=debug", None),
+        ("kai_scheduler.core=debug", "info,kai_scheduler.core=debug"),  # of another program
+        ("kai_scheduler.crore=debug", None),
         ("antigravity=debug", "info,antigravity=debug"),  # found, and not imported
     ],
 )
@@ -62,7 +65,7 @@ def test_what_is_wrong_with_levels_is_said(text, said):
     ("module", "level"),
     [
         ("kai.observe", logging.DEBUG),
-        ("kai.observe.levels", logging.DEBUG),
+        ("kai.observe.profiler", logging.DEBUG),
         ("kai.observer", logging.ERROR),
         ("kai.observe.metrics", logging.WARNING),
         ("", logging.ERROR),

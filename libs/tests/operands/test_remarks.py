@@ -36,6 +36,6 @@ def test_a_shard_that_remembers_is_told_where_that_is_lost(usage, redis, expecte
 
 
 def test_who_names_another_redis_by_flag_knows_what_it_keeps():
-    flag = {"redis-url": "redis://theirs:6379/0"}
+    flag = {"redis-url": "rediss://theirs:6379/0"}
     assert told({"usageDBConfig": LATELY, "args": flag}) == []
     assert told({"usageDBConfig": LATELY}, scheduler={"service": {"extraArgs": flag}}) == []

@@ -45,8 +45,8 @@ def test_no_node_gives_more_than_it_has(trace_of, strategy):
     simulation = Simulation(trace, strategies.make(strategy, groups=2))
     packing = simulation.run(arrivals_of(trace, 3))
     free = simulation._free
-    assert (free.cpu >= 0).all()
-    assert (free.memory >= 0).all()
+    assert (free.cpu_millis >= 0).all()
+    assert (free.memory_bytes >= 0).all()
     assert (free.whole >= 0).all()
     assert (free.whole + (free.shared > 0).sum(axis=1) <= [2, 4, 1]).all()
     left = free.whole.sum() + free.shared.sum()

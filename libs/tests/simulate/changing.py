@@ -40,7 +40,7 @@ def a_bound(rng: random.Random, state: ClusterState) -> Change:
 
 def a_workload(rng: random.Random, state: ClusterState) -> Change:
     """A gang that comes."""
-    leaves = sorted(queue.name for queue in state.queue_order if queue.leaf)
+    leaves = sorted(queue.name for queue in state.queue_rows if queue.leaf)
     pods, queue = rng.randint(1, 3), rng.choice(leaves or ["nowhere"])
     group: PodGroup = a_group("coming", queue=queue, min_member=pods, priority=rng.choice(["train", "build"]))
     members: list[Pod] = [a_pod(f"coming-{n}", group="coming", gpus=rng.randint(0, 2)) for n in range(pods)]

@@ -67,9 +67,7 @@ def sums(state: ClusterState) -> dict[str, Any]:
             )
             for name in ("node-0", "node-1")
         },
-        "queues": {
-            q.name: (q.allocated, q.non_preemptible, q.pending, q.deserved) for q in state.queue_order
-        },
+        "queues": {q.name: (q.allocated, q.non_preemptible, q.pending, q.deserved) for q in state.queue_rows},
         "jobs": {
             key: (job.pending, job.active_allocated, job.active_used, sorted(job.pod_sets["default"].tasks))
             for key, job in state.jobs.items()
@@ -218,13 +216,13 @@ def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one_once_it_is_on_a_node
 
 def test_pods_of_a_group_that_becomes_too_deep_stay_charged_to_their_queue():
     state = taken_in()
-    charged = next(queue for queue in state.queue_order if queue.name == "left").allocated
-    held = list(charged)
+    charged = next(queue for queue in state.queue_rows if queue.name == "left").allocated
+    held = charged.amounts()
     fault = state.take(Kind.POD_GROUP, a_deep_group("gang", levels=1500, queue="left"))
     assert "at most 1000 subgroups" in fault.message
     state.settle(NOW)
     state.check()
-    assert charged == held
+    assert charged.amounts() == held
     assert state.jobs["default/gang"].aside is not None
     state.apply(Kind.PRIORITY_CLASS, usual_priorities()[0])
     assert Engine().run(state, NOW).evictions == ()
@@ -399,7 +397,7 @@ def test_mig_devices_that_no_node_offers_are_charged_to_the_queue_all_the_same()
     state = taken_in()
     state.apply(Kind.POD_GROUP, a_group("mig", queue="right"))
     state.apply(Kind.POD, a_hostile_pod("mig", group="mig", requests={"nvidia.com/mig-3g.20gb": "2"}))
-    assert state.task("default/mig").cls.centi_gpus == 600
+    assert state.task("default/mig").cls.gpu_centi == 600
 
 
 def test_classes_that_nobody_uses_are_forgotten():

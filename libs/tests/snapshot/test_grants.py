@@ -11,7 +11,7 @@ from kai.model import names
 from kai.model.claims import Claim, Grant
 from kai.model.faults import NOT_AS_GRANTED
 from kai.snapshot import codec
-from kai.snapshot.amounts import SharedDevice
+from kai.snapshot.amounts import SharedDevice, Totals
 from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
@@ -84,7 +84,7 @@ def charged(state):
     return (
         {group: msgspec.structs.astuple(device) for group, device in node.groups.items()},
         state.nodes.idle[node.row, :4].tolist(),
-        {queue.name: list(queue.allocated) for queue in state.queue_order},
+        {queue.name: queue.allocated.amounts() for queue in state.queue_rows},
     )
 
 
@@ -272,7 +272,7 @@ def held(state, group="x"):
 def test_a_pod_of_another_scheduler_holds_no_device_that_nobody_reserved():
     """Else a tenant of the default scheduler could keep all devices from others, charged for nothing."""
     state = built([*three_tenants()[:3], (Kind.POD, FOREIGN), (Kind.POD, a_pod("whole", group="g", gpus=6))])
-    assert (held(state), state.foreign[2]) == (0, 0)
+    assert (held(state), state.foreign.gpu_centi) == (0, 0)
     assert len(Engine().run(state, NOW).binds) == 1
 
 
@@ -284,7 +284,7 @@ def test_nor_mig_devices_beside_those_of_its_specification():
     wants.spec.containers[0].resources.requests[name] = "7"
     objects = [(Kind.NODE, a_node("n", gpus=0, extra={name: "7"})), *three_tenants()[1:3], (Kind.POD, pod)]
     state = built([*objects, (Kind.POD, wants)])
-    assert state.foreign[2] == 0
+    assert state.foreign.gpu_centi == 0
     assert [bind.pod.name for bind in Engine().run(state, NOW).binds] == ["wants"]
 
 
@@ -300,9 +300,9 @@ def test_what_its_own_installation_reserved_it_holds_for_as_long_as_that_is_ther
     objects = [FOREIGN, reservation] if first == "pod" else [reservation, FOREIGN]
     state = built([*three_tenants()[:3], *((Kind.POD, each) for each in objects)])
     assert held(state) == 14_400
-    assert state.foreign[2] == 90
+    assert state.foreign.gpu_centi == 90
     state.remove(Kind.POD, reservation.key)
-    assert (held(state), state.foreign[2]) == (0, 0)
+    assert (held(state), state.foreign.gpu_centi) == (0, 0)
     state.take(Kind.POD, reservation)
     assert held(state) == 14_400
     state.take(Kind.POD, a_reservation("x", somebody=MOST))
@@ -310,7 +310,7 @@ def test_what_its_own_installation_reserved_it_holds_for_as_long_as_that_is_ther
     state.remove(Kind.POD, FOREIGN.key)
     state.remove(Kind.POD, reservation.key)
     assert settled(state).nodes.nodes[0].groups == {}
-    assert state.foreign == [0, 0, 0]
+    assert state.foreign == Totals()
 
 
 def test_a_copy_of_the_state_has_them_too():
@@ -327,6 +327,6 @@ def test_mig_devices_that_the_specification_asks_for_are_what_is_charged(mig):
     pod = a_pod("a", group="g", node="n")
     pod.spec.containers[0].resources.requests[name] = "2"
     state = built([(Kind.NODE, node), *three_tenants()[1:3], (Kind.POD, pod)])
-    before = state.nodes.idle.tolist(), state.queues["q"].allocated
+    before = state.nodes.idle.tolist(), state.queues["q"].allocated.amounts()
     state.take(Kind.POD, with_words(pod, annotations={name: mig}))
-    assert (settled(state).nodes.idle.tolist(), state.queues["q"].allocated) == before
+    assert (settled(state).nodes.idle.tolist(), state.queues["q"].allocated.amounts()) == before

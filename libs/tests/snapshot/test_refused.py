@@ -64,7 +64,7 @@ def test_a_pod_that_holds_a_node_keeps_it() -> None:
     offer(state, Kind.POD, a_pod("p", group="g", gpus=2, node="n"))
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1, node="n")))
     assert gpus_idle(state) == 2
-    assert state.queues["q"].allocated[2] == 200
+    assert state.queues["q"].allocated.gpu_centi == 200
     state.remove(Kind.POD, "default/p")
     assert gpus_idle(state) == 4
     assert not state.faults
@@ -130,7 +130,7 @@ def test_a_pod_group_that_cannot_be_taken_in_is_charged_and_never_served(known: 
     offer(state, Kind.POD, a_pod("runs", group="h", gpus=1, node="n"))
     offer(state, Kind.POD, a_pod("waits", group="h", gpus=1))
     refuse_group(state, a_group("h", queue="q"))
-    assert state.queues["q"].allocated[2] == 100
+    assert state.queues["q"].allocated.gpu_centi == 100
     result = Engine().run(state, NOW)
     assert not result.binds
     (outcome,) = [each for each in result.outcomes if each.pod_group == "default/h"]
@@ -174,14 +174,14 @@ def test_counting_anew_finds_what_was_known(seed: int) -> None:
 
 def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_right(monkeypatch) -> None:
     state = a_quiet_node()
-    charge = state.ledger.charge
+    charge = state.ledger.charges.charge
 
     def fails_for_one(task, gpu_memory_mib) -> None:
         charge(task, gpu_memory_mib)
         if task.name == "p2":
             raise OverflowError
 
-    monkeypatch.setattr(state.ledger, "charge", fails_for_one)
+    monkeypatch.setattr(state.ledger.charges, "charge", fails_for_one)
     for number in range(3):
         offer(state, Kind.POD, a_pod(f"p{number}", group="g", node="n"))
     assert list(state.faults) == [(Kind.POD, "default/p2")]
@@ -191,14 +191,14 @@ def test_a_pod_that_cannot_be_charged_once_it_is_on_its_node_leaves_all_sums_rig
 
 def test_a_pod_that_cannot_be_charged_while_many_are_loaded_leaves_all_sums_right(monkeypatch) -> None:
     state = a_quiet_node()
-    hold = state.ledger.hold
+    hold = state.ledger.holds.hold
 
     def fails_for_one(task, *args, **options) -> None:
         hold(task, *args, **options)
         if task.name == "p2":
             raise OutOfBounds("memory", 1, "less")
 
-    monkeypatch.setattr(state.ledger, "hold", fails_for_one)
+    monkeypatch.setattr(state.ledger.holds, "hold", fails_for_one)
     state.load((Kind.POD, a_pod(f"p{number}", group="g", gpus=1, node="n")) for number in range(4))
     state.settle(NOW)
     assert list(state.faults) == [(Kind.POD, "default/p2")]

@@ -4,7 +4,15 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod
 from kai.engine import Engine, SchedulerConfig
-from kai.model.objects import ObjectMeta, PriorityClass
+from kai.model.objects import (
+    ObjectMeta,
+    PodGroup,
+    PodGroupSpec,
+    PriorityClass,
+    SubGroup,
+)
+from kai.model.rules import minimums
+from kai.snapshot.jobs import tree
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import a_state, claiming
 
@@ -59,3 +67,28 @@ def test_a_pod_may_have_all_the_memory_that_a_gpu_has():
     binds = Engine(SchedulerConfig()).run(state, NOW).binds
     assert [(bind.pod.name, bind.gpu_portion) for bind in binds] == [("all", 1.0)]
     state.check()
+
+
+@pytest.mark.parametrize(
+    ("minimum", "parts"),
+    [
+        (None, []),
+        (0, []),
+        (3, []),
+        (None, [SubGroup(name="a", min_member=2), SubGroup(name="b")]),
+        (1, [SubGroup(name="a", min_member=2), SubGroup(name="b", min_member=1)]),
+    ],
+)
+def test_a_tree_needs_what_the_rule_of_minimums_says(minimum, parts):
+    spec = PodGroupSpec(queue="team", sub_groups=parts)
+    if parts:
+        spec.min_sub_group = minimum
+    else:
+        spec.min_member = minimum
+    root, leaves, _ = tree(PodGroup(metadata=ObjectMeta(name="g", namespace="default"), spec=spec))
+    if parts:
+        assert root.threshold == minimums.subgroups(minimum, minimums.children(parts)[""])
+        assert [leaf.threshold for leaf in leaves.values()] == [minimums.pods_of_leaf(each) for each in parts]
+    else:
+        assert [leaf.threshold for leaf in leaves.values()] == [minimums.pods_of_group(spec)]
+        assert root.threshold == 1

@@ -138,7 +138,7 @@ def _sums(state: ClusterState) -> object:
             )
             for node in state.nodes.nodes
         },
-        {q.name: (q.allocated, q.non_preemptible, q.pending) for q in state.queue_order},
+        {q.name: (q.allocated, q.non_preemptible, q.pending) for q in state.queue_rows},
         {
             job.key: (job.pending, job.active_allocated, job.active_used, job.priority)
             for job in state.jobs.values()

@@ -123,6 +123,7 @@ UPDATES = st.builds(
     ).map(tuple),
     nominations=st.lists(st.builds(Nomination, pod=PODS, node=NAME), max_size=2).map(tuple),
     binds=st.integers(0, 2**32 - 1),
+    capacity=st.none() | st.tuples(FINITE, FINITE, FINITE),
 )
 
 

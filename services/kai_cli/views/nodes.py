@@ -13,7 +13,7 @@ from kai.model.objects import Node, Pod
 from kai.model.requests import pod_requests
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.model.rules.gpu_shares import asked_share
-from kai.model.rules.gpus import is_gpu, shared_memory_mib
+from kai.model.rules.gpus import gpus_of_quota, shared_memory_mib
 from kai.model.rules.phases import has_ended
 from kai.model.rules.reservations import holds_device
 from kai_cli.output import Column
@@ -92,7 +92,7 @@ def table_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[NodeRow]:
 
 def _row(node: Node, pods: list[Pod]) -> NodeRow:
     allocatable = node.status.allocatable or {}
-    total = int(sum(amounts.base_units(value) for name, value in allocatable.items() if is_gpu(name)))
+    total = int(gpus_of_quota(resource_lists.amounts(allocatable)))
     memory = shared_memory_mib(node.labels)
     whole: list[WholeDevices] = []
     portions: defaultdict[str, float] = defaultdict(float)
@@ -127,9 +127,8 @@ def _row(node: Node, pods: list[Pod]) -> NodeRow:
 
 
 def whole_gpus(pod: Pod) -> int:
-    """Whole GPUs that a pod asks for."""
-    asked = pod_requests(pod, resource_lists.amounts)
-    return int(sum(amount for name, amount in asked.items() if is_gpu(name)))
+    """Whole GPUs that a pod asks for, MIG devices counted as queues are charged for them."""
+    return int(gpus_of_quota(pod_requests(pod, resource_lists.amounts)))
 
 
 def asked_gpus(pod: Pod) -> float:
@@ -138,19 +137,15 @@ def asked_gpus(pod: Pod) -> float:
         share = asked_share(pod.annotations)
     except OutOfBounds:
         return 0.0
-    return whole_gpus(pod) if share is None else share.portion_centi / 100 * share.devices
+    return whole_gpus(pod) if share is None else float(share.gpus(None) or 0)
 
 
-def _portion(pod: Pod, node_memory_mib: int | None) -> float:
+def _portion(pod: Pod, device_mib: int | None) -> float:
     try:
         share = asked_share(pod.annotations)
     except OutOfBounds:
         return 0.0
-    if share is None:
-        return 0.0
-    if share.portion:
-        return share.portion_centi / 100
-    return share.memory_mib / node_memory_mib if node_memory_mib else 0.0
+    return float(share.of_device(device_mib) or 0) if share is not None else 0.0
 
 
 def _status(node: Node) -> str:

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from kai.model import names
 from kai.model.decisions import QueuedGroup
-from kai.model.objects import Pod, PodGroup, SchedulingCondition
+from kai.model.objects import Pod, PodGroup, PodGroupSpec, SchedulingCondition
+from kai.model.rules import minimums
 from kai.snapshot.times import seconds
 from kai_cli.output import Column
 from kai_cli.views import amounts
@@ -120,16 +121,13 @@ def _row(group: PodGroup, pods: list[Pod], position: Position | None, *, at: flo
     phases = Counter(pod.status.phase for pod in pods)
     condition = next(reversed((group.status and group.status.scheduling_conditions) or []), None)
     spec = group.spec
-    minimum = (
-        f"{spec.min_sub_group} subgroups" if spec.min_sub_group is not None else str(spec.min_member or 0)
-    )
     since = [seconds(pod.metadata.creation_timestamp) for pod in pods if pod.status.phase == "Pending"]
     return PodGroupRow(
         namespace=group.metadata.namespace,
         name=group.metadata.name,
         queue=spec.queue,
         priority_class=spec.priority_class_name,
-        minimum=minimum,
+        minimum=_minimum(spec),
         pods=len(pods),
         running=phases["Running"],
         pending=phases["Pending"],
@@ -141,6 +139,13 @@ def _row(group: PodGroup, pods: list[Pod], position: Position | None, *, at: flo
         message=condition.message if condition else "",
         at=at,
     )
+
+
+def _minimum(spec: PodGroupSpec) -> str:
+    if not spec.sub_groups:
+        return str(minimums.pods_of_group(spec))
+    needed = minimums.subgroups(spec.min_sub_group, minimums.children(spec.sub_groups)[""])
+    return f"{needed} subgroups"
 
 
 def _reason(condition: SchedulingCondition) -> str:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
 
-from kai.model import access
+from kai.model import access, resource_lists
 from kai.model.decisions import QueueShare
-from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus, ResourceList
-from kai.model.rules.gpus import is_gpu
+from kai.model.objects import Queue, QueueResource, QueueResources, QueueStatus
+from kai.model.rules import queue_amounts
+from kai.model.rules.gpus import gpus_of_quota
 from kai_cli.output import Column
 from kai_cli.views import amounts
 
+#: Amounts by resource name.
+Held: TypeAlias = Mapping[str, Decimal]
+_NOTHING: Final = Decimal(0)
 COLUMNS = (
     Column("QUEUE"), Column("GPU QUOTA", True), Column("GPU LIMIT", True), Column("FAIR SHARE", True),
     Column("ALLOCATED", True), Column("REQUESTED", True), Column("GPU PAST USE", True, wide=True),
@@ -112,26 +117,23 @@ def tree(queues: Iterable[Queue], shares: Mapping[str, QueueShare]) -> list[Queu
 
 
 #: Index in a share's triples, and what one of its units is in base units.
-_CPU, _MEMORY, _GPU = (0, 1e-3), (1, 1.0), (2, 1.0)
+_IN_SHARES = {"cpu": (0, 1e-3), "memory": (1, 1.0), "gpu": (2, 1.0)}
 
 
 def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) -> QueueRow:
     resources = queue.spec.resources or QueueResources()
     status = queue.status or QueueStatus()
-    held, wanted = status.allocated or {}, status.requested or {}
+    held, wanted = resource_lists.amounts(status.allocated), resource_lists.amounts(status.requested)
 
-    def amounts_of(
-        spec: QueueResource, unit: float, is_it: Callable[[str], bool], triple: tuple[int, float]
-    ) -> Amounts:
-        quota, limit = (_scaled(value, unit) for value in (spec.quota, spec.limit))
-        index, share_unit = triple
+    def amounts_of(resource: str, spec: QueueResource, total: Callable[[Held], Decimal]) -> Amounts:
+        index, share_unit = _IN_SHARES[resource]
         if share is None:
-            allocated, requested = _sum(held, is_it), _sum(wanted, is_it)
+            allocated, requested = float(total(held)), float(total(wanted))
         else:
             allocated, requested = (share.allocated[index] * share_unit, share.requested[index] * share_unit)
         return Amounts(
-            quota=quota,
-            limit=limit,
+            quota=queue_amounts.shown(resource, spec.quota),
+            limit=queue_amounts.shown(resource, spec.limit),
             over_quota_weight=spec.over_quota_weight,
             allocated=allocated,
             requested=requested,
@@ -144,17 +146,13 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
         parent=queue.spec.parent_queue,
         depth=depth,
         orphan=orphan,
-        priority=100 if queue.spec.priority is None else queue.spec.priority,
+        priority=queue_amounts.priority(queue.spec.priority),
         open_to=access.admitted(queue.spec.access),
-        gpu=amounts_of(resources.gpu, 1.0, is_gpu, _GPU),
-        cpu=amounts_of(resources.cpu, 1e-3, "cpu".__eq__, _CPU),
-        memory=amounts_of(resources.memory, 1e6, "memory".__eq__, _MEMORY),
+        gpu=amounts_of("gpu", resources.gpu, gpus_of_quota),
+        cpu=amounts_of("cpu", resources.cpu, lambda found: found.get("cpu", _NOTHING)),
+        memory=amounts_of("memory", resources.memory, lambda found: found.get("memory", _NOTHING)),
     )
 
 
 def _scaled(value: float, unit: float) -> float:
     return value if value == amounts.UNLIMITED else value * unit
-
-
-def _sum(resources: ResourceList, is_it: Callable[[str], bool]) -> float:
-    return sum(amounts.base_units(value) for name, value in resources.items() if is_it(name))

@@ -16,7 +16,6 @@ from kai.snapshot.times import rfc3339
 from kai_cli.output import Column, emit, table
 from kai_cli.views import amounts
 
-_GPU: Final = 2
 _RESOURCES: Final = ("cpu", "memory", "gpu")
 #: More pods are not listed for people.
 _SHOWN: Final = 40

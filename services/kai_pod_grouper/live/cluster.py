@@ -13,7 +13,7 @@ from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
 from kai.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from kai.kube.store import Store
-from kai.model import names
+from kai.model import flag_values, names
 from kai.model.objects import ApiObject, Json, PodGroup, PriorityClass
 from kai_pod_grouper.grouping import type_defaults
 from kai_pod_grouper.grouping.cluster import KARTA_LABELS
@@ -21,7 +21,7 @@ from kai_pod_grouper.grouping.type_defaults import TypeDefaults
 from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
 from kai_pod_grouper.objects.documents import Document, ObjectRef
 from kai_pod_grouper.objects.pods import Pod, pod_document
-from kai_pod_grouper.settings import PodGrouperSettings, parse_labels
+from kai_pod_grouper.settings import PodGrouperSettings
 from kai_pod_grouper.workloads.knative import REVISION_LABEL
 from kai_pod_grouper.workloads.kubeflow import JOB_NAME_LABEL
 
@@ -63,7 +63,7 @@ class Watches:
         self.defaults = TypeDefaults()
         self._priority_classes: Store[PriorityClass] = Store()
         self._namespaces: Store[ApiObject] = Store()
-        self._wanted_namespace = parse_labels(settings.namespace_label_selector)
+        self._wanted_namespace = flag_values.labels(settings.namespace_label_selector)
         self._running: list[tuple[Reflector[Any], Store[Any]]] = [
             (self._pods(client, settings), self.pods),
             (Reflector(client, POD_GROUPS, PodGroup), self.pod_groups),

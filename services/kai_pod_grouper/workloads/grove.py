@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kai.model import names
 from kai.model.objects import SubGroup, TopologyConstraint
+from kai.model.rules.minimums import pods_of_leaf
 from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.grouping.default_rule import PREEMPTIBILITIES, parse_period, queue_of
 from kai_pod_grouper.grouping.draft import GroupDraft, constraint, inner, leaf
@@ -36,7 +37,7 @@ async def group_pod_clique_set(workload: Workload) -> GroupDraft:
     draft.priority_class = gang.text("spec", "priorityClassName") or draft.priority_class
     _inherit(draft, workload)
     draft.sub_groups = _sub_groups(gang, topology, pod.metadata.namespace)
-    draft.min_member = sum(part.min_member or 0 for part in draft.sub_groups)
+    draft.min_member = sum(map(pods_of_leaf, draft.sub_groups))
     draft.pod_sub_group = _leaf_of(gang, pod)
     draft.unlisted = not draft.pod_sub_group
     return draft

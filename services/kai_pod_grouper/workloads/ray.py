@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kai.model import names
 from kai.model.objects import SubGroup, TopologyConstraint
+from kai.model.rules.minimums import pods_of_leaf
 from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.grouping.draft import GroupDraft, constraint, leaf
 from kai_pod_grouper.grouping.workload import Rule, Workload, kinds
@@ -35,7 +36,7 @@ def _group(workload: Workload, cluster: Document) -> GroupDraft:
     if PRIORITY_LABEL in workload.top.labels:
         draft.priority_class = workload.top.labels[PRIORITY_LABEL]
     parts = _sub_groups(cluster)
-    draft.min_member = sum(part.min_member or 0 for part in parts)
+    draft.min_member = sum(map(pods_of_leaf, parts))
     existing = workload.cluster.pod_group(draft.namespace, draft.name)
     if existing is not None and not existing.spec.sub_groups:
         return draft  # made by a release before subgroups: stays flat

@@ -1,5 +1,7 @@
 """What `kai get` shows of a cluster."""
 
+import pytest
+
 from kai.model.decisions import QueuedGroup, QueueShare
 from kai.model.objects import (
     Condition,
@@ -21,6 +23,7 @@ from kai.model.objects import (
     QueueStatus,
     ResourceRequirements,
     SchedulingCondition,
+    SubGroup,
 )
 from kai.snapshot.times import seconds
 from kai_cli.views import nodes, pod_groups, queues, service_order
@@ -158,6 +161,21 @@ def test_a_pod_group_that_waits_shows_the_newest_reason():
     assert pod_groups.table_of([group], pods, at=at)[0].position is None
 
 
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ({}, "1"),
+        ({"min_member": 0}, "0"),
+        ({"min_member": 4}, "4"),
+        ({"sub_groups": [SubGroup(name="a", min_member=2), SubGroup(name="b", min_member=2)]}, "2 subgroups"),
+        ({"sub_groups": [SubGroup(name="a", min_member=2)], "min_sub_group": 0}, "0 subgroups"),
+    ],
+)
+def test_the_minimum_of_a_pod_group_is_what_the_scheduler_needs(spec, shown):
+    group = PodGroup(metadata=ObjectMeta(name="pg", namespace="team"), spec=PodGroupSpec(**spec))
+    assert pod_groups.table_of([group], [], at=0.0)[0].minimum == shown
+
+
 def a_line(queue, *groups):
     return [QueuedGroup(pod_group=each, queue=queue, priority=50, ahead_by="age") for each in groups]
 
@@ -184,3 +202,18 @@ def test_what_waits_in_a_queue_and_below_it_is_listed_in_the_order_of_service():
     assert told == [("three", 1, 1, 0.5), ("two", 2, 3, 0.5), ("one", 3, 4, 0.5), ("gated", None, None, 0.5)]
     assert [row.document()["place"] for row in rows] == [1, 2, 3, None]
     assert [row.cells()[0] for row in rows] == ["1", "2", "3", "-"]
+
+
+def test_a_node_and_its_pods_count_mig_devices_as_queues_are_charged_for_them():
+    node = a_node()
+    node.status.allocatable = {"nvidia.com/mig-1g.10gb": "4", "nvidia.com/mig-3g.40gb": "1"}
+    pod = a_pod("mig")
+    pod.spec.containers[0].resources.requests = {"nvidia.com/mig-3g.40gb": "1"}
+    [row] = nodes.table_of([node], [pod])
+    assert (row.gpus, row.used, row.free) == (7, 3, 4)
+
+
+def test_without_a_scheduler_what_a_queue_has_counts_mig_devices_as_well():
+    status = QueueStatus(allocated={"nvidia.com/mig-3g.40gb": "1", "nvidia.com/gpu": "1500m", "cpu": "2"})
+    [row] = queues.tree([a_queue("team", status=status)], {})
+    assert (row.gpu.allocated, row.cpu.allocated, row.memory.allocated) == (4.5, 2.0, 0.0)

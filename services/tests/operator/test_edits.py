@@ -1,11 +1,16 @@
 """Whatever Config and shards went through, the end is what they say last, and what was done by hand is gone.
 
-``KAI_FUZZ_EDITS=1000`` tries as many edits; a run that ends otherwise is made smaller before it is told.
+On an API server of our own, or with ``KAI_E2E_CLUSTER=real`` on a real one.
+
+``KAI_FUZZ_EDITS=1000`` tries as many edits at least; a run that ends otherwise is made smaller before that is
+told.
 """
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, suppress
+import socket
+import subprocess
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,9 +39,13 @@ from kai.kube.resources import (
 from kai.model import names
 from kai.runtime import Host
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.processes.ports import LOOPBACK, free_ports
+from kai_local.real import binaries, credentials
+from kai_local.real.programs import ControlPlane
 from kai_operator import bodies, writer
 from kai_operator.kinds import KINDS, NETWORK_POLICIES, SELECTOR, kind_of, ref_of
 from kai_operator.leaders import leader_slices
+from kai_operator.memory import remembered
 from kai_operator.operands import KaiProduct
 from kai_operator.ownership import owner_reference
 from kai_operator.product import Found
@@ -49,7 +58,8 @@ pytestmark = pytest.mark.integration
 
 #: Edits in one run.
 EACH = 50
-EDITS = int(os.environ.get("KAI_FUZZ_EDITS", "150"))
+REAL = os.environ.get("KAI_E2E_CLUSTER") == "real"
+EDITS = int(os.environ.get("KAI_FUZZ_EDITS", "100" if REAL else "150"))
 SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 HOME = names.NAMESPACE
 CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
@@ -184,10 +194,12 @@ GOES_ON = st.integers(0, 2**16).map(bool)
 # --- the cluster ---------------------------------------------------------------------------------
 @dataclass
 class Cluster:
-    """An API server in this process, and an operator that comes and goes."""
+    """An API server, and an operator that comes and goes."""
 
     kubeconfig: str
     client: KubeClient
+    #: How often as long what an ordinary wait takes: real controllers look again after half a minute.
+    patience: float = 1.0
 
     @asynccontextmanager
     async def operator(self):
@@ -226,7 +238,9 @@ class Cluster:
                     else:
                         await self.client.patch(resource, name, patch, namespace=place)
             case Look():
-                await eventually(self.all_told, what="the operator tells what became of it")
+                await eventually(
+                    self.all_told, what="the operator tells what became of it", times=self.patience
+                )
 
     async def mend(self):
         """Take back what cannot be in force, so that it is known what has to be there."""
@@ -292,11 +306,12 @@ class Cluster:
         read = [product.read_shard(shard, spec) for shard in shards]
         found = self.found(product.needs(spec), there)
         owner = owner_reference(CONFIGS, "kai-config", config["metadata"]["uid"])
-        wanted = {ref_of(each): (each, owner) for each in product.of_config(spec, read, found)}
+        objects = [*product.of_config(spec, read, found), remembered(config, namespace=HOME)]
+        wanted = {ref_of(each): (each, owner) for each in objects}
         for manifest, shard in zip(shards, read, strict=True):
             owner = owner_reference(SCHEDULING_SHARDS, shard.name, manifest["metadata"]["uid"])
             objects = product.of_shard(spec, shard, found)
-            objects += leader_slices(objects, None, {})
+            objects += [*leader_slices(objects, None, {}), remembered(manifest, namespace=HOME)]
             wanted |= {ref_of(each): (each, owner) for each in objects}
         return wanted
 
@@ -351,17 +366,83 @@ def condition(owner, kind):
     return told.get("status") if told.get("observedGeneration") == owner["metadata"]["generation"] else None
 
 
+async def prepare(client):
+    """Definitions and namespaces."""
+    for definition in DEFINITIONS:
+        await client.create(CRDS, definition)
+    for name in (HOME, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE):
+        await client.create(NAMESPACES, {"metadata": {"name": name}})
+
+
 @asynccontextmanager
-async def cluster(folder):
+async def embedded(folder):
+    """A cluster for one run, of an API server in this process."""
     async with ApiServer() as server:
         kubeconfig = str(server.write_kubeconfig(folder / "config"))
         async with KubeClient.connect(kubeconfig) as client:
-            for definition in DEFINITIONS:
-                await client.create(CRDS, definition)
-            for name in (HOME, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE):
-                await client.create(NAMESPACES, {"metadata": {"name": name}})
+            await prepare(client)
             await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
             yield Cluster(kubeconfig, client)
+
+
+#: Of the real controllers those that delete: others would make objects beside those of the operator.
+DELETING = "garbage-collector-controller,persistentvolumeclaim-protection-controller"
+
+
+@contextmanager
+def real_control_plane(folder):
+    """A real API server with its store; its kubeconfig."""
+    etcd, peer, api, controllers, kwok = free_ports(5)
+    plane = ControlPlane(
+        binaries=binaries.find(), folder=folder, etcd_port=etcd, etcd_peer_port=peer, api_port=api,
+        controllers_port=controllers, kwok_port=kwok,
+    )  # fmt: skip
+    kubeconfig = str(folder / credentials.KUBECONFIG)
+    subprocess.run(plane.credentials().command, check=True)
+    with ExitStack() as running:
+        running.enter_context(in_background(plane.etcd().command, folder))
+        asyncio.run(eventually(lambda: listens(etcd), what="etcd listens"))
+        running.enter_context(in_background(plane.api_server().command, folder))
+        asyncio.run(begin(kubeconfig))
+        deleting = (*plane.controllers().command, f"--controllers={DELETING}")
+        running.enter_context(in_background(deleting, folder))
+        yield kubeconfig
+
+
+@contextmanager
+def in_background(command, folder):
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+async def begin(kubeconfig):
+    async with KubeClient.connect(kubeconfig, wait=patience(2)) as client:
+        await prepare(client)
+
+
+@asynccontextmanager
+async def emptied(kubeconfig):
+    """The real control plane for one run, without what the one before has left."""
+    async with KubeClient.connect(kubeconfig) as client:
+        there = Cluster(kubeconfig, client, patience=6.0)
+        for resource in (CONFIGS, SCHEDULING_SHARDS):
+            for each in await client.list(resource):
+                await client.delete(resource, each["metadata"]["name"])
+        await eventually(
+            there.made, lambda found: not found, what="nothing is left of the run before", times=6
+        )
+        await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
+        yield there
 
 
 def runs(edits):
@@ -379,8 +460,8 @@ def runs(edits):
 FAILED: list[object] = []
 
 
-async def play(edits, folder):
-    async with cluster(folder) as there:
+async def play(edits, cluster):
+    async with cluster() as there:
         *before, last = runs(edits)
         for some in before:
             async with there.operator():
@@ -390,7 +471,7 @@ async def play(edits, folder):
             for edit in last:
                 await there.edit(edit)
             await there.mend()
-            times = 0.05 if FAILED else 1.0
+            times = 0.05 if FAILED else there.patience
             try:
                 await eventually(there.problems, lambda found: not found, what="what is wrong", times=times)
             except AssertionError:
@@ -398,23 +479,44 @@ async def play(edits, folder):
                 raise
 
 
-def as_many_as_asked_for(test):
-    """The first run that is drawn is always the smallest: one of no edits."""
-    if SEED:
-        test = seed(SEED)(test)
-    return settings(
-        max_examples=3 + EDITS // 40,  # some are short
-        deadline=None,
-        derandomize=not SEED,
-        print_blob=True,
-        report_multiple_bugs=False,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )(test)
+#: Runs that are drawn from one seed. The first is always the smallest: one of no edits.
+A_BATCH = 5
+
+
+def some_runs(number):
+    """The batch of this number: the same each time, unless ``KAI_FUZZ_SEED`` says otherwise."""
+    return lambda test: seed(SEED * 1_000_000 + number)(
+        settings(
+            max_examples=A_BATCH,
+            deadline=None,
+            database=None,
+            print_blob=True,
+            report_multiple_bugs=False,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )(test)
+    )
+
+
+def changes(edits):
+    """How many of these change something."""
+    return sum(not isinstance(edit, Look | Anew) for edit in edits)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("edits")
+def cluster(tmp_path_factory):
+    """Makes the cluster of a run."""
+    folder = tmp_path_factory.mktemp("edits")
+    if not REAL:
+        yield lambda: embedded(folder)
+        return
+    if os.environ.get("KAI_E2E_KUBECONFIG"):
+        pytest.skip("takes away all that an operator has made")
+    try:
+        binaries.find()
+    except binaries.BinariesMissing as error:
+        pytest.skip(str(error))
+    with real_control_plane(folder) as kubeconfig:
+        yield lambda: emptied(kubeconfig)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -425,8 +527,20 @@ def nobody_is_too_often_put_right():
         yield
 
 
-@pytest.mark.timeout(patience(10 + EDITS / EACH))
-@as_many_as_asked_for
-@given(edits=long_runs())
-def test_whatever_was_edited_the_end_is_what_was_asked_for_last(folder, edits):
-    asyncio.run(play(edits, folder))
+@pytest.mark.timeout(patience((60 if REAL else 10) + EDITS / EACH))
+def test_whatever_was_edited_the_end_is_what_was_asked_for_last(cluster):
+    played = [0]
+    while sum(played) < EDITS:
+        before = sum(played)
+        play_some(len(played), played, cluster)
+        assert sum(played) > before, "a batch of runs without an edit"
+
+
+def play_some(number, played, cluster):
+    @some_runs(number)
+    @given(edits=long_runs())
+    def batch(edits):
+        asyncio.run(play(edits, cluster))
+        played.append(changes(edits))
+
+    batch()

@@ -21,6 +21,7 @@ from kai.kube.resources import (
     EVENTS,
     LEASES,
     NAMESPACES,
+    PODS,
     SCHEDULING_SHARDS,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -190,6 +191,32 @@ async def test_it_is_ready_when_all_pods_are(admin, operator):
         await run_pods(admin, "binder")
         assert (await until(admin, "Ready", "True"))[1] == "ready"
         assert (await condition(admin, "Available"))[:2] == ("True", "available")
+
+
+async def test_what_keeps_the_new_pod_of_a_rollout_is_told(admin, operator):
+    await configure(admin, deployment={"name": "binder"})
+    async with operator():
+        binder = await there(admin, DEPLOYMENTS, "binder")
+        template = binder["spec"]["template"]
+        meta = {"name": "binder-2", "labels": template["metadata"]["labels"]}
+        await admin.create(PODS, {"metadata": meta, "spec": template["spec"]}, namespace=NAMESPACE)
+        crashing = {"waiting": {"reason": "CrashLoopBackOff"}}
+        over = {"terminated": {"exitCode": 2, "reason": "Error"}}
+        container = {"name": "binder", "ready": False, "restartCount": 1, "image": "", "imageID": ""}
+        status = {"containerStatuses": [{**container, "state": crashing, "lastState": over}]}
+        await admin.patch(PODS, "binder-2", {"status": status}, namespace=NAMESPACE, subresource="status")
+        # Its controller counts it, and the one before that still works.
+        counted = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1}
+        await admin.patch(
+            DEPLOYMENTS, "binder", {"status": counted}, namespace=NAMESPACE, subresource="status"
+        )
+        told = await eventually(
+            lambda: condition(admin, "Available"), lambda told: told and "1 older" in told[2]
+        )
+        assert told[2] == (
+            "Deployment kai-scheduler/binder: 0 of 1 pods, 1 older "
+            "(pod binder-2: CrashLoopBackOff, ended with status 2 (Error))"
+        )
 
 
 async def test_a_change_of_config_changes_what_there_is(admin, operator):
@@ -411,7 +438,7 @@ async def test_a_slip_in_config_is_told_by_field_and_changes_nothing(api, admin,
         await until(admin, "Ready", "True")
 
 
-async def test_a_new_process_with_a_config_that_cannot_be_used_touches_nothing(admin, operator):
+async def test_a_new_process_with_a_config_that_cannot_be_used_heals_what_was_before(admin, operator):
     await configure(admin, maps={"settings": {"a": "1"}})
     await a_shard(admin, "default")
     async with operator():
@@ -421,7 +448,21 @@ async def test_a_new_process_with_a_config_that_cannot_be_used_touches_nothing(a
         assert (await until(admin, "Ready", "False"))[1] == "invalid_spec"
         await until(admin, "Ready", "False", of=SCHEDULING_SHARDS, name="default")
         assert await found(admin, CONFIG_MAPS, "settings")
-        assert await found(admin, CONFIG_MAPS, "kai-scheduler-default")
+        await admin.delete(CONFIG_MAPS, "settings", namespace=NAMESPACE)
+        await there(admin, CONFIG_MAPS, "settings", lambda now: now and now["data"] == {"a": "1"})
+        await admin.delete(CONFIG_MAPS, "kai-scheduler-default", namespace=NAMESPACE)
+        await there(admin, CONFIG_MAPS, "kai-scheduler-default")
+
+
+async def test_of_a_config_that_never_could_be_used_it_is_not_said_that_anything_is_there(admin, operator):
+    await configure(admin, x={})
+    await a_shard(admin, "default")
+    async with operator():
+        for resource, name in ((CONFIGS, "kai-config"), (SCHEDULING_SHARDS, "default")):
+            told = await until(admin, "Ready", "False", of=resource, name=name)
+            assert told[2].endswith("what runs is left alone, since it is not known what was before")
+            for kind in ("Deployed", "Available"):
+                assert (await condition(admin, kind, of=resource, name=name))[0] == "Unknown"
 
 
 # --- shards ------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def charged(pod: dict[str, Any]) -> tuple[int, ...]:
     state.apply(Kind.POD, msgspec.convert(pod, Pod))
     state.settle(NOW)
     state.check()
-    return tuple(state.queues["team"].allocated)
+    return state.queues["team"].allocated.amounts()
 
 
 SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kai.model.objects import PodGroupResources, Queue, QueueStatus
-from kai_queue_controller.tree import QueueTotals, Sums, Workloads, gpus, status_patch, totals
+from kai.model.rules.gpus import whole_gpus
+from kai_queue_controller.tree import QueueTotals, Sums, Workloads, status_patch, totals
 
 
 def resources(**amounts):
@@ -135,4 +136,4 @@ def test_only_differences_are_written(stored, patch):
 
 def test_gpus_of_all_vendors_count_and_those_of_claims_do_not():
     amounts = {"nvidia.com/gpu": Decimal(2), "amd.com/gpu": Decimal("0.5"), "gpu.nvidia.com": Decimal(7)}
-    assert gpus(amounts) == Decimal("2.5")
+    assert whole_gpus(amounts) == Decimal("2.5")

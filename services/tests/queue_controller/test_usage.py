@@ -1,16 +1,16 @@
 """Usage history in a real Redis, and without one."""
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kai.kube.reflector import Removed, Upserted
 from kai.model.decisions import QueueShare
-from kai.model.objects import Node
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
 from kai.session.usage import UsageRecord
-from kai_queue_controller.usage import Capacity, UsageSampler, failure_counter
+from kai.wire.sessions import NOTHING as NOTHING_KNOWN
+from kai.wire.sessions import SessionUpdate
+from kai_queue_controller.shares import ShareBook
+from kai_queue_controller.usage import UsageSampler, failure_counter
 
 pytestmark = pytest.mark.integration
 
@@ -26,11 +26,11 @@ def a_share(queue, allocated):
     )  # fmt: skip
 
 
-def a_sampler(cache, shares, *, failures=None):
+def a_sampler(cache, shares, *, failures=None, capacity=(8000.0, 2.0**34, 4.0)):
     return UsageSampler(
         cache,
         shares=lambda: shares,
-        capacity=lambda: (8000.0, 2.0**34, 4.0),
+        capacity=lambda: capacity,
         interval=30,
         retention=3600,
         failures=failures or failure_counter(CollectorRegistry()),
@@ -77,26 +77,25 @@ async def test_without_redis_samples_are_lost_and_counted():
     assert registry.get_sample_value("kai_usage_samples_lost_total") == 2
 
 
-def a_node(name, *, pool="", **allocatable):
-    labels = {"pool": pool} if pool else {}
-    return msgspec.convert(
-        {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}, Node
-    )
+def an_update(**fields):
+    return SessionUpdate(version=1, epoch=1, opened_at=NOW, **fields)
 
 
-def test_capacity_is_that_of_the_pool():
-    capacity = Capacity(node_pool_label_key="pool")
-    gpu = {"nvidia.com/gpu": "8"}
-    capacity.node_sink(Upserted(a_node("a", cpu="1500m", memory="1Gi", **gpu), False))
-    capacity.node_sink(Upserted(a_node("b", pool="blue", cpu="4", **gpu), False))
-    capacity.node_sink(Upserted(a_node("c"), False))
-    assert capacity.of("") == (1500.0, 2.0**30, 8.0)
-    assert capacity.of("blue") == (4000.0, 0.0, 8.0)
-    capacity.node_sink(Removed("b", "u", None))
-    assert capacity.of("blue") == NOTHING
+def test_capacity_is_what_the_scheduler_of_a_shard_divides():
+    book = ShareBook()
+    assert book.capacity("blue") is None
+    book.take("blue", an_update(full=True, capacity=(1500.0, 2.0**30, 8.0)))
+    book.take("blue", an_update())
+    assert book.capacity("blue") == (1500.0, 2.0**30, 8.0)
+    book.take("blue", an_update(capacity=(4000.0, 0.0, 8.0)))
+    assert (book.capacity("blue"), book.capacity("default")) == ((4000.0, 0.0, 8.0), None)
+    book.take("blue", NOTHING_KNOWN)
+    assert book.capacity("blue") is None
 
 
-def test_a_node_whose_amounts_nobody_can_read_counts_as_none():
-    capacity = Capacity(node_pool_label_key="pool")
-    capacity.node_sink(Upserted(a_node("a", cpu="lots", memory="1e999", **{"nvidia.com/gpu": "-"}), False))
-    assert capacity.of("") == (0.0, float(2**63), 0.0)
+async def test_nothing_is_recorded_while_no_scheduler_has_said_what_there_is():
+    async with redis_server() as url, SessionCache.connect(url, shard="default") as cache:
+        sampler = a_sampler(cache, [a_share("team", (1.0, 1.0, 1.0))], capacity=None)
+        await sampler.sample(30.0)
+        history = await UsageRecord(cache).read(since=0)
+    assert (history.queues, history.capacity.amounts.tolist()) == ({}, [])

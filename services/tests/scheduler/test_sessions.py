@@ -233,3 +233,16 @@ async def test_after_an_update_that_could_not_be_made_everything_is_told(monkeyp
     log.record(a_cycle(an_outcome("ns/c")), opened_at=3.0)
     (message,) = await read(log, 1, after=2, epoch=5)
     assert not message.full
+
+
+def test_what_is_divided_is_told_when_it_changes_and_to_whoever_is_new():
+    log = a_log()
+    first, more = (8000.0, 1e9, 8.0), (16000.0, 2e9, 16.0)
+    told = log.record(dataclasses.replace(a_cycle(), capacity=first), opened_at=1.0)
+    assert decode_update(told).capacity == first
+    assert log.record(dataclasses.replace(a_cycle(), capacity=first), opened_at=2.0) is None
+    told = log.record(dataclasses.replace(a_cycle(binds=1), capacity=first), opened_at=3.0)
+    assert decode_update(told).capacity is None
+    told = log.record(dataclasses.replace(a_cycle(), capacity=more), opened_at=4.0)
+    assert decode_update(told).capacity == more
+    assert decode_update(log.everything()).capacity == more

@@ -52,6 +52,11 @@ subjects:
 {{/* The Job of a hook: root, name, when, values, account (default: name), arguments, folder (mounts ConfigMap name). */}}
 {{- define "kai.hookJob" -}}
 {{- $root := .root -}}
+{{- $image := .values.image -}}
+{{- if eq $image.name "crd-upgrader" -}}
+{{- /* The default of the original, whose image has nothing to run here. */}}
+{{- $image = merge (dict "name" "kai-scheduler") $image -}}
+{{- end -}}
 apiVersion: batch/v1
 kind: Job
 {{ include "kai.hookMetadata" (dict "root" $root "name" .name "when" .when "weight" "2") }}
@@ -87,8 +92,8 @@ spec:
       {{- end }}
       containers:
         - name: {{ .name }}
-          image: {{ include "kai.image" (dict "root" $root "image" .values.image) | quote }}
-          imagePullPolicy: {{ .values.image.pullPolicy | default $root.Values.global.imagePullPolicy }}
+          image: {{ include "kai.image" (dict "root" $root "image" $image) | quote }}
+          imagePullPolicy: {{ $image.pullPolicy | default $root.Values.global.imagePullPolicy }}
           command: [python, -m, kai_hooks]
           args: {{- toYaml (concat .arguments (list (printf "--namespace=%s" $root.Release.Namespace))) | nindent 12 }}
           {{- with .values.resources }}

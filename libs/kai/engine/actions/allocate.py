@@ -35,6 +35,7 @@ def _allocate(session: Session, job: Job, following: singles.Following | None = 
     fresh = job.active_allocated == 0
     if served := singles.place(session, job, following):
         for each in served:
+            # Those that were taken along have this one pod, so they held nothing.
             if fresh or each is not job:
                 session.decisions.started(each)
         return len(served)

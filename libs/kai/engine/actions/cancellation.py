@@ -20,7 +20,11 @@ from kai.snapshot.status import Status
 
 
 def cancel(session: Session) -> None:
-    """Take back binds of pods that were evicted afterwards, and these evictions; after the last action."""
+    """Take back binds of pods that were evicted afterwards, and these evictions; after the last action.
+
+    After: no pod is both bound and evicted, and what was decided before for others may be decided otherwise:
+    some who were to wait are bound, and of gangs that lost a pod those that were bound wait.
+    """
     decided = session.decisions
     evicted = {each.pod.uid: each for each in decided.evictions}
     both = {bind.pod.uid for bind in decided.binds if bind.pod.uid in evicted}
@@ -39,6 +43,7 @@ def cancel(session: Session) -> None:
     decided.binds = [each for each in decided.binds if each.pod.uid not in both]
     decided.evictions = _without(decided.evictions, both)
     waited_for = {each.evictor for each in decided.evictions}
+    # Takers first: what the losers gave up is for them.
     for job in {**takers, **losers}.values():
         if job.key not in waited_for:
             _begin(session, job)
@@ -54,9 +59,9 @@ def _take_back(session: Session, task: Task, eviction: Eviction) -> None:
     job, facts = task.job, task.facts
     assert job is not None
     assert facts is not None
-    session.ledger.unhold(task)
+    session.ledger.holds.unhold(task)
     if task.status is Status.RELEASING:
-        session.ledger.set_status(task, Status.PENDING)
+        session.ledger.counts.set_status(task, Status.PENDING)
         text = f"pod {task.key}: what it could have had is given to workload {eviction.evictor}"
         session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
     session.state.unplaced(task)
@@ -127,4 +132,4 @@ def _may_begin(session: Session, job: Job, waiting: list[tuple[Task, Node]]) -> 
         for column, amount in cls.items:
             needed[node.row, column] += amount
     idle = session.nodes.cells_idle
-    return all(idle[place] >= amount for place, amount in needed.items())
+    return all(idle[column] >= amount for column, amount in needed.items())

@@ -29,7 +29,7 @@ _NEAR = 1e-6
 
 
 def run(session: Session) -> None:
-    """Serve preemptible jobs that wait."""
+    """Serve preemptible jobs that wait; with a cap of 0 nobody, and less than 0 is none."""
     if session.config.params.max_consolidation_preemptees == 0:
         return
     jobs = [job for job in session.allocatable_jobs() if job.preemptible]
@@ -80,11 +80,7 @@ class _Consolidation:
             partial = 0.0
             for node in table.sharing.values():
                 if node.ready:
-                    parts = sum(
-                        max(device.free_mib(node.gpu_memory_mib), 0)
-                        for device in node.groups.values()
-                        if device.in_use
-                    )
+                    parts = sum(free for _, free in node.free_parts())
                     partial += parts / max(node.gpu_memory_mib, 1)
                     memory += parts
             self._known = (table.log_end, float(whole.sum()) + partial, memory)
@@ -115,7 +111,7 @@ class _Consolidation:
         if not self._many:
             movable = accumulate(
                 len(possible_victims(queue.jobs.values()))
-                for queue in self.session.state.queue_order
+                for queue in self.session.state.queue_rows
                 if queue.leaf
             )
             self._many = any(count > most + 1 for count in movable)

@@ -8,7 +8,7 @@ from typing import Protocol
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
-from kai.engine.framework.victims import VictimRules, VictimSearch, both
+from kai.engine.framework.victims import VictimRules, VictimSearch, Why, both
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.turns import Turn
@@ -16,7 +16,7 @@ from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import free_centi, never_fits
 from kai.engine.search.budget import ActionBudget, Deadline
-from kai.engine.search.signatures import Representatives, Why
+from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Search, SearchResult, Solution, Validator, enabled_generators
 from kai.model.decisions import Reason
 from kai.snapshot.rows import Job, Queue, Task
@@ -31,19 +31,28 @@ class Strategy(Protocol):
     moves_only: bool
 
     def representatives(self, job: Job) -> Representatives:
-        """Failures that a job is compared with."""
+        """Failures that a job is compared with: of all jobs that could have had the same victims."""
 
     def admits(self, job: Job) -> bool:
-        """Whether the action is for this job at all; a refusal says nothing about others."""
+        """Whether the action is for this job at all; a refusal says nothing about others.
+
+        Asked first, once for each job that waits, so it should be quick.
+        """
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
-        """A cheap reason why no search can succeed."""
+        """A cheap reason why no search can succeed; asked of jobs that no failure covers.
+
+        ``tasks`` are the job's next chunk, here and below.
+        """
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
-        """Who may be evicted, in order: those that the rules of plugins accept."""
+        """Who may be evicted, in order: those that the rules of plugins accept. Nobody is evicted yet."""
 
     def validator(self, job: Job, tasks: list[Task]) -> Validator | None:
-        """Judges a set of victims by what the action is for; made before anything is evicted."""
+        """Judges a set of victims by what the action is for; made before anything is evicted.
+
+        Asked of each scenario in which the job found its place, while it is in effect. None: any will do.
+        """
 
     def message(self, job: Job) -> Message:
         """What to tell about each victim; made before anything is evicted."""
@@ -56,7 +65,7 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     action = _Action(session, strategy)
     if turns.partial:
         jobs = [job for job in jobs if turns.takes_part(job.key)]
-    waiting = session.pending_jobs(
+    waiting = session.jobs_in_order(
         (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
     while (job := waiting.pop()) is not None:
@@ -91,6 +100,7 @@ class _Action:
             return ()
         representatives = strategy.representatives(job)
         if (turn := session.turns.had(strategy.action, job=job.key)) is not None:
+            # It failed in an earlier cycle of this pass, which speaks for jobs like it in this one.
             if turn.failed:
                 representatives.failed(job, why=turn.why)
             return ()
@@ -102,6 +112,7 @@ class _Action:
         if not tasks or _unresolvable(session, job, tasks):
             return ()
         session.decisions.count("podgroups_acted_on_by_action", strategy.action)
+        # Unlike in the original this counts as no failure: nothing was found out about jobs like it.
         if strategy.gate(job, tasks) is not None:
             return ()
         if strategy.moves_only and self._fits_as_it_is(job, tasks):
@@ -113,6 +124,7 @@ class _Action:
         queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
         session.decisions.commit(solution.statement, action=strategy.action, evictor=job, message=message)
         session.decisions.count("podgroups_scheduled_by_action", strategy.action)
+        # Told as in the original: attempts that failed do not count.
         if strategy.action == "preempt":
             session.decisions.count("total_preemption_attempts")
         return queues.values()
@@ -138,6 +150,7 @@ class _Action:
         self._found(result, deadline)
         if solution is not None:
             self._first_sufficed = [batch.number for batch in solution.victims] == [0]
+        # A search that was stopped has proven nothing about jobs like it.
         elif result in (SearchResult.DEADLINE, SearchResult.NOT_ATTEMPTED):
             self._out_of_time(job, gave_way=deadline.gave_way)
         else:
@@ -148,6 +161,7 @@ class _Action:
         return solution
 
     def _out_of_time(self, job: Job, *, gave_way: bool) -> None:
+        """Tell a job that its search ended early, or did not begin. In the original the whole action ends."""
         session, turns, action = self.session, self.session.turns, self.strategy.action
         session.due(0.0)
         turns.take(action, job=job.key, turn=Turn(failed=False))
@@ -165,7 +179,7 @@ class _Action:
             action=self.strategy.action,
             job=job,
             tasks=tasks,
-            chunks=lambda queue: pools.of(queue).chunks_centi(),
+            chunks=lambda queue: pools.of(queue).chunks(),
         )
 
     def _may_suffice(self, tasks: list[Task], rules: VictimRules) -> bool:
@@ -175,7 +189,8 @@ class _Action:
         """
         if rules.suffices is None or self.strategy.moves_only:
             return True
-        needed: float = sum(task.cls.centi_gpus for task in tasks)
+        needed = sum(task.cls.gpu_centi for task in tasks)
+        # Which part of a GPU an amount of memory is depends on the node.
         if not needed or any(task.cls.gpu_memory_mib for task in tasks):
             return True
         return rules.suffices(needed - free_centi(self.session))
@@ -220,7 +235,10 @@ class _Action:
         )
 
     def _fits_as_it_is(self, job: Job, tasks: list[Task]) -> bool:
-        """Let a job wait for what is free or being released, if that is enough: then nobody has to move."""
+        """Let a job wait for what is free or being released, if that is enough: then nobody has to move.
+
+        The original evicts somebody first all the same.
+        """
         session = self.session
         statement = session.statement()
         if allocate_job(session, statement, job, simulation=True, tasks=tasks):

@@ -11,7 +11,7 @@ from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
 from kai.engine.search.signatures import Representatives, RepresentativesOfQueues
-from kai.snapshot.amounts import GPU_CENTI
+from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
 
@@ -61,8 +61,8 @@ class _Reclaim:
         del job, tasks
 
     def message(self, job: Job) -> Message:
-        rows = self.session.state.queue_order
-        held = [tuple(queue.allocated) for queue in rows]
+        rows = self.session.state.queue_rows
+        held = [queue.allocated.amounts() for queue in rows]
         leveled = self.session.forest.leveled
         known: dict[int, str] = {}
 
@@ -78,20 +78,20 @@ class _Reclaim:
 
         return text
 
-    def _line(self, queue: Queue, held: tuple[int, ...]) -> str:
+    def _line(self, queue: Queue, held: Amounts) -> str:
         known = self._entitled.get(queue.row)
         if known is None:
             fair = self.session.shares.fair[queue.row]
             known = self._entitled[queue.row] = (
                 f"queue {queue.display_name!r} (priority {queue.priority})",
                 *(
-                    f"of fair share {amount_text(column, fair[i])} "
-                    f"(quota {amount_text(column, queue.deserved[i])})"
-                    for i, column in ((2, GPU), (0, CPU), (1, MEMORY))
+                    f"of fair share {amount_text(column, fair[column])} "
+                    f"(quota {amount_text(column, queue.deserved[column])})"
+                    for column in (GPU, CPU, MEMORY)
                 ),
             )
         name, gpus, cpu, memory = known
         return (
-            f"{name}: {amount_text(GPU, held[2] / GPU_CENTI)} {gpus}, "
-            f"{amount_text(CPU, held[0])} {cpu}, {amount_text(MEMORY, held[1])} {memory}"
+            f"{name}: {amount_text(GPU, held.gpu_centi / GPU_CENTI)} {gpus}, "
+            f"{amount_text(CPU, held.cpu_millis)} {cpu}, {amount_text(MEMORY, held.memory_bytes)} {memory}"
         )

@@ -41,6 +41,7 @@ def place(session: Session, job: Job, following: Following | None) -> list[Job]:
     if row < 0:
         return []
     placed = [task]
+    # A job with more pods competes again before those behind it, so nobody may be taken along.
     if following is not None and alone and view.slots > 1 and session.unbounded(job):
 
         def equal(other: Job) -> Task | None:

@@ -40,7 +40,7 @@ def _maybe_stale(state: ClusterState) -> list[Job]:
     known.update(state.touched_jobs)
     jobs = [state.jobs[key] for key in sorted(known) if key in state.jobs]
     known.clear()
-    jobs = [job for job in jobs if job.aside is None]
+    jobs = [job for job in jobs if job.aside is None]  # that it ends is a change, so they come again
     known.update((job.key, job) for job in jobs if job.active_used and not job.gang_satisfied)
     return jobs
 
@@ -52,6 +52,7 @@ def is_stale(job: Job) -> bool:
 
 
 def _evict(session: Session, job: Job) -> None:
+    """All that it holds, whether others could preempt it or not: a part of a gang does no work."""
     tasks = [
         task
         for pod_set in job.pod_sets.values()

@@ -144,7 +144,11 @@ class SchedulerConfig:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], *, params: EngineParams | None = None) -> SchedulerConfig:
-        """Like :meth:`parse`, of a document that was read already."""
+        """Like :meth:`parse`, of a document that was read already.
+
+        Raises:
+            ConfigError: a key, an action or a value is not known.
+        """
         if not isinstance(data, Mapping):
             raise ConfigError("the scheduler configuration must be a mapping of keys")
         _known(data, _KEYS, "")
@@ -307,6 +311,7 @@ def _budgets(data: Mapping[str, Any]) -> SearchBudgets:
         action={**default.action, **action},
         job=_seconds(data.get(per_job), f"{where}.{per_job}", default.job),
         job_min=_seconds(data.get(least_per_job), f"{where}.{least_per_job}", default.job_min),
+        # A default that is given counts for every generator that is not, whatever is built in for it.
         generator=generator if "default" in generator else {**default.generator, **generator},
     )
     if budgets.job and budgets.job_min >= budgets.job:

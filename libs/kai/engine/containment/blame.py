@@ -16,7 +16,7 @@ from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.state import ClusterState, Kind
 
-#: Which kinds are suspected first where one call has several at hand.
+#: Which kinds are suspected first where one call has several at hand; those not named come at 2.
 _ORDER = {Kind.POD_GROUP: 0, Kind.POD: 1, Kind.NODE: 3, Kind.QUEUE: 4}
 
 
@@ -45,7 +45,7 @@ def suspects(error: BaseException, state: ClusterState) -> list[Suspect]:
 
 
 def _parts(state: ClusterState) -> dict[int, Suspect]:
-    """Objects that plugins read, and what pods say of other pods, which is read when those are looked at."""
+    """By identity: objects that plugins read, and what pods say of others, read when those are looked at."""
     known: dict[int, Suspect] = {}
     for task in state.affine.values():
         if (who := _suspect(task, known)) is not None:

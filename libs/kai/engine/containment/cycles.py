@@ -34,6 +34,7 @@ LONGEST_CHANGED_SECONDS: Final = 60.0
 _MANY: Final = 4
 #: So many failures in one cycle are more than setting aside can cure.
 _MOST: Final = 32
+#: How many letters of a failure owners are told, and how many calls of it are logged, the innermost.
 _SHOWN: Final = 300
 _FRAMES: Final = 12
 
@@ -160,6 +161,7 @@ class Containment:
                 entry.trying = True
                 self._admit(state, who, entry)
             elif entry.job is not None:
+                # It may have another row by now, which does not know of it.
                 entry.job = job = state.jobs[who.pod_group]
                 if job.aside is None:
                     state.set_aside(job, entry.fault)
@@ -213,6 +215,7 @@ class _Attempt:
     def _at_fault(self) -> Suspect | None:
         found = [each for each in self._failures[-1] if self._containment.may(self._state, each)]
         namespaces = {who.key.partition("/")[0] for who in self._blamed if who.kind is Kind.POD_GROUP}
+        # Three namespaces hardly make the same mistake: what all of them met is at fault.
         if len(namespaces) >= 3:
             met = [each for each in found if each.kind is not Kind.POD_GROUP]
             common = [each for each in met if all(each in failure for failure in self._failures)]
@@ -220,6 +223,7 @@ class _Attempt:
                 self._acquit()
                 return common[0]
         users = [each for each in found if each.kind in (Kind.POD_GROUP, Kind.POD)]
+        # A queue is at hand wherever jobs are, and without it none of its jobs is served: it comes last.
         found.sort(key=lambda each: each.kind is Kind.QUEUE)
         return next(iter(users or found), None)
 
@@ -247,7 +251,10 @@ class _Attempt:
 
     # --- where nothing is known --------------------------------------------------------------------
     def _by_halves(self, error: Exception) -> CycleResult:
-        """Find one job without which the cycle succeeds, those that changed last first."""
+        """Find one job without which the cycle succeeds, the youngest first.
+
+        Costs as many cycles as the number of jobs can be halved; it helps where a single job is at fault.
+        """
         state = self._state
         jobs = [job for job in {**state.touched_jobs, **state.pending_jobs}.values() if job.aside is None]
         jobs.sort(key=lambda job: (-job.created, job.key))

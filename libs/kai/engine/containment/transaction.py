@@ -20,7 +20,10 @@ class Transaction:
         self._kept = state.kept.carried()
 
     def revoke(self) -> None:
-        """Leave nothing behind; what was half done when something failed is found anew."""
+        """Leave nothing behind; what was half done when something failed is found anew.
+
+        Costs time by the number of pods, as all sums are made again.
+        """
         state = self._state
         if self.decisions is not None:
             self.decisions.revoke()

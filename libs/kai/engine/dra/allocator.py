@@ -21,7 +21,8 @@ from kai.model.objects import Json
 
 #: Choices that a search may try before it gives up; far beyond what real claims need.
 _MOST_CHOICES: Final = 50_000
-#: A search that took so many and found nothing is kept in mind while the same devices are in use.
+#: A search that took so many and found nothing is kept in mind while the same devices are in use: below that
+#: it costs no more than writing down what was sought.
 _MANY_CHOICES: Final = 64
 
 
@@ -118,6 +119,7 @@ def allocate(
         requests, devices, usage, may_take_back=lambda: inventory.effort.spend(namespace, TAKEN_BACK)
     )
     if not search.run():
+        # Of counters, which of these devices are in use does not tell enough: those of other nodes draw too.
         if search.choices >= _MANY_CHOICES and not devices.counters:
             sought = _what_is_sought(claims, devices, usage)
             devices.found_nothing(sought, to_its_end=not search.exhausted)
@@ -231,6 +233,7 @@ class _Search:
 
     def _take_all(self, at: int, option: _Option) -> bool:
         before = len(self.chosen)
+        # What is there of an incomplete pool may not be all, so as in Kubernetes nobody gets all then.
         if not option.candidates or self._node.unusable_pools:
             return False
         for device in option.candidates:
@@ -246,8 +249,10 @@ class _Search:
     def _take_some(self, at: int, option: _Option, start: int, left: int) -> bool:
         if left == 0:
             return self._satisfy(at + 1)
+        # Counted once for a request, in time by all devices; a single one is found as quickly as counted.
         if start == 0 and left > 1 and self._too_few(option, left):
             return False
+        # Ascending from ``start``: sets of devices are tried, not their orders.
         for position in range(start, len(option.candidates) - left + 1):
             if not self._take(at, option, option.candidates[position]):
                 continue

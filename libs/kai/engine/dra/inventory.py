@@ -41,7 +41,10 @@ class UsableDevice:
     _verdicts: dict[str, bool | SelectorFault] = field(default_factory=dict)
 
     def attribute(self, name: str) -> tuple[object, ...] | None:
-        """The value of a fully qualified attribute, or None; values of different types never equal."""
+        """The value of a fully qualified attribute, or None; values of different types never equal.
+
+        Drivers may leave out their own domain where they name attributes.
+        """
         domain, _, short = name.partition("/")
         found = self.spec.attributes.get(name)
         if found is None and domain == self.id.driver:
@@ -49,7 +52,10 @@ class UsableDevice:
         return None if found is None else (found.integer, found.boolean, found.string, found.version)
 
     def selected(self, expressions: Iterable[str]) -> bool | SelectorFault:
-        """Whether all expressions hold."""
+        """Whether all expressions hold; the first that does not decides, also where it cannot be evaluated.
+
+        Verdicts are kept, as they follow from the device alone.
+        """
         for expression in expressions:
             verdict = self._verdicts.get(expression)
             if verdict is None:
@@ -81,7 +87,11 @@ class NodeDevices:
     in_vain: dict[object, bool] = field(default_factory=dict)
 
     def found_nothing(self, search: object, *, to_its_end: bool) -> None:
-        """Keep that a search found nothing."""
+        """Keep that a search found nothing; of too many the oldest is forgotten.
+
+        ``search`` is all that its end depends on, to be compared. A search that was not ``to_its_end`` gave
+        up.
+        """
         _make_room(self.in_vain)
         self.in_vain[search] = to_its_end
 
@@ -97,7 +107,7 @@ class Effort:
         self._spent: dict[str, int] = {}
 
     def renew(self) -> None:
-        """A cycle begins."""
+        """A cycle begins: each namespace has its whole part again."""
         self._spent.clear()
 
     def spend(self, namespace: str, units: int) -> bool:
@@ -168,7 +178,7 @@ class Inventory:
         self._touch(spec)
 
     def put_class(self, class_: dra.DeviceClass) -> None:
-        """Add or replace a device class."""
+        """Add or replace a device class; what requests find on nodes is found anew after that."""
         self._classes[class_.metadata.name] = class_
         self._classes_changed()
 
@@ -178,7 +188,10 @@ class Inventory:
             self._classes_changed()
 
     def forget_node(self, node: str) -> None:
-        """The node's labels changed or it left."""
+        """The node's labels changed or it left.
+
+        Its devices are put together anew when next asked for: slices choose nodes by their labels.
+        """
         self._nodes.pop(node, None)
 
     def _touch(self, spec: dra.ResourceSliceSpec) -> None:
@@ -194,6 +207,7 @@ class Inventory:
         for node in self._nodes.values():
             node.candidates.clear()
         self._resources = {}
+        # Of several the last one written counts: the newest, and of equally old ones the first by name.
         newest_last = sorted(
             self._classes.values(),
             key=lambda each: (each.metadata.creation_timestamp or "", _backwards(each)),
@@ -206,7 +220,7 @@ class Inventory:
 
     # --- questions ------------------------------------------------------------------------------
     def device_class(self, name: str) -> dra.DeviceClass | None:
-        """A device class by name."""
+        """A device class by name; None if there is none."""
         return self._classes.get(name)
 
     def class_of_resource(self, resource: str) -> str | None:
@@ -223,11 +237,14 @@ class Inventory:
         return self._labels_of_node(node) or {}
 
     def draws_on(self, counter: CounterId) -> Mapping[DeviceId, Decimal]:
-        """The devices that draw from a shared counter, and how much each does."""
+        """The devices that draw from a shared counter, and how much each does, be they in use or not."""
         return self._draws.get(counter, {})
 
     def gpus_of(self, node: str) -> int:
-        """How many devices of drivers whose name contains ``gpu`` belong to this node alone."""
+        """How many devices of drivers whose name contains ``gpu`` belong to this node alone.
+
+        Costs time as :meth:`of_node` does, and by the node's devices.
+        """
         return sum(
             1 for device in self.of_node(node).devices if device.node_name and is_gpu_name(device.id.driver)
         )
@@ -248,7 +265,9 @@ class Inventory:
     ) -> list[UsableDevice] | SelectorFault:
         """The node's devices that class and request select and whose taints are tolerated, used or not.
 
-        ``namespace``: of the claim, which pays for looking at them for the first time.
+        In the order of :meth:`of_node`, and not to be changed. A fault where a selector cannot be evaluated,
+        or where the claim's ``namespace``, which pays for looking at them for the first time, has spent its
+        part of the cycle.
         """
         expressions = (*_expressions(class_.spec.selectors), *_expressions(request.selectors))
         tolerations = tuple(
@@ -289,6 +308,7 @@ class Inventory:
         node: str,
         labels: Mapping[str, str],
     ) -> None:
+        # What is the newest generation, and whether it is complete, is a matter of all nodes of the pool.
         everywhere = [self._slices[name].spec.pool for name in self._pools[key]]
         generation = max(pool.generation for pool in everywhere)
         current = [pool for pool in everywhere if pool.generation == generation]
@@ -307,6 +327,7 @@ class Inventory:
             assembled.unusable_pools.append("/".join(key))
             return
         assembled.devices += devices
+        # Counters may stand in another slice of the pool than the devices that draw from them.
         for name in self._pools[key]:
             spec = self._slices[name].spec
             if spec.pool.generation == generation:

@@ -127,6 +127,7 @@ class ClaimLedger:
             if state is not None:
                 allocation = state.allocation or (allocations or {}).get(claim.name)
                 self._set(claim.key, _with_pod(state, demand.pod_uid, allocation))
+        # A claim without a name of the pod's is the synthetic one, made as an object already.
         if extended is not None and all(claim.name for claim in demand.claims):
             synthetic, _ = self._synthetic(demand, ())
             if synthetic is not None:
@@ -189,7 +190,7 @@ class ClaimLedger:
         return None
 
     def claims(self) -> list[tuple[dra.ResourceClaim, dra.AllocationResult | None, frozenset[str]]]:
-        """All claims with what they hold now, and the pods they are reserved for; no synthetic ones."""
+        """All claims, what they hold now, and the pods (uids) they are reserved for; no synthetic ones."""
         return [
             (state.claim, state.allocation, state.reserved)
             for key, state in self._claims.items()
@@ -197,7 +198,10 @@ class ClaimLedger:
         ]
 
     def counted_gpus(self, demand: PodDemand) -> int:
-        """GPUs of the pod's claims that another placed pod has been charged for already."""
+        """GPUs of the pod's claims that another placed pod has been charged for already.
+
+        They need not be free again for this one. Costs time by the pod's claims.
+        """
         shared = [self._claims[each.key] for each in demand.claims if each.key in self._claims]
         return sum(_gpus(state.claim) for state in shared if state.placed - {demand.pod_uid})
 
@@ -226,6 +230,7 @@ class ClaimLedger:
             state = self._claims.get(each.key)
             if state is None:
                 return Unfit(f"claim {each.key} does not exist")
+            # A claim that all its users are about to leave may be allocated anew where it cannot stay.
             if state.allocation is None or (
                 after_release and state.is_releasing and not self._stays(state, node)
             ):
@@ -260,7 +265,10 @@ class ClaimLedger:
         )
 
     def _stays(self, state: _State, node: str) -> bool:
-        """Whether an allocated claim can be used on the node as it is."""
+        """Whether an allocated claim can be used on the node as it is.
+
+        One whose users are all on their way out cannot where others were promised its devices meanwhile.
+        """
         assert state.allocation is not None
         selector = state.allocation.node_selector
         if selector is not None and not node_selector(selector, node, self.inventory.labels_of(node)):
@@ -336,7 +344,7 @@ class ClaimLedger:
             )
 
     def mark(self) -> int:
-        """A point to go back to."""
+        """A point to go back to; void once a fact is put in."""
         return len(self._log)
 
     def undo(self, mark: int) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from kai.engine.framework.fit import is_shortage, node_verdicts
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.reasons import NO_ROOM
+from kai.model.arrays import Mask
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
@@ -19,7 +19,10 @@ _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
 
 
 def detail_pods(session: Session) -> None:
-    """Give every pod that failed one line for each node, as nodes are at the end of the cycle."""
+    """Give every pod that failed one line for each node, as nodes are at the end of the cycle.
+
+    Costs time by the nodes for each such pod, and as much text, so it is for those who ask for it.
+    """
     for errors in session.errors.values():
         for key in errors.pods:
             task = session.state.task(key)
@@ -53,10 +56,10 @@ def _verdicts(session: Session, task: Task, job: Job) -> Iterator[tuple[str, ...
 def _why(session: Session, task: Task, node: Node, reasons: tuple[str, ...]) -> str:
     if not reasons:
         return "could take the pod, but not all that has to run with it"
-    told = ", ".join(reasons)
+    text = ", ".join(reasons)
     if not all(map(is_shortage, reasons)):
-        return told
-    return "; ".join(_shortages(session, task, node)) or told
+        return text
+    return "; ".join(_shortages(session, task, node)) or text
 
 
 def _shortages(session: Session, task: Task, node: Node) -> Iterator[str]:
@@ -84,12 +87,10 @@ def _shared(session: Session, task: Task, node: Node) -> str:
         max(session.nodes.cells_idle[node.row, GPU] + session.nodes.cells_releasing[node.row, GPU], 0)
         * memory
     )
-    free += sum(device.free_mib(memory) for device in node.groups.values() if device.in_use)
-    requested = cls.devices * cls.device_memory(memory)
+    free += sum(part for _, part in node.free_parts())
+    requested = cls.devices * cls.part_mib(memory)
     line = _numbers("GPU memory (MiB)", requested, devices * memory - free, devices * memory)
-    return (
-        f"{line}, {cls.device_memory(memory)} on each of {cls.devices} device{'s' if cls.devices > 1 else ''}"
-    )
+    return f"{line}, {cls.part_mib(memory)} on each of {cls.devices} device{'s' if cls.devices > 1 else ''}"
 
 
 def _numbers(kind: str, requested: float, used: float, capacity: float) -> str:

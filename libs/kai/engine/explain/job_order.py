@@ -54,7 +54,7 @@ def service_order(session: Session) -> list[QueuedGroup]:
 
 
 def _served(session: Session) -> Iterator[Job]:
-    waiting = session.pending_jobs(session.allocatable_jobs(), depth=session.depth(allocate.ACTION))
+    waiting = session.jobs_in_order(session.allocatable_jobs(), depth=session.depth(allocate.ACTION))
     while (job := waiting.pop()) is not None:
         yield job
 

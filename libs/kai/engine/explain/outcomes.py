@@ -13,7 +13,6 @@ from kai.model import access, limits, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
-from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.core import Holdings
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
@@ -47,6 +46,7 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
             changed.append(outcome)
     published.update([(outcome.pod_group, outcome) for outcome in changed])
     state.touch_only(())
+    # Pod groups that are gone are forgotten now and then, as looking for them costs time by all of them.
     if len(published) > 2 * len(state.jobs) + 64:
         for key in [key for key in published if key not in state.jobs]:
             del published[key]
@@ -158,6 +158,7 @@ def _in_flight(job: Job) -> bool:
 def _found(
     session: Session, job: Job, errors: JobErrors | None
 ) -> tuple[Outcome, str, tuple[Explanation, ...]]:
+    """What is told of a job that waits, or with which something is wrong: the first that applies."""
     if job.error:
         reason = Explanation(reason=str(Reason.INVALID_POD_GROUP), message=job.error)
         return Outcome.UNSCHEDULABLE, f"{Reason.INVALID_POD_GROUP}: {job.error}", (reason,)
@@ -224,7 +225,7 @@ def denial(state: ClusterState, task: Task) -> Explanation | None:
 
 
 def without_queue(state: ClusterState, job: Job) -> Explanation:
-    """Which queue on the way from the job's own to the top is not there."""
+    """Which queue on the way from the job's own to the top is not there; for a job whose queue is not."""
     name, seen, queues = job.facts.queue, set[str](), state.queues
     while (queue := queues.get(name)) is not None and queue.exists and name not in seen:
         seen.add(name)
@@ -261,6 +262,7 @@ def _annotations(job: Job) -> dict[str, str | None]:
         if not moment:
             if said is not None:
                 patch[key] = None
+        # They say whole seconds.
         elif said is None or int(seconds(said)) != int(moment):
             patch[key] = rfc3339(moment)
     return patch
@@ -270,10 +272,8 @@ def shares(session: Session) -> tuple[QueueShare, ...]:
     """The division of this cycle, parents before children; amounts held are those at its end."""
     columns = session.columns
     found: list[QueueShare] = []
-    for row in session.state.queue_order:
+    for row in session.state.queue_rows:
         number = row.row
-        held, fixed = row.allocated, row.non_preemptible
-        asked = row.pending
         found.append(
             QueueShare(
                 queue=row.name,
@@ -284,9 +284,9 @@ def shares(session: Session) -> tuple[QueueShare, ...]:
                 limit=row.limit,
                 over_quota_weight=row.weight,
                 fair_share=session.shares.fair[number],
-                allocated=(held[0], held[1], held[2] / GPU_CENTI),
-                allocated_non_preemptible=(fixed[0], fixed[1], fixed[2] / GPU_CENTI),
-                requested=(held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI),
+                allocated=row.allocated.vector(),
+                allocated_non_preemptible=row.non_preemptible.vector(),
+                requested=row.requested,
                 usage=tuple(columns.usage[number].tolist()),
             )
         )

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from kai.engine.fairness.division import Entries, divide, divide_forest
-from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest
+from kai.engine.fairness.queues import QueueColumns, QueueForest
+from kai.model.arrays import Floats
 
 _RESOURCES: Final = ("cpu", "memory", "gpu")
 _EXACT: Final = 1e-9

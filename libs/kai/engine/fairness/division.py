@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kai.engine.fairness.queues import RESOURCES, Floats, Ints, QueueColumns, QueueForest
+from kai.engine.fairness.queues import RESOURCES, QueueColumns, QueueForest
+from kai.model.arrays import Floats, Ints
 
 #: Fractions closer than this are equal, and an amount smaller than this is nothing.
 _NOTHING = 1e-9
@@ -52,6 +53,7 @@ def divide(
     share = np.zeros(usable.size) if fair_share is None else fair_share.astype(np.float64)
     left = total.astype(np.float64)
     if deserved:
+        # Not held to what there is: quotas that together exceed it are all given, as in the original.
         promised = np.where(entries.deserved < 0, left[entries.division], entries.deserved)
         give = np.minimum(promised, usable)
         share += give
@@ -85,6 +87,7 @@ def _rounds(
         give = np.where(sated, want, floor)
         share[rows] = np.where(sated, most, has + floor)
         rest = np.where(sated, 0.0, fair - floor)
+        # A part that is whole leaves the fraction of an earlier round, as in the original.
         fraction[rows] = np.where(sated | (rest > _NOTHING), rest, fraction.take(rows))
         left[:] = _take(left, division, give)
         again = np.zeros(left.size, dtype=bool)
@@ -120,10 +123,10 @@ def _running(division: Ints, amount: Floats) -> Floats:
     first = np.flatnonzero(np.r_[True, division[1:] != division[:-1]])
     sizes = np.diff(np.r_[first, division.size])
     row = np.repeat(np.arange(first.size), sizes)
-    place = np.arange(division.size) - first[row]
+    position = np.arange(division.size) - first[row]
     table = np.zeros((first.size, int(sizes.max())))
-    table[row, place] = amount
-    sums: Floats = np.cumsum(table, axis=1)[row, place]
+    table[row, position] = amount
+    sums: Floats = np.cumsum(table, axis=1)[row, position]
     return sums
 
 

@@ -7,15 +7,19 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kai.engine.fairness.queues import TOLERANCE, Floats, Ints, QueueColumns, QueueShares
-from kai.model.decisions import ResourceVector
+from kai.engine.fairness.queues import RESOURCES, TOLERANCE, QueueColumns, QueueShares
+from kai.model.arrays import Floats, Ints
+from kai.model.decisions import CPU, GPU, MEMORY, ResourceVector
+from kai.model.rules.gpu_shares import GPU_CENTI
 
 NO_RESOURCES: Final[ResourceVector] = (0.0, 0.0, 0.0)
 #: A queue's key: compare with ``<``. Of queues with equal keys the older comes first.
 QueueKey: TypeAlias = tuple[float, ...]
 
+#: What an amount counts times where its queue has no share at all; the original's number.
 _NO_SHARE_PENALTY: Final = 1000.0
 _BILLION: Final = 1e9
+#: A share without bound, which elsewhere is -1.
 _LARGER_THAN_ANY: Final = float("inf")
 
 
@@ -60,9 +64,11 @@ class FairOrder:
                 fair=shares.fair[row],
                 deserved=shares.deserved[row],
                 scale=_scale(share, most),
-                unshared=tuple([i for i in (0, 1, 2) if share[i] == 0]) if 0 in share else (),
+                unshared=tuple([each for each in range(RESOURCES) if share[each] == 0]) if 0 in share else (),
                 order=-priority[row],
-                weakness=tuple(share[i] if share[i] >= 0 else _LARGER_THAN_ANY for i in (2, 0, 1)),
+                weakness=tuple(
+                    share[each] if share[each] >= 0 else _LARGER_THAN_ANY for each in (GPU, CPU, MEMORY)
+                ),
             )
             for row, share in enumerate(shares.allocatable)
         ]
@@ -75,20 +81,25 @@ class FairOrder:
         """The key of a queue whose next job would add ``job``, less what its victims hold."""
         cpu, memory, gpu = self._allocated[queue].tolist()
         fair, deserved, (by_cpu, by_memory, by_gpu), unshared, order, weakness = self._constants[queue]
-        over = fair[2] < gpu - TOLERANCE and fair[0] < cpu - TOLERANCE and fair[1] < memory - TOLERANCE
+        # In all three, as in the original: what is within its share of anything is not over.
+        most_cpu, most_memory, most_gpu = fair
+        over = most_gpu < gpu - TOLERANCE and most_cpu < cpu - TOLERANCE and most_memory < memory - TOLERANCE
         share = max(0.0, cpu * by_cpu, memory * by_memory, gpu * by_gpu)
-        cpu, memory, gpu = cpu + job[0], memory + job[1], gpu + job[2]
+        job_cpu, job_memory, job_gpu = job
+        cpu, memory, gpu = cpu + job_cpu, memory + job_memory, gpu + job_gpu
+        most_cpu, most_memory, most_gpu = deserved
         within = not (
-            0 <= deserved[2] < gpu - TOLERANCE
-            or 0 <= deserved[0] < cpu - TOLERANCE
-            or 0 <= deserved[1] < memory - TOLERANCE
+            0 <= most_gpu < gpu - TOLERANCE
+            or 0 <= most_cpu < cpu - TOLERANCE
+            or 0 <= most_memory < memory - TOLERANCE
         )
         strays = False
         if unshared:
             amount = (cpu, memory, gpu)
             strays = any(amount[resource] > TOLERANCE for resource in unshared)
         if victims is not NO_RESOURCES:
-            cpu, memory, gpu = cpu - victims[0], memory - victims[1], gpu - victims[2]
+            lost_cpu, lost_memory, lost_gpu = victims
+            cpu, memory, gpu = cpu - lost_cpu, memory - lost_memory, gpu - lost_gpu
         then = max(0.0, cpu * by_cpu, memory * by_memory, gpu * by_gpu)
         return (over, not within, order, strays, _rounded(then), _rounded(share), *weakness)
 
@@ -98,7 +109,7 @@ class FairOrder:
         ``held`` and ``jobs`` are ``[keys, 3]`` in millicores, bytes and hundredths of GPUs.
         """
         fair, deserved, scale, unshared, order, weakness = self._columns()
-        units = np.array([1.0, 1.0, 100.0])
+        units = np.array([1.0, 1.0, GPU_CENTI])
         now, added = held / units, jobs / units
         then = now + added
         deserved, scale = deserved[queues], scale[queues]
@@ -115,7 +126,7 @@ class FairOrder:
     def _columns(self) -> tuple[Any, ...]:
         if self._known is None:
             fair, deserved, scale, unshared, order, weakness = zip(*self._constants, strict=True)
-            mask = np.array([[i in each for i in (0, 1, 2)] for each in unshared])
+            mask = np.array([[number in each for number in range(RESOURCES)] for each in unshared])
             self._known = (*map(np.array, (fair, deserved, scale)), mask, *map(np.array, (order, weakness)))
         return self._known
 
@@ -126,12 +137,20 @@ def _rounded(share: float) -> float:
 
 
 def _scale(share: ResourceVector, total: list[float]) -> ResourceVector:
-    return (_inverse(share[0], total[0]), _inverse(share[1], total[1]), _inverse(share[2], total[2]))
+    cpu, memory, gpu = map(_inverse, share, total)
+    return (cpu, memory, gpu)
 
 
 def _inverse(share: float, total: float) -> float:
     most = share if share >= 0 else total
     return 1.0 / most if most else _NO_SHARE_PENALTY
+
+
+def added(amount: ResourceVector, more: ResourceVector) -> ResourceVector:
+    """The sum of two amounts in the same units."""
+    cpu, memory, gpu = amount
+    more_cpu, more_memory, more_gpu = more
+    return (cpu + more_cpu, memory + more_memory, gpu + more_gpu)
 
 
 def fits(amount: ResourceVector, *, bound: ResourceVector) -> bool:
@@ -140,8 +159,10 @@ def fits(amount: ResourceVector, *, bound: ResourceVector) -> bool:
     Both in the same units, in the order of :data:`~kai.model.decisions.ResourceVector`. What exceeds a bound
     by no more than ``TOLERANCE`` is within it: sums of floats are not exact.
     """
+    cpu, memory, gpu = amount
+    most_cpu, most_memory, most_gpu = bound
     return not (
-        (amount[0] > bound[0] + TOLERANCE and bound[0] >= 0)
-        or (amount[1] > bound[1] + TOLERANCE and bound[1] >= 0)
-        or (amount[2] > bound[2] + TOLERANCE and bound[2] >= 0)
+        (cpu > most_cpu + TOLERANCE and most_cpu >= 0)
+        or (memory > most_memory + TOLERANCE and most_memory >= 0)
+        or (gpu > most_gpu + TOLERANCE and most_gpu >= 0)
     )

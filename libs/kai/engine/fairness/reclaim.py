@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from kai.engine.fairness.order import fits
-from kai.engine.fairness.queues import TOLERANCE, Floats, QueueColumns, QueueForest, QueueShares
-from kai.model.decisions import ResourceVector
+from kai.engine.fairness.order import added, fits
+from kai.engine.fairness.queues import TOLERANCE, QueueColumns, QueueForest, QueueShares
+from kai.model.arrays import Floats
+from kai.model.decisions import CPU, GPU, MEMORY, ResourceVector
 
-#: CPU, memory and GPU that remain, and a bit for each resource that was taken from.
+#: What remains, in the order of a vector, and a bit for each resource that was taken from.
 _Remaining: TypeAlias = tuple[float, float, float, int]
+_TAKEN: Final = 3
+_RESOURCES: Final = (CPU, MEMORY, GPU)
 
 _SAME_RATIO = 1e-9
 
@@ -54,9 +57,9 @@ class ReclaimRules:
         may find another place.
         """
         mine, theirs = self.forest.leveled(queue, victim)
-        allocated: list[float] = self.columns.allocated[theirs].tolist()
+        allocated = _row(self.columns.allocated, theirs)
         if not fits(_plus(self.columns.allocated, mine, request), bound=self.shares.deserved[mine]):
-            return not fits((allocated[0], allocated[1], allocated[2]), bound=self.shares.allocatable[theirs])
+            return not fits(allocated, bound=self.shares.allocatable[theirs])
         return _useful(request, allocated, deserved=self.shares.deserved[theirs])
 
     def returning(
@@ -74,8 +77,7 @@ class ReclaimRules:
             return None
 
         def returns(asked: ResourceVector) -> bool:
-            then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
-            return fits(then, bound=deserved) and _useful(asked, gained, deserved=most)
+            return fits(added(left, asked), bound=deserved) and _useful(asked, gained, deserved=most)
 
         return returns
 
@@ -89,7 +91,7 @@ class ReclaimRules:
         return Reclamation(self, queue, request, firm=firm)
 
 
-def _useful(request: ResourceVector, held: Sequence[float], *, deserved: ResourceVector) -> bool:
+def _useful(request: ResourceVector, held: ResourceVector, *, deserved: ResourceVector) -> bool:
     """Whether of what a job wants a queue holds more than it deserves, or nothing less."""
     below = False
     for wanted, has, most in zip(request, held, deserved, strict=True):
@@ -102,8 +104,13 @@ def _useful(request: ResourceVector, held: Sequence[float], *, deserved: Resourc
 
 
 def _plus(column: Floats, queue: int, request: ResourceVector) -> ResourceVector:
-    cpu, memory, gpu = column[queue].tolist()
-    return (cpu + request[0], memory + request[1], gpu + request[2])
+    cpu, memory, gpus = column[queue].tolist()
+    more_cpu, more_memory, more_gpus = request
+    return (cpu + more_cpu, memory + more_memory, gpus + more_gpus)
+
+
+def _row(column: Floats, queue: int) -> ResourceVector:
+    return tuple(column[queue].tolist())
 
 
 class Reclamation:
@@ -149,35 +156,36 @@ class Reclamation:
         """How many of the chunks added may not be taken."""
         return self._rejected
 
-    def add(self, queue: int, *, cpu: float, memory: float, gpu: float) -> bool:
+    def add(self, queue: int, *, cpu_millis: float, memory_bytes: float, gpus: float) -> bool:
         """Take a chunk from a queue and its ancestors; False if no rule allows to take it.
 
         A chunk that may not be taken is added all the same (and undone like any other): nothing is accepted
         then.
         """
         allowed = self.allows(queue)
-        self.take(queue, cpu=cpu, memory=memory, gpu=gpu)
+        self.take(queue, cpu_millis=cpu_millis, memory_bytes=memory_bytes, gpus=gpus)
         self._log.append((-1 if allowed else -2, None))
         self._rejected += not allowed
         return allowed
 
-    def take(self, queue: int, *, cpu: float, memory: float, gpu: float) -> None:
+    def take(self, queue: int, *, cpu_millis: float, memory_bytes: float, gpus: float) -> None:
         """Take chunks that are known to be allowed, all at once.
 
         Before: :meth:`allows` said so for each of them. After: the row of ``queue`` and those above it hold
         less by these amounts, until :meth:`undo`. Their sum is enough; a resource of which it is 0 counts as
         not taken.
         """
-        mask = (1 if cpu > 0 else 0) | (2 if memory > 0 else 0) | (4 if gpu > 0 else 0)
+        mask = (cpu_millis > 0) << CPU | (memory_bytes > 0) << MEMORY | (gpus > 0) << GPU
         for row in self._rules.forest.path[queue]:
             old = self._remaining.get(row)
             self._log.append((row, old))
             if old is None:
-                held: list[float] = self._allocated[row].tolist()
-                self._remaining[row] = (held[0] - cpu, held[1] - memory, held[2] - gpu, mask)
+                cpu, memory, gpu = self._allocated[row].tolist()
+                self._remaining[row] = (cpu - cpu_millis, memory - memory_bytes, gpu - gpus, mask)
                 self._taken_under.setdefault(self._rules.forest.parent[row], []).append(row)
             else:
-                self._remaining[row] = (old[0] - cpu, old[1] - memory, old[2] - gpu, old[3] | mask)
+                cpu, memory, gpu, taken = old
+                self._remaining[row] = (cpu - cpu_millis, memory - memory_bytes, gpu - gpus, taken | mask)
 
     def allows(self, queue: int) -> bool:
         """Whether one more chunk may be taken from a queue, whatever its size.
@@ -219,10 +227,9 @@ class Reclamation:
         return True
 
     def _stays_fair(self, row: int) -> bool:
-        cpu, memory, gpu = self.held(row)
-        request = self._request
-        amount = (cpu + request[0], memory + request[1], gpu + request[2])
-        if not self._less_saturated(row, amount):
+        cpu, memory, gpus = self.held(row)
+        more_cpu, more_memory, more_gpus = self._request
+        if not self._less_saturated(row, (cpu + more_cpu, memory + more_memory, gpus + more_gpus)):
             return False
         if self._non_preemptible is None or self._firm is None:
             return True
@@ -232,7 +239,7 @@ class Reclamation:
     def _less_saturated(self, row: int, amount: ResourceVector) -> bool:
         """Compare with siblings that are taken from, where this queue exceeds its share."""
         fair = self._rules.shares.fair
-        for resource in (0, 1, 2):
+        for resource in _RESOURCES:
             mine = _saturation(amount[resource], fair[row][resource])
             if mine <= 1 + _SAME_RATIO:
                 continue
@@ -241,7 +248,8 @@ class Reclamation:
                 if sibling == row or fair[sibling][resource] <= 0:
                     continue
                 remaining = self._remaining[sibling]
-                if not (remaining[3] & bit or self._request[resource] > 0):
+                # Only what is taken from the sibling or asked for by the job is compared.
+                if not (remaining[_TAKEN] & bit or self._request[resource] > 0):
                     continue
                 theirs = _saturation(remaining[resource], fair[sibling][resource])
                 if mine * self._rules.multiplier >= theirs - _SAME_RATIO:
@@ -250,11 +258,13 @@ class Reclamation:
 
     def surplus(self, row: int) -> ResourceVector:
         """What a queue of the job's line would hold with it, above what it deserves; zero where nothing."""
-        held, more, deserved = self.held(row), self._request, self._rules.shares.deserved[row]
+        cpu, memory, gpus = self.held(row)
+        more_cpu, more_memory, more_gpus = self._request
+        most_cpu, most_memory, most_gpus = self._rules.shares.deserved[row]
         return (
-            _above(held[0] + more[0], most=deserved[0]),
-            _above(held[1] + more[1], most=deserved[1]),
-            _above(held[2] + more[2], most=deserved[2]),
+            _above(cpu + more_cpu, most=most_cpu),
+            _above(memory + more_memory, most=most_memory),
+            _above(gpus + more_gpus, most=most_gpus),
         )
 
     def held(self, row: int) -> ResourceVector:
@@ -265,9 +275,8 @@ class Reclamation:
         """
         remaining = self._remaining.get(row)
         if remaining is not None:
-            return remaining[:3]
-        held: list[float] = self._allocated[row].tolist()
-        return (held[0], held[1], held[2])
+            return remaining[:_TAKEN]
+        return _row(self._allocated, row)
 
     def _within_deserved(self, row: int) -> bool:
         known = self._guaranteed.get(row)

@@ -19,7 +19,6 @@ from kai.engine.config import EngineParams
 from kai.engine.config.arguments import Arguments, argument, names, number, one_of, seconds, switch
 from kai.engine.config.plugin_table import PluginSpec, Weight
 from kai.engine.fairness.order import NO_RESOURCES, QueueKey
-from kai.engine.fairness.queues import Ints
 from kai.engine.framework.handle import ArgumentsOf, Handle
 from kai.engine.framework.protocols import (
     Entitlement,
@@ -39,12 +38,12 @@ from kai.engine.framework.protocols import (
     VictimRanking,
 )
 from kai.engine.framework.victims import VictimRules, VictimSearch
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.static import StaticFilters
-from kai.engine.queueing.batches import Batch, by_job
+from kai.engine.queueing.batches import Batch, ChunkSizes, by_job
 from kai.engine.queueing.queue_order import Columns
 from kai.engine.queueing.shares import Division
 from kai.engine.reasons import Unschedulable
+from kai.model.arrays import Floats, Ints, Mask
 from kai.model.decisions import Allotment, Reason, ResourceVector
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
@@ -65,6 +64,7 @@ __all__ = [
     "Arguments",
     "ArgumentsOf",
     "Batch",
+    "ChunkSizes",
     "ClassTable",
     "Columns",
     "Division",

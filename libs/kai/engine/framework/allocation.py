@@ -12,10 +12,10 @@ from kai.engine.framework.fit import fit_counts
 from kai.engine.framework.resolved import Concerned
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
 from kai.engine.reasons import NO_ROOM, Unschedulable
+from kai.model.arrays import Floats, Mask
 from kai.model.decisions import Reason
 from kai.model.ids import GpuGroup
 from kai.snapshot.classes import GpuKind
@@ -150,6 +150,7 @@ class _Attempt:
         while row >= 0 and score[row] != NEVER:
             if self._try(task, row, concerned, rejected):
                 return True
+            # The first node nearly always does, so the view's own array is copied only now.
             if score is view.score:
                 score = score.copy()
             score[row] = NEVER
@@ -198,6 +199,7 @@ class _Attempt:
     def _try(self, task: Task, row: int, concerned: Concerned | None, rejected: dict[str, Mask]) -> bool:
         session, cls = self.session, task.cls
         node = session.nodes.nodes[row]
+        # Only of these the charge depends on the node: all else was looked at with the chunk.
         if cls.kind is GpuKind.MEMORY:
             for quota in session.plugins.quotas:
                 over = quota.refuse_on(self.job, task, node)
@@ -213,7 +215,7 @@ class _Attempt:
         if cls.shared:
             choice = devices.choose(session.nodes, node, task, options=session.options, wait=self.simulation)
             if choice is None:
-                return False
+                return False  # which is found out again where nodes are counted by their reasons
             groups, now = choice
         else:
             now = not self.simulation and session.fits_now(cls, row)

@@ -116,8 +116,9 @@ class Decisions:
     def _commit_bind(self, operation: Operation) -> None:
         task, node = operation.task, operation.node
         assert node is not None
-        self._ledger.set_status(task, Status.BINDING)
-        self._ledger.dequeue(task, self._state.min_gpu_memory_mib)
+        self._ledger.counts.set_status(task, Status.BINDING)
+        # Not before: what is only tried, or promised, still counts as asked for.
+        self._ledger.charges.dequeue(task, self._state.min_gpu_memory_mib)
         self._bound(task, node)
 
     def _bound(self, task: Task, node: Node) -> None:
@@ -129,6 +130,7 @@ class Decisions:
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
         cls, allotted = task.cls, task.allotment
+        # Of most pods all else is as by default.
         if allotted is None and (cls.kind is GpuKind.WHOLE or cls.kind is GpuKind.NONE):
             return BindDecision(
                 pod=task.ref(),
@@ -183,7 +185,7 @@ class Decisions:
         self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
         self._nominate(task, task.facts.nominated if task.facts is not None else "")
         if task.status is not Status.RELEASING:
-            return
+            return  # the same statement promised it another place
         del self._pipelined[task.uid]
         job = task.job
         if job is not None and not any(each.job is job for each in self._pipelined.values()):
@@ -191,17 +193,18 @@ class Decisions:
             if evictor is not None and job is not evictor:
                 self.outbid[job.key] = evictor.key
                 self._take_over(job.key, evictor.key)
-        self._ledger.confirm(task)
+        self._ledger.counts.confirm(task)
+        # One that was moved itself leaves its node all the same.
         if task.facts is not None and not task.facts.evicting:
-            self._ledger.set_status(task, Status.PENDING)
+            self._ledger.counts.set_status(task, Status.PENDING)
             self._state.unpromised(task)
 
     def _take_over(self, former: PodGroupKey, taker: PodGroupKey) -> None:
         evictions = self.evictions
-        for place, each in enumerate(evictions):
+        for position, each in enumerate(evictions):
             if each.evictor == former:
                 task, message = self._messages[each.pod.uid]
-                evictions[place] = replace_fields(each, evictor=taker, message=message(task, taker))
+                evictions[position] = replace_fields(each, evictor=taker, message=message(task, taker))
 
     def _commit_pipeline(self, task: Task) -> None:
         job = task.job
@@ -209,7 +212,7 @@ class Decisions:
         node = task.pipelined_node
         assert node is not None
         self._pipelined[task.uid] = task
-        self._ledger.confirm(task)
+        self._ledger.counts.confirm(task)
         self._nominate(task, node.name)
         self.nominations.append(Nomination(pod=task.ref(), node=node.name))
         self.pipelined.add(job.key)
@@ -238,26 +241,32 @@ class Decisions:
         self._state.started(job, self._now)
 
     def begin(self, task: Task, node: Node) -> None:
-        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared."""
-        self._ledger.discharge(task)
-        self._ledger.unpipeline(task)
+        """A pod that was to wait on a node is bound to it; it fits, and its devices are not shared.
+
+        After: it is in ``binds``, and not nominated any more.
+        """
+        self._ledger.charges.discharge(task)
+        self._ledger.holds.unpipeline(task)
         del self._pipelined[task.uid]
         self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
         self._nominate(task, task.facts.nominated if task.facts is not None else "")
-        self._ledger.set_status(task, Status.PENDING)
+        self._ledger.counts.set_status(task, Status.PENDING)
         self.bind((task,), node)
         assert task.job is not None
         if not any(each.pod.pod_group == task.job.key for each in self.nominations):
             self.pipelined.discard(task.job.key)
 
     def wait(self, task: Task) -> None:
-        """A pod that was to be bound in this cycle waits for its place instead."""
+        """A pod that was to be bound in this cycle waits for its place instead.
+
+        After: it is nominated. Its bind is still in ``binds``, for the caller to take out.
+        """
         node, groups = task.node, task.groups
         assert node is not None
-        self._ledger.unhold(task)
+        self._ledger.holds.unhold(task)
         self._state.unplaced(task)
-        self._ledger.pipeline(task, node, groups)
-        self._ledger.set_status(task, Status.PIPELINED)
+        self._ledger.holds.pipeline(task, node, groups)
+        self._ledger.counts.set_status(task, Status.PIPELINED)
         self._commit_pipeline(task)
 
     def close(self) -> None:
@@ -269,10 +278,10 @@ class Decisions:
             if task.status is not Status.PIPELINED:
                 continue
             if task.charged is not None:
-                self._ledger.discharge(task)
-            self._ledger.unpipeline(task)
+                self._ledger.charges.discharge(task)
+            self._ledger.holds.unpipeline(task)
             evicting = task.facts is not None and task.facts.evicting
-            self._ledger.set_status(task, Status.RELEASING if evicting else Status.PENDING)
+            self._ledger.counts.set_status(task, Status.RELEASING if evicting else Status.PENDING)
             if not evicting:
                 self._state.unpromised(task)
         self._pipelined.clear()

@@ -28,7 +28,7 @@ def choose(
     """
     cls = task.cls
     memory = node.gpu_memory_mib
-    size = cls.device_memory(memory)
+    size = cls.part_mib(memory)
     candidates: list[tuple[float, int, GpuGroup]] = []
     spare = []
     for group, device in node.groups.items():

@@ -6,10 +6,9 @@ from collections import Counter
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
+from kai.model.arrays import Ints, Mask
 from kai.snapshot.kept import Kept
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Task
@@ -39,7 +38,7 @@ def fit_counts(session: Session, task: Task, *, nodes: Mask | None, masks: list[
         masks: ``[nodes]`` those that passed a filter, each with the reason for the others.
     """
     plain = nodes is None and not masks
-    known = _COUNTS.get(session.kept, session.nodes.log_end, dict)
+    known = _COUNTS.get(session.memo, session.nodes.log_end, dict)
     if plain and task.cls.id in known:
         return known[task.cls.id]
     verdict = node_verdicts(session, task, nodes=nodes, masks=masks)
@@ -97,7 +96,7 @@ def is_shortage(reason: str) -> bool:
     return reason == _NO_SLOT or reason.startswith(_SHORT)
 
 
-def _shared_shortage(task: Task, free: npt.NDArray[np.int64]) -> str:
+def _shared_shortage(task: Task, free: Ints) -> str:
     """What a part of a GPU lacks where there is enough of each resource by itself."""
     if free[GPU] >= 1 and free[PODS] < _PODS_OF_A_NEW_DEVICE:
         return _NO_SLOT

@@ -22,7 +22,10 @@ _HEADROOM: Final = Kept[TableHeadroom](lent=as_it_is)
 
 
 def orders(config: SchedulerConfig, state: ClusterState) -> tuple[GroupOrder, ScoreOptions]:
-    """The order of a group's pods and subgroups, and which parts of node and device order are on."""
+    """The order of a group's pods and subgroups, and which parts of node and device order are on.
+
+    The same objects while the configuration has the same plugins.
+    """
     return _ORDERS.get(state.kept, config.plugins, lambda: (_group_order(config), _score_options(config)))
 
 
@@ -46,9 +49,11 @@ def _score_options(config: SchedulerConfig) -> ScoreOptions:
         cpu_headroom=node_placement and strategy.cpu is PlacementStrategy.HEADROOM,
         resource_type="resourcetype" in on,
         availability="nodeavailability" in on,
+        # The strategy weighs by itself what joining a device in use costs.
         gpu_sharing="gpusharingorder" in on and not gpu_headroom,
         gpu_pack="gpupack" in on,
         gpu_order_spread="gpuspread" in on,
+        # In the original it is about neighbours alone; here it switches all that pods prefer.
         preferences="podaffinity" in on,
         pod_slots="predicates" in on,
     )
@@ -57,7 +62,7 @@ def _score_options(config: SchedulerConfig) -> ScoreOptions:
 def with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
     """All pods known are the workload to keep room for, where the strategy is on.
 
-    They are the same object while they are equal.
+    They are the same object while they are equal. Costs time by the number of pods where it is on.
     """
     if not (options.cpu_headroom or options.gpu_headroom):
         return options

@@ -18,16 +18,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kai.engine.fairness.order import NO_RESOURCES, QueueKey
-from kai.engine.fairness.queues import Ints
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.victims import VictimRules, VictimSearch
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.queueing.queue_order import Columns
 from kai.engine.reasons import Unschedulable
+from kai.model.arrays import Floats, Ints, Mask
 from kai.model.decisions import ResourceVector
 from kai.model.ids import PodUid
 from kai.model.objects import TopologyConstraint
@@ -168,7 +164,7 @@ class NodeSets(ABC):
         """
 
     @abstractmethod
-    def required(self, constraint: TopologyConstraint) -> NDArray[np.int64] | None:
+    def required(self, constraint: TopologyConstraint) -> Ints | None:
         """``[nodes]`` domain numbers at the required level (-1 outside); None if nothing is required.
 
         Bounds of searches go by it, so no two nodes of a set of :meth:`subsets` may have different ones. They

@@ -63,7 +63,10 @@ class Plugins:
         self.node_sets: NodeSets | None = next(iter(_those(self._all, NodeSets)), None)
 
     def concerned(self, cls: TaskClass) -> Concerned | None:
-        """Those that have something to say about pods of a class; None where nobody has."""
+        """Those that have something to say about pods of a class; None where nobody has.
+
+        Plugins are asked once for each class in a cycle; after that it is a look-up.
+        """
         if not self._of_classes:
             return None
         try:
@@ -85,7 +88,7 @@ class Plugins:
         )
 
     def victim_rules(self, search: VictimSearch) -> VictimRules:
-        """What all of them say to one search for victims."""
+        """What all of them say to one search for victims; asked once for it, before anything is evicted."""
         if not self._victim_policies:
             return ANYBODY
         if len(self._victim_policies) == 1:

@@ -37,6 +37,7 @@ from kai.snapshot.resources import PODS
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
 
+#: With so many views, each of which has arrays over all nodes, the next cycle begins with none.
 _MANY_VIEWS = 512
 #: What each class demands of nodes, and its fits and scores, while nodes and options are the same.
 _VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]](lent=lambda kept: (kept[0], dict(kept[1])))
@@ -86,7 +87,7 @@ class Session:
         self.ledger = state.ledger
         self.errors: dict[PodGroupKey, JobErrors] = {}
         #: What others keep here until the session ends.
-        self.kept = KeptValues()
+        self.memo = KeptValues()
         self.clock: Callable[[], float] = time.monotonic
         self.turns = turns or Turns()
         self.predicates = config.plugin("predicates") is not None
@@ -95,6 +96,7 @@ class Session:
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}
         started = time.perf_counter()
+        # Plugins find shares and filters in their handle, so these are made before.
         self._open_fair_share(usage or {})
         started = self._opening_took("proportion", started)
         self._open_filters()
@@ -147,7 +149,7 @@ class Session:
             affine=state.affine,
             jobs=state.jobs,
             pending_jobs=state.pending_jobs,
-            queues=state.queue_order,
+            queues=state.queue_rows,
             classes=state.classes,
             resources=state.resources,
             objects=state.objects,
@@ -162,7 +164,7 @@ class Session:
             flags=config.params,
             now=self.now,
             due=self._alarm.due,
-            allot=state.ledger.allot,
+            allot=state.ledger.counts.allot,
             kept=state.kept,
             arguments=config.arguments,
             requires=self.predicates,
@@ -223,7 +225,10 @@ class Session:
         return view
 
     def plain_view(self, cls: TaskClass) -> ClassView | None:
-        """The view of a class of which nothing but amounts and static filters matters; None for others."""
+        """The view of a class of which nothing but amounts and static filters matters; None for others.
+
+        Pods of such a class may be placed without a statement. Found out once for each class in a cycle.
+        """
         known = self._plain_views.get(cls.id, _UNKNOWN)
         if known is _UNKNOWN:
             special = cls.shared or self.tracked or self.concerned(cls) is not None
@@ -242,7 +247,7 @@ class Session:
                 return False
         return True
 
-    def pending_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
+    def jobs_in_order(self, jobs: Iterable[Job], *, depth: int | None = None) -> PendingJobs:
         """Jobs in the order in which they are served.
 
         ``depth`` is how many of each queue are looked at, at most; None is all. Jobs whose queue is not a
@@ -259,7 +264,7 @@ class Session:
     def simulated_jobs(self, jobs: Sequence[Job]) -> PendingJobs | TwoJobs:
         """Jobs in the order in which they are served in a simulation, where victims compete too.
 
-        The same order as :meth:`pending_jobs`, but chunks count pods that were evicted within the statement.
+        The same order as :meth:`jobs_in_order`, but chunks count pods that were evicted within the statement.
         """
         memory = self.state.min_gpu_memory_mib
         if len(jobs) == 2:
@@ -268,7 +273,10 @@ class Session:
         return PendingJobs(jobs, self.queue_order, key=self.job_key, gpu_memory_mib=memory, simulation=True)
 
     def lookahead_jobs(self, jobs: Iterable[Job], *, depth: int | None = None) -> LookaheadJobs:
-        """The same, where most jobs are expected to get what they want."""
+        """The same, where most jobs are expected to get what they want.
+
+        Whoever takes one places all that it asks for, or pushes it again, or refuses it, before the next.
+        """
         return LookaheadJobs(
             jobs,
             self.queue_order,
@@ -278,7 +286,10 @@ class Session:
         )
 
     def allocatable_jobs(self) -> list[Job]:
-        """Jobs with pending tasks, enough pods, a queue and a sound tree."""
+        """Jobs with pending tasks, enough pods, a queue and a sound tree.
+
+        As of now, in no order that counts. Costs time by the number of all jobs that wait.
+        """
         return _allocatable(self.state)
 
     def victim_source(
@@ -304,7 +315,7 @@ class Session:
         pools: list[tuple[Queue, Pool]] = []
         gangs = False
         also, counts = rules.of_queue, both(of_job, rules.accepts)
-        for queue in self.state.queue_order:
+        for queue in self.state.queue_rows:
             if queue.yields and queue.jobs and of_queue(queue) and (also is None or also(queue)):
                 pool = self.pools.of(queue)
                 if pool.jobs:
@@ -315,6 +326,7 @@ class Session:
             found = _first_victims(pools, most)
 
         accepts = counts
+        # Where no queue is the job's own, none of its jobs is the job.
         if job.queue in [queue for queue, _ in found]:
 
             def accepts(victim: Job) -> bool:
@@ -325,7 +337,10 @@ class Session:
         )
 
     def victims_among(self, jobs: Iterable[Job]) -> VictimSource:
-        """Just these jobs as victims, in order: one chunk of each makes the room that is needed."""
+        """Just these jobs as victims, in order: one chunk of each makes the room that is needed.
+
+        Nothing is evicted. The search tries all of them at once, before it goes through them one by one.
+        """
         of_queue: dict[str, tuple[Queue, list[Job]]] = {}
         for job in sorted(jobs, key=lambda job: (self.victim_key(job), job.key)):
             of_queue.setdefault(job.queue.name, (job.queue, []))[1].append(job)
@@ -341,16 +356,19 @@ class Session:
         )
 
     def due_time(self) -> float:
-        """When time alone may change what is decided; infinite if never, 0 for soon."""
+        """When time alone may change what is decided, in Unix seconds; infinite if never, 0 for soon."""
         releasing = self.state.next_stuck()
         return min(self._alarm.earliest, releasing)
 
     def due(self, moment: float) -> None:
-        """Time alone changes something then."""
+        """Time alone changes something at ``moment`` (Unix seconds); the earliest counts, 0 is soon."""
         self._alarm.due(moment)
 
     def promised_jobs(self) -> list[Job]:
-        """Jobs that the last cycle let wait for resources being released, in the order of its promises."""
+        """Jobs that the last cycle let wait for resources being released, in the order of its promises.
+
+        Those of them that could be given a place now; none where ``keep_nominations`` is off.
+        """
         known = PROMISED.of(self.state.kept)
         if not known or not self.config.params.keep_nominations:
             return []
@@ -389,7 +407,7 @@ class Session:
 
     # --- recording -----------------------------------------------------------------------------
     def error(self, job: Job, error: Unschedulable) -> None:
-        """Record why a job cannot run."""
+        """Record why a job cannot run; what is recorded already counts once."""
         known = self.errors.get(job.key)
         if known is None:
             known = self.errors[job.key] = JobErrors()
@@ -433,6 +451,7 @@ def _allocatable(state: ClusterState) -> list[Job]:
         for job in state.pending_jobs.values()
         if job.queue.leaf
         and not job.error
+        # A group that wants a single attempt had it, and it failed in this node pool.
         and not (job.facts.backoff == 1 and job.facts.failed_here)
         and job.ready
     ]

@@ -67,12 +67,12 @@ class Statement:
             EVICT, task, (task.status, task.virtual, task.charged), where, task.pipelined_groups
         )
         if task.charged is not None:
-            self._ledger.discharge(task)
+            self._ledger.charges.discharge(task)
         if task.status is Status.PIPELINED:
-            self._ledger.unpipeline(task)
+            self._ledger.holds.unpipeline(task)
         else:
-            self._ledger.set_releasing(task, releasing=True)
-        self._ledger.set_status(task, Status.RELEASING, virtual=True)
+            self._ledger.holds.set_releasing(task, releasing=True)
+        self._ledger.counts.set_status(task, Status.RELEASING, virtual=True)
         self.log.append(operation)
         if where is not None:
             for tracker in self._trackers:
@@ -99,9 +99,9 @@ class Statement:
         """
         operation = Operation(ALLOCATE, task, (task.status, task.virtual, None), node, groups)
         ledger = self._ledger
-        ledger.hold(task, node, groups, releasing=False)
-        ledger.set_status(task, Status.ALLOCATED, virtual=True)
-        ledger.charge(task, node.gpu_memory_mib)
+        ledger.holds.hold(task, node, groups, releasing=False)
+        ledger.counts.set_status(task, Status.ALLOCATED, virtual=True)
+        ledger.charges.charge(task, node.gpu_memory_mib)
         self.log.append(operation)
         self._track(operation, node)
 
@@ -116,9 +116,9 @@ class Statement:
             return
         operation = Operation(PIPELINE, task, (task.status, task.virtual, task.charged), node, groups)
         ledger = self._ledger
-        ledger.pipeline(task, node, groups)
-        ledger.set_status(task, Status.PIPELINED, virtual=True)
-        ledger.charge(task, node.gpu_memory_mib)
+        ledger.holds.pipeline(task, node, groups)
+        ledger.counts.set_status(task, Status.PIPELINED, virtual=True)
+        ledger.charges.charge(task, node.gpu_memory_mib)
         self.log.append(operation)
         self._track(operation, node)
 
@@ -140,9 +140,9 @@ class Statement:
         eviction.void = True
         status, virtual, charged = eviction.was
         self._hold_again(eviction)
-        self._ledger.set_status(task, status, virtual=virtual)
+        self._ledger.counts.set_status(task, status, virtual=virtual)
         if charged is not None:
-            self._ledger.recharge(task, charged)
+            self._ledger.charges.recharge(task, charged)
         self.log.append(operation)
         for tracker in self._trackers:
             operation.marks += (tracker.mark(),)
@@ -152,15 +152,15 @@ class Statement:
     def _hold_again(self, eviction: Operation) -> None:
         if eviction.was[0] is Status.PIPELINED:
             assert eviction.node is not None
-            self._ledger.pipeline(eviction.task, eviction.node, eviction.groups)
+            self._ledger.holds.pipeline(eviction.task, eviction.node, eviction.groups)
         else:
-            self._ledger.set_releasing(eviction.task, releasing=False)
+            self._ledger.holds.set_releasing(eviction.task, releasing=False)
 
     def _let_go_again(self, eviction: Operation) -> None:
         if eviction.was[0] is Status.PIPELINED:
-            self._ledger.unpipeline(eviction.task)
+            self._ledger.holds.unpipeline(eviction.task)
         else:
-            self._ledger.set_releasing(eviction.task, releasing=True)
+            self._ledger.holds.set_releasing(eviction.task, releasing=True)
 
     def convert_to_pipelined(self, job: Job) -> None:
         """Whatever of a job was allocated waits with the rest of its gang.
@@ -215,20 +215,20 @@ class Statement:
             case 0:  # EVICT
                 self._hold_again(operation)
                 if charged is not None:
-                    ledger.recharge(task, charged)
+                    ledger.charges.recharge(task, charged)
             case 1:  # ALLOCATE
-                ledger.discharge(task)
-                ledger.unhold(task)
+                ledger.charges.discharge(task)
+                ledger.holds.unhold(task)
             case 2:  # PIPELINE
-                ledger.discharge(task)
-                ledger.unpipeline(task)
+                ledger.charges.discharge(task)
+                ledger.holds.unpipeline(task)
             case _:  # UNEVICT
                 assert operation.target is not None
                 operation.target.void = False
                 if task.charged is not None:
-                    ledger.discharge(task)
+                    ledger.charges.discharge(task)
                 self._let_go_again(operation.target)
-        ledger.set_status(task, status, virtual=virtual)
+        ledger.counts.set_status(task, status, virtual=virtual)
         for tracker, mark in zip(self._trackers, operation.marks, strict=False):
             tracker.undo(mark)
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from kai.engine.queueing.batches import Batch
+from kai.engine.queueing.batches import Batch, ChunkSizes
 from kai.engine.reasons import Unschedulable
 from kai.snapshot.rows import Job, Queue, Task
 
@@ -22,9 +22,8 @@ class VictimSearch(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     #: Its next chunk: all of these pods are placed, or none.
     tasks: Sequence[Task]
-    #: Of a queue, in hundredths of GPUs: what any of its jobs can lose at once is a multiple of the first
-    #: number, and not more than the second.
-    chunks: Callable[[Queue], tuple[int, int]]
+    #: What any job of a queue can lose at once.
+    chunks: Callable[[Queue], ChunkSizes]
 
 
 class VictimRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +33,7 @@ class VictimRules(msgspec.Struct, frozen=True, kw_only=True):
     of_queue: Callable[[Queue], bool] | None = None
     #: False where it is sure that no victims that the rules allow hold so many hundredths of GPUs together.
     #: Asked before a search in which victims lose their places; it saves the search where there is no hope.
-    suffices: Callable[[float], bool] | None = None
+    suffices: Callable[[int], bool] | None = None
     #: Whether a job may lose any pod. Asked before anything is evicted, of jobs that the action could take
     #: from, in the order of victims as far as the search looks. The answer must stay while it lasts.
     accepts: Callable[[Job], bool] | None = None

@@ -7,16 +7,14 @@ each distinct value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.model.arrays import Mask, ShortInts
 from kai.model.rules.selectors import Accepts, NodeTerm, node_terms
 from kai.snapshot.rows import Node
 
-Mask: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
 #: Keys of which is kept that no node has them.
 _ABSENT: Final = 4096
 
@@ -26,13 +24,16 @@ class NodeLabels:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
-        self._columns: dict[str, tuple[NDArray[np.int32], list[str]]] = {}
+        self._columns: dict[str, tuple[ShortInts, list[str]]] = {}
         #: Keys that no node has, of which pods can make up any number: what was asked for last.
         self._absent: dict[str, None] = {}
-        self._nowhere: tuple[NDArray[np.int32], list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
+        self._nowhere: tuple[ShortInts, list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
 
-    def column(self, key: str) -> tuple[NDArray[np.int32], list[str]]:
-        """Value numbers by node (-1 where the label is missing), and the values."""
+    def column(self, key: str) -> tuple[ShortInts, list[str]]:
+        """Value numbers by node (-1 where the label is missing), and the values.
+
+        Both are kept, and not to be changed. The first question about a key costs time by the nodes.
+        """
         known = self._columns.get(key)
         if known is None:
             if key in self._absent:
@@ -63,18 +64,22 @@ class NodeLabels:
     def where(self, key: str, accepts: Accepts) -> Mask:
         """Nodes whose value of a label (None if missing) is accepted."""
         numbers, values = self.column(key)
+        # -1, which stands for no label, finds the last element.
         table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
         return table[numbers]
 
     def selector(self, pairs: Sequence[tuple[str, str]]) -> Mask:
-        """Nodes that have all of the labels."""
+        """``[nodes]`` those that have all of the labels; found anew each time."""
         mask = np.ones(len(self.nodes), dtype=bool)
         for key, wanted in pairs:
             mask &= self.where(key, lambda value, wanted=wanted: value == wanted)  # type: ignore[misc]
         return mask
 
     def terms(self, terms: Sequence[Mapping[str, Any]]) -> Mask:
-        """Nodes that satisfy one of the node selector terms; an empty term satisfies nobody."""
+        """``[nodes]`` those that satisfy one of the node selector terms; found anew each time.
+
+        An empty term is satisfied by nobody, and so is no term at all.
+        """
         mask = np.zeros(len(self.nodes), dtype=bool)
         for term in node_terms(terms):
             mask |= self._term(term)

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.model.arrays import Ints, Positions, ShortInts
 from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
 from kai.snapshot.table import NodeTable
 
-Counts = NDArray[np.int64]
-_NONE: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+_NONE: Positions = np.empty(0, dtype=np.intp)
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -52,6 +52,7 @@ class Selection:
                 for obj in namespaces.values()
                 if of_labels(obj["metadata"].get("labels") or {})
             )
+            # One that demands nothing is for all namespaces, and that is what naming none means here.
             if not by_labels:
                 self._of_labels = None
                 self._namespaces = frozenset()
@@ -65,7 +66,7 @@ class Selection:
         )
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod is meant."""
+        """Whether a pod with these labels in this namespace is meant."""
         if self._namespaces or self._of_labels is not None:
             inside = namespace in self._namespaces or (
                 self._of_labels is not None and namespace in self._of_labels
@@ -76,6 +77,7 @@ class Selection:
 
 
 def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any] | None:
+    """The term's selector of labels; as in Kubernetes, keys that the pod does not have say nothing."""
     selector = term.get("labelSelector")
     if selector is None:
         return None
@@ -93,7 +95,7 @@ def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict
 
 
 class Neighbours:
-    """Counts by node for every term that was asked about in this cycle.
+    """Ints by node for every term that was asked about in this cycle.
 
     They are those of the state as it is, whenever a term was asked about first: a move, and taking it back,
     changes the counts of all terms known by then. Which terms are about a pod is found out once.
@@ -105,20 +107,20 @@ class Neighbours:
         self._rows: dict[bytes, int] = {}
         self._selections: list[Selection] = []
         #: ``[terms, nodes]`` placed pods; valid until the next question, as it grows.
-        self.table: Counts = np.zeros((8, len(nodes)), dtype=np.int64)
+        self.table: Ints = np.zeros((8, len(nodes)), dtype=np.int64)
         #: By the uid of a pod: of how many terms is known whether they are about it, and the rows of those.
-        self._about: dict[str, tuple[int, NDArray[np.intp]]] = {}
+        self._about: dict[str, tuple[int, Positions]] = {}
         #: Moves of pods, and changes of counts that are others'.
-        self._log: list[tuple[Task | Counts, int, int]] = []
+        self._log: list[tuple[Task | Ints, int, int]] = []
 
-    def counts(self, term: Mapping[str, Any], task: Task) -> Counts:
+    def counts(self, term: Mapping[str, Any], task: Task) -> Ints:
         """``[nodes]`` placed pods that a term of a pod is about; those being evicted are not counted.
 
         A view of the table: valid until the next question, and not to be changed. The first question about a
         term costs time by the number of placed pods.
         """
         row = self.row(term, task)  # which may make the table another
-        found: Counts = self.table[row]
+        found: Ints = self.table[row]
         return found
 
     def selection(self, term: Mapping[str, Any], task: Task) -> Selection:
@@ -144,14 +146,15 @@ class Neighbours:
             self._count(selection, self.table[known])
         return known
 
-    def _count(self, selection: Selection, counts: Counts) -> None:
+    def _count(self, selection: Selection, counts: Ints) -> None:
         for node in self._nodes.nodes:
             for other in node.tasks.values():
+                # A pod that is moved stands on both nodes; it counts where it goes.
                 here = (other.pipelined_node or other.node) is node and ACTIVE_ALLOCATED[other.status]
                 if here and selection.matches(other.namespace, other.labels or {}):
                     counts[node.row] += 1
 
-    def _terms_about(self, task: Task) -> NDArray[np.intp]:
+    def _terms_about(self, task: Task) -> Positions:
         """Rows of the terms known by now that are about a pod."""
         asked, found = self._about.get(task.uid, (0, _NONE))
         if asked < len(self._selections):
@@ -170,7 +173,7 @@ class Neighbours:
         self.table[self._terms_about(task), node.row] += sign
         self._log.append((task, node.row, sign))
 
-    def shift(self, counts: Counts, row: int, *, sign: int) -> None:
+    def shift(self, counts: Ints, row: int, *, sign: int) -> None:
         """Change a count of somebody else's ``[nodes]`` by ``sign``, to be undone with the rest."""
         counts[row] += sign
         self._log.append((counts, row, sign))
@@ -189,7 +192,7 @@ class Neighbours:
                 what[row] -= sign
 
 
-def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], *, domains: int) -> NDArray[Any]:
+def by_domain(counts: NDArray[Any], numbers: ShortInts, *, domains: int) -> NDArray[Any]:
     """``[..., domains]`` sums of ``[..., nodes]``; nodes without the label (-1) belong to none.
 
     ``numbers`` is ``[nodes]``, below ``domains``. There is at least one domain in the result.
@@ -203,8 +206,6 @@ def by_domain(counts: NDArray[Any], numbers: NDArray[np.int32], *, domains: int)
     return found.T
 
 
-def spread_back(
-    values: Sequence[Any] | NDArray[Any], numbers: NDArray[np.int32], *, outside: Any
-) -> NDArray[Any]:
+def spread_back(values: Sequence[Any] | NDArray[Any], numbers: ShortInts, *, outside: Any) -> NDArray[Any]:
     """``[nodes]`` a value for each node from one for each domain; ``outside`` where the number is -1."""
     return np.append(np.asarray(values), outside)[numbers]

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from kai.engine.config.plugin_table import Weight
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.static import StaticFilters
+from kai.model.arrays import Floats, Mask
 from kai.model.rules.taints import tolerates
 from kai.snapshot.classes import TaskClass
 
@@ -20,7 +20,11 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def preferences(static: StaticFilters, cls: TaskClass, allowed: Mask) -> Floats | None:
-    """An addition to the order of nodes, as far as it differs between those allowed; None if it does not."""
+    """An addition to the order of nodes, as far as it differs between those allowed; None if it does not.
+
+    ``[nodes]``; of nodes that are not allowed it means nothing. Costs time by the nodes for each term and
+    each taint, so whoever asks keeps it with the class.
+    """
     parts = [
         part * weight * Weight.PREFERENCE
         for part, weight in (

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kai.engine.kernel.labels import Mask
+from kai.model.arrays import Ints, Mask
+from kai.model.rules.gpu_shares import centi_of_memory
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
-from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
+#: Pods that fit where a class asks for nothing: more than there are, and few enough to be summed up.
 PLENTY: Final = 1 << 40
-Numbers: TypeAlias = NDArray[Any]
 
 
 class Room:
@@ -29,13 +28,17 @@ class Room:
         self._amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
         self._position = -1
         #: ``[nodes, columns]`` idle and being released; hundredths of GPUs in one more where they are shared.
-        self.free: Numbers = np.zeros((0, 0), dtype=np.int64)
+        #: Rows of nodes that are not allowed may be out of date.
+        self.free: Ints = np.zeros((0, 0), dtype=np.int64)
         #: ``[nodes]`` pods that fit, and their sum.
-        self.slots: Numbers = np.zeros(0, dtype=np.int64)
+        self.slots: Ints = np.zeros(0, dtype=np.int64)
         self.total = 0
 
     def refresh(self) -> None:
-        """Take in what changed since the last call."""
+        """Take in what changed since the last call.
+
+        Costs time by the nodes that changed, or by all where the class shares devices and any did.
+        """
         table = self._table
         if self._position == table.log_end:
             return
@@ -65,14 +68,10 @@ class Room:
         free = table.idle[:, self._columns] + table.releasing[:, self._columns]
         slots = (free // self._amounts).min(axis=1, initial=PLENTY)
         if cls.shared:
-            gpus = np.fromiter(
-                (free_centi(table, node) for node in table.nodes), dtype=np.int64, count=len(table)
-            )
-            needs = np.fromiter(
-                (max(cls.quota_centi(n.gpu_memory_mib), 1) for n in table.nodes),
-                dtype=np.int64,
-                count=len(table),
-            )
+            gpus = free_centi(table)
+            sizes = [node.gpu_memory_mib for node in table.nodes]
+            need = {size: max(cls.quota_centi(size), 1) for size in set(sizes)}
+            needs = np.array([need[size] for size in sizes], dtype=np.int64)
             slots = np.minimum(slots, gpus // needs)
             free = np.column_stack((free, gpus))
         self.free = free
@@ -80,21 +79,20 @@ class Room:
         self.total = int(self.slots.sum())
 
 
-def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Numbers:
+def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Ints:
     """``[nodes]`` pods of a class that fit on what is free or being released, 0 outside."""
     room = Room(table, cls, inside)
     room.refresh()
     return room.slots
 
 
-def free_centi(table: NodeTable, node: Node) -> int:
-    """Hundredths of GPUs on a node that are free or will be, counting parts of shared devices generously.
+def free_centi(table: NodeTable) -> Ints:
+    """``[nodes]`` hundredths of GPUs that are free or will be, counting parts of shared devices generously.
 
-    Each device's part is rounded up, so it is an upper bound.
+    Each device's part is rounded up, so it is an upper bound of what can be charged for pods there.
     """
-    whole = table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]
-    total = GPU_CENTI * max(int(whole), 0)
-    for device in node.groups.values():
-        free = device.free_mib(node.gpu_memory_mib)
-        total += -(-max(free, 0) * GPU_CENTI // max(node.gpu_memory_mib, 1))
-    return total
+    found: Ints = np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0) * GPU_CENTI
+    for node in table.sharing.values():
+        memory = node.gpu_memory_mib
+        found[node.row] += sum(centi_of_memory(free, memory) for _, free in node.free_parts())
+    return found

@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from kai.engine.kernel.labels import Mask, NodeLabels
+from kai.engine.kernel.labels import NodeLabels
+from kai.model.arrays import Mask
 from kai.model.rules import taints
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.nodes import unavailable
@@ -58,7 +59,10 @@ class StaticFilters:
         masks[key][row] = True
 
     def mask(self, cls: TaskClass) -> Mask:
-        """Nodes that pass all static filters."""
+        """Nodes that pass all static filters.
+
+        Found anew each time, in time by nodes and by what the class demands: whoever asks keeps it.
+        """
         mask = np.ones(len(self.nodes), dtype=bool)
         if self._enabled:
             for _, passed in self.verdicts(cls):
@@ -66,7 +70,10 @@ class StaticFilters:
         return mask
 
     def verdicts(self, cls: TaskClass) -> Iterator[tuple[str, Mask]]:
-        """Every filter that can reject this class: the reason, and the nodes that pass."""
+        """Every filter that can reject this class: the reason, and the nodes that pass.
+
+        The order is that in which they are told: a node counts under the first that rejects it.
+        """
         if not self._enabled:
             return
         if not self.ready.all():
@@ -93,13 +100,13 @@ class StaticFilters:
             )
 
     def affinity(self, cls: TaskClass) -> Mask:
-        """Nodes that the class's selector and required node affinity allow."""
+        """Nodes that the class's selector and required node affinity allow, be filters on or off."""
         mask = self.labels.selector(cls.constraints.node_selector)
         required = (cls.constraints.node_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
         return mask & self.labels.terms(required.get("nodeSelectorTerms") or ()) if required else mask
 
     def tolerated(self, cls: TaskClass) -> Mask:
-        """Nodes whose taints the class tolerates."""
+        """Nodes whose taints the class tolerates, be filters on or off."""
         mask = np.ones(len(self.nodes), dtype=bool)
         for found, tainted in self._taints.items():
             if taints.untolerated(found, cls.constraints.tolerations) is not None:
@@ -126,6 +133,7 @@ class StaticFilters:
                 self._each(lambda node: not node.mig or node.mig_strategy != "single"),
             )
         elif self._mig:
+            # Cut by the strategy `single`, MIG devices are offered as GPUs: only parts of them are not given.
             yield (
                 "node's GPUs are MIG devices",
                 self._each(

@@ -9,22 +9,20 @@ leaves the others alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.config.plugin_table import Weight
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.packing.columns import ClassHeadroom, TableHeadroom
+from kai.model.arrays import Floats, Ints, Mask
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, PODS
 from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
 
-Rows: TypeAlias = NDArray[np.int64]
-
 NEVER: Final = -np.inf
+#: Up to so many nodes are scored one by one, as arrays take longer to set up.
 _FEW: Final = 12
 
 
@@ -52,7 +50,10 @@ class ScoreOptions:
 
 
 class ClassView:
-    """Fits and scores of one class; :meth:`refresh` before reading."""
+    """Fits and scores of one class; :meth:`refresh` before reading.
+
+    It goes by rows, so it is of no use once the epoch of the table is another.
+    """
 
     __slots__ = (
         "_base",
@@ -104,6 +105,7 @@ class ClassView:
         self._parts: Floats = np.zeros(len(table.nodes) if self._headroom else 0)
         self._binpack = options.node_placement and not self._spread
         column = table.allocatable[:, self._x]
+        # One more than any node has: so even the emptiest gives something, and nothing is divided by 0.
         self._most = float(column.max(initial=0)) + 1.0
         self._base = self._static_score(table.nodes)
         if preferred is not None:
@@ -141,6 +143,7 @@ class ClassView:
             default=0,
         )
         if slots < 1:
+            # Whoever asks for nothing begins anywhere.
             return -1 if self._items else row
         self._slots = slots if self._binpack and self._headroom is None else 1
         return row
@@ -189,6 +192,7 @@ class ClassView:
             (row,) = rows
             score[row] = value = self.score_of(row)
             self._improve(row, value)
+        # Devices, and who else is on a node, are in no column.
         elif len(rows) <= _FEW or self._shared or self._mig:
             some = sorted(rows)
             values = [self.score_of(row) for row in some]
@@ -223,6 +227,7 @@ class ClassView:
             self.score[:] = self._vector(np.arange(count))
 
     # --- the same rule twice: for one node, and for many -----------------------------------------
+    # Both add up in the same order, or nodes that are equally good would differ by rounding.
     def score_of(self, row: int) -> float:
         """The score of one node, from its present amounts; :data:`NEVER` if it cannot take a pod."""
         if not self.allowed[row]:
@@ -264,7 +269,7 @@ class ClassView:
             score += self._gpu_respect(row)
         return score
 
-    def _vector(self, rows: Rows) -> Floats:
+    def _vector(self, rows: Ints) -> Floats:
         table = self._table
         idle, releasing = table.idle, table.releasing
         fits = self.allowed[rows]
@@ -326,7 +331,7 @@ class ClassView:
         table = self._table
         node = table.nodes[row]
         memory = node.gpu_memory_mib
-        size = self.cls.device_memory(memory)
+        size = self.cls.part_mib(memory)
         joinable = joinable_now = spare = 0
         for device in node.groups.values():
             spare += device.unused

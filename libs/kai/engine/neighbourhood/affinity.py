@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
 from kai.engine.neighbourhood.attraction import (
     REQUIRED,
@@ -21,6 +19,7 @@ from kai.engine.neighbourhood.attraction import (
     in_domains,
     preferences,
 )
+from kai.model.arrays import Floats, Mask, Positions, ShortInts
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
@@ -33,7 +32,7 @@ class _Terms:
 
     key: str
     #: Of the counts of those that they are about.
-    rows: NDArray[np.intp]
+    rows: Positions
     #: ``[terms]`` whether they are about the class itself.
     own: Mask
 
@@ -57,7 +56,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         self._kept_from: dict[tuple[str, int], frozenset[str]] = {}
         #: By class, whose pods agree in terms, namespace and labels.
         self._wanted: dict[tuple[int, str], list[_Terms]] = {}
-        self._preferred: dict[int, list[tuple[str, NDArray[np.intp], Floats]]] = {}
+        self._preferred: dict[int, list[tuple[str, Positions, Floats]]] = {}
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with terms of their own, and every class while some pod repels or wants others."""
@@ -115,7 +114,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
 
     def _repelled(self, task: Task) -> Mask | None:
         """Nodes in the domain of a pod that does not want this one near."""
-        domains: dict[tuple[str, int], NDArray[np.int32]] = {}
+        domains: dict[tuple[str, int], ShortInts] = {}
         for other in self._repelling:
             where = other.pipelined_node or other.node
             if where is None or other is task or not ACTIVE_ALLOCATED[other.status]:
@@ -175,7 +174,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         found: Floats = (total - least) * (Weight.MOST / (most - least))
         return found * (Weight.POD_AFFINITY * Weight.PREFERENCE)
 
-    def _own_preferences(self, task: Task) -> list[tuple[str, NDArray[np.intp], Floats]]:
+    def _own_preferences(self, task: Task) -> list[tuple[str, Positions, Floats]]:
         """Preferred terms of a task by the key of their domains: rows of counts, and weights."""
         known = self._preferred.get(task.cls.id)
         if known is None:

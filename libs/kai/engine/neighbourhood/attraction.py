@@ -10,8 +10,8 @@ import numpy as np
 
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
-from kai.engine.kernel.labels import Floats
-from kai.engine.kernel.neighbours import Counts, Neighbours, Selection, by_domain, spread_back
+from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
+from kai.model.arrays import Floats, Ints
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
@@ -114,11 +114,11 @@ class Attraction:
     def __init__(self, handle: Handle, neighbours: Neighbours, companions: Companions) -> None:
         self._handle = handle
         self._neighbours = neighbours
-        self._placed: dict[int, Counts] = {}
+        self._placed: dict[int, Ints] = {}
         self._said: dict[int, Said] = {}
         #: Wishes that speak of a pod, by its namespace and labels: for each class that has some, where its
         #: pods are, and the weights by the key of a domain.
-        self._about: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[Counts, dict[str, float]]]] = {}
+        self._about: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[Ints, dict[str, float]]]] = {}
         for said, tasks in companions:
             if not said.wishes:
                 continue
@@ -157,7 +157,7 @@ class Attraction:
             total = part if total is None else total + part
         return total
 
-    def _speaking_of(self, task: Task) -> Iterator[tuple[Counts, dict[str, float]]]:
+    def _speaking_of(self, task: Task) -> Iterator[tuple[Ints, dict[str, float]]]:
         labels = self._handle.filters.labels
         for cls, said in self._said.items():
             weights: dict[str, float] = {}

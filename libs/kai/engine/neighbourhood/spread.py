@@ -15,8 +15,8 @@ import numpy as np
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Scorer, Tracker
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
+from kai.model.arrays import Floats, Mask
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
@@ -86,6 +86,7 @@ class TopologySpread(Filter, Scorer, Tracker):
 
     def _read(self, constraint: Mapping[str, Any], cls: TaskClass, labelled: Mask) -> _Constraint:
         static, counted = self._handle.filters, labelled
+        # What is left out is as Kubernetes has it: affinity counts, taints do not.
         if constraint.get("nodeAffinityPolicy", "Honor") == "Honor":
             counted = counted & static.affinity(cls)
         if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor":
@@ -117,6 +118,7 @@ class TopologySpread(Filter, Scorer, Tracker):
         domains = np.unique(numbers[constraint.counted])
         if not len(domains):
             return np.zeros(len(numbers), dtype=bool)
+        # Too few domains count as if there was an empty one, as in kube-scheduler.
         lowest = int(counts[domains].min()) if len(domains) >= constraint.min_domains else 0
         own = Selection(
             constraint.term, namespace=task.namespace, namespaces=self._namespaces, labels=task.labels or {}
@@ -142,6 +144,7 @@ class TopologySpread(Filter, Scorer, Tracker):
         """For each node the pods in its domain; those of coarse keys, with few domains, weigh less each."""
         counts = self._neighbours.counts(constraint.term, task)
         if constraint.key == _HOSTNAME:
+            # A node is a domain, and as in kube-scheduler policies for nodes say nothing of it.
             here, domains = counts, int(usable.sum())
         else:
             numbers, values = self._handle.filters.labels.column(constraint.key)

@@ -19,7 +19,7 @@ from kai.model.requests import pod_requests
 
 
 class _Record(msgspec.Struct):
-    """One entry of the annotations that record a allocation."""
+    """One entry of the annotations that record an allocation."""
 
     zone: str = ""
     amount: ResourceList = {}

@@ -102,13 +102,18 @@ class NodeZones:
         width = 1 if self.policy is Policy.SINGLE else self._width(amounts)
         if width is None:
             return None
+        # The first set in the order of zones, as in the original.
         for zones in combinations(range(len(left)), width):
             if all(sum(left[zone].get(name, 0) for zone in zones) >= need for name, need in amounts.items()):
                 return zones
         return None
 
     def _width(self, amounts: ResourceAmounts) -> int | None:
-        """The number of zones that each resource needs at least, if all agree on it."""
+        """The number of zones that each resource needs at least, if all agree on it.
+
+        By what zones can hold, not by what is left: to the kubelet a pod is aligned only where it spans no
+        more of them than it would on an empty node.
+        """
         widths = {
             next((width for width, most in enumerate(self.widest[name], 1) if most >= need), None)
             for name, need in amounts.items()

@@ -19,7 +19,8 @@ import numpy as np
 
 from kai.engine.packing.free import FreeNodes
 from kai.engine.packing.headroom import Headroom
-from kai.engine.packing.workload import Floats, Shape, Workload
+from kai.engine.packing.workload import Shape, Workload
+from kai.model.arrays import Floats
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Node
@@ -29,11 +30,11 @@ from kai.snapshot.table import NodeTable
 def shape_of(cls: TaskClass, *, gpu_memory_mib: int) -> Shape:
     """What a class asks for where a device has ``gpu_memory_mib``. MIG devices have no part in this."""
     if cls.kind is GpuKind.MIG:
-        return Shape(cls.cpu, cls.memory)
+        return Shape(cls.cpu_millis, cls.memory_bytes)
     if not cls.shared:
-        return Shape(cls.cpu, cls.memory, cls.devices + cls.dra_gpus)
-    portion = cls.device_memory(gpu_memory_mib) / max(gpu_memory_mib, 1)
-    return Shape(cls.cpu, cls.memory, cls.devices, min(portion, 1.0))
+        return Shape(cls.cpu_millis, cls.memory_bytes, cls.devices + cls.dra_gpus)
+    portion = cls.part_mib(gpu_memory_mib) / max(gpu_memory_mib, 1)
+    return Shape(cls.cpu_millis, cls.memory_bytes, cls.devices, min(portion, 1.0))
 
 
 def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -> dict[Shape, float]:
@@ -42,6 +43,7 @@ def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -
     Counts are rounded to powers of two. That packs as well, and the mix, which all scores depend on, seldom
     changes.
     """
+    # Where no node says: as such nodes count elsewhere, so that parts in hundredths come out even.
     gpu_memory_mib = min((node.gpu_memory_mib for node in table.nodes if node.gpu_memory_known), default=100)
     shapes: dict[Shape, float] = {}
     for cls, count in counts:
@@ -59,11 +61,7 @@ def devices_in_use(node: Node) -> list[tuple[str, float]]:
     order.
     """
     memory = max(node.gpu_memory_mib, 1)
-    return [
-        (group, max(device.free_mib(memory), 0) / memory)
-        for group, device in sorted(node.groups.items())
-        if device.in_use
-    ]
+    return [(group, free / memory) for group, free in sorted(node.free_parts())]
 
 
 class TableHeadroom(Headroom):
@@ -94,8 +92,8 @@ class TableHeadroom(Headroom):
         table = self.table
         at = np.asarray(rows, dtype=np.int64)
         amounts = np.maximum(table.idle[at] + table.releasing[at], 0)
-        self._free.cpu[at] = amounts[:, CPU]
-        self._free.memory[at] = amounts[:, MEMORY]
+        self._free.cpu_millis[at] = amounts[:, CPU]
+        self._free.memory_bytes[at] = amounts[:, MEMORY]
         self._free.whole[at] = amounts[:, GPU]
         self._free.shared[at] = 0.0
         for row in rows:
@@ -107,7 +105,7 @@ class TableHeadroom(Headroom):
 
     def _widen(self, columns: int) -> None:
         old = self._free
-        wider = np.zeros((len(old.cpu), columns))
+        wider = np.zeros((len(old.cpu_millis), columns))
         wider[:, : old.shared.shape[1]] = old.shared
         self._free = replace(old, shared=wider)
 
@@ -125,13 +123,15 @@ class ClassHeadroom:
     def of(self, rows: Sequence[int]) -> Floats:
         """The score of each row, 0 where the class does not fit.
 
-        ``[len(rows)]`` in (0, 9], by the place in ``rows``. Nodes are read as they are now, releases
+        ``[len(rows)]`` in (0, 9], by the position in ``rows``. Nodes are read as they are now, releases
         counting as done.
         """
         scores = np.zeros(len(rows))
-        for shape, places in self._by_shape(rows):
-            found, _ = self._headroom.score(self._headroom.free([rows[place] for place in places]), shape)
-            scores[places] = np.maximum(found, 0.0)
+        for shape, positions in self._by_shape(rows):
+            found, _ = self._headroom.score(
+                self._headroom.free([rows[position] for position in positions]), shape
+            )
+            scores[positions] = np.maximum(found, 0.0)
         return scores
 
     def device(self, node: Node) -> str:
@@ -147,10 +147,10 @@ class ClassHeadroom:
         if not self._cls.shared:
             return [(self._shape(0), range(len(rows)))]
         nodes = self._headroom.table.nodes
-        places: dict[int, list[int]] = {}
-        for place, row in enumerate(rows):
-            places.setdefault(nodes[row].gpu_memory_mib, []).append(place)
-        return [(self._shape(memory), found) for memory, found in places.items()]
+        positions: dict[int, list[int]] = {}
+        for position, row in enumerate(rows):
+            positions.setdefault(nodes[row].gpu_memory_mib, []).append(position)
+        return [(self._shape(memory), found) for memory, found in positions.items()]
 
     def _shape(self, gpu_memory_mib: int) -> Shape:
         shape = self._shapes.get(gpu_memory_mib)
@@ -161,8 +161,8 @@ class ClassHeadroom:
 
 def _nothing(nodes: int, columns: int) -> FreeNodes:
     return FreeNodes(
-        cpu=np.zeros(nodes),
-        memory=np.zeros(nodes),
+        cpu_millis=np.zeros(nodes),
+        memory_bytes=np.zeros(nodes),
         whole=np.zeros(nodes),
         shared=np.zeros((nodes, columns)),
         group=np.zeros(nodes, dtype=np.int64),

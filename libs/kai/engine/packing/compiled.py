@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 import numba
 import numpy as np
 
-from kai.engine.packing.free import FreeNodes, Ints
-from kai.engine.packing.workload import Floats, Request, Workload
+from kai.engine.packing.free import FreeNodes
+from kai.engine.packing.workload import Request, Workload
+from kai.model.arrays import Floats, Ints
 
-#: CPU, memory, devices and portion of each shape.
+#: CPU, memory, devices and portion of each shape, as in a workload: numba compiles no classes of ours.
 _Shapes: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 
 _TINY = 1e-6
@@ -18,11 +19,11 @@ _TINY = 1e-6
 
 def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Floats, Ints]:
     """See :func:`kai.engine.packing.headroom.losses`."""
-    shapes = (workload.cpu, workload.memory, workload.devices, workload.portion)
-    amounts = (float(request.cpu), float(request.memory), float(request.portion))
+    shapes = (workload.cpu_millis, workload.memory_bytes, workload.devices, workload.portion)
+    amounts = (float(request.cpu_millis), float(request.memory_bytes), float(request.portion))
     found: tuple[Any, Any] = _losses(
-        free.cpu,
-        free.memory,
+        free.cpu_millis,
+        free.memory_bytes,
         free.whole,
         free.shared,
         free.group,
@@ -35,7 +36,9 @@ def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Float
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _worth(cpu: float, memory: float, whole: float, parts: Floats, shapes: _Shapes, weight: Floats) -> float:
+def _worth(
+    cpu_millis: float, memory_bytes: float, whole: float, parts: Floats, shapes: _Shapes, weight: Floats
+) -> float:
     s_cpu, s_memory, s_devices, s_portion = shapes
     total = whole + parts.sum()
     if total <= 0:
@@ -53,9 +56,9 @@ def _worth(cpu: float, memory: float, whole: float, parts: Floats, shapes: _Shap
         else:
             slots = np.floor(whole / s_devices[k])
         if s_cpu[k] > 0:
-            slots = min(slots, cpu / s_cpu[k])
+            slots = min(slots, cpu_millis / s_cpu[k])
         if s_memory[k] > 0:
-            slots = min(slots, memory / s_memory[k])
+            slots = min(slots, memory_bytes / s_memory[k])
         if slots > 0:
             value += weight[k] * np.sqrt(slots * s_devices[k] * s_portion[k])
     return float(np.sqrt(total) * value)
@@ -63,8 +66,8 @@ def _worth(cpu: float, memory: float, whole: float, parts: Floats, shapes: _Shap
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _losses(
-    cpu: Floats,
-    memory: Floats,
+    cpu_millis: Floats,
+    memory_bytes: Floats,
     whole: Floats,
     shared: Floats,
     group: Ints,
@@ -73,20 +76,21 @@ def _losses(
     shapes: _Shapes,
     weights: Floats,
 ) -> tuple[Floats, Ints]:
-    portion = amounts[2]
-    loss = np.full(cpu.size, np.inf)
-    device = np.full(cpu.size, -1, dtype=np.int64)
+    cpu_wanted, memory_wanted, portion = amounts
+    loss = np.full(cpu_millis.size, np.inf)
+    device = np.full(cpu_millis.size, -1, dtype=np.int64)
+    # Those in use, and those that the request would open.
     parts = np.zeros(shared.shape[1] + max(devices, 1))
-    for n in range(cpu.size):
-        if cpu[n] < amounts[0] or memory[n] < amounts[1]:
+    for n in range(cpu_millis.size):
+        if cpu_millis[n] < cpu_wanted or memory_bytes[n] < memory_wanted:
             continue
         parts[:] = 0.0
         parts[: shared.shape[1]] = shared[n]
-        left = (cpu[n] - amounts[0], memory[n] - amounts[1])
-        before = _worth(cpu[n], memory[n], whole[n], parts, shapes, weights[group[n]])
+        cpu_left, memory_left = cpu_millis[n] - cpu_wanted, memory_bytes[n] - memory_wanted
+        before = _worth(cpu_millis[n], memory_bytes[n], whole[n], parts, shapes, weights[group[n]])
         if devices == 1 and portion < 1.0:
             after, device[n] = _best_part(
-                left, whole[n], shared[n], parts, portion, shapes, weights[group[n]]
+                cpu_left, memory_left, whole[n], shared[n], parts, portion, shapes, weights[group[n]]
             )
         else:
             opened = devices if portion >= 1.0 else devices - _join(shared[n], parts, portion, devices)
@@ -94,14 +98,15 @@ def _losses(
                 continue
             if portion < 1.0:
                 parts[shared.shape[1] : shared.shape[1] + opened] = 1.0 - portion
-            after = _worth(left[0], left[1], whole[n] - opened, parts, shapes, weights[group[n]])
+            after = _worth(cpu_left, memory_left, whole[n] - opened, parts, shapes, weights[group[n]])
         loss[n] = before - after
     return loss, device
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _best_part(
-    left: tuple[float, float],
+    cpu_left: float,
+    memory_left: float,
     whole: float,
     shared: Floats,
     parts: Floats,
@@ -118,7 +123,7 @@ def _best_part(
             continue
         kept = parts[d]
         parts[d] = 1.0 - portion if opens else max(here - portion, 0.0)
-        after = _worth(left[0], left[1], whole - 1.0 if opens else whole, parts, shapes, weight)
+        after = _worth(cpu_left, memory_left, whole - 1.0 if opens else whole, parts, shapes, weight)
         parts[d] = kept
         if after > best + _TINY or (after > best - _TINY and here < room):
             best, device, room = after, -1 if opens else d, here

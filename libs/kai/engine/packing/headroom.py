@@ -7,11 +7,11 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.config.plugin_table import Weight
-from kai.engine.packing.free import FreeNodes, Ints
-from kai.engine.packing.workload import Floats, Request, Workload
+from kai.engine.packing.free import FreeNodes
+from kai.engine.packing.workload import Request, Workload
+from kai.model.arrays import Floats, Ints, Mask
 
 #: A part of a device that is smaller is rounding.
 TINY: Final = 1e-6
@@ -72,8 +72,10 @@ def worth(free: FreeNodes, workload: Workload) -> Floats:
         np.floor(whole / workload.devices),
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        by_cpu = np.where(workload.cpu > 0, free.cpu[:, None] / workload.cpu, np.inf)
-        by_memory = np.where(workload.memory > 0, free.memory[:, None] / workload.memory, np.inf)
+        by_cpu = np.where(workload.cpu_millis > 0, free.cpu_millis[:, None] / workload.cpu_millis, np.inf)
+        by_memory = np.where(
+            workload.memory_bytes > 0, free.memory_bytes[:, None] / workload.memory_bytes, np.inf
+        )
         pods = np.maximum(np.minimum(slots, np.minimum(by_cpu, by_memory)), 0.0)
     usable = pods * workload.devices * workload.portion
     value: Floats = (workload.weight[free.group] * np.sqrt(usable * total[:, None])).sum(axis=1)
@@ -91,7 +93,7 @@ def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Float
     best = np.full(len(before), np.inf)
     device = np.full(len(before), -1, dtype=np.int64)
     room = np.full(len(before), np.inf)
-    enough = (free.cpu >= request.cpu) & (free.memory >= request.memory)
+    enough = (free.cpu_millis >= request.cpu_millis) & (free.memory_bytes >= request.memory_bytes)
     for choice, after, possible in _ways(free, request):
         loss = np.where(enough & possible, before - worth(after, workload), np.inf)
         here = np.full(len(before), 2.0) if choice < 0 else free.shared[:, choice]
@@ -102,12 +104,12 @@ def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Float
     return best, device
 
 
-def _ways(free: FreeNodes, request: Request) -> list[tuple[int, FreeNodes, NDArray[np.bool_]]]:
+def _ways(free: FreeNodes, request: Request) -> list[tuple[int, FreeNodes, Mask]]:
     """What is left after each choice of devices, and where the choice is possible."""
-    cpu, memory = free.cpu - request.cpu, free.memory - request.memory
-    everywhere = np.ones(len(cpu), dtype=bool)
+    cpu_millis, memory_bytes = _left(free, request)
+    everywhere = np.ones(len(cpu_millis), dtype=bool)
     if not request.is_shared:
-        left = FreeNodes(cpu, memory, free.whole - request.devices, free.shared, free.group)
+        left = FreeNodes(cpu_millis, memory_bytes, free.whole - request.devices, free.shared, free.group)
         return [(-1, left, everywhere if not request.devices else free.whole >= request.devices)]
     if request.devices > 1:
         return [_several(free, request)]
@@ -116,13 +118,19 @@ def _ways(free: FreeNodes, request: Request) -> list[tuple[int, FreeNodes, NDArr
         shared = free.shared.copy()
         shared[:, column] -= request.portion
         fits = free.shared[:, column] >= request.portion - TINY
-        ways.append((column, FreeNodes(cpu, memory, free.whole, np.maximum(shared, 0.0), free.group), fits))
-    opened = np.hstack([free.shared, np.full((len(cpu), 1), 1.0 - request.portion)])
-    ways.append((-1, FreeNodes(cpu, memory, free.whole - 1, opened, free.group), free.whole >= 1))
+        left = FreeNodes(cpu_millis, memory_bytes, free.whole, np.maximum(shared, 0.0), free.group)
+        ways.append((column, left, fits))
+    opened = np.hstack([free.shared, np.full((len(cpu_millis), 1), 1.0 - request.portion)])
+    left = FreeNodes(cpu_millis, memory_bytes, free.whole - 1, opened, free.group)
+    ways.append((-1, left, free.whole >= 1))
     return ways
 
 
-def _several(free: FreeNodes, request: Request) -> tuple[int, FreeNodes, NDArray[np.bool_]]:
+def _left(free: FreeNodes, request: Request) -> tuple[Floats, Floats]:
+    return free.cpu_millis - request.cpu_millis, free.memory_bytes - request.memory_bytes
+
+
+def _several(free: FreeNodes, request: Request) -> tuple[int, FreeNodes, Mask]:
     """Parts of several devices: the fullest in use that have room, then whole ones."""
     room = np.where(free.shared >= request.portion - TINY, free.shared, np.inf)
     rank = np.argsort(np.argsort(room, axis=1, kind="stable"), axis=1)
@@ -131,7 +139,5 @@ def _several(free: FreeNodes, request: Request) -> tuple[int, FreeNodes, NDArray
     shared = np.maximum(np.where(joined, free.shared - request.portion, free.shared), 0.0)
     new = np.arange(request.devices)[None, :] < opened[:, None]
     parts = np.hstack([shared, np.where(new, 1.0 - request.portion, 0.0)])
-    left = FreeNodes(
-        free.cpu - request.cpu, free.memory - request.memory, free.whole - opened, parts, free.group
-    )
+    left = FreeNodes(*_left(free, request), free.whole - opened, parts, free.group)
     return -1, left, free.whole >= opened

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from kai.model.arrays import Floats
 
 #: Shapes beyond these change nothing that one could measure.
 _MOST_SHAPES: Final = 256
 
 
 class Shape(NamedTuple):
-    """The resources of a pod; any units, as long as nodes have the same. ``portion`` is of each device."""
+    """The resources of a pod; ``portion`` is the part that it takes of each device, at most 1."""
 
-    cpu: float
-    memory: float
+    cpu_millis: float
+    memory_bytes: float
     devices: int = 0
     portion: float = 1.0
     #: Groups of nodes that it may use; None for all.
@@ -42,8 +41,8 @@ class Workload:
     ``weight`` has a row for each group of nodes: 0 where a shape may not use the group.
     """
 
-    cpu: Floats
-    memory: Floats
+    cpu_millis: Floats
+    memory_bytes: Floats
     devices: Floats
     portion: Floats
     weight: Floats  # [groups, shapes]
@@ -69,8 +68,8 @@ class Workload:
             [[shape.groups is None or group in shape.groups for shape in shapes] for group in range(groups)]
         )
         return cls(
-            cpu=_column(shape.cpu for shape in shapes),
-            memory=_column(shape.memory for shape in shapes),
+            cpu_millis=_column(shape.cpu_millis for shape in shapes),
+            memory_bytes=_column(shape.memory_bytes for shape in shapes),
             devices=_column(shape.devices for shape in shapes),
             portion=_column(shape.portion for shape in shapes),
             weight=allowed * (count / count.sum()),

@@ -16,8 +16,8 @@ from kai.engine.dra.ledger import ClaimLedger, Plan
 from kai.engine.dra.pods import PodDemand
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, NodeFilter, Plugin, PreFilter, Readiness, Tracker
-from kai.engine.kernel.labels import Mask
 from kai.model import dra, quantity
+from kai.model.arrays import Mask
 from kai.model.decisions import NO_ALLOTMENT, Allotment
 from kai.model.objects import ObjectMeta, Pod
 from kai.snapshot.classes import TaskClass
@@ -35,6 +35,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         self._handle = handle
         objects = handle.objects
         self.ledger = ClaimLedger(_inventory(handle))
+        # The inventory lasts longer than a cycle, what may be spent on it does not.
         self.ledger.inventory.effort.renew()
         for obj in objects[Kind.RESOURCE_CLAIM].values():
             self.ledger.put_claim(_typed(obj, dra.ResourceClaim))
@@ -178,6 +179,7 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
             ledger_mark, task, allotted = self._log.pop()
             self.ledger.undo(ledger_mark)
             self._handle.allot(task, allotted)
+        # Marks are lengths of a log: later the same one may stand for another state.
         self._plan = None
 
     def objects_after(self, gone: set[str]) -> list[dict[str, Any]]:

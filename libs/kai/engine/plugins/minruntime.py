@@ -104,6 +104,12 @@ class MinRuntime(VictimPolicy):
         )
 
     def _reclaim_of(self, victim: Queue, taker: Queue) -> float:
+        """Of the first queue that says any, upwards from the victim's or from where the lines part.
+
+        Lines part below the lowest queue that both have in common, on the victim's side; without any, only
+        the top queue of the victim is asked.
+        """
+
         def first(queues: Sequence[Queue]) -> float:
             return next(
                 (each.reclaim_min_runtime for each in queues if each.reclaim_min_runtime is not None),

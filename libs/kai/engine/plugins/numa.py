@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from kai.engine.config.plugin_table import NumaArguments
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, Plugin, Scorer, Tracker
-from kai.engine.kernel.labels import Floats, Mask
 from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import ZoneAllocation
 from kai.model import quantity
+from kai.model.arrays import Floats, Mask
 from kai.model.decisions import NO_ALLOTMENT, Allotment
 from kai.model.ids import PodUid
 from kai.model.numa import NodeResourceTopology

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeSets, Plugin
-from kai.engine.kernel.labels import Floats, Mask, NodeLabels
+from kai.engine.kernel.labels import NodeLabels
 from kai.engine.kernel.room import free_slots
 from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
+from kai.model.arrays import Floats, Ints, Mask
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
 from kai.snapshot.amounts import GPU_CENTI
@@ -29,6 +29,7 @@ from kai.snapshot.state import Kind
 from kai.snapshot.status import ACTIVE_ALLOCATED
 from kai.snapshot.table import NodeTable
 
+#: How full a domain would be that has nothing free of what is asked for; the original's number.
 _NOTHING_FREE: Final = 1000.0
 _ROOT: Final = -1
 
@@ -42,7 +43,7 @@ class _Tree:
     #: Nodes that have all labels.
     members: Mask
     #: ``[levels, nodes]`` number of a node's domain at a level; -1 outside.
-    domains: NDArray[np.int64]
+    domains: Ints
     #: By level and number: the path of label values, and the number of the domain above.
     paths: tuple[tuple[tuple[str, ...], ...], ...]
     parents: tuple[tuple[int, ...], ...]
@@ -114,7 +115,7 @@ class TopologyPlugin(NodeSets):
             return [(nodes, extra)]
         return self._choose(job, member, constraint, tasks, nodes, extra)
 
-    def required(self, constraint: TopologyConstraint) -> NDArray[np.int64] | None:
+    def required(self, constraint: TopologyConstraint) -> Ints | None:
         """Domain numbers of nodes at the required level; None if there is none, or it is unknown."""
         tree = self._tree(constraint.topology)
         depth = tree.aliases.get(constraint.required_topology_level) if tree is not None else None
@@ -152,6 +153,7 @@ class TopologyPlugin(NodeSets):
         bottom = liked if liked is not None else wanted
         assert bottom is not None
         ordered = _Ordered(tree, sums, start_depth, bottom)
+        # What a part prefers takes the place of what the parts above it do, as in the original.
         score = extra
         if liked is not None:
             score = _scores(tree, ordered.at(liked), liked)
@@ -222,10 +224,15 @@ class _Sums:
         self._inside = inside
         self._slots = self._count_slots(table, tasks, inside)
         self._request = _request(tasks)
-        self._by_level: dict[int, tuple[NDArray[np.int64] | None, Floats]] = {}
+        self._by_level: dict[int, tuple[Ints | None, Floats]] = {}
 
     @staticmethod
-    def _count_slots(table: NodeTable, tasks: Sequence[Task], inside: Mask) -> NDArray[np.int64] | None:
+    def _count_slots(table: NodeTable, tasks: Sequence[Task], inside: Mask) -> Ints | None:
+        """``[nodes]`` pods that fit; None where pods are too different to be counted alike.
+
+        Those that differ in amounts alone count as if each asked for the most of all. Like the original's
+        rule that may refuse a domain into which they would fit.
+        """
         classes = {task.cls.id: task.cls for task in tasks}
         if len(classes) == 1:
             (cls,) = classes.values()
@@ -243,7 +250,7 @@ class _Sums:
         slots = (free // np.array([largest[column] for column in columns])).min(axis=1)
         return np.where(inside, np.maximum(slots, 0), 0)
 
-    def _level(self, depth: int) -> tuple[NDArray[np.int64] | None, Floats]:
+    def _level(self, depth: int) -> tuple[Ints | None, Floats]:
         known = self._by_level.get(depth)
         if known is None:
             if depth == _ROOT:
@@ -262,7 +269,7 @@ class _Sums:
             known = self._by_level[depth] = (slots, self._ratios(free))
         return known
 
-    def _ratios(self, free: NDArray[np.int64]) -> Floats:
+    def _ratios(self, free: Ints) -> Floats:
         worst = np.zeros(len(free))
         for column, amount in self._request.items():
             have = free[:, column].astype(np.float64)
@@ -288,8 +295,8 @@ def _request(tasks: Sequence[Task]) -> dict[int, float]:
         for column, amount in task.cls.items:
             if column != PODS:
                 total[column] = total.get(column, 0) + amount
-        if task.cls.shared and task.cls.centi_gpus:
-            total[GPU] = total.get(GPU, 0) + task.cls.centi_gpus / GPU_CENTI
+        if task.cls.shared and task.cls.gpu_centi:
+            total[GPU] = total.get(GPU, 0) + task.cls.gpu_centi / GPU_CENTI
     return total
 
 
@@ -326,7 +333,7 @@ def _scores(tree: _Tree, ordered: Sequence[int], depth: int) -> Floats:
     """Later domains, the emptier ones, score higher; nodes of no domain are out."""
     by_domain = np.full(len(tree.paths[depth]) + 1, NEVER)
     count = len(ordered)
-    for place, domain in enumerate(ordered):
-        by_domain[domain] = ((place + 1) * Weight.TOPOLOGY_TENTHS // count) * Weight.TOPOLOGY
+    for position, domain in enumerate(ordered):
+        by_domain[domain] = ((position + 1) * Weight.TOPOLOGY_TENTHS // count) * Weight.TOPOLOGY
     found: Floats = by_domain[tree.domains[depth]]
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,13 @@ class Batch(msgspec.Struct, eq=False):
     number: int
     job: Job
     tasks: tuple[Task, ...]
+
+
+class ChunkSizes(NamedTuple):
+    """What any of several jobs can lose at once: a multiple of the grain, and not more than the largest."""
+
+    grain_centi: int
+    largest_centi: int
 
 
 def by_job(victims: Sequence[Batch]) -> dict[PodGroupKey, list[Batch]]:

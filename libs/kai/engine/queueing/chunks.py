@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kai.model.ids import PodUid
-from kai.snapshot.core import Holdings
+from kai.snapshot.core import Holdings, Member, filled
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
-_Member = PodSet | SubGroupSet
 
+def member_key(member: Member, count: int | None = None) -> tuple[int, int, float, str]:
+    """Subgroups in need first, then required before optional ones, the emptier first; then by name.
 
-def member_key(member: _Member) -> tuple[int, int, float, str]:
-    """Subgroups in need first, then required before optional ones, the emptier first; then by name."""
-    count, threshold = member.count, member.threshold
+    ``count`` is what one has, where that is not what is placed.
+    """
+    if count is None:
+        count = member.count
+    threshold = member.threshold
     if count < threshold:
         return (0, 0, 0.0, member.name)
     if threshold > 0:
@@ -20,7 +25,7 @@ def member_key(member: _Member) -> tuple[int, int, float, str]:
     return (1, 1, float(count), member.name)
 
 
-def ordered_members(group: SubGroupSet) -> list[_Member]:
+def ordered_members(group: SubGroupSet) -> list[Member]:
     """Members in subgroup order, of equal ones by name. The list may be the set's own: don't change it."""
     members = group.members
     if len(members) == 1:
@@ -28,7 +33,7 @@ def ordered_members(group: SubGroupSet) -> list[_Member]:
     return sorted(members, key=member_key if group.needy_first else _name)
 
 
-def _name(member: _Member) -> str:
+def _name(member: Member) -> str:
     return member.name
 
 
@@ -75,6 +80,7 @@ def only_task(job: Job) -> Task | None:
 def _collect(group: SubGroupSet, *, simulation: bool) -> list[Task]:
     members = ordered_members(group)
     if not group.satisfied:
+        # Members that are satisfied count; the original takes as many others as if none was.
         needed = group.threshold - group.count
         found: list[Task] = []
         for member in members:
@@ -90,7 +96,7 @@ def _collect(group: SubGroupSet, *, simulation: bool) -> list[Task]:
     return []
 
 
-def _of_member(member: _Member, *, simulation: bool) -> list[Task]:
+def _of_member(member: Member, *, simulation: bool) -> list[Task]:
     if isinstance(member, PodSet):
         return _of_pod_set(member, simulation=simulation)
     return _collect(member, simulation=simulation)
@@ -110,7 +116,7 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
         if only.status is Status.PENDING:
             return [only] if floor - 1 <= pod_set.succeeded else []
         return [only] if may_allocate(only, simulation=simulation) else []
-    wanted = floor or 1
+    wanted = floor or 1  # one that has what it needs grows pod by pod
     ordered = pod_set.sorted_tasks()
     if simulation:
         found = [task for task in ordered if may_allocate(task, simulation=True)]
@@ -120,6 +126,7 @@ def _of_pod_set(pod_set: PodSet, *, simulation: bool) -> list[Task]:
     if floor - pod_set.pending > pod_set.succeeded:
         return []
     tasks: list[Task] = []
+    # Nobody before it waits: whoever makes a pod wait again sets it back.
     start = pod_set.cursor
     for position in range(start, len(ordered)):
         task = ordered[position]
@@ -198,8 +205,10 @@ def _surplus(
     Members that need nothing are satisfied as well, so the last one in order may be one that is kept.
     """
 
-    def key(member: _Member) -> tuple[int, int, float, str]:
-        return _left_key(member, without) if group.needy_first else (0, 0, 0.0, member.name)
+    left = partial(_active, without=without)
+
+    def key(member: Member) -> tuple[int, int, float, str]:
+        return member_key(member, filled(member, left)) if group.needy_first else (0, 0, 0.0, member.name)
 
     members = sorted(group.members, key=key, reverse=True)
     for member in members:
@@ -210,33 +219,14 @@ def _surplus(
                 return [tasks[-1]]
         elif found := _surplus(member, without, core):
             return found
-    if sum(_holds(member, without) for member in members) > group.threshold:
+    if filled(group, left) > group.threshold:
         for member in members:
             if tasks := [task for task in _tasks_below(member, without) if task.uid not in core]:
                 return tasks
     return []
 
 
-def _left(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> int:
-    if isinstance(member, PodSet):
-        return len(_active(member, without))
-    return sum(_holds(each, without) for each in member.members)
-
-
-def _holds(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> bool:
-    return _left(member, without) >= member.threshold
-
-
-def _left_key(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> tuple[int, int, float, str]:
-    count, threshold = _left(member, without), member.threshold
-    if count < threshold:
-        return (0, 0, 0.0, member.name)
-    if threshold > 0:
-        return (1, 0, count / threshold, member.name)
-    return (1, 1, float(count), member.name)
-
-
-def _tasks_below(member: _Member, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:
+def _tasks_below(member: Member, without: frozenset[PodUid] | set[PodUid]) -> list[Task]:
     if isinstance(member, PodSet):
         return sorted(_active(member, without), key=lambda task: task.order)
     return [task for each in member.members for task in _tasks_below(each, without)]

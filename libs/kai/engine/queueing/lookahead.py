@@ -9,18 +9,15 @@ follows that one directly, so sequences are merged by the largest key so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.queueing.chunks import only_task, tasks_to_allocate
 from kai.engine.queueing.queue_order import QueueOrder
 from kai.engine.queueing.requests import asked
+from kai.model.arrays import Ints
 from kai.snapshot.amounts import Amounts
 from kai.snapshot.rows import Job, Queue
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 def look_ahead(
@@ -46,6 +43,8 @@ def look_ahead(
                 continue
             tasks = tasks_to_allocate(job)
             chunks.append(amounts.setdefault(asked(tasks, gpu_memory_mib=gpu_memory_mib), len(amounts)))
+            # With more chunks it competes again, and what memory of GPUs is charged depends on the node: the
+            # keys after it are known only when it has its place.
             if len(tasks) != job.pending or any(task.cls.gpu_memory_mib for task in tasks):
                 open_ends.append(len(jobs) - 1)
                 break
@@ -67,11 +66,11 @@ def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, c
     depths = max(map(len, paths))
     #: ``[depth + 1, leaves]`` rows of queues, above the top and below leaves -1.
     rows = np.full((depths + 1, len(paths)), -1, dtype=np.int64)
-    held: dict[int, list[int]] = {}
+    held: dict[int, Amounts] = {}
     for number, path in enumerate(paths):
         for depth, queue in enumerate(path):
             rows[depth + 1, number] = queue.row
-            held[queue.row] = queue.allocated
+            held[queue.row] = queue.allocated.amounts()
     sequence = np.arange(len(leaf))
     for depth in range(depths, 0, -1):
         row = rows[depth][leaf[sequence]]
@@ -81,12 +80,14 @@ def _merged(paths: Sequence[tuple[Queue, ...]], order: QueueOrder, leaf: Ints, c
         if not len(jobs):
             continue
         first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+        # What a queue will hold when each of its jobs is next: what it holds now, and all jobs before.
         group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(row)]))
         before = np.cumsum(chunks[jobs], axis=0) - chunks[jobs]
         before += (np.array([held[each] for each in row[first].tolist()]) - before[first])[group]
         rank = order.ranks(row, held=before, jobs=chunks[jobs])
         if rank is None:
             return None
+        # Ranks are less than there are rows, so with this the running maximum starts anew at each queue.
         largest = np.maximum.accumulate(rank + group * len(row)) - group * len(row)
         merged = np.lexsort((largest, rows[depth - 1][leaf[jobs]]))
         sequence = np.concatenate((jobs[merged], np.delete(sequence, here)))

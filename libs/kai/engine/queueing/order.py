@@ -51,21 +51,21 @@ class Leaf(Protocol[Head_co]):
         """The next job; None if there is no more."""
 
     def pop(self) -> Head_co:
-        """Take the next job."""
+        """Take the next job; there is one."""
 
 
 class QueueNode(Generic[Head]):
     """A queue of the tree; nobody above refers to it but by name, so that no circles are left behind."""
 
-    __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "place", "queue")
+    __slots__ = ("children", "depth", "heap", "key", "known", "leaf", "parent", "queue", "tie_break")
 
-    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None, *, place: int = 0) -> None:
+    def __init__(self, queue: Queue | None, parent: QueueNode[Head] | None, *, tie_break: int = 0) -> None:
         #: None at the root only.
         self.queue: Any = queue
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent is not None else 0
         #: What decides between equal keys.
-        self.place = place
+        self.tie_break = tie_break
         #: How many; an only child needs no key.
         self.children = 0
         #: Keys of children with something to offer, and some that are out of date.
@@ -93,7 +93,7 @@ class QueueTree(Generic[Head]):
         """
         raise NotImplementedError
 
-    def queue_place(self, queue: Queue) -> int:
+    def tie_break(self, queue: Queue) -> int:
         """What decides between queues with equal keys, smallest first; different for each."""
         raise NotImplementedError
 
@@ -107,7 +107,7 @@ class QueueTree(Generic[Head]):
         for each in reversed(queue.path):
             node = self._nodes.get(each.name)
             if node is None:
-                node = self._nodes[each.name] = QueueNode(each, parent, place=self.queue_place(each))
+                node = self._nodes[each.name] = QueueNode(each, parent, tie_break=self.tie_break(each))
                 parent.children += 1
                 if node.depth == len(self._stale):
                     self._stale.append({})
@@ -153,6 +153,7 @@ class QueueTree(Generic[Head]):
             stale.clear()
 
     def _rekey(self, name: str, node: QueueNode[Head], parent: QueueNode[Head]) -> None:
+        """Give a queue the key that its best job makes; none where it has nothing to offer."""
         below: QueueNode[Head] | None = node
         while below is not None and below.leaf is None:
             below = self._best(below)
@@ -163,9 +164,13 @@ class QueueTree(Generic[Head]):
         key = _ONLY if parent.children == 1 else self.queue_key(node, head)
         if key != node.key:
             node.key = key
-            heapq.heappush(parent.heap, (key, node.place, name))
+            heapq.heappush(parent.heap, (key, node.tie_break, name))
 
     def _best(self, node: QueueNode[Head]) -> QueueNode[Head] | None:
+        """The child with the smallest key; entries of keys that were replaced since are dropped on the way.
+
+        An entry holds the very key of its child, or it is of an earlier time.
+        """
         heap = node.heap
         while heap:
             key, _, name = heap[0]

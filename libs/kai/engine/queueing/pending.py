@@ -59,7 +59,7 @@ class PendingJobs(QueueTree[Job]):
         node.known = (queue.version, asked, key)
         return key
 
-    def queue_place(self, queue: Queue) -> int:
+    def tie_break(self, queue: Queue) -> int:
         """The older first."""
         return self._order.age[queue.row]
 
@@ -69,7 +69,7 @@ class PendingJobs(QueueTree[Job]):
         return None if found is None else found[1]
 
     def push(self, job: Job) -> None:
-        """Let a job compete again."""
+        """Let a job compete again; its queue had jobs here from the start."""
         self._leaves[job.queue.name].push(job)
         self.touch(job.queue)
 
@@ -99,26 +99,26 @@ class TwoJobs:
         """The next job."""
         waits = self._waits
         if waits[0] and waits[1]:
-            place = int(self._key(1) < self._key(0))
+            number = int(self._key(1) < self._key(0))
         elif waits[0] or waits[1]:
-            place = int(waits[1])
+            number = int(waits[1])
         else:
             return None
-        waits[place] = False
-        return self._jobs[place]
+        waits[number] = False
+        return self._jobs[number]
 
     def push(self, job: Job) -> None:
         """Let a job compete again."""
         self._waits[int(job is self._jobs[1])] = True
 
-    def _key(self, place: int) -> tuple[Any, ...]:
-        job = self._jobs[place]
+    def _key(self, number: int) -> tuple[Any, ...]:
+        job = self._jobs[number]
         if self._parted is None:
             return (*self._job_key(job), job.key)
         asked = request_of(
             tasks_to_allocate(job, simulation=self._simulation), gpu_memory_mib=self._gpu_memory_mib
         )
-        row = self._parted[place].row
+        row = self._parted[number].row
         return (self._order.key(row, job=asked), self._order.age[row])
 
 

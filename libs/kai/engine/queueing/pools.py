@@ -12,13 +12,14 @@ from collections.abc import Container, Iterable
 from math import gcd
 from typing import TypeAlias
 
+from kai.engine.queueing.batches import ChunkSizes
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import JobKey, KeyOfJob
 from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Queue, Task
 
 _At: TypeAlias = tuple[JobKey, PodGroupKey]
-_Place: TypeAlias = tuple[Job, int, _At]
+_Entry: TypeAlias = tuple[Job, int, _At]
 
 
 class Pool:
@@ -26,12 +27,12 @@ class Pool:
 
     __slots__ = (
         "_chunks",
+        "_entries",
         "_grain",
         "_key",
         "_keys",
         "_largest",
         "_left",
-        "_places",
         "_versions",
         "gangs",
         "jobs",
@@ -46,8 +47,9 @@ class Pool:
         self.jobs: list[Job] = list(jobs)
         self._versions = list(versions)
         #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
-        self._places: dict[PodGroupKey, _Place] | None = None
-        #: Some job holds several pods, perhaps on several nodes.
+        self._entries: dict[PodGroupKey, _Entry] | None = None
+        #: Some job holds several pods, perhaps on several nodes. It may have gone since: then a search takes
+        #: no short cut where it could.
         self.gangs = bool([job for job in held if job.active_allocated > 1])
         #: Hundredths of GPUs that some job holds; empty until asked for.
         self._chunks: set[int] = set()
@@ -55,17 +57,17 @@ class Pool:
         #: How many jobs left or changed since they were measured.
         self._left = 0
 
-    def _known(self) -> dict[PodGroupKey, _Place]:
-        if self._places is None:
+    def _known(self) -> dict[PodGroupKey, _Entry]:
+        if self._entries is None:
             sorted_so = zip(self.jobs, self._versions, self._keys, strict=True)
-            self._places = {at[1]: (job, version, at) for job, version, at in sorted_so}
+            self._entries = {at[1]: (job, version, at) for job, version, at in sorted_so}
             self._versions = []
-        return self._places
+        return self._entries
 
     def renew(self, queue: Queue, key: KeyOfJob) -> None:
         """Bring the pool up to date with its queue, whatever happened since.
 
-        After: as one made anew, but that :attr:`gangs` and :meth:`chunks_centi` may still count jobs that
+        After: as one made anew, but that :attr:`gangs` and :meth:`chunks` may still count jobs that
         are gone. Costs a comparison for each job, and sorting only for those that came or changed.
         """
         self._key = key
@@ -81,8 +83,8 @@ class Pool:
         for job in (*changed, *fresh):
             self.mend(job)
 
-    def chunks_centi(self) -> tuple[int, int]:
-        """Hundredths of GPUs: every chunk is a multiple of the first number, and none exceeds the second.
+    def chunks(self) -> ChunkSizes:
+        """What its jobs can lose at once.
 
         Jobs that are gone still count, until so many are gone that it pays to measure anew.
         """
@@ -91,16 +93,17 @@ class Pool:
             self._grain = self._largest = self._left = 0
             for job in self.jobs:
                 self._measure(job)
-        return self._grain, self._largest
+        return ChunkSizes(grain_centi=self._grain, largest_centi=self._largest)
 
     def _measure(self, job: Job) -> None:
         single, total = job.single, 0
         if single is not None and len(single.tasks) == 1:
             (task,) = single.tasks.values()
-            centi = task.charged.gpu_centi if task.charged is not None else 0
-            if centi not in self._chunks:
-                self._count(centi)
+            gpu_centi = task.charged.gpu_centi if task.charged is not None else 0
+            if gpu_centi not in self._chunks:
+                self._count(gpu_centi)
             return
+        # It may give up some pods or all of them, so each counts for the grain, and all for the largest.
         for pod_set in job.pod_sets.values():
             for task in pod_set.tasks.values():
                 if task.charged is not None:
@@ -108,10 +111,10 @@ class Pool:
                     self._grain = gcd(self._grain, task.charged.gpu_centi)
         self._count(total)
 
-    def _count(self, centi: int) -> None:
-        self._chunks.add(centi)
-        self._grain = gcd(self._grain, centi)
-        self._largest = max(self._largest, centi)
+    def _count(self, gpu_centi: int) -> None:
+        self._chunks.add(gpu_centi)
+        self._grain = gcd(self._grain, gpu_centi)
+        self._largest = max(self._largest, gpu_centi)
 
     def last(self, most: int) -> list[_At]:
         """Keys of the last jobs, at most so many."""
@@ -135,9 +138,9 @@ class Pool:
         if not may_lose(job):
             return
         at = (self._key(job), job.key)
-        place = bisect_left(self._keys, at)
-        self._keys.insert(place, at)
-        self.jobs.insert(place, job)
+        position = bisect_left(self._keys, at)
+        self._keys.insert(position, at)
+        self.jobs.insert(position, job)
         known[job.key] = (job, job.version, at)
         self.gangs = self.gangs or job.active_allocated > 1
         if self._chunks:
@@ -146,8 +149,8 @@ class Pool:
     def _take_out(self, name: PodGroupKey) -> None:
         old = self._known().pop(name, None)
         if old is not None:
-            place = bisect_left(self._keys, old[2])
-            del self._keys[place], self.jobs[place]
+            position = bisect_left(self._keys, old[2])
+            del self._keys[position], self.jobs[position]
             self._left += 1
 
 

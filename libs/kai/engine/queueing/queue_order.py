@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.fairness.order import NO_RESOURCES
-from kai.engine.fairness.queues import Floats, Ints
+from kai.model.arrays import Floats, Ints
 from kai.model.decisions import ResourceVector
 
 #: Smallest first; of equal ones the older queue comes first.
 QueueKey: TypeAlias = tuple[float, ...]
-Columns: TypeAlias = tuple[NDArray[np.float64] | Ints, ...]
+Columns: TypeAlias = tuple[Floats | Ints, ...]
 
 
 class Ranking(Protocol):

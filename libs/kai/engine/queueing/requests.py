@@ -17,11 +17,11 @@ def asked(tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts:
     """
     if len(tasks) == 1:
         return tasks[0].cls.charge(gpu_memory_mib)
-    cpu = memory = centi = 0
+    cpu_millis = memory_bytes = gpu_centi = 0
     for task in tasks:
-        more = task.cls.charge(gpu_memory_mib)
-        cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
-    return Amounts(cpu, memory, centi)
+        cpu, memory, gpu = task.cls.charge(gpu_memory_mib)
+        cpu_millis, memory_bytes, gpu_centi = cpu_millis + cpu, memory_bytes + memory, gpu_centi + gpu
+    return Amounts(cpu_millis, memory_bytes, gpu_centi)
 
 
 def asked_firmly(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amounts | None:
@@ -40,8 +40,8 @@ def asked_firmly(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> Amo
 
 def request_of(tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector:
     """What tasks ask of their queue, as :func:`asked`, but GPUs in devices."""
-    cpu, memory, centi = asked(tasks, gpu_memory_mib=gpu_memory_mib)
-    return (float(cpu), float(memory), centi / GPU_CENTI)
+    cpu_millis, memory_bytes, gpu_centi = asked(tasks, gpu_memory_mib=gpu_memory_mib)
+    return (float(cpu_millis), float(memory_bytes), gpu_centi / GPU_CENTI)
 
 
 def firm_request_of(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> ResourceVector | None:
@@ -51,4 +51,4 @@ def firm_request_of(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> 
     None for preemptible jobs, and where nothing more of a job's core is asked for.
     """
     firm = asked_firmly(job, tasks, gpu_memory_mib=gpu_memory_mib)
-    return None if firm is None else (float(firm[0]), float(firm[1]), firm[2] / GPU_CENTI)
+    return None if firm is None else firm.vector()

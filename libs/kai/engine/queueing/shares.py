@@ -11,12 +11,11 @@ import numpy as np
 from kai.engine.config import SchedulerConfig
 from kai.engine.config.plugin_table import ProportionArguments
 from kai.engine.fairness.division import divide_forest
-from kai.engine.fairness.queues import Floats, QueueColumns, QueueForest, QueueShares
+from kai.engine.fairness.queues import QueueColumns, QueueForest, QueueShares
+from kai.model.arrays import Floats
 from kai.model.decisions import ResourceVector
-from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY
-from kai.snapshot.rows import Queue
 from kai.snapshot.state import ClusterState, Kind
 
 _Queues: TypeAlias = tuple[QueueForest, QueueColumns, frozenset[str]]
@@ -56,14 +55,14 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
         usage: past use by queue, as fractions of the cluster; who is missing used nothing.
     """
     forest, columns, unlimited = _QUEUES.get(state.kept, state.versions[Kind.QUEUE], lambda: _queues(state))
-    count = len(state.queue_order)
-    columns.allocated = state.ledger.allocated[:count]
-    columns.allocated_non_preemptible = state.ledger.non_preemptible[:count]
+    count = len(state.queue_rows)
+    columns.allocated = state.ledger.charges.allocated[:count]
+    columns.allocated_non_preemptible = state.ledger.charges.non_preemptible[:count]
     if count:
-        columns.request[:] = [_requested(row) for row in state.queue_order]
-        columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_order] if usage else 0.0
+        columns.request[:] = [row.requested for row in state.queue_rows]
+        columns.usage[:] = [usage.get(row.name, _UNUSED) for row in state.queue_rows] if usage else 0.0
     total = _total(state)
-    columns.fair_share[:] = 0
+    columns.fair_share[:] = 0  # that of the cycle before
     arguments = config.arguments(ProportionArguments)
     divide_forest(forest, columns, total, k=arguments.k_value)
     shares = QueueShares.of(columns)
@@ -76,18 +75,13 @@ def divide_cluster(state: ClusterState, config: SchedulerConfig, *, usage: Usage
     )
 
 
-def _requested(row: Queue) -> ResourceVector:
-    held, asked = row.allocated, row.pending
-    return (held[0] + asked[0], held[1] + asked[1], (held[2] + asked[2]) / GPU_CENTI)
-
-
 def _queues(state: ClusterState) -> _Queues:
-    rows = state.queue_order
+    rows = state.queue_rows
     parent = [row.parent.row if row.parent is not None else -1 for row in rows]
     by_age = sorted(range(len(rows)), key=lambda i: (rows[i].created, rows[i].name))
     rank = [0] * len(rows)
-    for place, row_number in enumerate(by_age):
-        rank[row_number] = place
+    for age, row_number in enumerate(by_age):
+        rank[row_number] = age
     forest = QueueForest(parent, priority=[row.priority for row in rows], rank=rank)
     columns = QueueColumns.zeros(len(rows))
     for number, row in enumerate(rows):
@@ -102,9 +96,8 @@ def _queues(state: ClusterState) -> _Queues:
 
 def _total(state: ClusterState) -> Floats:
     """CPU, memory and GPUs of ready nodes, less what pods of other schedulers hold."""
-    foreign = state.foreign
     offered = _OFFERED.get(state.kept, state.nodes.epoch, lambda: _offered(state))
-    now: Floats = offered - np.array([foreign[0], foreign[1], foreign[2] / GPU_CENTI])
+    now: Floats = offered - np.array(state.foreign.vector())
     return np.maximum(now, 0.0)
 
 

@@ -167,6 +167,7 @@ class Turns:
 
     def _stretch(self, action: str, job: PodGroupKey) -> float:
         times = self._stopped.get((action, job), 0)
+        # 32 is far beyond the longest; a power of thousands would be no float.
         return min(FIRST_STRETCH_SECONDS * 2.0 ** min(times, 32), LONGEST_STRETCH_SECONDS)
 
 

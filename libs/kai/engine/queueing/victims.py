@@ -13,21 +13,21 @@ from operator import neg
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.engine.fairness.order import added
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
 from kai.engine.queueing.queue_order import QueueKey, QueueOrder
+from kai.model.arrays import Ints
 from kai.model.decisions import ResourceVector
 from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue
 
-Ints: TypeAlias = NDArray[np.int64]
 #: Whether a job may be a victim.
-Accepts: TypeAlias = Callable[[Job], bool]
+JobFilter: TypeAlias = Callable[[Job], bool]
 Reversed: TypeAlias = tuple[Any, ...]
 
 
@@ -50,7 +50,10 @@ class _Descending:
 
 
 def reversed_key(key: JobKey) -> Reversed:
-    """The last job of a queue is its first victim."""
+    """The key by which victims are taken, smallest first, from that of a job, which ends with its names.
+
+    The last job of a queue is its first victim, so every part is turned around.
+    """
     return (*map(neg, key[:-2]), _Descending(key[-2]), _Descending(key[-1]))
 
 
@@ -65,7 +68,7 @@ class _VictimLeaf:
 
     __slots__ = ("_accepts", "_again", "_head", "_key", "_next", "_sorted", "taken")
 
-    def __init__(self, victims: Sequence[Job], key: KeyOfJob, accepts: Accepts | None) -> None:
+    def __init__(self, victims: Sequence[Job], key: KeyOfJob, accepts: JobFilter | None) -> None:
         self._sorted = victims
         self._next = len(victims)
         self._accepts = accepts
@@ -73,7 +76,7 @@ class _VictimLeaf:
         self._head: _Victim | None = None
         self._again: list[tuple[Reversed, int, _Victim]] = []
         self._key = key
-        #: What the jobs taken so far held.
+        #: What the jobs taken so far held: all of it, also where they gave but a chunk, as in the original.
         self.taken: ResourceVector = (0.0, 0.0, 0.0)
 
     def head(self) -> _Victim | None:
@@ -98,18 +101,18 @@ class _VictimLeaf:
         found: list[Batch] = []
         if self._again:
             return found
-        jobs, accepts, place, end = self._sorted, self._accepts, self._next, number + most
-        while place and number < end:
-            job = jobs[place - 1]
+        jobs, accepts, left, end = self._sorted, self._accepts, self._next, number + most
+        while left and number < end:
+            job = jobs[left - 1]
             if accepts is None or accepts(job):
                 single = job.single
                 if single is None or len(single.tasks) > 1 or not single.active_allocated:
                     break
                 found.append(Batch(number, job, tuple(single.tasks.values())))
                 number += 1
-            place -= 1
-        if place != self._next:
-            self._next, self._head = place, None
+            left -= 1
+        if left != self._next:
+            self._next, self._head = left, None
         return found
 
     def pop(self, *, count: bool = True) -> _Victim:
@@ -122,8 +125,7 @@ class _VictimLeaf:
             self._next -= 1
         if not count:
             return victim
-        held = held_by(victim.job, gone=victim.gone)
-        self.taken = (self.taken[0] + held[0], self.taken[1] + held[1], self.taken[2] + held[2])
+        self.taken = added(self.taken, held_by(victim.job, gone=victim.gone))
         return victim
 
     def push(self, victim: _Victim) -> None:
@@ -138,14 +140,14 @@ def held_by(job: Job, *, gone: Iterable[str] = ()) -> ResourceVector:
     Costs time by the number of the job's pods.
     """
     without = frozenset(gone)
-    cpu = memory = centi = 0
+    cpu_millis = memory_bytes = gpu_centi = 0
     for pod_set in job.pod_sets.values():
         for task in pod_set.tasks.values():
             if task.charged is not None and task.uid not in without:
-                cpu += task.charged.cpu_millis
-                memory += task.charged.memory_bytes
-                centi += task.charged.gpu_centi
-    return (float(cpu), float(memory), centi / GPU_CENTI)
+                cpu_millis += task.charged.cpu_millis
+                memory_bytes += task.charged.memory_bytes
+                gpu_centi += task.charged.gpu_centi
+    return (float(cpu_millis), float(memory_bytes), gpu_centi / GPU_CENTI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +160,20 @@ class TaskColumns:
     #: Number of the job, by first appearance.
     job: Ints
     cls: Ints
-    centi: Ints
+    #: What the queue of each is charged.
+    gpu_centi: Ints
     #: ``[batches + 1]`` where each batch begins.
     start: Ints
 
 
 _NOBODY: Final = np.zeros(0, dtype=np.int64)
 _NO_TASKS: Final = TaskColumns(
-    row=_NOBODY, batch=_NOBODY, job=_NOBODY, cls=_NOBODY, centi=_NOBODY, start=np.zeros(1, dtype=np.int64)
+    row=_NOBODY,
+    batch=_NOBODY,
+    job=_NOBODY,
+    cls=_NOBODY,
+    gpu_centi=_NOBODY,
+    start=np.zeros(1, dtype=np.int64),
 )
 
 
@@ -185,13 +193,15 @@ class _VictimTree(QueueTree[_Victim]):
             self.add(queue, leaves[queue.name])
 
     def queue_key(self, node: QueueNode[_Victim], head: _Victim) -> QueueKey:
-        """The key of a queue without its victims so far and the next, in reverse."""
-        taken = self._leaves[head.job.queue.name].taken
-        more = held_by(head.job, gone=head.gone)
-        victims = (taken[0] + more[0], taken[1] + more[1], taken[2] + more[2])
+        """The key of a queue without its victims so far and the next, in reverse.
+
+        Above leaves too that is what the leaf of the next victim lost, not what its siblings did: as in the
+        original.
+        """
+        victims = added(self._leaves[head.job.queue.name].taken, held_by(head.job, gone=head.gone))
         return tuple(-part for part in self._order.key(node.queue.row, victims=victims))
 
-    def queue_place(self, queue: Queue) -> int:
+    def tie_break(self, queue: Queue) -> int:
         """The younger first."""
         return -self._order.age[queue.row]
 
@@ -205,7 +215,7 @@ class VictimSource:
         *,
         queue_order: QueueOrder,
         key: KeyOfJob,
-        accepts: Accepts | None,
+        accepts: JobFilter | None,
         gangs: bool,
         together: bool = False,
     ) -> None:
@@ -268,7 +278,7 @@ class VictimSource:
                 batch=_longer(known.batch, np.repeat(np.arange(drawn, len(self.batches)), sizes)),
                 job=_longer(known.job, np.repeat(jobs, sizes)),
                 cls=_longer(known.cls, classes),
-                centi=_longer(known.centi, [held[2] if held else 0 for held in charged]),
+                gpu_centi=_longer(known.gpu_centi, [each.gpu_centi if each else 0 for each in charged]),
                 start=_longer(known.start, known.start[-1] + np.cumsum(sizes)),
             )
         return self._columns

@@ -13,9 +13,10 @@ import numpy as np
 
 from kai.engine.framework.session import Session
 from kai.engine.kernel.neighbours import Selection
-from kai.engine.kernel.room import PLENTY, Numbers, Room
-from kai.engine.kernel.room import free_centi as of_node
+from kai.engine.kernel.room import PLENTY, Room
+from kai.engine.kernel.room import free_centi as of_nodes
 from kai.engine.queueing.victims import TaskColumns
+from kai.model.arrays import Ints, ShortInts
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
@@ -31,7 +32,7 @@ _FREE_CENTI: Final = Kept[int]()
 _NEVER_FIT: Final = Kept[dict[tuple[object, ...], bool]]()
 
 
-def free_and_needed(session: Session, cls: TaskClass) -> tuple[Numbers, Numbers]:
+def free_and_needed(session: Session, cls: TaskClass) -> tuple[Ints, Ints]:
     """``[nodes, columns]`` what is free or being released, and ``[columns]`` what a pod of a class takes.
 
     One column for each resource of the class, in its order and units. Where it shares devices one more
@@ -55,7 +56,7 @@ class SlotBound:
         self._amounts = tuple(amount for _, amount in cls.items)
         self._allowed = allowed
         self._shared = cls if cls.shared else None
-        rooms = _ROOMS.get(session.kept, None, dict)
+        rooms = _ROOMS.get(session.memo, None, dict)
         room = rooms.get(cls.id)
         if room is None:
             room = rooms[cls.id] = Room(table, cls, allowed)
@@ -79,7 +80,7 @@ class SlotBound:
         return int((empty - np.maximum(now, 0)).max(initial=0))
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Some tasks are gone."""
+        """Count some tasks as gone from now on, each once; in the state they are where they were."""
         for task in tasks:
             node = task.pipelined_node or task.node
             if node is None or not self._allowed[node.row]:
@@ -95,7 +96,7 @@ class SlotBound:
             self.total += slots - self._slots[row]
             self._slots[row] = slots
 
-    def totals(self, rows: Numbers, *, classes: Numbers, of_class: Mapping[int, TaskClass]) -> Numbers | None:
+    def totals(self, rows: Ints, *, classes: Ints, of_class: Mapping[int, TaskClass]) -> Ints | None:
         """``[tasks]`` the bound after each of some further tasks is gone, in order; None if that needs steps.
 
         Nothing changes: :meth:`add` makes it last. Classes that share devices need steps.
@@ -117,6 +118,7 @@ class SlotBound:
         if not len(order):
             return np.full(len(rows), self.total)
         row = rows[order]
+        # One running sum over all nodes, from which what it was where each node begins is taken off.
         freed = np.cumsum(gains[classes[order]], axis=0)
         first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
         lengths = np.diff(np.r_[first, len(row)])
@@ -125,6 +127,7 @@ class SlotBound:
         slots = np.maximum(
             (_overlaid(self._free, self._changed)[row] + freed) // np.array(self._amounts, dtype=np.int64), 0
         ).min(axis=1)
+        # What a task changes is counted from the one before it on its node; the first from what is so far.
         earlier = np.r_[0, slots[:-1]]
         earlier[first] = _overlaid(self.base, self._slots)[row[first]]
         change = np.zeros(len(rows), dtype=np.int64)
@@ -160,6 +163,8 @@ class SlotBound:
 
     def _gains_of(self, cls: TaskClass) -> tuple[int, ...]:
         amounts = dict(cls.items)
+        # Each may be the last on its devices and of its claims, and then they are free as a whole. Whether it
+        # is depends on who else goes, and a bound may be too large.
         if cls.shared:
             amounts[GPU] = cls.devices
         if cls.dra_gpus:
@@ -167,6 +172,7 @@ class SlotBound:
         return tuple(amounts.get(column, 0) for column in self._columns)
 
     def _slots_of(self, free: Sequence[int], node: Node) -> int:
+        # Where devices are shared ``free`` has one number more, which no amount belongs to.
         slots = min(
             (have // amount for have, amount in zip(free, self._amounts, strict=False)), default=PLENTY
         )
@@ -175,7 +181,7 @@ class SlotBound:
         return max(slots, 0)
 
 
-def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
+def _overlaid(base: Ints, changed: Mapping[int, int | list[int]]) -> Ints:
     """The base with some rows changed."""
     if not changed:
         return base
@@ -186,19 +192,19 @@ def _overlaid(base: Numbers, changed: Mapping[int, int | list[int]]) -> Numbers:
 
 
 def free_centi(session: Session) -> int:
-    """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously."""
-    return _FREE_CENTI.get(session.kept, session.nodes.log_end, lambda: _all_free_centi(session))
+    """Hundredths of GPUs that are free or will be, in the whole cluster; parts count generously.
+
+    An upper bound, kept until something changes on a node.
+    """
+    return _FREE_CENTI.get(session.memo, session.nodes.log_end, lambda: _all_free_centi(session))
 
 
 def _all_free_centi(session: Session) -> int:
     table = session.nodes
-    total = GPU_CENTI * int(np.maximum(table.idle[:, GPU] + table.releasing[:, GPU], 0).sum())
+    total = int(of_nodes(table).sum())
     for column, worth in session.state.resources.mig:
         free = int(np.maximum(table.idle[:, column] + table.releasing[:, column], 0).sum())
         total += GPU_CENTI * worth * free
-    for node in table.sharing.values():
-        whole = max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
-        total += of_node(table, node) - GPU_CENTI * whole
     return total
 
 
@@ -209,11 +215,12 @@ def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     session by the numbers of each class.
     """
     by_class = _by_class(tasks)
+    # Jobs that ask for the same may have to stay within domains of different levels.
     key = (
         job.key if job.has_constraint else "",
         *((cls.id, len(members)) for cls, members in by_class.items()),
     )
-    known = _NEVER_FIT.get(session.kept, None, dict)
+    known = _NEVER_FIT.get(session.memo, None, dict)
     if key not in known:
         known[key] = _never_fits(session, job, by_class)
     return known[key]
@@ -226,6 +233,7 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
         amounts = np.array([amount for _, amount in cls.items], dtype=np.int64)
         slots = (table.allocatable[:, columns] // amounts).min(axis=1, initial=PLENTY)
         slots = np.where(session.view(cls).allowed, slots, 0)
+        # As if what is left of several devices made another part: too many, which a bound may be.
         if cls.shared:
             portion = np.fromiter(
                 (max(cls.quota_centi(n.gpu_memory_mib), 1) for n in table.nodes),
@@ -252,7 +260,7 @@ def _by_class(tasks: Sequence[Task]) -> dict[TaskClass, list[Task]]:
     return found
 
 
-def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbers | None:
+def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Ints | None:
     """``[nodes]`` numbers of the domains within one of which all of these tasks must be, -1 outside all.
 
     None where no level is required of them, or they belong to several pod sets without a common constraint.
@@ -268,8 +276,11 @@ def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Numbe
     return session.plugins.node_sets.required(constraint)
 
 
-def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[Numbers]:
-    """Domain numbers of every key on which the tasks repel each other."""
+def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) -> Iterator[ShortInts]:
+    """Domain numbers of every key on which the tasks repel each other.
+
+    Terms that some of the tasks do not match are left out, as those may share a domain with each other.
+    """
     required = (cls.constraints.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     namespaces = session.state.objects[Kind.NAMESPACE]
     for term in required or ():
@@ -280,21 +291,24 @@ def _exclusive_domains(session: Session, cls: TaskClass, tasks: Sequence[Task]) 
             yield session.static.labels.column(str(term.get("topologyKey", "")))[0]
 
 
-def _most_in_one(slots: Numbers, domains: Numbers) -> int:
+def _most_in_one(slots: Ints, domains: Ints) -> int:
     inside = domains >= 0
     if not inside.any():
         return 0
     return int(np.bincount(domains[inside], weights=slots[inside]).max())
 
 
-def _in_all(slots: Numbers, domains: Numbers) -> int:
+def _in_all(slots: Ints, domains: ShortInts) -> int:
     """One for each domain with room; nodes of no domain repel nobody."""
     inside = domains >= 0
     return len(np.unique(domains[inside & (slots > 0)])) + int(slots[~inside].sum())
 
 
 class GangBound:
-    """The bounds of all classes of a chunk; each must reach its own number of pods."""
+    """The bounds of all classes of a chunk; each must reach its own number of pods.
+
+    Each class is counted as if no other took anything, so what they say together is necessary as well.
+    """
 
     def __init__(self, session: Session, tasks: Sequence[Task]) -> None:
         counts: dict[int, int] = {}
@@ -305,7 +319,7 @@ class GangBound:
         self.parts = [(SlotBound(session, cls), counts[number]) for number, cls in classes.items()]
 
     def add(self, tasks: Sequence[Task]) -> None:
-        """Some tasks are gone."""
+        """Count some tasks as gone from now on, each once."""
         for bound, _ in self.parts:
             bound.add(tasks)
 
@@ -325,10 +339,11 @@ class GangBound:
                 return None
             if bound.total >= count:
                 continue
-            place = int(np.searchsorted(totals, count))
-            if place >= len(totals):
+            # Totals only rise, as nobody who goes takes anything away.
+            position = int(np.searchsorted(totals, count))
+            if position >= len(totals):
                 return -1
-            latest = max(latest, int(columns.batch[start + place]))
+            latest = max(latest, int(columns.batch[start + position]))
         return latest
 
     @property

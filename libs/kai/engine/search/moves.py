@@ -17,15 +17,16 @@ import numpy as np
 
 from kai.engine.framework import devices
 from kai.engine.framework.session import Session
-from kai.engine.kernel.labels import Mask
 from kai.engine.kernel.view import NEVER
 from kai.engine.search.bounds import free_and_needed, required_domains
 from kai.engine.search.offers import Offer, Offers, Order
+from kai.model.arrays import Mask
 from kai.model.ids import GpuGroup, PodGroupKey
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 
 #: Nodes looked at for one class, those that lack least; domains tried for a job that must stay within one.
+#: They bound the time of an attempt. Whoever is overlooked is not moved in this cycle, and nothing else.
 _NODES: Final = 256
 _DOMAINS: Final = 8
 
@@ -72,7 +73,8 @@ def _node_sets(session: Session, job: Job, tasks: Sequence[Task]) -> Iterator[Ma
         yield domains == number
 
 
-#: Cost, place among the candidates, a number, and what they are of.
+#: Cost, place among the candidates, a number, and what they are of. Offers cannot be compared, and two of one
+#: node may cost the same, so the number is there to decide.
 _Entry: TypeAlias = tuple[tuple[int, tuple[Order, ...]], int, int, Offer]
 
 
@@ -81,7 +83,7 @@ class _Candidates:
     """Nodes that an attempt looks at for one class."""
 
     #: By row, those that lack least first.
-    places: dict[int, int]
+    ranks: dict[int, int]
     #: A heap.
     offers: list[_Entry] = field(default_factory=list)
     #: How much of what was forgotten has been looked at again.
@@ -113,6 +115,7 @@ class _Attempt:
             self._offers.spare_nobody()
 
     def _mask(self, task: Task) -> Mask | None:
+        """Nodes that filters allow; what is asked node by node is left to the search that follows."""
         mask = self._inside
         concerned = self._session.concerned(task.cls)
         for each in concerned.filters if concerned is not None else ():
@@ -124,6 +127,7 @@ class _Attempt:
         """Promise a task the best place there is."""
         view = self._session.view(task.cls)
         row = view.best()
+        # Where no node has room the mask need not be asked.
         if row >= 0 and mask is not None:
             score = np.where(mask, view.score, NEVER)
             row = int(score.argmax())
@@ -151,6 +155,7 @@ class _Attempt:
             offer = entry[-1]
             if not self._offers.stands(cls, offer) or len(offer.chunks) > self._most - len(self.moved):
                 continue
+            # The heap is the class's, the mask only this pod's.
             if mask is not None and not mask[offer.row]:
                 elsewhere.append(entry)
             else:
@@ -164,16 +169,16 @@ class _Attempt:
         forgotten = self._offers.refresh()
         candidates = self._candidates.get(cls)
         if candidates is None:
-            places = {row: place for place, row in enumerate(self._rows_by_lack(cls))}
-            candidates = self._candidates[cls] = _Candidates(places)
-            rows = set(places)
+            ranks = {row: rank for rank, row in enumerate(self._rows_by_lack(cls))}
+            candidates = self._candidates[cls] = _Candidates(ranks)
+            rows = set(ranks)
         else:
-            rows = candidates.places.keys() & forgotten[candidates.seen :]
+            rows = candidates.ranks.keys() & forgotten[candidates.seen :]
         candidates.seen = len(forgotten)
         for row in rows:
             offer = self._offers.of(cls, row)
             if offer is not None:
-                entry = (offer.cost, candidates.places[row], next(self._serial), offer)
+                entry = (offer.cost, candidates.ranks[row], next(self._serial), offer)
                 heappush(candidates.offers, entry)
         return candidates.offers
 
@@ -190,7 +195,11 @@ class _Attempt:
         return rows
 
     def _move(self, offer: Offer, task: Task) -> bool:
-        """Give a task the place of others, and these new ones; nothing happens if one finds none."""
+        """Give a task the place of others, and these new ones; nothing happens if one finds none.
+
+        The task goes first, or those that move might be given their own places back. Filters of plugins are
+        not asked for them: the search that follows places them by all rules.
+        """
         checkpoint = self._statement.checkpoint()
         moved = [each for chunk in offer.chunks for each in chunk.tasks]
         for each in moved:

@@ -12,7 +12,7 @@ from kai.engine.kernel.view import NEVER
 from kai.engine.queueing.chunks import tasks_to_evict
 from kai.engine.queueing.pools import may_lose
 from kai.engine.queueing.victims import Reversed, reversed_key
-from kai.engine.search.scenarios import place
+from kai.engine.search.scenarios import node_of
 from kai.model.ids import PodGroupKey
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.rows import Job, Node, Task
@@ -37,16 +37,16 @@ class Chunk:
         then who is the first victim.
         """
         job_key = reversed_key(session.victim_key(self.job))
-        return (len(self.tasks), self.job.priority, _centi(self.tasks), job_key)
+        return (len(self.tasks), self.job.priority, _gpu_centi(self.tasks), job_key)
 
 
-def _centi(tasks: Sequence[Task]) -> int:
+def _gpu_centi(tasks: Sequence[Task]) -> int:
     return sum(task.charged.gpu_centi for task in tasks if task.charged is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The fewest chunks without which one more pod fits on a node."""
+    """Chunks without which one more pod fits on a node; few, though fewer might do."""
 
     row: int
     chunks: tuple[Chunk, ...]
@@ -103,7 +103,11 @@ class Offers:
         return self._known[cls].get(offer.row) is offer
 
     def refresh(self) -> list[int]:
-        """Forget rows that changed, and all where their jobs are; returns what was forgotten so far."""
+        """Forget rows that changed, and all where their jobs are; returns what was forgotten so far.
+
+        What a job gives up next follows from all of its pods, so a change on one node may make what its other
+        nodes offer another. Costs time by the pods on the nodes that changed.
+        """
         table = self._session.nodes
         if self._position < table.log_start:
             self._forget(range(len(table)))
@@ -133,14 +137,18 @@ class Offers:
         self._forgotten += rows
 
     def _offer(self, cls: TaskClass, row: int) -> Offer | None:
-        """What has to go from a node: the cheapest single chunk that suffices, else the largest ones."""
+        """What has to go from a node: the cheapest single chunk that suffices, else the largest ones.
+
+        Of several chunks only the largest by GPUs are tried: all choices among them would be exponentially
+        many.
+        """
         session = self._session
         chunks = list(self._chunks_on(session.nodes.nodes[row]))
         lack = self._lack(cls, row)
         sufficient = [chunk for chunk in chunks if self._suffice((chunk,), cls, row, lack)]
         if sufficient:
             return self._made(row, min(sufficient, key=lambda chunk: chunk.order(session)))
-        chunks.sort(key=lambda chunk: (-_centi(chunk.here), chunk.order(session)))
+        chunks.sort(key=lambda chunk: (-_gpu_centi(chunk.here), chunk.order(session)))
         for some in range(2, min(len(chunks), self._most) + 1):
             if self._suffice(chunks[:some], cls, row, lack):
                 return self._made(row, *chunks[:some])
@@ -190,7 +198,7 @@ class Offers:
                 continue
             found.add(job.key)
             tasks = tuple(tasks_to_evict(job)[0])
-            here = tuple(each for each in tasks if place(each) is node)
+            here = tuple(each for each in tasks if node_of(each) is node)
             if here:
                 yield Chunk(job, tasks, here)
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.framework.session import Session
 from kai.engine.queueing.batches import Batch
-from kai.engine.queueing.victims import Ints, TaskColumns, VictimSource
+from kai.engine.queueing.victims import TaskColumns, VictimSource
 from kai.engine.search.bounds import GangBound
+from kai.model.arrays import Floats, Ints
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Node, Task
@@ -25,12 +25,13 @@ from kai.snapshot.rows import Node, Task
 Proposal: TypeAlias = tuple[Batch, ...]
 
 
+#: What sums of parts of GPUs may be off by rounding.
 _NEAR: Final = 1e-9
 #: Batches added one by one before looking further ahead at once.
 _STEPS: Final = 4
 
 
-def place(task: Task) -> Node | None:
+def node_of(task: Task) -> Node | None:
     """Where a task holds resources, or waits for some."""
     return task.pipelined_node or task.node
 
@@ -71,25 +72,29 @@ class Accumulation:
         """Node rows, batches, jobs and hundredths of GPUs of all potential victims."""
         columns = self._source.columns()
         end = int(columns.start[self.drawn])
-        fields = (columns.row[:end], columns.batch[:end], columns.job[:end], columns.centi[:end])
+        fields = (columns.row[:end], columns.batch[:end], columns.job[:end], columns.gpu_centi[:end])
         if not self._skip:
             return fields
         potential = ~np.isin(fields[1], list(self._skip))
         return tuple(field[potential] for field in fields)  # type: ignore[return-value]
 
     def states(self) -> Iterator[bool]:
-        """Every state whose bound holds; the first says False: no potential victims yet."""
+        """Every state whose bound holds; the first says False: no potential victims yet.
+
+        Once the bound holds it holds for all that follow. So it is fed no further from there, not even what a
+        jump went over.
+        """
         if self.bound.holds:
             yield False
         step = 0
         holds = self.bound.holds
         while True:
             if not holds and step >= _STEPS:
-                place = self._jump()
-                if place is not None:
-                    if place < 0:
+                drawn = self._jump()
+                if drawn is not None:
+                    if drawn < 0:
                         return
-                    self.drawn = place
+                    self.drawn = drawn
                     holds = True
             batch = self._source.get(self.drawn)
             if batch is None:
@@ -114,9 +119,9 @@ class Accumulation:
             columns = source.columns()
             if self._skip:
                 columns = _without(columns, self._skip)
-            place = self.bound.first_holding(columns, begin=self.drawn, of_class=source.classes)
-            if place is None or place >= 0 or not more:
-                return place
+            drawn = self.bound.first_holding(columns, begin=self.drawn, of_class=source.classes)
+            if drawn is None or drawn >= 0 or not more:
+                return drawn
 
 
 def _without(columns: TaskColumns, recorded: frozenset[int]) -> TaskColumns:
@@ -132,12 +137,14 @@ def node_local_greedy(state: Accumulation) -> Iterator[Proposal]:
                 yield ()
             continue
         if state.drawn == 1 and len(state.latest.tasks) == 1:
+            # What the arrays would say of one pod, without making them: often it is the only state.
             yield (state.latest,)
             continue
         rows, batches, jobs, _ = state.columns()
         table = state.session.nodes
         mine = jobs == jobs[-1]
         seen: set[frozenset[int]] = set()
+        # By name, as in the original: of several nodes that would do the first one counts.
         for row in sorted(set(rows[mine].tolist()) - {-1}, key=lambda row: table.nodes[row].name):
             there = np.unique(jobs[rows == row])
             numbers = frozenset(batches[np.isin(jobs, there)].tolist())
@@ -154,17 +161,19 @@ def multi_node_gang(state: Accumulation) -> Iterator[Proposal]:
         if not any_potential:
             yield ()
             continue
-        rows, batches, _, centi = state.columns()
-        capacity = _capacities(state, rows, centi)
+        rows, batches, _, gpu_centi = state.columns()
+        capacity = _capacities(state, rows, gpu_centi)
         appeared = _by_appearance(rows)
+        # What is free where nobody has to go need not be taken from anybody.
         need = max(0.0, total - float(capacity.sum() - capacity[appeared].sum()))
         nodes = appeared[capacity[appeared] >= smallest - _NEAR] if smallest else appeared
-        nodes = nodes[np.argsort(capacity[nodes], kind="stable")]
+        nodes = nodes[np.argsort(capacity[nodes], kind="stable")]  # of equals those that appeared first
         reached = np.cumsum(capacity[nodes])
         count = 0 if need <= 0 else int(np.searchsorted(reached, need - _NEAR)) + 1
         if count > len(nodes):
             continue
         step = 1
+        # One node more, then two and four more, as in the original; the last time all of them.
         while True:
             yield state.chosen(set(batches[np.isin(rows, nodes[:count])].tolist()))
             if count >= len(nodes):
@@ -180,34 +189,30 @@ def _by_appearance(rows: Ints) -> Ints:
 
 
 def gpu_need(task: Task) -> float:
-    """GPUs that a task asks for; those of GPU memory count as nothing."""
-    return task.cls.centi_gpus / GPU_CENTI
+    """GPUs that a task asks for; those of GPU memory count as nothing, as they depend on the node."""
+    return task.cls.gpu_centi / GPU_CENTI
 
 
-def _capacities(state: Accumulation, rows: Ints, centi: Ints) -> NDArray[np.float64]:
-    """GPUs of each node that are free, being released, or held by recorded and potential victims."""
+def _capacities(state: Accumulation, rows: Ints, gpu_centi: Ints) -> Floats:
+    """GPUs of each node that are free, being released, or held by recorded and potential victims.
+
+    Exact, as nodes are ranked by it; :func:`~kai.engine.kernel.room.free_centi` is an upper bound.
+    """
     table = state.session.nodes
     capacity = (table.idle[:, GPU] + table.releasing[:, GPU]).astype(np.float64)
     for node in table.sharing.values():
-        capacity[node.row] += _shared_free(node)
+        capacity[node.row] += sum(free for _, free in node.free_parts()) / max(node.gpu_memory_mib, 1)
     held = rows >= 0
-    capacity += np.bincount(rows[held], weights=centi[held], minlength=len(table)) / GPU_CENTI
+    capacity += np.bincount(rows[held], weights=gpu_centi[held], minlength=len(table)) / GPU_CENTI
     for batch in state.recorded:
         for task in batch.tasks:
-            where = place(task)
+            where = node_of(task)
             if where is not None and task.charged is not None:
                 capacity[where.row] += task.charged.gpu_centi / GPU_CENTI
     return capacity
 
 
-def _shared_free(node: Node) -> float:
-    free = 0.0
-    for device in node.groups.values():
-        if device.held_mib != device.releasing_mib:
-            free += max(device.free_mib(node.gpu_memory_mib), 0) / max(node.gpu_memory_mib, 1)
-    return free
-
-
+#: By plugin: the generator's name in budgets and metrics, and what proposes scenarios.
 GENERATORS: Final[dict[str, tuple[str, Callable[[Accumulation], Iterator[Proposal]]]]] = {
     "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local_greedy),
     "sg-multinodegang": ("MultiNodeGang", multi_node_gang),

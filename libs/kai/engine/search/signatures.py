@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kai.engine.reasons import Unschedulable
+from kai.engine.framework.victims import Why
 from kai.snapshot.rows import Job, PodSet, Queue, SubGroupSet
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
 Signature: TypeAlias = frozenset[tuple[object, ...]]
-#: Whom the rules of plugins kept safe from a job.
-Why: TypeAlias = Callable[[Job], Unschedulable | None]
 
 
 def signature(job: Job) -> tuple[object, ...]:
-    """Constraints of all pods that are not placed, by pod set, with the topology constraints above them."""
+    """Constraints of all pods that are not placed, by pod set, with the topology constraints above them.
+
+    Amounts are no part of it: they say which of two jobs with the same signature is easier to place. Kept on
+    the job until a pod of it changes.
+    """
     known = job.signature
     if known is None or known[0] != job.version:
         known = job.signature = (job.version, _signature(job))
@@ -113,6 +114,10 @@ def _within(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
 
 
 def _easier(candidate: tuple[tuple[int, ...], ...], failed: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether there are fewer pods, or one asks for less than its like of those that failed.
+
+    The rule is the original's, and no order: another of its pods may ask for more.
+    """
     if not candidate or not failed or candidate == failed:
         return False
     if len(failed) > len(candidate):

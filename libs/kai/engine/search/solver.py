@@ -18,18 +18,18 @@ from kai.engine.config import SchedulerConfig
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
-from kai.engine.kernel.labels import Mask
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import may_allocate, tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.search.bounds import GangBound
 from kai.engine.search.budget import Deadline
-from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, place
+from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, node_of
+from kai.model.arrays import Mask
 from kai.model.ids import PodGroupKey
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task
 
-#: From this size on the whole gang is tried at once first, instead of a few of its pods.
+#: From this size on the whole gang is tried at once first, instead of a few of its pods as in the original.
 _LARGE_GANG: Final = 16
 #: Whether the evicted tasks may be taken, judged after what could be placed again was.
 Validator: TypeAlias = Callable[[Sequence[Batch]], bool]
@@ -95,7 +95,11 @@ class Search:
         self._feasible: Mask | None = None
 
     def run(self) -> tuple[SearchResult, Solution | None]:
-        """Search with each generator in turn."""
+        """Search with each generator in turn.
+
+        Where there is a solution its statement is in effect, to be committed or rolled back by the caller;
+        else the state is as it was.
+        """
         if not self.tasks:
             return SearchResult.EXHAUSTED, None
         generators = self.generators
@@ -186,6 +190,8 @@ class Search:
             else:
                 recorded = self._record(solution)
                 solved = middle
+        # All of them once more: other victims may be recorded than when that failed. If they are the same
+        # nothing is simulated, as each scenario is known to fail.
         return self._probe(generator, wanted, recorded)
 
     def _too_large_for_nodes(self) -> bool:
@@ -194,6 +200,8 @@ class Search:
             return False
         wanted = len(self.tasks)
         bound = GangBound(self.session, self.tasks)
+        # Doubling and halving take two probes for each bit, with some to spare. All that one adds is on a
+        # single node, as no victim is a gang.
         probes = 2 * wanted.bit_length() + 3
         return any(part.total + probes * part.most_of_one_node() < count for part, count in bound.parts)
 
@@ -219,7 +227,7 @@ class Search:
                 count("scenario_search_scenarios_total", self.action, name, "duplicate")
                 continue
             victims = (*state.recorded, *proposal)
-            if not victims:
+            if not victims:  # where a job fits as it is, no search places it, as in the original
                 continue
             evicted = [task for batch in victims for task in batch.tasks]
             if not state.bound.holds_with(evicted):
@@ -251,7 +259,11 @@ class Search:
     def _place(
         self, statement: Statement, tasks: list[Task], victims: Sequence[Batch], nodes: Mask | None
     ) -> bool:
-        """Place the job's pods and as many victims as find a place, in the order of queues and jobs."""
+        """Place the job's pods and as many victims as find a place, in the order of queues and jobs.
+
+        Victims that are served before the job have their place before it, and may leave none for it. Other
+        jobs that wait take no part; the original passes them over.
+        """
         session = self.session
         jobs = {batch.job.key: batch.job for batch in victims}
         jobs[self.job.key] = self.job
@@ -276,6 +288,7 @@ class Search:
         seen: set[int] = set()
         for batch in victims:
             tasks = [*batch.tasks, *self._pending(batch.job)] if batch.job.pending else batch.tasks
+            # With what a victim lost, pods of it that waited before are placed too.
             for task in tasks:
                 if task.cls.id not in seen:
                     seen.add(task.cls.id)
@@ -300,13 +313,17 @@ class Search:
         return feasible
 
     def _nodes_with(self, victims: Sequence[Batch]) -> Mask | None:
-        """Feasible nodes and those of the victims, if that matters; asked before anything is evicted."""
+        """Feasible nodes and those of the victims, if that matters; asked before anything is evicted.
+
+        A pod with GPUs finds no place elsewhere anyhow. Only a victim without could; as in the original it is
+        not moved to a node without free GPUs, if all pods of the job need GPUs.
+        """
         if not any(task.cls.cpu_only for batch in victims for task in batch.tasks):
             return None
         if self._feasible is None:
             self._feasible = self._feasible_nodes()
         mask = self._feasible.copy()
-        rows = [node.row for batch in victims for task in batch.tasks if (node := place(task)) is not None]
+        rows = [node.row for batch in victims for task in batch.tasks if (node := node_of(task)) is not None]
         mask[np.array(rows, dtype=np.int64)] = True
         return mask
 

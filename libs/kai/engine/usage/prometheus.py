@@ -182,7 +182,7 @@ def shares(answers: Iterable[Answer]) -> Shares:
     """
     found: dict[str, list[float]] = {}
     notes: list[str] = []
-    for place, answer in enumerate(answers):
+    for resource, answer in enumerate(answers):
         capacity = answer.capacity
         if capacity is None or not _is_amount(capacity):
             said = "nothing" if capacity is None else f"{capacity:g}"
@@ -192,7 +192,7 @@ def shares(answers: Iterable[Answer]) -> Shares:
             if not _is_amount(used):
                 notes.append(f"queue {queue!r} used {used:g} of {answer.resource}: it counts as unused")
             elif capacity > 0:
-                found.setdefault(queue, [0.0, 0.0, 0.0])[place] = min(1.0, used / capacity)
+                found.setdefault(queue, [0.0, 0.0, 0.0])[resource] = min(1.0, used / capacity)
     return Shares(
         by_queue={queue: (cpu, memory, gpu) for queue, (cpu, memory, gpu) in found.items()},
         notes=tuple(notes),

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kai.engine.usage.params import UsageParams, WindowType
 from kai.model import duration
+from kai.model.arrays import Floats
 from kai.model.decisions import ResourceVector
 
+#: From where to look back: any time does, but always the same, as the answer must not change with the day.
 _AROUND_2030: Final = 1_900_000_000.0
 #: More than a year of months, and some weeks of days.
 _WINDOWS_LOOKED_AT: Final = 32
@@ -21,11 +22,11 @@ class Series(Protocol):
     """What was used in stretches of time of equal length: CPU, memory and GPUs, each times seconds."""
 
     @property
-    def start(self) -> NDArray[np.float64]:
+    def start(self) -> Floats:
         """When each stretch begins, in Unix seconds; shape ``[stretches]``."""
 
     @property
-    def amounts(self) -> NDArray[np.float64]:
+    def amounts(self) -> Floats:
         """Amounts times seconds; shape ``[stretches, 3]``."""
 
 
@@ -83,9 +84,7 @@ def used_shares(
     return shares
 
 
-def _weighted(
-    series: Series, params: UsageParams, since: float, now: float, bucket_seconds: float
-) -> NDArray[np.float64]:
+def _weighted(series: Series, params: UsageParams, since: float, now: float, bucket_seconds: float) -> Floats:
     """The sum of the buckets, each by its part within the window and by its age."""
     start = series.start
     end = np.minimum(start + bucket_seconds, now)
@@ -95,7 +94,7 @@ def _weighted(
     if params.half_life is not None:
         middle = end - within / 2
         weight *= 0.5 ** ((now - middle) / params.half_life)
-    total: NDArray[np.float64] = weight @ series.amounts
+    total: Floats = weight @ series.amounts
     return total
 
 
@@ -110,10 +109,10 @@ def staleness(params: UsageParams, *, fetched_at: float | None, now: float) -> s
     if age <= params.staleness_period:
         return None
     limit = duration.render(params.staleness_period)
-    told = f"usage data is {duration.render(round(age))} old (allowed are {limit})"
+    text = f"usage data is {duration.render(round(age))} old (allowed are {limit})"
     if outlived(params, fetched_at=fetched_at, now=now):
-        return f"{told}, and its window is over: all queues count as if they had used nothing"
-    return f"{told}: the last known is used"
+        return f"{text}, and its window is over: all queues count as if they had used nothing"
+    return f"{text}: the last known is used"
 
 
 def outlived(params: UsageParams, *, fetched_at: float, now: float) -> bool:

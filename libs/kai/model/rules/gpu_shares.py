@@ -1,6 +1,7 @@
-"""Which part of GPUs a pod asks for by its annotations.
+"""Which part of GPUs a pod asks for by its annotations, and what that is in devices.
 
-Scheduler, binder and quota count a portion in hundredths; status tells it as it was written.
+Scheduler, binder and quota count in hundredths of each device: a portion as the nearest one, memory rounded
+up. Whoever tells people (status, history, ``kai``) tells the exact part, as the original's status does.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from kai.model import limits, names
 
 _DECIMAL: Final = re.compile(r"\+?(?:[0-9]{1,32}\.?[0-9]{0,32}|\.[0-9]{1,32})(?:[eE][+-]?[0-9]{1,3})?")
 _NOTHING: Final = Decimal(0)
+#: A GPU in the parts in which queues are charged.
+GPU_CENTI: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,23 @@ class Share:
         """What counts of a portion: the nearest hundredth, the even one of two, but one at least."""
         if not self.portion:
             return 0
-        return max(int((self.portion * 100).to_integral_value(rounding=ROUND_HALF_EVEN)), 1)
+        return max(int((self.portion * GPU_CENTI).to_integral_value(rounding=ROUND_HALF_EVEN)), 1)
+
+    def of_device(self, device_mib: int | None) -> Decimal | None:
+        """Which part of each GPU it is, exactly, where one has ``device_mib``; None if that must be known."""
+        if self.portion:
+            return self.portion
+        return Decimal(self.memory_mib) / device_mib if device_mib else None
+
+    def gpus(self, device_mib: int | None) -> Decimal | None:
+        """How many GPUs it is in all, exactly; None as of :meth:`of_device`."""
+        part = self.of_device(device_mib)
+        return None if part is None else part * self.devices
+
+
+def centi_of_memory(memory_mib: int, device_mib: int) -> int:
+    """What counts of an amount of memory of a GPU that has ``device_mib``: hundredths, rounded up."""
+    return -(-memory_mib * GPU_CENTI // max(device_mib, 1))
 
 
 def asked_share(annotations: Mapping[str, str]) -> Share | None:

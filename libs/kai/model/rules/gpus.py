@@ -1,9 +1,13 @@
-"""Which resources are GPUs, and how much memory the GPUs of a node have."""
+"""Which resources are GPUs, how many of them amounts are, and how much memory the GPUs of a node have.
+
+Whoever shares out counts a MIG device by its profile; the original's metric of what a queue has does not.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final
 
 from kai.model import names
@@ -29,6 +33,19 @@ def mig_gpus(resource: str) -> int:
     """How many GPUs of quota one device of a MIG profile costs; 0 for any other resource."""
     match = _MIG.fullmatch(resource)
     return int(match[1]) if match else 0
+
+
+def whole_gpus(amounts: Mapping[str, Decimal]) -> Decimal:
+    """Whole GPUs, and parts that were written as such, of all makers; no MIG devices."""
+    return sum((amount for resource, amount in amounts.items() if is_gpu(resource)), Decimal(0))
+
+
+def gpus_of_quota(amounts: Mapping[str, Decimal]) -> Decimal:
+    """GPUs of quota that amounts cost: GPUs, and MIG devices by their profiles."""
+    parts = (
+        amount if is_gpu(resource) else amount * mig_gpus(resource) for resource, amount in amounts.items()
+    )
+    return sum(parts, Decimal(0))
 
 
 def shared_memory_mib(labels: Mapping[str, str]) -> int | None:

@@ -10,10 +10,13 @@ from kai.model import names, quantity
 from kai.operands.spec.fields import Fields, MapOf, Part, part, refused, value
 from kai.operands.spec.kinds import (
     AMOUNT,
+    METRIC_LABELS,
+    METRIC_PREFIX,
     NAME,
     NAME_PREFIX,
     OPTIONAL_NAME,
     OPTIONAL_PORT,
+    PAIRS,
     PORT,
     POSITIVE,
     SHORT_NAME,
@@ -276,12 +279,14 @@ class QueueControllerSpec(Fields):
         meaning="The webhook of queues.",
     )
     replicas: int | None = own_replicas()
-    metrics_namespace: str = value(TEXT, "kai", meaning="Prefix of the metrics of queues, and of schedulers.")
+    metrics_namespace: str = value(
+        METRIC_PREFIX, "kai", meaning="Prefix of the metrics of queues, and of schedulers."
+    )
     queue_label_to_metric_label: str = value(
-        TEXT, "", meaning="QUEUE-LABEL=METRIC-LABEL,…: labels of queues that metrics carry."
+        METRIC_LABELS, "", meaning="QUEUE-LABEL=METRIC-LABEL,…: labels of queues that metrics carry."
     )
     queue_label_to_default_metric_value: str = value(
-        TEXT, "", meaning="QUEUE-LABEL=VALUE,…: what metrics say without that label."
+        PAIRS, "", meaning="QUEUE-LABEL=VALUE,…: what metrics say without that label."
     )
     vpa: AutoscalingSpec | None = own_autoscaling()
 

@@ -28,13 +28,14 @@ from kai.operands.spec.components import (
 )
 from kai.operands.spec.everywhere import GlobalSpec, GpuSharingMode
 from kai.operands.spec.fields import Fields, part, read_fields, value
-from kai.operands.spec.flags import check_flags
+from kai.operands.spec.flags import check_flags, check_together
 from kai.operands.spec.kinds import SHORT_NAME
 from kai.operands.spec.pods import AutoscalingSpec
 from kai.operands.spec.problems import InvalidSpec, Place, Problem
 
 #: The one that counts.
 CONFIG_NAME: Final = "kai-config"
+_USERS_OF_REDIS: Final = ("scheduler", "queue_controller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,30 @@ class ConfigSpec(Fields):
         plugins_of_binder.check(self.binder.plugins, at.below("binder").below("plugins"))
         for spelling, component in _COMPONENTS.items():
             extra = getattr(self, component).service.extra_args
-            check_flags(spelling, extra, at.below(spelling).below("service").below("extraArgs"))
+            below = at.below(spelling).below("service").below("extraArgs")
+            check_flags(spelling, extra, below)
+            check_together(spelling, extra, below, beside=self.beside(component))
+            if "plugins" in extra:
+                plugins_of_binder.check_text(extra["plugins"], below.below("plugins"))
+
+    def beside(self, component: str) -> dict[str, str]:
+        """What the installation says to a component that bears on its other flags."""
+        spec = getattr(self, component)
+        client = spec.service.k8s_client_config
+        if component == "pod_grouper" and spec.k8s_client_config.qps:
+            client = spec.k8s_client_config
+        given = {flag: str(said) for flag, said in (("qps", client.qps), ("burst", client.burst)) if said}
+        if component == "insight" and self.everywhere.tls.enabled:
+            given["tls-ca"] = "ca.crt"
+        return given | (self._beside_redis() if component in _USERS_OF_REDIS else {})
+
+    def _beside_redis(self) -> dict[str, str]:
+        """What is said of the Redis beside its URL."""
+        external = self.redis.external_secret
+        if self.redis.ours:
+            tls = {"redis-ca": "ca.crt"} if self.everywhere.tls.enabled else {}
+            return {"redis-password-file": "password", **tls}
+        return {"redis-ca": external.ca_key} if external.name and external.ca_key else {}
 
     # --- what a component does not say by itself -------------------------------------------------
     def replicas(self, own: int | None) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
+from kai.model import flag_rules, flag_values
 from kai.operands.spec.known_flags import FLAGS
 from kai.operands.spec.problems import Place
 
@@ -21,6 +23,8 @@ _FIXED: Final = frozenset(
         "cert-dir",
         "advertise-host",
         "grants",
+        "node-name",
+        "scheduler-conf",
     }
 )
 
@@ -28,10 +32,12 @@ _FIXED: Final = frozenset(
 #: How switches are set and taken back.
 _ON: Final = ("true", "t", "yes", "y", "on", "1")
 _OFF: Final = ("false", "f", "no", "n", "off", "0")
-#: What several processes must see alike -> the field that tells all of them.
-_OF_ALL: Final = {
+#: What is more than a flag: several processes must see it alike, or need what it names -> the field for it.
+_BY_FIELD: Final = {
     "resource-reservation-namespace": "spec.binder.resourceReservation.namespace of the Config",
     "scale-adjust-namespace": "spec.nodeScaleAdjuster.args.nodeScaleNamespace of the Config",
+    "history-url": "spec.insight.externalSecret of the Config",
+    "history-url-file": "spec.insight.externalSecret of the Config",
 }
 
 
@@ -42,7 +48,7 @@ def settable(component: str) -> tuple[str, ...]:
 
 def may_be_added(flag: str) -> bool:
     """Whether it is left to whoever installs."""
-    return flag not in _FIXED and flag not in _OF_ALL
+    return flag not in _FIXED and flag not in _BY_FIELD
 
 
 def switched(given: Mapping[str, str], flag: str) -> bool | None:
@@ -52,11 +58,101 @@ def switched(given: Mapping[str, str], flag: str) -> bool | None:
 
 
 def check_flags(component: str, given: Mapping[str, str], at: Place) -> None:
-    """Say which flags a component does not have, and which are not to be given."""
-    for name in given:
+    """Say which flags a component does not have, which are not to be given, and which it could not read."""
+    for name, text in given.items():
         if name in _FIXED:
             at.below(name).complain("is given by the installation itself; remove it")
-        elif name in _OF_ALL:
-            at.below(name).complain(f"concerns several components; set {_OF_ALL[name]}")
+        elif name in _BY_FIELD:
+            at.below(name).complain(f"is more than a flag; set {_BY_FIELD[name]}")
         elif name not in FLAGS[component]:
             at.unknown(name, settable(component), what="flag")
+        elif kind := FLAGS[component][name]:
+            _check_value(kind, text, at.below(name))
+
+
+def check_together(component: str, given: Mapping[str, str], at: Place, *, beside: Mapping[str, str]) -> None:
+    """Say which flags a component could not use together, and with what it is given ``beside`` them."""
+    values = _Values(component, {**beside, **given})
+    for flags, rule in _RULES:
+        last = next((flag for flag in flags if flag in given), None)
+        if last is None or last not in FLAGS[component]:
+            continue
+        try:
+            rule(values)
+        except _Unreadable:
+            continue  # which has been said
+        except ValueError as error:
+            at.below(last).complain(f"is {given[last]!r}: {error}")
+
+
+def _check_value(kind: str, text: str, at: Place) -> None:
+    try:
+        flag_values.read(kind, text)
+    except ValueError as error:
+        at.complain(f"is {text!r}: {error}")
+
+
+class _Unreadable(Exception):
+    """A value cannot be read, so that nothing can be said of it and others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What a component reads of flags."""
+
+    component: str
+    given: Mapping[str, str]
+
+    def of(self, flag: str, default: Any) -> Any:
+        """The value of a flag."""
+        if flag not in self.given:
+            return default
+        try:
+            return flag_values.read(FLAGS[self.component][flag], self.given[flag])
+        except ValueError:
+            raise _Unreadable from None
+
+    @property
+    def tls(self) -> bool:
+        """Whether it has certificates."""
+        return "tls-ca" in self.given
+
+
+def _leases(values: _Values) -> None:
+    flag_rules.leases_outlast_their_renewal(
+        lease=values.of("lease-duration", flag_rules.LEASE_DURATION),
+        deadline=values.of("lease-renew-deadline", flag_rules.LEASE_RENEW_DEADLINE),
+        retry=values.of("lease-retry-period", flag_rules.LEASE_RETRY_PERIOD),
+    )
+
+
+def _burst(values: _Values) -> None:
+    flag_rules.a_burst_is_of_something(burst=values.of("burst", 0), qps=values.of("qps", 0.0))
+
+
+def _previews(values: _Values) -> None:
+    if values.component == "podGrouper":
+        flag_rules.previews_stay_here(values.of("grpc-listen", ""), tls=values.tls)
+
+
+def _tokens(values: _Values) -> None:
+    flag_rules.tokens_go_over_tls(values.of("http-listen", ""), tls=values.tls)
+
+
+def _redis(values: _Values) -> None:
+    flag_rules.redis_is_told_once(
+        values.of("redis-url", ""),
+        ca=values.of("redis-ca", ""),
+        server_name=values.of("redis-server-name", ""),
+        password_file=values.of("redis-password-file", ""),
+    )
+
+
+#: Flags, and what they must be together.
+_RULES: Final[tuple[tuple[tuple[str, ...], Callable[[_Values], None]], ...]] = (
+    (("lease-duration", "lease-renew-deadline", "lease-retry-period"), _leases),
+    (("burst", "qps"), _burst),
+    (("grpc-listen",), _previews),
+    (("http-listen",), _tokens),
+    (("redis-url", "redis-ca", "redis-server-name", "redis-password-file"), _redis),
+)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from kai.model import duration, quantity
+from kai.model import duration, flag_values, quantity
 from kai.model.objects import Json
 from kai.operands.spec.fields import FieldKind, ListOf, MapOf, Scalar
 from kai.operands.spec.problems import Place
@@ -38,6 +38,16 @@ def _matching(pattern: str, longest: int) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if len(_text(value)) > longest or not whole.fullmatch(value):
             raise ValueError(value)
+        return str(value)
+
+    return read
+
+
+def _as_read(reader: Callable[[str], Any]) -> Callable[[Any], str]:
+    """A text that a process can read so."""
+
+    def read(value: Any) -> str:
+        reader(_text(value))
         return str(value)
 
     return read
@@ -166,6 +176,17 @@ AMOUNT: Final[Scalar[str]] = Scalar(
         "x-kubernetes-int-or-string": True,
     },
 )
+METRIC_PREFIX: Final[Scalar[str]] = Scalar(
+    "what names of metrics begin with: letters, digits, _ and :",
+    _as_read(flag_values.metric_prefix),
+    {"type": "string"},
+)
+METRIC_LABELS: Final[Scalar[str]] = Scalar(
+    "LABEL=METRIC-LABEL,LABEL=METRIC-LABEL; metric labels are of letters, digits and _",
+    _as_read(flag_values.metric_labels),
+    {"type": "string"},
+)
+PAIRS: Final[Scalar[str]] = Scalar("LABEL=VALUE,LABEL=VALUE", _as_read(flag_values.pairs), {"type": "string"})
 NAMES: Final = ListOf(NAME)
 PORTS: Final = ListOf(PORT)
 

@@ -12,6 +12,7 @@ from kai.model import names
 from kai.operands.spec import scheduler_file
 from kai.operands.spec.config import ConfigSpec, name_of
 from kai.operands.spec.fields import read_fields
+from kai.operands.spec.flags import check_together
 from kai.operands.spec.problems import InvalidSpec, Place, Problem
 from kai.operands.spec.shard import ShardSpec
 from kai.operands.spec.usage import connection
@@ -62,6 +63,8 @@ def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
     name, problems = name_of(manifest), list[Problem]()
     at = Place("spec", problems)
     spec = read_fields(manifest.get("spec") or {}, base=ShardSpec(), at=at)
+    beside = {**config.beside("scheduler"), **config.scheduler.service.extra_args}
+    check_together("scheduler", spec.args, at.below("args"), beside=beside)
     usage = connection(spec.usage_db_config, config, at.below("usageDBConfig"))
     spec = replace(spec, usage_db_config=usage)
     file = scheduler_file.of(spec, at)

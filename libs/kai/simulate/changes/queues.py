@@ -11,9 +11,9 @@ import msgspec
 
 from kai.engine.reasons.amounts import amount_text
 from kai.model.objects import QueueResource, QueueResources
+from kai.model.rules.queue_amounts import UNITS
 from kai.simulate.changes.change import patch, queue_object
 from kai.simulate.journal import Journal
-from kai.snapshot.bounds import QUEUE_UNITS
 from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.state import ClusterState
@@ -56,7 +56,7 @@ class SetBounds:
         if self.bound is Bound.WEIGHT:
             return " and ".join(f"{amount:g} for {name}" for name, amount in self.amounts.items())
         return " and ".join(
-            amount_text(RESOURCES[name], amount if amount < 0 else amount * QUEUE_UNITS.get(name, 1))
+            amount_text(RESOURCES[name], amount if amount < 0 else amount * UNITS[name])
             for name, amount in self.amounts.items()
         )
 

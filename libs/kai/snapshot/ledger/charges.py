@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kai.model.arrays import Floats
 from kai.model.ids import PodGroupKey
-from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts
+from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts, Totals
 from kai.snapshot.core import core_amounts
+from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.table import cells
 
@@ -30,7 +31,7 @@ class QueueCharges:
 
     def __init__(self) -> None:
         #: What was not entered yet, while that is deferred.
-        self._late_charges: _Late | None = None
+        self._late: _Late | None = None
         self.set_queues(())
 
     def set_queues(self, queues: Sequence[Queue]) -> None:
@@ -41,12 +42,12 @@ class QueueCharges:
         """
         for row, queue in enumerate(queues):
             queue.row = row
-            queue.allocated, queue.non_preemptible, queue.pending = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+            queue.allocated, queue.non_preemptible, queue.pending = Totals(), Totals(), Totals()
             queue.version += 1
         count = len(queues)
-        #: Mirrors of the queues' amounts, float64 ``[queues, 3]`` with GPUs in devices.
-        self.allocated: NDArray[np.float64] = np.zeros((max(count, 1), 3))
-        self.non_preemptible: NDArray[np.float64] = np.zeros((max(count, 1), 3))
+        #: Mirrors of the queues' amounts, float64 ``[queues, 3]``: CPU millis, memory bytes, GPU devices.
+        self.allocated: Floats = np.zeros((max(count, 1), 3))
+        self.non_preemptible: Floats = np.zeros((max(count, 1), 3))
         self._allocated_cells = cells(self.allocated)
         #: What the cores of semi-preemptible jobs are charged as non-preemptible, where that is anything.
         self._cores: dict[PodGroupKey, Amounts] = {}
@@ -61,9 +62,12 @@ class QueueCharges:
         job = task.job
         assert job is not None
         task.charged = charged = task.cls.charge(gpu_memory_mib)
-        late = self._late_charges
+        # Of a semi-preemptible job only the core cannot be taken, which is settled as a whole.
+        late = self._late
         if late is None:
-            self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
+            cpu_millis, memory_bytes, gpu_centi = charged
+            preemptible = job.preemptible or job.semi_preemptible
+            self.add(job.queue, cpu_millis, memory_bytes, gpu_centi, preemptible=preemptible)
             if job.semi_preemptible:
                 self.settle_core(job)
         else:
@@ -80,8 +84,9 @@ class QueueCharges:
         job, charged = task.job, task.charged
         assert job is not None
         assert charged is not None
-        cpu, memory, centi = charged
-        self._charge(job.queue, job.preemptible or job.semi_preemptible, -cpu, -memory, -centi)
+        preemptible = job.preemptible or job.semi_preemptible
+        cpu_millis, memory_bytes, gpu_centi = charged
+        self.add(job.queue, -cpu_millis, -memory_bytes, -gpu_centi, preemptible=preemptible)
         task.charged = None
         if job.semi_preemptible:
             self.settle_core(job)
@@ -94,7 +99,9 @@ class QueueCharges:
         """
         job, task.charged = task.job, charged
         assert job is not None
-        self._charge(job.queue, job.preemptible or job.semi_preemptible, *charged)
+        cpu_millis, memory_bytes, gpu_centi = charged
+        preemptible = job.preemptible or job.semi_preemptible
+        self.add(job.queue, cpu_millis, memory_bytes, gpu_centi, preemptible=preemptible)
         self.settle_core(job)
 
     def settle_core(self, job: Job) -> None:
@@ -112,10 +119,10 @@ class QueueCharges:
             del self._cores[job.key]
         else:
             self._cores[job.key] = core
-        cpu, memory, centi = (new - old for new, old in zip(core, before, strict=True))
+        cpu_millis, memory_bytes, gpu_centi = (new - old for new, old in zip(core, before, strict=True))
         for queue in job.queue.path:
             queue.version += 1
-            self._charge_non_preemptible(queue, cpu, memory, centi)
+            self._charge_non_preemptible(queue, cpu_millis, memory_bytes, gpu_centi)
 
     def enqueue(self, task: Task, gpu_memory_mib: int) -> None:
         """Count what a pending task requests in its queue and all above; as :meth:`charge`.
@@ -124,77 +131,89 @@ class QueueCharges:
         """
         job = task.job
         assert job is not None
-        cpu, memory, centi = task.cls.charge(gpu_memory_mib)
+        cpu_millis, memory_bytes, gpu_centi = task.cls.charge(gpu_memory_mib)
         for queue in job.queue.path:
             requested = queue.pending
-            requested[0] += cpu
-            requested[1] += memory
-            requested[2] += centi
+            requested.cpu_millis += cpu_millis
+            requested.memory_bytes += memory_bytes
+            requested.gpu_centi += gpu_centi
 
     def dequeue(self, task: Task, gpu_memory_mib: int) -> None:
         """The inverse of :meth:`enqueue`, with the same memory."""
         job = task.job
         assert job is not None
-        cpu, memory, centi = task.cls.charge(gpu_memory_mib)
+        cpu_millis, memory_bytes, gpu_centi = task.cls.charge(gpu_memory_mib)
         for queue in job.queue.path:
             requested = queue.pending
-            requested[0] -= cpu
-            requested[1] -= memory
-            requested[2] -= centi
+            requested.cpu_millis -= cpu_millis
+            requested.memory_bytes -= memory_bytes
+            requested.gpu_centi -= gpu_centi
 
-    def _defer_charges(self) -> None:
-        self._late_charges = _Late()
+    def defer(self) -> None:
+        """Charge nothing until :meth:`enter_deferred`; meanwhile nobody may read sums."""
+        self._late = _Late()
 
-    def _enter_charges(self) -> None:
+    def enter_deferred(self) -> None:
         """Enter what was deferred, and defer no more."""
-        late, self._late_charges = self._late_charges, None
+        late, self._late = self._late, None
         assert late is not None
-        for (queue, preemptible, (cpu, memory, centi)), count in late.counts.items():
-            self._charge(queue, preemptible, cpu * count, memory * count, centi * count)
+        for (queue, preemptible, (cpu_millis, memory_bytes, gpu_centi)), count in late.counts.items():
+            self.add(
+                queue, cpu_millis * count, memory_bytes * count, gpu_centi * count, preemptible=preemptible
+            )
         for job in late.jobs.values():
             self.settle_core(job)
 
-    def _charge(self, leaf: Queue, preemptible: bool, cpu: int, memory: int, centi: int) -> None:
+    def add(
+        self, leaf: Queue, cpu_millis: int, memory_bytes: int, gpu_centi: int, *, preemptible: bool
+    ) -> None:
+        """Charge a queue and all above for so much more, or less.
+
+        ``preemptible`` says whether others may take it; else it counts as non-preemptible, too. Costs time by
+        the depth of the queue.
+        """
         mirror = self._allocated_cells
         for queue in leaf.path:
             queue.version += 1
             held = queue.allocated
             row = queue.row
-            held[0] += cpu
-            held[1] += memory
-            mirror[row, 0] = held[0]
-            mirror[row, 1] = held[1]
-            if centi:
-                held[2] += centi
-                mirror[row, 2] = held[2] / GPU_CENTI
+            held.cpu_millis += cpu_millis
+            held.memory_bytes += memory_bytes
+            mirror[row, CPU] = held.cpu_millis
+            mirror[row, MEMORY] = held.memory_bytes
+            if gpu_centi:
+                held.gpu_centi += gpu_centi
+                mirror[row, GPU] = held.gpu_centi / GPU_CENTI
             if not preemptible:
-                self._charge_non_preemptible(queue, cpu, memory, centi)
+                self._charge_non_preemptible(queue, cpu_millis, memory_bytes, gpu_centi)
 
-    def _grant(self, leaf: Queue, preemptible: bool, amounts: Amounts, pods: int) -> None:
-        """Charge a queue and all above for so many pods, which no longer request it."""
-        cpu, memory, centi = (amount * pods for amount in amounts)
+    def grant(self, leaf: Queue, amounts: Amounts, *, pods: int, preemptible: bool) -> None:
+        """Charge a queue and all above for so many pods alike, which no longer request it; as :meth:`add`."""
+        cpu_millis, memory_bytes, gpu_centi = (amount * pods for amount in amounts)
         mirror = self._allocated_cells
         for queue in leaf.path:
             queue.version += 1
             held, requested, row = queue.allocated, queue.pending, queue.row
-            held[0] += cpu
-            held[1] += memory
-            held[2] += centi
-            requested[0] -= cpu
-            requested[1] -= memory
-            requested[2] -= centi
-            mirror[row, 0] = held[0]
-            mirror[row, 1] = held[1]
-            mirror[row, 2] = held[2] / GPU_CENTI
+            held.cpu_millis += cpu_millis
+            held.memory_bytes += memory_bytes
+            held.gpu_centi += gpu_centi
+            requested.cpu_millis -= cpu_millis
+            requested.memory_bytes -= memory_bytes
+            requested.gpu_centi -= gpu_centi
+            mirror[row, CPU] = held.cpu_millis
+            mirror[row, MEMORY] = held.memory_bytes
+            mirror[row, GPU] = held.gpu_centi / GPU_CENTI
             if not preemptible:
-                self._charge_non_preemptible(queue, cpu, memory, centi)
+                self._charge_non_preemptible(queue, cpu_millis, memory_bytes, gpu_centi)
 
-    def _charge_non_preemptible(self, queue: Queue, cpu: int, memory: int, centi: int) -> None:
+    def _charge_non_preemptible(
+        self, queue: Queue, cpu_millis: int, memory_bytes: int, gpu_centi: int
+    ) -> None:
         held = queue.non_preemptible
-        held[0] += cpu
-        held[1] += memory
-        held[2] += centi
+        held.cpu_millis += cpu_millis
+        held.memory_bytes += memory_bytes
+        held.gpu_centi += gpu_centi
         mirror, row = self._non_preemptible_cells, queue.row
-        mirror[row, 0] = held[0]
-        mirror[row, 1] = held[1]
-        mirror[row, 2] = held[2] / GPU_CENTI
+        mirror[row, CPU] = held.cpu_millis
+        mirror[row, MEMORY] = held.memory_bytes
+        mirror[row, GPU] = held.gpu_centi / GPU_CENTI

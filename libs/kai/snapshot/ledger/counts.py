@@ -85,7 +85,7 @@ class GroupCounts:
 
 
 def move(job: Job, pod_set: PodSet, step: tuple[int, ...]) -> None:
-    """Add a difference between two states to the counters of a pod group."""
+    """Add a difference between two states to the counters of a pod group; what is kept of it is void then."""
     job.version += 1
     pending, alive, allocated, used, pipelined, gated, succeeded = step
     if pending:

@@ -25,16 +25,16 @@ class NodeHolds:
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
         #: By class the row of each task's node, of whose idle ones it has its own; while deferred.
-        self._late_holds: dict[TaskClass, list[int]] | None = None
+        self._late: dict[TaskClass, list[int]] | None = None
 
     def bears(self, task: Task, node: Node) -> bool:
         """Whether a node's sums, which are 64 bits wide, can take another pod that asks for the absurd.
 
         Enters first what was deferred, so it is a question for classes that are ``vast`` only.
         """
-        if self._late_holds is not None:
-            self._enter_holds()
-            self._defer_holds()
+        if self._late is not None:
+            self.enter_deferred()
+            self.defer()
         idle, row = self.nodes.cells_idle, node.row
         return all(idle[row, column] - amount > -_WIDEST for column, amount in task.cls.items)
 
@@ -50,7 +50,7 @@ class NodeHolds:
         node.tasks[task.uid] = task
         if cls.legacy_mig:
             node.legacy_mig += 1
-        late = self._late_holds
+        late = self._late
         if late is not None and not (
             releasing or cls.vast or (task.facts is not None and task.facts.reservation)
         ):
@@ -64,11 +64,11 @@ class NodeHolds:
         if releasing:
             self._items(task, node, self.nodes.cells_releasing, 1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
-                self._share(node, group, size, size if releasing else 0, 0)
+                self._share(node, group, held_mib=size, releasing_mib=size if releasing else 0)
         for claim, gpus in task.claims:
-            self._claim(node, claim, gpus, 1, 1 if releasing else 0, 0)
+            self.claim(node, claim, gpus, users=1, releasing=1 if releasing else 0)
 
     def unhold(self, task: Task) -> None:
         """The inverse of :meth:`hold`.
@@ -82,11 +82,11 @@ class NodeHolds:
         if releasing:
             self._items(task, node, self.nodes.cells_releasing, -1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
-                self._share(node, group, -size, -size if releasing else 0, 0)
+                self._share(node, group, held_mib=-size, releasing_mib=-size if releasing else 0)
         for claim, gpus in task.claims:
-            self._claim(node, claim, gpus, -1, -1 if releasing else 0, 0)
+            self.claim(node, claim, gpus, users=-1, releasing=-1 if releasing else 0)
         if task.pipelined_node is not node:
             del node.tasks[task.uid]
         task.node, task.groups, task.releasing = None, (), None
@@ -106,11 +106,11 @@ class NodeHolds:
         sign = 1 if releasing else -1
         self._items(task, node, self.nodes.cells_releasing, sign)
         if task.groups:
-            size = sign * task.cls.device_memory(node.gpu_memory_mib)
+            size = sign * task.cls.part_mib(node.gpu_memory_mib)
             for group in task.groups:
-                self._share(node, group, 0, size, 0)
+                self._share(node, group, releasing_mib=size)
         for claim, gpus in task.claims:
-            self._claim(node, claim, gpus, 0, sign, 0)
+            self.claim(node, claim, gpus, releasing=sign)
         self.nodes.touched.append(node.row)
 
     def pipeline(self, task: Task, node: Node, groups: tuple[GpuGroup, ...]) -> None:
@@ -123,11 +123,11 @@ class NodeHolds:
         node.tasks[task.uid] = task
         self._items(task, node, self.nodes.cells_releasing, -1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
-                self._share(node, group, 0, 0, size)
+                self._share(node, group, pipelined_mib=size)
         for claim, gpus in task.claims:
-            self._claim(node, claim, gpus, 0, 0, 1)
+            self.claim(node, claim, gpus, pipelined=1)
         self.nodes.touched.append(node.row)
 
     def unpipeline(self, task: Task) -> None:
@@ -139,11 +139,11 @@ class NodeHolds:
         assert node is not None
         self._items(task, node, self.nodes.cells_releasing, 1)
         if groups:
-            size = task.cls.device_memory(node.gpu_memory_mib)
+            size = task.cls.part_mib(node.gpu_memory_mib)
             for group in groups:
-                self._share(node, group, 0, 0, -size)
+                self._share(node, group, pipelined_mib=-size)
         for claim, gpus in task.claims:
-            self._claim(node, claim, gpus, 0, 0, -1)
+            self.claim(node, claim, gpus, pipelined=-1)
         if task.node is not node:
             del node.tasks[task.uid]
         task.pipelined_node, task.pipelined_groups = None, ()
@@ -155,15 +155,16 @@ class NodeHolds:
         While nobody has a part of such a device, it is one whole GPU that is not idle and is being released.
         """
         for group in groups:
-            self._share(node, group, 0, 0, 0, count)
+            self._share(node, group, reservation_pods=count)
         self.nodes.touched.append(node.row)
 
-    def _defer_holds(self) -> None:
-        self._late_holds = {}
+    def defer(self) -> None:
+        """Take nothing from nodes until :meth:`enter_deferred`; meanwhile nobody may read sums."""
+        self._late = {}
 
-    def _enter_holds(self) -> None:
+    def enter_deferred(self) -> None:
         """Enter what was deferred, and defer no more."""
-        late, self._late_holds = self._late_holds, None
+        late, self._late = self._late, None
         assert late is not None
         offered, idle, touched = self.nodes.cells_allocatable, self.nodes.cells_idle, self.nodes.touched
         for cls, rows in late.items():
@@ -175,24 +176,32 @@ class NodeHolds:
 
     def _items(self, task: Task, node: Node, cells: Any, sign: int) -> None:
         row, offered = node.row, self.nodes.cells_allocatable
+        # The GPU of a reservation pod counts as the shared device that it stands for.
         reserves = task.facts is not None and task.facts.reservation
         for column, amount in task.cls.items:
             if offered[row, column] > 0 and not (reserves and column == GPU):
                 cells[row, column] += sign * amount
 
     def _share(
-        self, node: Node, group: GpuGroup, held: int, releasing: int, pipelined: int, reservations: int = 0
+        self,
+        node: Node,
+        group: GpuGroup,
+        *,
+        held_mib: int = 0,
+        releasing_mib: int = 0,
+        pipelined_mib: int = 0,
+        reservation_pods: int = 0,
     ) -> None:
-        """So many MiB more of a shared device, or fewer, are held, being released and promised."""
+        """So much more of a shared device, or less, is held, being released and promised."""
         device = node.groups.get(group)
         if device is None:
             device = node.groups[group] = SharedDevice()
             self.nodes.sharing[node.name] = node
         gpus, slots = device.whole_gpus(), device.slots()
-        device.held_mib += held
-        device.releasing_mib += releasing
-        device.pipelined_mib += pipelined
-        device.reservation_pods += reservations
+        device.held_mib += held_mib
+        device.releasing_mib += releasing_mib
+        device.pipelined_mib += pipelined_mib
+        device.reservation_pods += reservation_pods
         self._whole(node, GPU, gpus, device.whole_gpus())
         if self.nodes.cells_allocatable[node.row, PODS] > 0:
             self._whole(node, PODS, slots, device.slots())
@@ -201,13 +210,18 @@ class NodeHolds:
             if not node.groups:
                 del self.nodes.sharing[node.name]
 
-    def _claim(self, node: Node, key: str, gpus: int, held: int, releasing: int, pipelined: int) -> None:
-        """So many users more, or fewer, hold a claim, release it and were promised it."""
+    def claim(
+        self, node: Node, key: str, gpus: int, *, users: int = 0, releasing: int = 0, pipelined: int = 0
+    ) -> None:
+        """So many users more, or fewer, hold a claim of GPUs, release it and were promised it.
+
+        Its ``gpus`` are charged to the node once for all of them.
+        """
         claim = node.claims.get(key)
         if claim is None:
             claim = node.claims[key] = SharedClaim(gpus=gpus)
         before = claim.whole_gpus()
-        claim.users += held
+        claim.users += users
         claim.releasing_users += releasing
         claim.pipelined_users += pipelined
         self._whole(node, GPU, before, claim.whole_gpus())

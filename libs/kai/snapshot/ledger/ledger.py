@@ -18,12 +18,20 @@ from kai.snapshot.status import Status
 from kai.snapshot.table import NodeTable
 
 
-class Ledger(GroupCounts, QueueCharges, NodeHolds):
-    """Charges tasks to nodes, queues and pod groups."""
+class Ledger:
+    """Charges tasks to nodes, queues and pod groups.
+
+    Each part is entered by itself; which of them go together with a change of a task, and in which order,
+    knows whoever makes it (:mod:`kai.snapshot.accounts`, a statement of the engine).
+    """
+
+    __slots__ = ("_at_once", "_nodes", "charges", "counts", "holds")
 
     def __init__(self, nodes: NodeTable) -> None:
-        NodeHolds.__init__(self, nodes)
-        QueueCharges.__init__(self)
+        self.counts = GroupCounts()
+        self.charges = QueueCharges()
+        self.holds = NodeHolds(nodes)
+        self._nodes = nodes
         self._at_once = False
 
     def clear(self, queues: Sequence[Queue]) -> None:
@@ -31,8 +39,8 @@ class Ledger(GroupCounts, QueueCharges, NodeHolds):
 
         All that a node offers is idle. Rows of tasks are left as they are: whoever calls clears them, too.
         """
-        self.set_queues(queues)
-        self.nodes.clear_charges()
+        self.charges.set_queues(queues)
+        self._nodes.clear_charges()
         if self._at_once:
             self._defer()
 
@@ -47,13 +55,13 @@ class Ledger(GroupCounts, QueueCharges, NodeHolds):
             yield
         finally:
             self._at_once = False
-            self._enter_charges()
-            self._enter_holds()
+            self.charges.enter_deferred()
+            self.holds.enter_deferred()
 
     def _defer(self) -> None:
         self._at_once = True
-        self._defer_charges()
-        self._defer_holds()
+        self.charges.defer()
+        self.holds.defer()
 
     def admit(self, tasks: Sequence[Task], node: Node) -> None:
         """Pending tasks of one class that share no devices are being bound to a node: all sums in one step.
@@ -61,7 +69,7 @@ class Ledger(GroupCounts, QueueCharges, NodeHolds):
         They hold idle resources of the node, and their queues are charged what was requested of them.
         """
         cls, count, row = tasks[0].cls, len(tasks), node.row
-        offered, idle = self.nodes.cells_allocatable, self.nodes.cells_idle
+        offered, idle = self._nodes.cells_allocatable, self._nodes.cells_idle
         for column, amount in cls.items:
             if offered[row, column] > 0:
                 idle[row, column] -= amount * count
@@ -78,7 +86,7 @@ class Ledger(GroupCounts, QueueCharges, NodeHolds):
             task.status, task.virtual = Status.BINDING, False
             node.tasks[task.uid] = task
             for claim, gpus in task.claims:
-                self._claim(node, claim, gpus, 1, 0, 0)
+                self.holds.claim(node, claim, gpus, users=1)
             move(job, pod_set, step)
             leaf = (job.queue.row, job.preemptible or job.semi_preemptible)
             known = leaves.get(leaf)
@@ -86,10 +94,10 @@ class Ledger(GroupCounts, QueueCharges, NodeHolds):
             if job.semi_preemptible:
                 semi[job.key] = job
         for (_, preemptible), (queue, pods) in leaves.items():
-            self._grant(queue, preemptible, charged, pods)
+            self.charges.grant(queue, charged, pods=pods, preemptible=preemptible)
         for job in semi.values():
-            self.settle_core(job)
-        self.nodes.touched.append(row)
+            self.charges.settle_core(job)
+        self._nodes.touched.append(row)
 
     @staticmethod
     def may_vacate(task: Task) -> bool:
@@ -129,13 +137,13 @@ class Ledger(GroupCounts, QueueCharges, NodeHolds):
             move(job, pod_set, STEPS[task.status][Status.RELEASING])
             task.releasing, task.charged = True, None
             task.status, task.virtual = Status.RELEASING, True
-        for (_, preemptible), (queue, cpu, memory, centi) in sums.items():
-            self._charge(queue, preemptible, -cpu, -memory, -centi)
+        for (_, preemptible), (queue, cpu_millis, memory_bytes, gpu_centi) in sums.items():
+            self.charges.add(queue, -cpu_millis, -memory_bytes, -gpu_centi, preemptible=preemptible)
         for job in semi.values():
-            self.settle_core(job)
-        offered, releasing, touched = self.nodes.allocatable, self.nodes.releasing, self.nodes.touched
+            self.charges.settle_core(job)
+        offered, releasing, touched = self._nodes.allocatable, self._nodes.releasing, self._nodes.touched
         for cls, where in rows.items():
-            counts = np.bincount(where, minlength=len(self.nodes))
+            counts = np.bincount(where, minlength=len(self._nodes))
             for column, amount in cls.items:
                 releasing[:, column] += np.where(offered[:, column] > 0, amount * counts, 0)
             touched += np.flatnonzero(counts).tolist()

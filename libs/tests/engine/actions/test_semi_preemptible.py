@@ -306,7 +306,7 @@ def test_stalegangeviction_gives_it_up(case: Case) -> None:
 def fixed(state: ClusterState) -> float:
     """GPUs that the queue is charged as non-preemptible."""
     state.settle(NOW)
-    return state.queues["team"].non_preemptible[2] / 100
+    return state.queues["team"].non_preemptible.gpu_centi / 100
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_queues_that_are_linked_anew_are_charged_as_before() -> None:
     )
     state.apply(Kind.QUEUE, a_queue("team", parent="top"))
     state.settle(NOW)
-    assert (fixed(state), state.queues["top"].non_preemptible[2]) == (2, 200)
+    assert (fixed(state), state.queues["top"].non_preemptible.gpu_centi) == (2, 200)
     state.check()
 
 

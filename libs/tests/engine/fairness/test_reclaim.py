@@ -31,7 +31,7 @@ class Queues:
         firm = None if preemptible else request
         claim = self.rules(multiplier).open(self.rows[by], request, firm=firm)
         for name, amount in victims or [("p2", 1.0)]:
-            claim.add(self.rows[name], cpu=0.0, memory=0.0, gpu=amount)
+            claim.add(self.rows[name], cpu_millis=0.0, memory_bytes=0.0, gpus=amount)
         return claim.accepts()
 
 
@@ -115,9 +115,9 @@ def test_each_chunk_is_judged_by_what_its_queue_holds_before_it():
     queues = siblings(p2=(1, 1, 3), parent=(5, 5, 5))
     claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), firm=None)
     victim = queues.rows["p2"]
-    assert claim.add(victim, cpu=0, memory=0, gpu=1)
-    assert claim.add(victim, cpu=0, memory=0, gpu=1)
-    assert not claim.add(victim, cpu=0, memory=0, gpu=1)
+    assert claim.add(victim, cpu_millis=0, memory_bytes=0, gpus=1)
+    assert claim.add(victim, cpu_millis=0, memory_bytes=0, gpus=1)
+    assert not claim.add(victim, cpu_millis=0, memory_bytes=0, gpus=1)
     assert claim.rejected == 1
     assert not claim.accepts()
 
@@ -157,7 +157,7 @@ def test_a_search_keeps_the_state_it_began_with():
     queues = siblings()
     claim = queues.rules().open(queues.rows["p1"], (0.0, 0.0, 1.0), firm=None)
     queues.columns.allocated[:] = 0
-    claim.add(queues.rows["p2"], cpu=0, memory=0, gpu=1)
+    claim.add(queues.rows["p2"], cpu_millis=0, memory_bytes=0, gpus=1)
     assert claim.accepts()
 
 
@@ -187,7 +187,9 @@ def test_undo_is_exact_and_adding_again_judges_the_same(victims, data):
     keep = data.draw(st.integers(0, len(victims)))
 
     def judged(claim, chunks):
-        verdicts = [claim.add(queue, cpu=0.0, memory=0.0, gpu=amount) for queue, amount in chunks]
+        verdicts = [
+            claim.add(queue, cpu_millis=0.0, memory_bytes=0.0, gpus=amount) for queue, amount in chunks
+        ]
         return verdicts, claim.accepts(), claim.rejected, dict(claim._remaining)
 
     def fresh():

@@ -49,9 +49,10 @@ def held(state: ClusterState) -> dict[str, object]:
         "claims": [{key: repr(claim) for key, claim in node.claims.items()} for node in state.nodes.nodes],
         "tasks on nodes": [sorted(node.tasks) for node in state.nodes.nodes],
         "queues": {
-            q.name: (list(q.allocated), list(q.non_preemptible), list(q.pending)) for q in state.queue_order
+            q.name: (q.allocated.amounts(), q.non_preemptible.amounts(), q.pending.amounts())
+            for q in state.queue_rows
         },
-        "mirrors": (state.ledger.allocated.tolist(), state.ledger.non_preemptible.tolist()),
+        "mirrors": (state.ledger.charges.allocated.tolist(), state.ledger.charges.non_preemptible.tolist()),
         "tasks": {
             uid: (
                 task.status,
@@ -195,7 +196,7 @@ def gpus(state: ClusterState, name: str = "n0") -> tuple[int, int]:
 
 
 def charged(state: ClusterState) -> float:
-    return float(state.ledger.allocated[state.queues["team"].row, 2])
+    return float(state.ledger.charges.allocated[state.queues["team"].row, 2])
 
 
 def test_an_evicted_pod_holds_its_devices_until_it_is_gone_but_its_queue_pays_no_more() -> None:

@@ -164,10 +164,10 @@ def test_the_best_node_is_found_anew_where_what_changed_was_forgotten() -> None:
     task, (_, fuller) = task_of(state, "x-0"), state.nodes.nodes
     start = state.nodes.log_start
     while state.nodes.log_start == start:
-        state.ledger.hold(task, fuller, (), releasing=False)
-        state.ledger.unhold(task)
+        state.ledger.holds.hold(task, fuller, (), releasing=False)
+        state.ledger.holds.unhold(task)
         state.settle(NOW)
-    state.ledger.hold(task, fuller, (), releasing=False)
+    state.ledger.holds.hold(task, fuller, (), releasing=False)
     assert view.best() == 1
 
 

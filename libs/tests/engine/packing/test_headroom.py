@@ -93,8 +93,8 @@ rows = st.lists(
 )
 shapes = st.builds(
     Shape,
-    cpu=st.sampled_from([0.0, 1.0, 3.0, 8.0]),
-    memory=st.sampled_from([0.0, 2.0, 8.0]),
+    cpu_millis=st.sampled_from([0.0, 1.0, 3.0, 8.0]),
+    memory_bytes=st.sampled_from([0.0, 2.0, 8.0]),
     devices=st.sampled_from([0, 1, 1, 2, 4]),
     portion=st.sampled_from([1.0, 1.0, 0.5, 0.19, 0.81]),
     groups=st.sampled_from([None, frozenset({0}), frozenset({1})]),

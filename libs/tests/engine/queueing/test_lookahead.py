@@ -16,7 +16,7 @@ class AnyOrder:
     """Keys of queues that follow from what they hold and their next job, and rise and fall with it."""
 
     def __init__(self, state: ClusterState, seed: int) -> None:
-        self._queues = state.queue_order
+        self._queues = state.queue_rows
         self.age = range(len(self._queues))
         self._seed = seed
 
@@ -25,7 +25,7 @@ class AnyOrder:
 
     def key(self, queue, *, job=(0.0, 0.0, 0.0), victims=(0.0, 0.0, 0.0)):
         held = self._queues[queue].allocated
-        return (self._value(queue, held[0] + job[0], held[2] + 100 * job[2]), queue)
+        return (self._value(queue, held.cpu_millis + job[0], held.gpu_centi + 100 * job[2]), queue)
 
     def ranks(self, queues, *, held, jobs):
         values = [
@@ -66,7 +66,7 @@ def test_jobs_are_foreseen_in_the_order_of_service_whatever_the_order_of_queues(
     jobs = session.allocatable_jobs()
     leaves = [
         (queue, sorted((job for job in jobs if job.queue is queue), key=session.job_key))
-        for queue in state.queue_order
+        for queue in state.queue_rows
         if queue.leaf
     ]
     foreseen = [

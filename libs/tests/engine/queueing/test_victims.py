@@ -181,7 +181,7 @@ def test_chunks_are_all_that_victims_hold_each_pod_once_and_never_break_a_gang_i
         assert len(batch.tasks) == 1 or left[job.name] == 0
     columns = source.columns()
     assert columns.row.tolist() == [0] * len(taken)
-    assert columns.centi.tolist() == [100] * len(taken)
+    assert columns.gpu_centi.tolist() == [100] * len(taken)
     sizes = [len(chunk) for chunk in found]
     assert columns.batch.tolist() == [number for number, size in enumerate(sizes) for _ in range(size)]
     assert columns.start.tolist() == [sum(sizes[:number]) for number in range(len(sizes) + 1)]
@@ -211,5 +211,5 @@ def test_what_is_drawn_piecemeal_is_what_is_drawn_at_once(world: int) -> None:
         one.columns()
     one.get(99)
     assert [[task.name for task in batch.tasks] for batch in one.batches] == chunks(other)
-    for name in ("row", "batch", "job", "cls", "centi", "start"):
+    for name in ("row", "batch", "job", "cls", "gpu_centi", "start"):
         assert getattr(one.columns(), name).tolist() == getattr(other.columns(), name).tolist(), name

@@ -7,7 +7,7 @@ import pytest
 from kai.model import limits
 from kai.model.claims import Grant
 from kai.model.faults import OutOfBounds
-from kai.model.rules.gpu_shares import Share, asked_share
+from kai.model.rules.gpu_shares import Share, asked_share, centi_of_memory
 
 FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
 
@@ -73,3 +73,38 @@ def test_a_portion_counts_in_hundredths_and_at_least_one(portion, centi):
 
 def test_memory_has_no_portion():
     assert Share(1, memory_mib=4096).portion_centi == 0
+
+
+@pytest.mark.parametrize(
+    ("share", "device_mib", "part", "gpus"),
+    [
+        (Share(1, Decimal("0.5")), None, "0.5", "0.5"),
+        (Share(3, Decimal("0.333")), 16_000, "0.333", "0.999"),
+        (Share(1, memory_mib=4_000), 16_000, "0.25", "0.25"),
+        (Share(2, memory_mib=1_000), 16_000, "0.0625", "0.125"),
+        (Share(1, memory_mib=20_000), 16_000, "1.25", "1.25"),
+        (Share(1, memory_mib=4_000), None, None, None),
+        (Share(1, memory_mib=4_000), 0, None, None),
+    ],
+)
+def test_people_are_told_the_exact_part(share, device_mib, part, gpus):
+    found = (share.of_device(device_mib), share.gpus(device_mib))
+    assert found == tuple(None if text is None else Decimal(text) for text in (part, gpus))
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "device_mib", "centi"),
+    [
+        (0, 16_000, 0),
+        (1, 16_000, 1),
+        (160, 16_000, 1),
+        (161, 16_000, 2),
+        (4_000, 16_000, 25),
+        (1_000, 16_000, 7),
+        (16_000, 16_000, 100),
+        (20_000, 16_000, 125),
+        (5, 0, 500),
+    ],
+)
+def test_queues_are_charged_for_memory_in_hundredths_rounded_up(memory_mib, device_mib, centi):
+    assert centi_of_memory(memory_mib, device_mib) == centi

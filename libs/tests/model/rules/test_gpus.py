@@ -1,8 +1,18 @@
 """Which resources are GPUs, and the memory that GPUs have."""
 
+from decimal import Decimal
+
 import pytest
 
-from kai.model.rules.gpus import gpu_memory_mib, is_gpu, is_mig, mig_gpus, shared_memory_mib
+from kai.model.rules.gpus import (
+    gpu_memory_mib,
+    gpus_of_quota,
+    is_gpu,
+    is_mig,
+    mig_gpus,
+    shared_memory_mib,
+    whole_gpus,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +61,22 @@ NVIDIA, AMD = "nvidia.com/gpu.memory", "beta.amd.com/gpu.vram."
 def test_memory_of_a_gpu_stands_in_the_labels_of_its_node(labels, shared, any_maker):
     assert shared_memory_mib(labels) == shared
     assert gpu_memory_mib(labels) == any_maker
+
+
+@pytest.mark.parametrize(
+    ("amounts", "whole", "quota"),
+    [
+        ({}, "0", "0"),
+        ({"cpu": "8", "pods": "110"}, "0", "0"),
+        ({"nvidia.com/gpu": "2"}, "2", "2"),
+        ({"nvidia.com/gpu": "2", "amd.com/gpu": "1"}, "3", "3"),
+        ({"nvidia.com/gpu": "0.25"}, "0.25", "0.25"),
+        ({"nvidia.com/mig-1g.10gb": "7"}, "0", "7"),
+        ({"nvidia.com/mig-3g.40gb": "2", "nvidia.com/gpu": "1"}, "1", "7"),
+        ({"nvidia.com/mig-mixed": "5"}, "0", "0"),
+        ({"requests.nvidia.com/gpu": "5"}, "0", "0"),
+    ],
+)
+def test_amounts_are_so_many_whole_gpus_and_cost_so_many_of_quota(amounts, whole, quota):
+    found = {resource: Decimal(amount) for resource, amount in amounts.items()}
+    assert (whole_gpus(found), gpus_of_quota(found)) == (Decimal(whole), Decimal(quota))

@@ -18,11 +18,12 @@ def settled(*world) -> ClusterState:
 
 def charges(state: ClusterState) -> dict[str, tuple[float, float]]:
     """GPUs that queues are charged for, and of these for what cannot be preempted; columns say the same."""
-    for queue in state.queue_order:
-        assert state.ledger.allocated[queue.row, 2] == queue.allocated[2] / 100
-        assert state.ledger.non_preemptible[queue.row, 2] == queue.non_preemptible[2] / 100
+    for queue in state.queue_rows:
+        assert state.ledger.charges.allocated[queue.row, 2] == queue.allocated.gpu_centi / 100
+        assert state.ledger.charges.non_preemptible[queue.row, 2] == queue.non_preemptible.gpu_centi / 100
     return {
-        queue.name: (queue.allocated[2] / 100, queue.non_preemptible[2] / 100) for queue in state.queue_order
+        queue.name: (queue.allocated.gpu_centi / 100, queue.non_preemptible.gpu_centi / 100)
+        for queue in state.queue_rows
     }
 
 

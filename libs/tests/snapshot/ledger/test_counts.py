@@ -19,7 +19,7 @@ def test_a_job_counts_its_pods_by_their_state() -> None:
     }
     for status, counts in [*expected.items(), *reversed(expected.items())]:
         version = job.version
-        state.ledger.set_status(task, status)
+        state.ledger.counts.set_status(task, status)
         assert (job.pending, job.active_allocated, job.active_used) == counts, status
         assert job.version > version
     assert (job.single.pending, job.single.pipelined, job.single.succeeded) == (3, 0, 0)
@@ -28,7 +28,7 @@ def test_a_job_counts_its_pods_by_their_state() -> None:
 def test_a_pod_set_of_which_a_pod_waits_again_is_looked_through_from_the_start() -> None:
     state = settled(a_job("j", pods=3, min_member=1))
     job, task = job_of(state, "j"), task_of(state, "j-0")
-    state.ledger.set_status(task, Status.BINDING)
+    state.ledger.counts.set_status(task, Status.BINDING)
     assert [each.name for each in tasks_to_allocate(job)] == ["j-1"]
-    state.ledger.set_status(task, Status.PENDING)
+    state.ledger.counts.set_status(task, Status.PENDING)
     assert [each.name for each in tasks_to_allocate(job)] == ["j-0"]

@@ -21,44 +21,44 @@ def gpus(state: ClusterState, name: str = "n0") -> tuple[int, int]:
 def test_a_pod_holds_all_that_it_asks_for_and_a_slot() -> None:
     state = settled(a_job("j", gpus=1, cpu="3"))
     before = state.nodes.idle[0].copy()
-    state.ledger.hold(task_of(state, "j-0"), state.nodes.nodes[0], (), releasing=False)
+    state.ledger.holds.hold(task_of(state, "j-0"), state.nodes.nodes[0], (), releasing=False)
     taken = before - state.nodes.idle[0]
     assert (taken[GPU], taken[CPU], taken[PODS]) == (1, 3000, 1)
-    state.ledger.unhold(task_of(state, "j-0"))
+    state.ledger.holds.unhold(task_of(state, "j-0"))
     assert (state.nodes.idle[0] == before).all()
 
 
 def test_a_pod_that_releases_what_it_holds_holds_it_still() -> None:
     state = settled(a_job("j", gpus=2))
     task, ledger = task_of(state, "j-0"), state.ledger
-    ledger.hold(task, state.nodes.nodes[0], (), releasing=True)
+    ledger.holds.hold(task, state.nodes.nodes[0], (), releasing=True)
     assert gpus(state) == (0, 2)
-    ledger.set_releasing(task, releasing=False)
+    ledger.holds.set_releasing(task, releasing=False)
     assert gpus(state) == (0, 0)
-    ledger.set_releasing(task, releasing=False)
+    ledger.holds.set_releasing(task, releasing=False)
     assert gpus(state) == (0, 0)
-    ledger.set_releasing(task, releasing=True)
-    ledger.unhold(task)
+    ledger.holds.set_releasing(task, releasing=True)
+    ledger.holds.unhold(task)
     assert gpus(state) == (2, 0)
 
 
 def test_a_pod_that_is_promised_a_place_takes_of_what_is_released() -> None:
     state = settled(a_job("j", gpus=2))
     task, ledger = task_of(state, "j-0"), state.ledger
-    ledger.pipeline(task, state.nodes.nodes[0], ())
+    ledger.holds.pipeline(task, state.nodes.nodes[0], ())
     assert gpus(state) == (2, -2)
-    ledger.unpipeline(task)
+    ledger.holds.unpipeline(task)
     assert gpus(state) == (2, 0)
 
 
 def test_a_pod_on_its_way_from_one_node_to_another_is_on_both() -> None:
     state = settled(a_job("j", gpus=2, on="n0"))
     task, ledger = task_of(state, "j-0"), state.ledger
-    ledger.set_releasing(task, releasing=True)
-    ledger.pipeline(task, state.nodes.by_name["n1"], ())
+    ledger.holds.set_releasing(task, releasing=True)
+    ledger.holds.pipeline(task, state.nodes.by_name["n1"], ())
     assert (gpus(state, "n0"), gpus(state, "n1")) == ((0, 2), (2, -2))
     assert all(task.uid in node.tasks for node in state.nodes.nodes)
-    ledger.unpipeline(task)
+    ledger.holds.unpipeline(task)
     assert task.uid not in state.nodes.by_name["n1"].tasks
 
 
@@ -81,11 +81,13 @@ def test_a_shared_device_counts_as_a_whole_one(holders, waiters, expected) -> No
     ledger, node = state.ledger, state.nodes.nodes[0]
     held = [task_of(state, f"j-{number}") for number in range(len(holders))]
     waits = [task_of(state, f"j-{number}") for number in range(len(holders), count)]
-    steps = [(ledger.unhold, task) for task in held] + [(ledger.unpipeline, task) for task in waits]
+    steps = [(ledger.holds.unhold, task) for task in held] + [
+        (ledger.holds.unpipeline, task) for task in waits
+    ]
     for task, what in zip(held, holders, strict=True):
-        ledger.hold(task, node, (DEVICE,), releasing=what == "leaves")
+        ledger.holds.hold(task, node, (DEVICE,), releasing=what == "leaves")
     for task in waits:
-        ledger.pipeline(task, node, (DEVICE,))
+        ledger.holds.pipeline(task, node, (DEVICE,))
     assert gpus(state) == expected
     random.Random(count).shuffle(steps)
     for undo, task in steps:
@@ -98,11 +100,11 @@ def test_a_claim_is_released_once_all_its_users_are_on_their_way_out() -> None:
     ledger, node = state.ledger, state.nodes.nodes[0]
     one, other = task_of(state, "j-0"), task_of(state, "j-1")
     for task in (one, other):
-        ledger.hold(task, node, (), releasing=False)
+        ledger.holds.hold(task, node, (), releasing=False)
     assert gpus(state) == (0, 0)
-    ledger.set_releasing(one, releasing=True)
+    ledger.holds.set_releasing(one, releasing=True)
     assert gpus(state) == (0, 0)
-    ledger.set_releasing(other, releasing=True)
+    ledger.holds.set_releasing(other, releasing=True)
     assert gpus(state) == (0, 2)
-    ledger.set_releasing(one, releasing=False)
+    ledger.holds.set_releasing(one, releasing=False)
     assert gpus(state) == (0, 0)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from kai.engine import Engine
+from kai.snapshot.amounts import Totals
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, claiming, task_of
@@ -31,8 +32,8 @@ def test_pods_that_are_bound_together_are_charged_like_each_alone(world: int) ->
         alone.ledger.admit([task], alone.nodes.nodes[0])
     assert charges(together) == charges(alone)
     assert (together.nodes.idle == alone.nodes.idle).all()
-    assert [queue.pending for queue in together.queue_order] == [queue.pending for queue in alone.queue_order]
-    assert all(queue.pending == [0, 0, 0] for queue in together.queue_order)
+    assert [queue.pending for queue in together.queue_rows] == [queue.pending for queue in alone.queue_rows]
+    assert all(queue.pending == Totals() for queue in together.queue_rows)
 
 
 def test_whatever_happened_what_is_counted_anew_is_the_same() -> None:
@@ -45,17 +46,17 @@ def one_by_one(state: ClusterState) -> None:
     """Bind all pods, each sum for itself."""
     node = state.nodes.nodes[0]
     for task in state.tasks.values():
-        state.ledger.hold(task, node, (), releasing=False)
-        state.ledger.set_status(task, Status.BINDING)
-        state.ledger.charge(task, node.gpu_memory_mib)
+        state.ledger.holds.hold(task, node, (), releasing=False)
+        state.ledger.counts.set_status(task, Status.BINDING)
+        state.ledger.charges.charge(task, node.gpu_memory_mib)
 
 
 def evict_each(state: ClusterState) -> None:
     """Let all pods be victims that are tried, each sum for itself."""
     for task in state.tasks.values():
-        state.ledger.discharge(task)
-        state.ledger.set_releasing(task, releasing=True)
-        state.ledger.set_status(task, Status.RELEASING, virtual=True)
+        state.ledger.charges.discharge(task)
+        state.ledger.holds.set_releasing(task, releasing=True)
+        state.ledger.counts.set_status(task, Status.RELEASING, virtual=True)
 
 
 def same(one: ClusterState, other: ClusterState) -> bool:
@@ -124,5 +125,5 @@ def test_nor_one_that_is_promised_another_place() -> None:
     state = settled(a_job("j", gpus=1, on="n0"))
     task = task_of(state, "j-0")
     assert state.ledger.may_vacate(task)
-    state.ledger.pipeline(task, state.nodes.by_name["n1"], ())
+    state.ledger.holds.pipeline(task, state.nodes.by_name["n1"], ())
     assert not state.ledger.may_vacate(task)

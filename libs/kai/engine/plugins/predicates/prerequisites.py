@@ -89,7 +89,7 @@ class HostPorts(NodeFilter, Readiness):
         return bool(cls.constraints.host_ports)
 
     def check(self, task: Task, node: Node) -> str | None:
-        """Pods that are being released still count only where nothing else can be waited for."""
+        """Pods that are on their way out count as gone: :meth:`waits` sees to them."""
         wanted = task.cls.constraints.host_ports
         for other in node.tasks.values():
             if (

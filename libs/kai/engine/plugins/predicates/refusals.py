@@ -8,7 +8,7 @@ import numpy as np
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter
-from kai.engine.kernel.labels import Mask
+from kai.model.arrays import Mask
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Task
 

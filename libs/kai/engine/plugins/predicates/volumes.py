@@ -9,8 +9,8 @@ import numpy as np
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readiness
-from kai.engine.kernel.labels import Mask
 from kai.model import quantity
+from kai.model.arrays import Mask
 from kai.model.rules.selectors import label_selector, selects
 from kai.model.rules.volumes import is_to_be_had, storage_bytes, suits
 from kai.snapshot.classes import TaskClass
@@ -164,6 +164,7 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         for key in _ZONES:
             zones = ((volume.get("metadata") or {}).get("labels") or {}).get(key)
             if zones:
+                # A volume that is in several zones has their names with two underscores between them.
                 allowed = set(zones.split("__"))
                 masks.append(labels.where(key, lambda value, allowed=allowed: value in allowed))  # type: ignore[misc]
         return np.logical_and.reduce(masks) if masks else None
@@ -207,6 +208,7 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         for capacity in self._objects[Kind.CSI_STORAGE_CAPACITY].values():
             if capacity.get("storageClassName") != name:
                 continue
+            # As in Kubernetes: the sum of all that is free need not be free for one volume.
             room = capacity.get("maximumVolumeSize") or capacity.get("capacity") or "0"
             if quantity.whole(room) >= wanted:
                 topology = capacity.get("nodeTopology")

@@ -10,13 +10,12 @@ from kai.engine.framework.protocols import Quota
 from kai.engine.queueing.requests import asked, asked_firmly
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
-from kai.model.decisions import Reason
+from kai.model.decisions import Reason, ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Node, Queue, Task
 
-_NAMES = ("CPU", "memory", "GPU")
-_COLUMNS = (CPU, MEMORY, GPU)
+_NAMES = {CPU: "CPU", MEMORY: "memory", GPU: "GPU"}
 _TOLERANCE = 1e-6
 
 
@@ -33,7 +32,11 @@ class QueueQuotas(Quota):
         return job.preemptible and job.queue.name in self._unlimited
 
     def refuse(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
-        """By what the queues hold now; GPU memory is counted against the largest GPUs (optimistic)."""
+        """By what the queues hold now.
+
+        GPU memory is counted against the largest GPUs, where it is the smallest part: what is too much on the
+        node that is chosen :meth:`refuse_on` refuses.
+        """
         wanted = self._wanted(job, tasks)
         return _over_limit(job, wanted) or _over_quota(job, wanted)
 
@@ -64,13 +67,15 @@ def _wanted(job: Job, tasks: Sequence[Task], *, gpu_memory_mib: int) -> _Wanted:
 
 
 def _over_limit(job: Job, wanted: _Wanted) -> Unschedulable | None:
-    cpu, memory, centi = wanted.amounts
+    cpu, memory, gpu = wanted.amounts
+    # Of what a chunk does not ask for a queue may hold too much already.
     for queue in job.queue.path:
-        held, limit = queue.allocated, queue.limit
+        held = queue.allocated
+        most_cpu, most_memory, most_gpus = queue.limit
         if (
-            (cpu and 0 <= limit[0] < held[0] + cpu - _TOLERANCE)
-            or (memory and 0 <= limit[1] < held[1] + memory - _TOLERANCE)
-            or (centi and 0 <= limit[2] < (held[2] + centi) / GPU_CENTI - _TOLERANCE)
+            (cpu and 0 <= most_cpu < held.cpu_millis + cpu - _TOLERANCE)
+            or (memory and 0 <= most_memory < held.memory_bytes + memory - _TOLERANCE)
+            or (gpu and 0 <= most_gpus < (held.gpu_centi + gpu) / GPU_CENTI - _TOLERANCE)
         ):
             return _violation(Reason.OVER_LIMIT, queue, wanted)
     return None
@@ -79,13 +84,14 @@ def _over_limit(job: Job, wanted: _Wanted) -> Unschedulable | None:
 def _over_quota(job: Job, wanted: _Wanted) -> Unschedulable | None:
     if wanted.firm is None:
         return None
-    cpu, memory, centi = wanted.firm
+    cpu, memory, gpu = wanted.firm
     for queue in job.queue.path:
-        held, quota = queue.non_preemptible, queue.deserved
+        held = queue.non_preemptible
+        most_cpu, most_memory, most_gpus = queue.deserved
         if (
-            (cpu and 0 <= quota[0] < held[0] + cpu - _TOLERANCE)
-            or (memory and 0 <= quota[1] < held[1] + memory - _TOLERANCE)
-            or (centi and 0 <= quota[2] < (held[2] + centi) / GPU_CENTI - _TOLERANCE)
+            (cpu and 0 <= most_cpu < held.cpu_millis + cpu - _TOLERANCE)
+            or (memory and 0 <= most_memory < held.memory_bytes + memory - _TOLERANCE)
+            or (gpu and 0 <= most_gpus < (held.gpu_centi + gpu) / GPU_CENTI - _TOLERANCE)
         ):
             return _violation(Reason.NON_PREEMPTIBLE_OVER_QUOTA, queue, wanted)
     return None
@@ -96,32 +102,32 @@ def _violation(reason: Reason, queue: Queue, wanted: _Wanted) -> Unschedulable:
     if reason is Reason.NON_PREEMPTIBLE_OVER_QUOTA:
         word, what = "quota", "non-preemptible workload"
         amounts, held, bound = wanted.firm or NOTHING, queue.non_preemptible, queue.deserved
-    scale = (1, 1, GPU_CENTI)
+    used, asked_for = held.vector(), amounts.vector()
     lines = [
-        f"{_NAMES[i]} {word} is {amount_text(_COLUMNS[i], bound[i])}, "
-        f"{amount_text(_COLUMNS[i], held[i] / scale[i])} in use, "
-        f"{amount_text(_COLUMNS[i], amounts[i] / scale[i])} requested"
-        for i in range(3)
-        if amounts[i] and 0 <= bound[i] < (held[i] + amounts[i]) / scale[i] - _TOLERANCE
+        f"{name} {word} is {amount_text(resource, bound[resource])}, "
+        f"{amount_text(resource, used[resource])} in use, "
+        f"{amount_text(resource, asked_for[resource])} requested"
+        for resource, name in _NAMES.items()
+        if amounts[resource] and 0 <= bound[resource] < used[resource] + asked_for[resource] - _TOLERANCE
     ]
     message = f"queue {queue.display_name!r} has no room for the {what}: " + "; ".join(lines)
     return Unschedulable(reason, message, details=_details(queue, wanted))
 
 
 def _details(queue: Queue, wanted: _Wanted) -> dict[str, Any]:
-    def named(values: Sequence[float], scale: float = 1.0) -> dict[str, float]:
-        return {"cpu": values[0], "memory": values[1], "gpu": values[2] / scale}
+    def named(amounts: ResourceVector) -> dict[str, float]:
+        return dict(zip(("cpu", "memory", "gpu"), amounts, strict=True))
 
-    requested = named(wanted.amounts, GPU_CENTI)
+    requested = named(wanted.amounts.vector())
     return {
         "queueDetails": {
             "name": queue.name,
             "queueRequestedResources": requested,
             "queueDeservedResources": named(queue.deserved),
-            "queueAllocatedResources": named(queue.allocated, GPU_CENTI),
-            "queueAllocatedNonPreemptibleResources": named(queue.non_preemptible, GPU_CENTI),
+            "queueAllocatedResources": named(queue.allocated.vector()),
+            "queueAllocatedNonPreemptibleResources": named(queue.non_preemptible.vector()),
             "queueResourceLimits": named(queue.limit),
             "podGroupRequestedResources": requested,
-            "podGroupRequestedNonPreemptibleResources": named(wanted.firm, GPU_CENTI) if wanted.firm else {},
+            "podGroupRequestedNonPreemptibleResources": (named(wanted.firm.vector()) if wanted.firm else {}),
         }
     }

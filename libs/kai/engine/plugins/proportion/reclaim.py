@@ -7,7 +7,7 @@ from math import ceil, gcd
 from typing import Final
 
 from kai.engine.config.plugin_table import ProportionArguments
-from kai.engine.fairness.order import fits
+from kai.engine.fairness.order import added, fits
 from kai.engine.fairness.reclaim import ReclaimRules, Reclamation
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Entitlement, VictimPolicy
@@ -15,8 +15,8 @@ from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import firm_request_of, request_of
-from kai.model.decisions import ResourceVector
-from kai.snapshot.amounts import GPU_CENTI, Amounts
+from kai.model.decisions import CPU, GPU, MEMORY, ResourceVector
+from kai.snapshot.amounts import GPU_CENTI, Amounts, Totals
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
@@ -58,7 +58,7 @@ class FairReclaim(Entitlement, VictimPolicy):
 
         return VictimRules(
             of_queue=loses,
-            suffices=lambda centi: self._suffices(search, request, loses, centi),
+            suffices=lambda gpu_centi: self._suffices(search, request, loses, gpu_centi),
             allows=self._fair(search.job, request, self._firm(search.job, search.tasks)),
         )
 
@@ -83,24 +83,27 @@ class FairReclaim(Entitlement, VictimPolicy):
 
         A smaller bound is enough where it reaches what is needed.
         """
-        everything = sum(queue.allocated[2] for queue in queues)
+        everything = sum(queue.allocated.gpu_centi for queue in queues)
         bounds = [self._shares.allocatable[row]]
         mine = self._forest.leveled(search.job.queue.row, queues[0].row)[0]
         if self._rules.within_deserved(mine, request):
             bounds.append(self._shares.deserved[row])
-        held = self._columns.allocated[row].tolist()
-        if any(0 <= bound[r] < held[r] for bound in bounds for r in (0, 1)):
+        cpu, memory, gpus = self._columns.allocated[row].tolist()
+        # Too much CPU or memory is enough for a chunk to be taken, whatever its GPUs.
+        if any(0 <= most[CPU] < cpu or 0 <= most[MEMORY] < memory for most in bounds):
             return everything
-        limits = [bound[2] for bound in bounds if bound[2] >= 0]
-        if not limits or held[2] <= min(limits):
+        limits = [most[GPU] for most in bounds if most[GPU] >= 0]
+        if not limits or gpus <= min(limits):
             return 0.0
-        above = (held[2] - min(limits)) * GPU_CENTI
+        above = (gpus - min(limits)) * GPU_CENTI
         if needed <= min(everything, above):
             return needed
+        # A chunk may go while the queue is above its bound without those before it. So all but the last make
+        # up less than what is above, in steps of the grain, and the last is as large as any.
         chunks = [search.chunks(queue) for queue in queues]
-        grain, largest = gcd(*(each for each, _ in chunks)), max(each for _, each in chunks)
+        grain = gcd(*(each.grain_centi for each in chunks))
         before_last = (ceil(above / grain - _NEAR) - 1) * grain if grain else 0
-        return min(everything, before_last + largest)
+        return min(everything, before_last + max(each.largest_centi for each in chunks))
 
     def _fair(
         self, job: Job, request: ResourceVector, firm: ResourceVector | None
@@ -148,8 +151,11 @@ class FairReclaim(Entitlement, VictimPolicy):
                 continue
             for asked, jobs in self._waiting(theirs).items():
                 contested = any(wanted and over for wanted, over in zip(asked, surplus, strict=True))
-                then = (left[0] + asked[0], left[1] + asked[1], left[2] + asked[2])
-                if contested and fits(then, bound=deserved[theirs]) and any(other.pending for other in jobs):
+                if (
+                    contested
+                    and fits(added(left, asked), bound=deserved[theirs])
+                    and any(other.pending for other in jobs)
+                ):
                     return True
         return False
 
@@ -178,8 +184,7 @@ class FairReclaim(Entitlement, VictimPolicy):
     ) -> Callable[[ResourceVector], bool] | None:
         """Of a queue that loses: says of an amount whether that would come back; None if nothing would."""
         mine, theirs = self._forest.leveled(job.queue.row, row)
-        held = ledger.held(mine)
-        gained = (held[0] + request[0], held[1] + request[1], held[2] + request[2])
+        gained = added(ledger.held(mine), request)
         return self._rules.returning(left=ledger.held(theirs), queue=theirs, gained=gained, taker=mine)
 
     def _waiting(self, row: int) -> dict[ResourceVector, list[Job]]:
@@ -209,8 +214,8 @@ class _Lost:
         """``parted`` says of a queue where its line and the taker's part."""
         self._gpu_memory_mib = gpu_memory_mib
         self._parted = parted
-        #: CPU, memory and hundredths of GPUs that each queue lost, its last chunk included.
-        self._lost: dict[int, list[int]] = {}
+        #: What each queue lost, its last chunk included.
+        self._lost: dict[int, Totals] = {}
         #: By the ancestor where the lines part: the queue and the tasks of the job taken last.
         self._last: dict[int, tuple[int, Sequence[Task]]] = {}
 
@@ -218,15 +223,15 @@ class _Lost:
         """Tasks of one job of a queue are gone."""
         lost = self._lost.get(row)
         if lost is None:
-            lost = self._lost[row] = [0, 0, 0]
+            lost = self._lost[row] = Totals()
         for task in tasks:
             node = task.node
-            cpu, memory, centi = task.cls.charge(
+            cpu_millis, memory_bytes, gpu_centi = task.cls.charge(
                 node.gpu_memory_mib if node is not None else self._gpu_memory_mib
             )
-            lost[0] += cpu
-            lost[1] += memory
-            lost[2] += centi
+            lost.cpu_millis += cpu_millis
+            lost.memory_bytes += memory_bytes
+            lost.gpu_centi += gpu_centi
         self._last[self._parted(row)] = (row, tasks)
 
     @property
@@ -237,29 +242,42 @@ class _Lost:
     def judged(self, ledger: Reclamation) -> bool:
         """Whether all of it may be taken."""
         lost = self._lost
-        last: list[tuple[int, int, int, int]] = []
+        last: list[tuple[int, Amounts]] = []
         for row, tasks in self._last.values():
-            cpu, memory, centi = self._held(_chunks(tasks)[-1] if len(tasks) > 1 else tasks)
-            last.append((row, cpu, memory, centi))
-            before = lost[row]
-            rest = [before[0] - cpu, before[1] - memory, before[2] - centi]
-            if any(rest):
-                lost[row] = rest
-            else:
+            chunk = self._held(_chunks(tasks)[-1] if len(tasks) > 1 else tasks)
+            last.append((row, chunk))
+            rest = lost[row]
+            cpu_millis, memory_bytes, gpu_centi = chunk
+            rest.cpu_millis -= cpu_millis
+            rest.memory_bytes -= memory_bytes
+            rest.gpu_centi -= gpu_centi
+            if not (rest.cpu_millis or rest.memory_bytes or rest.gpu_centi):
                 del lost[row]
-        for row, (cpu, memory, centi) in lost.items():
-            ledger.take(row, cpu=float(cpu), memory=float(memory), gpu=centi / GPU_CENTI)
-        for row, cpu, memory, centi in last:
-            ledger.add(row, cpu=float(cpu), memory=float(memory), gpu=centi / GPU_CENTI)
+        for row, rest in lost.items():
+            ledger.take(
+                row,
+                cpu_millis=float(rest.cpu_millis),
+                memory_bytes=float(rest.memory_bytes),
+                gpus=rest.gpu_centi / GPU_CENTI,
+            )
+        for row, (cpu_millis, memory_bytes, gpu_centi) in last:
+            ledger.add(
+                row,
+                cpu_millis=float(cpu_millis),
+                memory_bytes=float(memory_bytes),
+                gpus=gpu_centi / GPU_CENTI,
+            )
         return ledger.accepts()
 
     def _held(self, tasks: Sequence[Task]) -> Amounts:
-        cpu = memory = centi = 0
+        cpu_millis = memory_bytes = gpu_centi = 0
         for task in tasks:
             node = task.node
-            more = task.cls.charge(node.gpu_memory_mib if node is not None else self._gpu_memory_mib)
-            cpu, memory, centi = cpu + more[0], memory + more[1], centi + more[2]
-        return Amounts(cpu, memory, centi)
+            cpu, memory, gpu = task.cls.charge(
+                node.gpu_memory_mib if node is not None else self._gpu_memory_mib
+            )
+            cpu_millis, memory_bytes, gpu_centi = cpu_millis + cpu, memory_bytes + memory, gpu_centi + gpu
+        return Amounts(cpu_millis, memory_bytes, gpu_centi)
 
 
 def _chunks(tasks: Sequence[Task]) -> list[list[Task]]:

@@ -10,6 +10,7 @@ import importlib.util
 import logging
 import sys
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from typing import Final
 
 from kai.model import spelling
@@ -85,12 +86,27 @@ def _name(level: int) -> str:
 
 def _check_part(part: str) -> None:
     """A part of another of our programs is fine: what is said to one is often said to all."""
-    top = part.partition(".")[0]
-    if part in sys.modules or part in logging.root.manager.loggerDict:
-        return
-    if top.isidentifier() and top not in sys.modules and importlib.util.find_spec(top) is not None:
+    if part in sys.modules or part in logging.root.manager.loggerDict or _exists(part):
         return
     ours = [name for name in sys.modules if name.startswith("kai")]
     near = spelling.nearest(part, ours)
     hint = f"did you mean {near}?" if near else "write the name of a module, such as kai.kube.reflector"
     raise LevelError(f"no part of this program is called {part!r}; {hint}")
+
+
+def _exists(part: str) -> bool:
+    """Whether there is such a module, loaded or not; none is loaded for that.
+
+    Libraries may log under names that are no modules: of one that is not loaded the first word is enough.
+    """
+    top, *below = part.split(".")
+    if not top.isidentifier() or top == "__main__":
+        return False
+    found = importlib.util.find_spec(top)
+    if not top.startswith("kai") and top not in sys.modules:
+        return found is not None
+    for word in below:
+        if found is None or not found.submodule_search_locations:
+            return False
+        found = PathFinder.find_spec(f"{found.name}.{word}", [*found.submodule_search_locations])
+    return found is not None

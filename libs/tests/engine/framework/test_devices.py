@@ -1,0 +1,68 @@
+"""Which devices of a node a pod gets that shares them."""
+
+import random
+
+import pytest
+
+from kai.engine import Engine
+from kai.engine.framework import devices
+from kai.engine.kernel.room import free_centi
+from kai.engine.kernel.view import NEVER
+from libs.tests.engine.builders import NOW, a_job, a_node, a_state, task_of
+from libs.tests.engine.random_worlds import fuzz
+
+SMALL = 16_000
+
+
+def a_busy_node(rng):
+    """A node with devices that are shared, being released, promised or reserved, and one pod to place."""
+    found = [a_node("n", gpus=rng.randint(1, 4), gpu_memory_mib=SMALL)]
+    for number in range(rng.randint(0, 5)):
+        size = {"fraction": rng.choice([0.2, 0.5, 0.7])} if rng.random() < 0.8 else {"gpus": 1}
+        groups = (f"g{rng.randint(0, 2)}",) if "fraction" in size else ()
+        leaving = NOW - 5 if rng.random() < 0.4 else 0
+        found.append(a_job(f"r{number}", on="n", deleted=leaving, groups=groups, **size))
+    wanted = rng.choice(
+        [{"fraction": rng.choice([0.1, 0.5, 0.9])}, {"gpu_memory_mib": rng.choice([1, 9_000])}]
+    )
+    found.append(a_job("j", devices=rng.choice([0, 2, 3]), **wanted))
+    return a_state(*found)
+
+
+@fuzz
+def test_a_node_is_able_just_where_its_devices_suffice(world):
+    state = a_busy_node(random.Random(world))
+    session = Engine().open(state, NOW)
+    task, (node,) = task_of(state, "j-0"), session.nodes.nodes
+    chosen = devices.choose(session.nodes, node, task, options=session.options, wait=False)
+    score = session.view(task.cls).score_of(node.row)
+    assert (chosen is not None) == (score != NEVER)
+    if chosen is not None:
+        assert len(set(chosen[0])) == task.cls.devices
+
+
+@pytest.mark.parametrize(
+    ("running", "parts", "whole"),
+    [
+        pytest.param([], [], 2, id="none is shared"),
+        pytest.param([("a", 0.25, False)], [("a", 12_000)], 1, id="somebody stays"),
+        pytest.param([("a", 0.25, True)], [], 2, id="one that all leave is a whole one"),
+        pytest.param([("a", 0.25, True), ("a", 0.5, False)], [("a", 8_000)], 1, id="one of two leaves"),
+        pytest.param(
+            [("a", 0.25, False), ("b", 0.75, False)], [("a", 12_000), ("b", 4_000)], 0, id="two devices"
+        ),
+    ],
+)
+def test_each_device_is_free_as_a_part_or_as_a_whole_one_never_both(running, parts, whole):
+    state = a_state(
+        a_node("n", gpus=2, gpu_memory_mib=SMALL),
+        [
+            a_job(f"r{number}", fraction=part, groups=(group,), on="n", deleted=NOW - 5 if leaves else 0)
+            for number, (group, part, leaves) in enumerate(running)
+        ],
+    )
+    (node,), table = state.nodes.nodes, state.nodes
+    assert sorted(node.free_parts()) == parts
+    assert table.cells_idle[node.row, 2] + table.cells_releasing[node.row, 2] == whole
+    centi = 100 * whole + sum(100 * mib // SMALL for _, mib in parts)
+    assert free_centi(table).tolist() == [centi]

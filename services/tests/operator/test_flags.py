@@ -1,0 +1,206 @@
+"""What a Config or a shard may say to a process, that process can read: else it would never start."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from kai.operands import Facts, InvalidSpec, operands_of_config, operands_of_shard, read_config, read_shard
+from kai.operands.facts import OPTIONAL_KINDS
+from kai.operands.spec.config import ConfigSpec
+from kai.operands.spec.fields import schema_of
+from kai.operands.spec.flags import settable
+from kai.operands.spec.known_flags import FLAGS
+from kai.operands.spec.shard import ShardSpec
+from kai.runtime import ServiceSettings, SettingsError
+
+MODULES = {
+    "admission": "kai_admission",
+    "binder": "kai_binder",
+    "insight": "kai_insight",
+    "nodeScaleAdjuster": "kai_node_scale_adjuster",
+    "numaPlacementExporter": "kai_numa_placement_exporter",
+    "operator": "kai_operator",
+    "podGroupController": "kai_podgroup_controller",
+    "podGrouper": "kai_pod_grouper",
+    "queueController": "kai_queue_controller",
+    "scheduler": "kai_scheduler",
+}
+#: In a Config there is no operator: it makes what this says.
+IN_A_CONFIG = sorted(MODULES.keys() - {"operator"})
+FACTS = Facts(served=frozenset(OPTIONAL_KINDS), api_server_ports=(6443,))
+EVERYTHING = {
+    each: {"service": {"enabled": True}} for each in ("insight", "nodeScaleAdjuster", "numaPlacementExporter")
+}
+#: Each is right somewhere, and wrong somewhere else.
+ODD = [
+    "", "abc", "a b", "a=b", "a,b==", "a=b-c", "a=b,c=d", "0", "-1", "1", "0.5", "7", "99999", "1e3",
+    "inf", "nan", "true", "TRUE", "off", "maybe", "loud", "info,kai.kube=debug", "kai.nowhere=debug",
+    "9", "1s", "1d", "1m30", ":8080", "127.0.0.1:9", "[::1]:9", ":x", "{}", "{", '{"a": 1}', "json",
+    "panic", "Always", "redis://h:1/0", "kai:a_b", "1_000", " 5 ", "٣",
+]  # fmt: skip
+
+
+@cache
+def settings_of(module: str) -> type[ServiceSettings]:
+    found = vars(importlib.import_module(f"{module}.settings")).values()
+    (kind,) = (
+        each
+        for each in found
+        if isinstance(each, type)
+        and issubclass(each, ServiceSettings)
+        and each.__module__ == f"{module}.settings"
+    )
+    return kind
+
+
+@cache
+def reads(module: str, *arguments: str) -> bool:
+    try:
+        settings = settings_of(module).parse([*arguments])
+        if module == "kai_binder":
+            settings.check()
+    except SettingsError:
+        return False
+    return True
+
+
+def a_config(spec: Mapping[str, Any]):
+    return read_config({"metadata": {"name": "kai-config"}, "spec": spec})
+
+
+def a_shard(spec: Mapping[str, Any], config):
+    return read_shard({"metadata": {"name": "default"}, "spec": spec}, config)
+
+
+def taken(component: str, flag: str, text: str) -> bool:
+    """Whether the object that says so can be used."""
+    try:
+        if component == "scheduler":
+            a_shard({"args": {flag: text}}, a_config({"redis": {"enabled": False}}))
+        else:
+            said = {component: {"service": {"extraArgs": {flag: text}}}}
+            a_config({**said, "global": {"tls": {"enabled": False}}, "redis": {"enabled": False}})
+    except InvalidSpec:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("component", IN_A_CONFIG)
+def test_a_value_of_a_flag_is_refused_where_its_process_would_refuse_it(component):
+    different = [
+        (flag, text)
+        for flag in settable(component)
+        if flag != "partition-label-value"  # a shard says that itself
+        for text in ODD
+        if taken(component, flag, text) != reads(MODULES[component], f"--{flag}={text}")
+    ]
+    assert different == []
+
+
+def test_all_components_that_take_flags_are_looked_at():
+    assert MODULES.keys() == FLAGS.keys()
+
+
+# --- fields ------------------------------------------------------------------------------------
+def leaves(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of fields that are texts."""
+    for key, each in schema.get("properties", {}).items():
+        if each.get("type") == "string":
+            yield *path, key
+        yield from leaves(each, (*path, key))
+
+
+def with_leaf(spec: Mapping[str, Any], path: tuple[str, ...], text: str) -> dict[str, Any]:
+    key, *below = path
+    inner = with_leaf(spec.get(key) or {}, tuple(below), text) if below else text
+    return {**spec, key: inner}
+
+
+def arguments(objects) -> Iterator[tuple[str, list[str]]]:
+    """Modules of processes with their arguments."""
+    for each in objects:
+        if each["kind"] in ("Deployment", "DaemonSet"):
+            for container in each["spec"]["template"]["spec"]["containers"]:
+                if container.get("command", [])[:2] == ["python", "-m"]:
+                    yield container["command"][2], container.get("args", [])
+
+
+def unreadable(config: Mapping[str, Any], shard: Mapping[str, Any]) -> list[str]:
+    """Modules that could not read their arguments; none if the objects cannot be used."""
+    try:
+        spec = a_config(config)
+        default = a_shard(shard, spec)
+    except InvalidSpec:
+        return []
+    objects = [*operands_of_config(spec, FACTS, [default]), *operands_of_shard(spec, default, FACTS)]
+    return [
+        module
+        for module, said in arguments(objects)
+        if module in MODULES.values()
+        and not reads(module, *(each for each in said if not each.startswith("--scheduler-conf=")))
+    ]
+
+
+def test_what_fields_of_a_config_may_say_all_processes_can_read():
+    found = {
+        (".".join(path), text): wrong
+        for path in leaves(schema_of(ConfigSpec))
+        for text in ODD
+        if (wrong := unreadable(with_leaf(EVERYTHING, path, text), {}))
+    }
+    assert found == {}
+
+
+def test_what_fields_of_a_shard_may_say_its_scheduler_can_read():
+    found = {
+        (".".join(path), text): wrong
+        for path in leaves(schema_of(ShardSpec))
+        for text in ODD
+        if (wrong := unreadable(EVERYTHING, with_leaf({}, path, text)))
+    }
+    assert found == {}
+
+
+# --- what is told ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("component", "flag", "text", "said"),
+    [
+        ("binder", "log-level", "loud", "is 'loud': allowed are debug, info, warning, error"),
+        ("binder", "max-concurrent-reconciles", "many", "is 'many': it must be a whole number"),
+        ("binder", "max-concurrent-reconciles", "0", "is '0': it must be greater than or equal to 1"),
+        ("binder", "tell-bound", "maybe", "is 'maybe': it must be true or false"),
+        ("binder", "burst", "5", "is '5': --burst has no meaning without --qps"),
+        ("binder", "plugins", "{", "is '{': must be a JSON object"),
+        ("queueController", "redis-url", "redis://theirs:6379/0", "write rediss:// in --redis-url"),
+        ("podGrouper", "lease-duration", "1s", "--lease-renew-deadline, and that below --lease-duration"),
+        ("podGrouper", "grpc-listen", ":9", "previews are served to other machines with TLS only"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_told_by_its_field(component, flag, text, said):
+    with pytest.raises(InvalidSpec) as caught:
+        a_config({component: {"service": {"extraArgs": {flag: text}}}})
+    (problem,) = caught.value.problems
+    assert problem.field == f"spec.{component}.service.extraArgs.{flag}"
+    assert said in problem.text
+
+
+def test_what_a_shard_says_is_looked_at_beside_what_the_config_says():
+    paced = a_config({"scheduler": {"service": {"k8sClientConfig": {"qps": 20}}}})
+    assert a_shard({"args": {"burst": "50"}}, paced).spec.args == {"burst": "50"}
+    with pytest.raises(InvalidSpec, match=r"spec\.args\.burst is '50': --burst has no meaning without --qps"):
+        a_shard({"args": {"burst": "50"}}, a_config({}))
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("metricsNamespace", "a b"), ("queueLabelToMetricLabel", "a"), ("queueLabelToMetricLabel", "a,b==")],
+)
+def test_what_metrics_cannot_be_called_is_refused_by_field(field, text):
+    with pytest.raises(InvalidSpec) as caught:
+        a_config({"queueController": {field: text}})
+    assert [each.field for each in caught.value.problems] == [f"spec.queueController.{field}"]
