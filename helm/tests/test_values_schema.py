@@ -283,6 +283,33 @@ def test_an_upgrade_that_reuses_values_does_without_those_that_are_new(helm, tmp
     assert helm.chart(chart=chart) == helm.chart()
 
 
+def sections(values, above=""):
+    """The paths of all that has keys."""
+    for key, each in values.items():
+        if isinstance(each, dict) and each:
+            yield above + key
+            yield from sections(each, f"{above}{key}.")
+
+
+def test_a_section_that_is_taken_away_is_as_it_is_by_default_or_refused_by_its_name(helm, tmp_path):
+    """One of null has helm take away all of its defaults, so that templates would end in an error of Go."""
+    now = yaml.safe_load((CHART / "values.yaml").read_text())
+    refused = yaml.safe_load(template_of("kai.sections"))
+    default = helm.chart()
+    for path in sections(now):
+        given = None
+        for key in reversed(path.split(".")):
+            given = {key: given}
+        result = helm.template(values=given)
+        if path in refused:
+            assert f"{path} is null: leave it out" in result.stderr
+        else:
+            assert result.returncode == 0, result.stderr
+    assert helm.chart(
+        values={"podgrouper": {"queueLabelKey": ""}, "scheduler": {"placementStrategy": ""}}
+    ) == (default)
+
+
 def template_of(name):
     text = (CHART / "templates" / "_defaults.tpl").read_text()
     return text.partition(f'{{{{- define "{name}" -}}}}')[2].partition("{{- end -}}")[0]

@@ -103,10 +103,67 @@ postCleanup:
   resources: {}
 {{- end -}}
 
+{{/*
+Sections that every release knew, so that nothing fills them in. Whoever gives null for one has helm take it away
+with all that stands below it.
+*/}}
+{{- define "kai.sections" -}}
+- global
+- global.resourceReservation
+- global.tls
+- admission
+- admission.image
+- admission.ports
+- podgrouper
+- podgrouper.image
+- podgroupcontroller
+- podgroupcontroller.image
+- podgroupcontroller.webhook
+- queuecontroller
+- queuecontroller.image
+- queuecontroller.webhook
+- scheduler
+- scheduler.image
+- scheduler.ports
+- binder
+- binder.image
+- binder.ports
+- binder.resourceReservationImage
+- redis
+- redis.image
+- redis.externalSecret
+- networkPolicy
+- certificates
+- certificates.existing
+- admissionPolicies
+- defaultPriorityClasses
+- defaultQueue
+{{- end -}}
+
+{{/* Fails with the sections that were taken away. */}}
+{{- define "kai.refuseWithoutSections" -}}
+{{- $told := list -}}
+{{- range $path := include "kai.sections" . | fromYamlArray -}}
+  {{- $above := $.Values -}}
+  {{- $found := $.Values -}}
+  {{- range $key := splitList "." $path -}}
+    {{- $above = $found -}}
+    {{- $found = get ($found | default dict) $key -}}
+  {{- end -}}
+  {{- if and $above (not $found) -}}
+    {{- $told = append $told (printf "%s is null: leave it out to have it as it is by default, or write its keys" $path) -}}
+  {{- end -}}
+{{- end -}}
+{{- with $told -}}{{- fail (printf "\n%s" (join "\n" .)) -}}{{- end -}}
+{{- end -}}
+
 {{/* Fills in what a release before this one did not know; every template that reads such values begins with it. */}}
 {{- define "kai.prepare" -}}
+{{- include "kai.refuseWithoutSections" . -}}
 {{- include "kai.fill" (dict "into" .Values "from" (include "kai.newValues" . | fromYaml)) -}}
 {{- $_ := set .Values.global "nodePoolLabelKey" (.Values.global.nodePoolLabelKey | default "kai.scheduler/node-pool") -}}
+{{- $_ := set .Values.podgrouper "queueLabelKey" (.Values.podgrouper.queueLabelKey | default "kai.scheduler/queue") -}}
+{{- $_ := set .Values.scheduler "placementStrategy" (.Values.scheduler.placementStrategy | default "binpack") -}}
 {{- end -}}
 
 {{/* Puts in what is not there: into, from. What is false or empty is there. */}}
