@@ -112,6 +112,11 @@ def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
         ({"global": {"fipsOnly": True}}, "spec.global.fipsOnly", "images whose OpenSSL"),
         ({"global": {"gpuSharingMode": "NvFractions"}}, "spec.global.gpuSharingMode", "choose NonMem"),
         (
+            {"numaPlacementExporter": {"service": {"podDisruptionBudget": {"enabled": True}}}},
+            "spec.numaPlacementExporter.service.podDisruptionBudget",
+            "it has a pod on each node",
+        ),
+        (
             {"binder": {"service": {"resources": {"claims": [{"name": "x"}]}}}},
             "spec.binder.service.resources.claims",
             "remove it",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kai.model import duration, quantity
-from kai.operands.spec.fields import Fields, part, value
+from kai.operands.spec.fields import Fields, part, refused, value
 from kai.operands.spec.kinds import (
     AMOUNT,
     LABEL_KEY,
@@ -252,6 +252,10 @@ class NumaServiceSpec(ServiceSpec):
 
     enabled: bool | None = value(  # type: ignore[assignment]
         SWITCH, meaning="Whether it is deployed; if not set, where a shard has the plugin numa."
+    )
+    pod_disruption_budget: None = refused(  # type: ignore[assignment]
+        "it has a pod on each node, which drains leave alone; remove it",
+        openapi={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     )
 
 
