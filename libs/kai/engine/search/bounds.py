@@ -21,7 +21,7 @@ from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
-from kai.snapshot.resources import GPU
+from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, Node, Task
 
 #: What is free, by class.
@@ -164,9 +164,10 @@ class SlotBound:
     def _gains_of(self, cls: TaskClass) -> tuple[int, ...]:
         amounts = dict(cls.items)
         # Each may be the last on its devices and of its claims, and then they are free as a whole. Whether it
-        # is depends on who else goes, and a bound may be too large.
+        # is depends on who else goes, and a bound may be too large. With a device goes its reservation pod.
         if cls.shared:
             amounts[GPU] = cls.devices
+            amounts[PODS] = amounts.get(PODS, 0) + cls.devices
         if cls.dra_gpus:
             amounts[GPU] = amounts.get(GPU, 0) + cls.dra_gpus
         return tuple(amounts.get(column, 0) for column in self._columns)

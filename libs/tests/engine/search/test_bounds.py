@@ -18,6 +18,8 @@ from libs.tests.engine.builders import (
     a_node,
     a_state,
     a_topology,
+    config,
+    decided,
     job_of,
     task_of,
 )
@@ -61,6 +63,15 @@ def crowded(rng: random.Random) -> ClusterState:
     if rng.random() < 0.3:
         asks |= {"spec": {"node_selector": {"disk": "ssd"}}}
     return a_state(made, jobs, a_job("taker", pods=12, **asks))
+
+
+def test_with_a_shared_device_goes_the_pod_that_reserves_it_and_both_leave_their_slots() -> None:
+    state = a_state(
+        a_node("n", gpus=1, pods=2),
+        a_job("half", fraction=0.5, groups=["n-0"], on="n"),
+        a_job("taker", pods=2, priority="build-preemptible"),
+    )
+    assert decided(state, config("preempt")).evicts == {"half-0"}
 
 
 @fuzz
