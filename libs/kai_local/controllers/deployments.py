@@ -16,32 +16,40 @@ from kai_local.controllers.objects import (
     owner_reference,
     scaled,
 )
+from kai_local.parts.objects import LocalPod
+from kai_local.parts.watches import controller_of
 
 _HASH = "pod-template-hash"
 _REVISION = "deployment.kubernetes.io/revision"
 
 
-def reconcile(deployment: Workload, replica_sets: Sequence[Workload], now: float) -> Plan:
-    """Scale the ReplicaSets towards the current template. ``replica_sets`` are those that it controls."""
+def reconcile(
+    deployment: Workload, replica_sets: Sequence[Workload], pods: Sequence[LocalPod], now: float
+) -> Plan:
+    """Scale the ReplicaSets towards the current template.
+
+    ``replica_sets`` are those that it controls, and ``pods`` all that are there of these.
+    """
     if deployment.terminating:
         return Plan()
     wanted = int(deployment.spec.get("replicas", 1))
     digest = content_hash(deployment.template)
     new = next((one for one in replica_sets if one.labels.get(_HASH) == digest), None)
     old = sorted((one for one in replica_sets if one is not new), key=_revision)
+    waits = _recreates(deployment) and _old_ones_live(old, new, pods)
     actions: list[Action] = []
     revision = max((_revision(one) for one in old), default=0) + 1
     if deployment.spec.get("paused"):
         if new is not None and not any(map(_replicas, old)):
             actions += _scale(new, wanted)
     elif new is None:
-        replicas = _first_replicas(deployment, old, wanted)
-        if replicas is not None:
+        if not waits:
+            replicas = _first_replicas(deployment, old, wanted)
             actions.append(_new_replica_set(deployment, digest, replicas, revision))
     else:
         revision = _keep_revision(new, revision, actions)
     if new is None or not deployment.spec.get("paused"):
-        actions += _roll(deployment, new, old, wanted)
+        actions += _roll(deployment, new, old, wanted, waits=waits)
     actions += _forget_history(deployment, old)
     if not deployment.spec.get("paused") and deployment.annotations.get(_REVISION) != str(revision):
         annotations = {"annotations": {_REVISION: str(revision)}}
@@ -64,20 +72,32 @@ def _recreates(deployment: Workload) -> bool:
     return (deployment.spec.get("strategy") or {}).get("type") == "Recreate"
 
 
-def _first_replicas(deployment: Workload, old: Sequence[Workload], wanted: int) -> int | None:
-    """With how many pods a new ReplicaSet begins; ``None`` if it must wait for the old ones to be gone."""
+def _old_ones_live(old: Sequence[Workload], new: Workload | None, pods: Sequence[LocalPod]) -> bool:
+    """Whether pods of another template are there, of which those that are being deleted still hold ports and
+    volumes; their ReplicaSet counts them no more.
+    """
+    current = new.metadata.uid if new else None
+    lives = any(
+        not pod.terminal and (owner := controller_of(pod)) is not None and owner.uid != current
+        for pod in pods
+    )
+    return lives or any(_replicas(one) or one.status.get("replicas") for one in old)
+
+
+def _first_replicas(deployment: Workload, old: Sequence[Workload], wanted: int) -> int:
+    """With how many pods a new ReplicaSet begins."""
     if _recreates(deployment):
-        gone = all(not _replicas(one) and not one.status.get("replicas") for one in old)
-        return wanted if gone else None
+        return wanted
     surge, _ = _limits(deployment, wanted)
     return max(0, min(wanted, wanted + surge - sum(map(_replicas, old))))
 
 
-def _roll(deployment: Workload, new: Workload | None, old: Sequence[Workload], wanted: int) -> list[Action]:
+def _roll(
+    deployment: Workload, new: Workload | None, old: Sequence[Workload], wanted: int, *, waits: bool
+) -> list[Action]:
     if _recreates(deployment):
         actions = [action for one in old for action in _scale(one, 0)]
-        gone = all(not _replicas(one) and not one.status.get("replicas") for one in old)
-        return actions + (_scale(new, wanted) if new is not None and gone else [])
+        return actions + (_scale(new, wanted) if new is not None and not waits else [])
     if new is None:
         return []
     surge, unavailable = _limits(deployment, wanted)

@@ -111,6 +111,8 @@ class Controllers:
     def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
         self._seen(old, new)
         self._wake_owner(new or old, _SETTLE_SECONDS)
+        if new is None and old is not None:
+            self._wake_deployment(old)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         for daemon_set in self._workloads["DaemonSet"]:
@@ -136,6 +138,13 @@ class Controllers:
         else:
             self._queue.add(key)
 
+    def _wake_deployment(self, gone: LocalPod) -> None:
+        """One that recreates its pods waits for this, which the status of its ReplicaSet does not show."""
+        owner = controller_of(gone)
+        if owner is not None and owner.kind == "ReplicaSet":
+            replica_set = self._workloads["ReplicaSet"].get(f"{gone.metadata.namespace}/{owner.name}")
+            self._wake_owner(replica_set, _SETTLE_SECONDS)
+
     # --- what to do ----------------------------------------------------------------------------
     async def _work(self, key: Key) -> float | None:
         kind, name = key
@@ -154,7 +163,9 @@ class Controllers:
         uid, now = workload.metadata.uid, self._clock()
         match kind:
             case "Deployment":
-                return deployments.reconcile(workload, self._owned("ReplicaSet", uid), now)
+                owned = self._owned("ReplicaSet", uid)
+                pods = [pod for one in owned for pod in self._pods.by_index("owner", one.metadata.uid)]
+                return deployments.reconcile(workload, owned, pods, now)
             case "ReplicaSet":
                 return replica_sets.reconcile(workload, self._pods_of(uid), now)
             case "StatefulSet":

@@ -195,6 +195,8 @@ class Machine:
         if node != NODE:
             return None
         if hosted is None:
+            if await self._awaits_another(pod):
+                return _RETRY_SECONDS
             try:
                 hosted = await self._start(key, pod)
             except CannotLaunch as problem:
@@ -235,7 +237,7 @@ class Machine:
     async def _start(self, key: str, pod: Manifest) -> Hosted:
         """Raises :class:`CannotLaunch`; then nothing of it is left."""
         namespace = pod["metadata"]["namespace"]
-        alone = await self._replicas(pod) <= 1
+        alone = int((await self._workload(pod))["spec"].get("replicas", 1)) <= 1
         address = self._places.take(key, namespace, _application(pod))
         name = self._reserve_name(pod, alone=alone)
         try:
@@ -286,8 +288,23 @@ class Machine:
             if "app" in (selector := service["spec"].get("selector") or {})
         }
 
-    async def _replicas(self, pod: Manifest) -> int:
-        """How many pods of this kind there shall be."""
+    async def _awaits_another(self, pod: Manifest) -> bool:
+        """Whether one that is ending has the place of this one: where there are never two of an application,
+        others know its address.
+        """
+        if not any(
+            _kin(one.pod) == _kin(pod) and self._is_ending(key, one) for key, one in self._hosted.items()
+        ):
+            return False
+        workload = await self._workload(pod)
+        return (workload["spec"].get("strategy") or {}).get("type") == "Recreate"
+
+    def _is_ending(self, key: str, hosted: Hosted) -> bool:
+        meta = self._pods[key]["metadata"] if key in self._pods else {}
+        return meta.get("uid") != hosted.uid or "deletionTimestamp" in meta
+
+    async def _workload(self, pod: Manifest) -> Manifest:
+        """What the pod is one of: a Deployment, or less; the pod itself if it is of nothing that we know."""
         namespace = pod["metadata"]["namespace"]
         found: Manifest = pod
         for kind in (REPLICA_SETS, DEPLOYMENTS):
@@ -298,7 +315,7 @@ class Machine:
                 break
             with contextlib.suppress(NotFound):
                 found = await self._client.get(kind, owner["name"], namespace=namespace)
-        return int(found["spec"].get("replicas", 1))
+        return found
 
     async def _end(self, key: str, hosted: Hosted) -> None:
         if hosted.health is not None:
@@ -307,8 +324,15 @@ class Machine:
         shutil.rmtree(self._options.folder / hosted.uid, ignore_errors=True)
         self._hosted.pop(key, None)
         self._places.give_back(key)
+        self._wake_next(hosted)
         self._inherit_name(hosted)
         self._write_record()
+
+    def _wake_next(self, gone: Hosted) -> None:
+        """Those that may have waited for its place."""
+        for key, pod in self._pods.items():
+            if key not in self._hosted and _kin(pod) == _kin(gone.pod):
+                self._work.add(key)
 
     def _reserve_name(self, pod: Manifest, *, alone: bool) -> str:
         """A name for a pod's process: the service's if there is to be one such pod, else with a number."""
@@ -438,6 +462,11 @@ def _key(obj: Manifest) -> str:
 def _application(pod: Manifest) -> str:
     labels = pod["metadata"].get("labels") or {}
     return str(labels.get("app") or pod["spec"]["containers"][0]["name"])
+
+
+def _kin(pod: Manifest) -> tuple[str, str]:
+    """Equal for pods that have one place after the other."""
+    return pod["metadata"]["namespace"], _application(pod)
 
 
 def _base(pod: Manifest) -> str:

@@ -163,11 +163,32 @@ def test_redis_is_used_over_tls_with_a_password_that_nobody_else_sees(cluster: I
     commands = [p.info["cmdline"] or () for p in psutil.process_iter(["cmdline"])]
     assert not [command for command in commands if password in " ".join(command)]
 
-    def published() -> bool:
-        with urllib.request.urlopen(f"{cluster.processes()['scheduler'].address}/metrics") as answer:
-            return "kai_session_cache_up 1.0" in answer.read().decode()
+    until(lambda: keeps_sessions(cluster))
 
-    until(published)
+
+def keeps_sessions(cluster: Installed) -> bool:
+    """Whether the last session of the scheduler is in Redis."""
+    with urllib.request.urlopen(f"{cluster.processes()['scheduler'].address}/metrics") as answer:
+        return "kai_session_cache_up 1.0" in answer.read().decode()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [("delete", "pod", "--selector=app=kai-redis"), ("rollout", "restart", "deploy/kai-redis")],
+    ids=["deleted", "restarted"],
+)
+def test_a_redis_in_the_place_of_another_is_reached_by_processes_that_live_on(
+    cluster: Installed, how: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    cluster.settled()
+    users = ("scheduler", "queue-controller")
+    old, before = cluster.processes()["redis"], [cluster.processes()[name].pid for name in users]
+    cluster.kubectl(*how, "-n", NAMESPACE)
+    until(lambda: (p := cluster.processes().get("redis")) and p.pid not in (0, old.pid))
+    assert cluster.processes()["redis"].address == old.address
+    cluster.works(f"redis-{request.node.callspec.id}")
+    until(lambda: keeps_sessions(cluster))
+    assert [cluster.processes()[name].pid for name in users] == before
 
 
 @pytest.mark.parametrize(

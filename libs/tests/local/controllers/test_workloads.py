@@ -44,6 +44,8 @@ class World:
         self.numbers = itertools.count(1)
         self.now = NOW
         self.writes = 0
+        #: Whether pods that are deleted are still there until :meth:`end_pods`.
+        self.lingering = False
 
     def add(self, plural: str, body: Json) -> None:
         number = next(self.numbers)
@@ -72,7 +74,11 @@ class World:
                 case Create(resource, _, body):
                     self.add(resource.plural, body)
                 case Delete(resource, _, name, uid):
-                    assert self.objects[resource.plural, name]["metadata"]["uid"] == uid
+                    meta = self.objects[resource.plural, name]["metadata"]
+                    assert meta["uid"] == uid
+                    if self.lingering and resource is PODS:
+                        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+                        continue
                     del self.objects[resource.plural, name]
                 case Patch(resource, _, name, patch, _):
                     self.objects[resource.plural, name] = merge(self.objects[resource.plural, name], patch)
@@ -87,7 +93,9 @@ class World:
             uid = obj.metadata.uid
             match plural:
                 case "deployments":
-                    plan = deployments.reconcile(obj, self.owned("replicasets", uid, Workload), self.now)
+                    owned = self.owned("replicasets", uid, Workload)
+                    pods = [pod for one in owned for pod in self.owned("pods", one.metadata.uid)]
+                    plan = deployments.reconcile(obj, owned, pods, self.now)
                 case "replicasets":
                     plan = replica_sets.reconcile(obj, self.owned("pods", uid), self.now)
                 case "statefulsets":
@@ -114,6 +122,12 @@ class World:
             ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
             self.set_status(pod, {"phase": "Running", "conditions": [ready]})
         return len(waiting)
+
+    def end_pods(self) -> None:
+        """The kubelet's part: those that were deleted have ended."""
+        self.objects = {
+            key: body for key, body in self.objects.items() if not body["metadata"].get("deletionTimestamp")
+        }
 
     def set_status(self, pod: LocalPod, status: Json) -> None:
         self.objects["pods", pod.metadata.name]["status"] = status
@@ -198,6 +212,25 @@ def test_recreate_never_mixes_two_templates() -> None:
 
     world.settle(check)
     assert [pod.spec.containers[0].image for pod in world.pods()] == ["a:2"] * 3
+
+
+@pytest.mark.parametrize("template", ["new", "again"])
+def test_recreate_waits_for_pods_that_are_still_ending(template: str) -> None:
+    world = World()
+    a_deployment(world, 1, type="Recreate")
+    world.settle()
+    if template == "again":  # there is a ReplicaSet already
+        change(world, "deployments", "web", template=a_template("a:2"))
+        world.settle()
+    world.lingering = True
+    (before,) = world.pods()
+    after = "a:2" if template == "new" else "a:1"
+    change(world, "deployments", "web", template=a_template(after))
+    world.settle()
+    assert [pod.metadata.name for pod in world.pods()] == [before.metadata.name]
+    world.end_pods()
+    world.settle()
+    assert [pod.spec.containers[0].image for pod in world.pods()] == [after]
 
 
 def test_scaling_down_gives_up_the_pods_that_do_least() -> None:
