@@ -15,7 +15,7 @@ from e2e.installation import change, changed, leader, ready, soon, there, until_
 from e2e.manifests import a_job, a_pod, as_yaml
 from e2e.metrics import target, total
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
-from kai.kube.resources import CONFIG_MAPS, CONFIGS, EVENTS, NODES, SCHEDULING_SHARDS
+from kai.kube.resources import CONFIG_MAPS, CONFIGS, EVENTS, NODES, PVCS, SCHEDULING_SHARDS
 from kai.model import names
 
 GPUS = 4
@@ -202,9 +202,24 @@ async def test_a_shard_that_is_told_to_remember_goes_by_what_redis_keeps(cluster
         remembers(cluster, usageParams=OFTEN),
     ):
         await shares_follow_the_past(cluster, namespace, queue)
-        shard = await cluster.client.get(SCHEDULING_SHARDS, "default")
-        (told,) = [one for one in shard["status"]["conditions"] if one["type"] == "Deployed"]
-        assert "kept in a Redis without a volume" in told["message"]
+        assert "kept in a Redis without a volume" not in await deployed(cluster)
+        assert await there(cluster, PVCS, "kai-redis")
+        await change(cluster, CONFIGS, "kai-config", redis={"persistence": {"enabled": False}})
+        try:
+            await cluster.eventually(
+                lambda: deployed(cluster),
+                lambda told: "kept in a Redis without a volume" in told,
+                what="the shard is told that the past will be forgotten",
+            )
+        finally:
+            await change(cluster, CONFIGS, "kai-config", redis={"persistence": {"enabled": None}})
+
+
+async def deployed(cluster):
+    """What the shard says of being deployed."""
+    shard = await cluster.client.get(SCHEDULING_SHARDS, "default")
+    (told,) = [one for one in shard["status"]["conditions"] if one["type"] == "Deployed"]
+    return told["message"]
 
 
 @pytest.mark.parametrize("embedded", ["chart"], indirect=True)

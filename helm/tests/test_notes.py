@@ -7,6 +7,7 @@ import pytest
 from helm.tests.conftest import CHART
 
 REMEMBERS = {"scheduler": {"usageDBConfig": {"usageParams": {"windowSize": "1w"}}}}
+FORGETFUL = {"redis": {"persistence": {"enabled": False}}}
 FORGETS = "What queues used is kept in a Redis without a volume"
 
 
@@ -45,7 +46,10 @@ def test_they_say_how_to_see_whether_it_runs(notes):
 
 @pytest.mark.parametrize(
     "values",
-    [REMEMBERS, {"scheduler": {"usageDBConfig": {"clientType": "redis"}}}],
+    [
+        {**REMEMBERS, **FORGETFUL},
+        {"scheduler": {"usageDBConfig": {"clientType": "redis"}}, **FORGETFUL},
+    ],
     ids=["as usual", "by name"],
 )
 def test_they_say_that_a_redis_without_a_volume_forgets_what_queues_used(notes, values):
@@ -55,14 +59,23 @@ def test_they_say_that_a_redis_without_a_volume_forgets_what_queues_used(notes, 
 @pytest.mark.parametrize(
     "values",
     [
-        {},
+        FORGETFUL,
+        REMEMBERS,
         {**REMEMBERS, "redis": {"persistence": {"enabled": True}}},
         {**REMEMBERS, "redis": {"externalUrl": "redis://theirs:6379/0"}},
         {**REMEMBERS, "redis": {"enabled": False}},
         {"scheduler": {"usageDBConfig": {"clientType": "redis", "connectionString": "redis://x:6379/0"}}},
         {"scheduler": {"usageDBConfig": {"clientType": "prometheus", "connectionString": "http://x:9090"}}},
     ],
-    ids=["remembers nothing", "volume", "another", "none", "another for it", "prometheus"],
+    ids=[
+        "remembers nothing",
+        "volume by itself",
+        "volume",
+        "another",
+        "none",
+        "another for it",
+        "prometheus",
+    ],
 )
 def test_they_do_not_say_so_of_anything_else(notes, values):
     assert FORGETS not in notes(values)

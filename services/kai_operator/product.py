@@ -61,6 +61,7 @@ class Found:
     openshift: bool = False
     cluster_policies: Sequence[Manifest] = ()
     fake_gpus: bool = False
+    unread_shards: bool = False
     api_server_ports: tuple[int, ...] = ()
     trust: Mapping[str, str] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)

@@ -183,7 +183,7 @@ class Reconciler:
         shares[0].troubles |= contents.troubles
         shares[0].spared |= contents.spared
         shares[0].transient |= not contents.complete
-        found = self._found(contents)
+        found = self._found(contents, reading)
         for share in shares:
             try:
                 share.wanted = self._wanted(share, config, specs, reading, found)
@@ -244,13 +244,14 @@ class Reconciler:
             checksums={**found.checksums, **dict.fromkeys(contents.unknown_checksums, "unknown")},
         )
 
-    def _found(self, contents: Contents) -> Found:
+    def _found(self, contents: Contents, reading: Reading) -> Found:
         around = self._world.surroundings
         return Found(
             served=around.served,
             openshift=around.openshift,
             cluster_policies=list(around.cluster_policies.values()),
             fake_gpus=around.fake_gpus,
+            unread_shards=reading.unread,
             api_server_ports=around.api_server_ports,
             trust=contents.trust,
             checksums=contents.checksums,

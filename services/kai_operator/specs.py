@@ -19,6 +19,8 @@ class Reading:
     config: ConfigSpec | None
     shards: Mapping[str, ShardSpec] = field(default_factory=dict)
     problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Whether it is not known of some shard what it is to be.
+    unread: bool = False
 
 
 class Specs:
@@ -50,11 +52,12 @@ class Specs:
             found = self._read_shard(shard, spec, problems)
             if found is not None:
                 known[_uid(shard)] = found
+        unread = len(known) < len(shards)
         names = {shard["metadata"]["name"]: _uid(shard) for shard in shards}
         for name, problem in self._product.rivals(list(known.values())).items():
             del known[names[name]]
             problems[names[name]] = (*problems.get(names[name], ()), problem)
-        return Reading(config=spec, shards=known, problems=problems)
+        return Reading(config=spec, shards=known, problems=problems, unread=unread)
 
     def _read_config(self, manifest: Manifest, problems: dict[str, Sequence[str]]) -> ConfigSpec | None:
         uid = _uid(manifest)

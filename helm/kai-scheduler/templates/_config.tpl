@@ -197,7 +197,9 @@ redis:
   {{- with $v.redis.resources }}
   resources: {{- toYaml . | nindent 4 }}
   {{- end }}
-  persistence: {{- toYaml $v.redis.persistence | nindent 4 }}
+  {{- with $v.redis.persistence }}
+  persistence: {{- toYaml (ternary . (omit . "enabled") (kindIs "bool" .enabled)) | nindent 4 }}
+  {{- end }}
   {{- if $v.redis.externalSecret.name }}
   externalSecret: {{- toYaml $v.redis.externalSecret | nindent 4 }}
   {{- else if $v.redis.externalUrl }}

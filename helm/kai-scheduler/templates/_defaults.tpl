@@ -36,7 +36,7 @@ queuecontroller:
 scheduler: {k8sClientConfig: {}, vpa: {}, minRuntime: {}, kValue: null}
 binder: {k8sClientConfig: {}, vpa: {}}
 redis:
-  persistence: {enabled: false, size: 1Gi, storageClassName: "", fsync: everysec}
+  persistence: {enabled: null, size: 1Gi, storageClassName: "", fsync: everysec}
 certificates:
   authorityValidDays: 3650
 defaultShard: {enabled: true}

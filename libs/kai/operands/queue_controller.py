@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kai.engine.config import UsageClient, UsageDatabase
+from kai.engine.config import UsageClient
 from kai.engine.usage import longest_window
 from kai.model import duration
 from kai.operands.certificates import QUEUE_SECRET, grpc_secret
@@ -79,11 +79,7 @@ def _flags(installation: Installation) -> tuple[str, ...]:
 
 def _retention(installation: Installation) -> tuple[str, ...]:
     """Use is recorded for as long as the longest window of a shard looks back, and is usual otherwise."""
-    databases = [
-        UsageDatabase.read(shard.file["usageDBConfig"])
-        for shard in installation.shards
-        if "usageDBConfig" in shard.file
-    ]
+    databases = [each for shard in installation.shards if (each := shard.usage_database) is not None]
     windows = [longest_window(each.params) for each in databases if each.client is UsageClient.REDIS]
     needed = max(windows, default=0.0) + _SPARE_SECONDS
     return (f"--usage-retention={duration.render(needed)}",) if needed > _USUAL_RETENTION_SECONDS else ()

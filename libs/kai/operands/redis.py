@@ -21,12 +21,24 @@ def operands(installation: Installation) -> list[Manifest]:
     redis = installation.config.redis
     if not redis.ours:
         return []
-    volume = [_claim(installation)] if redis.persistence.enabled else []
+    volume = [_claim(installation)] if persists(installation) else []
     return [
         service(NAME, installation, {"redis": (redis.port, "redis")}),
         *volume,
         _deployment(installation),
     ]
+
+
+def persists(installation: Installation) -> bool:
+    """Whether what it holds outlives its process.
+
+    The last days of queues are worth a volume, sessions are not. A shard that cannot be read may be the one
+    whose usage is there.
+    """
+    said, facts = installation.config.redis.persistence.enabled, installation.facts
+    if said is not None:
+        return said
+    return facts.unread_shards or any(shard.usage_in_our_redis for shard in installation.shards)
 
 
 def _claim(installation: Installation) -> Manifest:
@@ -56,7 +68,7 @@ def _deployment(installation: Installation) -> Manifest:
 def _pod(installation: Installation) -> Manifest:
     everywhere, volumes = installation.config.everywhere, _volumes(installation)
     context = security.of_pod(installation)
-    if installation.config.redis.persistence.enabled and "runAsGroup" in context:
+    if persists(installation) and "runAsGroup" in context:
         context.setdefault("fsGroup", context["runAsGroup"])
     return {
         "automountServiceAccountToken": False,
@@ -89,7 +101,7 @@ def _container(installation: Installation, mounted: list[tuple[str, str]]) -> Ma
 
 def _flags(installation: Installation) -> list[str]:
     redis, tls = installation.config.redis, installation.config.everywhere.tls.enabled
-    kept = [f"--data={_DATA}", f"--fsync={redis.persistence.fsync}"] if redis.persistence.enabled else []
+    kept = [f"--data={_DATA}", f"--fsync={redis.persistence.fsync}"] if persists(installation) else []
     return [
         f"--listen=:{redis.port}",
         f"--password-file={_SECRET}/password",
@@ -107,7 +119,7 @@ def _volumes(installation: Installation) -> dict[tuple[str, str], Manifest]:
     }
     if installation.config.everywhere.tls.enabled:
         volumes[REDIS_SECRET, _CERTIFICATE] = secret_volume(REDIS_SECRET)
-    if installation.config.redis.persistence.enabled:
+    if persists(installation):
         volumes["data", _DATA] = {"name": "data", "persistentVolumeClaim": {"claimName": NAME}}
     return volumes
 

@@ -303,3 +303,34 @@ def test_a_redis_that_keeps_what_it_holds_has_a_volume_that_it_may_write():
     assert f"--data={mount['mountPath']}" in container["args"]
     assert spec["securityContext"]["fsGroup"] == 10000
     assert ("PersistentVolumeClaim", "kai-redis") not in operands()
+
+
+USAGE = {"usageDBConfig": {"clientType": "redis"}}
+
+
+ELSEWHERE = {"usageDBConfig": {"connectionString": "redis://elsewhere:6379"}}
+SCRAPED = {"usageDBConfig": {"clientType": "prometheus", "connectionString": "http://p:9090"}}
+UNREAD = Facts(unread_shards=True)
+OFF = {"enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("shard", "facts", "said", "kept"),
+    [
+        pytest.param(USAGE, Facts(), {}, True, id="usage"),
+        pytest.param({"usageDBConfig": {}}, Facts(), {}, True, id="usage by default"),
+        pytest.param(USAGE, Facts(), OFF, False, id="usage, off"),
+        pytest.param({}, Facts(), {}, False, id="no usage"),
+        pytest.param({}, UNREAD, {}, True, id="unread"),
+        pytest.param({}, UNREAD, OFF, False, id="unread, off"),
+        pytest.param(ELSEWHERE, Facts(), {}, False, id="elsewhere"),
+        pytest.param(SCRAPED, Facts(), {}, False, id="prometheus"),
+    ],
+)
+def test_a_redis_that_keeps_past_usage_keeps_it_over_restarts_unless_that_is_switched_off(
+    shard, facts, said, kept
+):
+    config = read_config({"spec": {"redis": {"persistence": said}}})
+    shards = [read_shard({"metadata": {"name": "default"}, "spec": shard}, config)]
+    made = {(each["kind"], each["metadata"]["name"]) for each in operands_of_config(config, facts, shards)}
+    assert (("PersistentVolumeClaim", "kai-redis") in made) is kept

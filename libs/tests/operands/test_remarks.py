@@ -5,6 +5,7 @@ import pytest
 from kai.operands import read_config, read_shard, remarks
 
 FORGOTTEN, NOWHERE = "a Redis without a volume", "the Config has none"
+FORGETFUL = {"persistence": {"enabled": False}}
 LATELY = {"usageParams": {"windowSize": "1w"}}
 OF_PROMETHEUS = {"clientType": "prometheus", "connectionString": "http://prometheus:9090"}
 
@@ -17,14 +18,15 @@ def told(shard, **config):
 @pytest.mark.parametrize(
     ("usage", "redis", "expected"),
     [
-        (LATELY, {}, FORGOTTEN),
-        ({"clientType": "redis"}, {}, FORGOTTEN),
+        (LATELY, FORGETFUL, FORGOTTEN),
+        ({"clientType": "redis"}, FORGETFUL, FORGOTTEN),
+        (LATELY, {}, None),
         (LATELY, {"persistence": {"enabled": True}}, None),
         (LATELY, {"externalSecret": {"name": "theirs"}}, None),
         (LATELY, {"enabled": False}, NOWHERE),
-        ({**LATELY, "connectionString": "redis://theirs:6379/0"}, {}, None),
+        ({**LATELY, "connectionString": "redis://theirs:6379/0"}, FORGETFUL, None),
         ({**LATELY, "connectionStringEnvVar": "WHERE"}, {"enabled": False}, None),
-        (OF_PROMETHEUS, {}, None),
+        (OF_PROMETHEUS, FORGETFUL, None),
         (OF_PROMETHEUS, {"enabled": False}, None),
         (None, {}, None),
     ],
@@ -37,5 +39,5 @@ def test_a_shard_that_remembers_is_told_where_that_is_lost(usage, redis, expecte
 
 def test_who_names_another_redis_by_flag_knows_what_it_keeps():
     flag = {"redis-url": "rediss://theirs:6379/0"}
-    assert told({"usageDBConfig": LATELY, "args": flag}) == []
-    assert told({"usageDBConfig": LATELY}, scheduler={"service": {"extraArgs": flag}}) == []
+    assert told({"usageDBConfig": LATELY, "args": flag}, redis=FORGETFUL) == []
+    assert told({"usageDBConfig": LATELY}, scheduler={"service": {"extraArgs": flag}}, redis=FORGETFUL) == []

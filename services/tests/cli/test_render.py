@@ -47,7 +47,8 @@ def test_the_objects_are_those_of_the_operator_and_other_documents_are_left_out(
 
 def test_what_a_shard_is_told_is_told_here_too(tmp_path):
     shard = {**SHARD, "spec": {"usageDBConfig": {"clientType": "redis"}}}
-    result = render("-f", a_file(tmp_path, CONFIG, shard))
+    config = {**CONFIG, "spec": {"redis": {"persistence": {"enabled": False}}}}
+    result = render("-f", a_file(tmp_path, config, shard))
     assert "warning: SchedulingShard default: what queues used is kept in a Redis without" in result.stderr
     assert printed(result)
 

@@ -54,7 +54,12 @@ class RedisSecretSpec(Fields):
 class PersistenceSpec(Fields):
     """A volume on which our Redis keeps what it holds."""
 
-    enabled: bool = value(SWITCH, False, meaning="Whether it survives a restart, by an append-only file.")
+    enabled: bool | None = value(
+        SWITCH,
+        None,
+        meaning="Whether it survives a restart, by an append-only file; if not set, where a shard keeps past "
+        "usage in it.",
+    )
     size: str = value(AMOUNT, "1Gi", meaning="Size of the volume.")
     storage_class_name: str = value(
         OPTIONAL_NAME, "", meaning="Class of the volume; the cluster's default if empty."
@@ -94,7 +99,7 @@ class RedisSpec(Fields):
 
     def check(self, at: Place) -> None:
         """What is kept has to fit."""
-        if self.persistence.enabled and quantity.parse(self.persistence.size) <= 0:
+        if self.persistence.enabled is not False and quantity.parse(self.persistence.size) <= 0:
             at.below("persistence").below("size").complain("is 0; give the volume a size, such as 1Gi")
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kai.engine.config import PluginOption
 from kai.engine.config.plugin_table import MinRuntimeArguments
+from kai.engine.config.usage_database import UsageClient, UsageDatabase
 from kai.model import names
 from kai.operands.spec import scheduler_file
 from kai.operands.spec.config import ConfigSpec, name_of
@@ -46,6 +47,22 @@ class Shard:
             return False
         arguments = PluginOption(_MIN_RUNTIME, said).decoded
         return isinstance(arguments, MinRuntimeArguments) and bool(arguments.preempt or arguments.reclaim)
+
+    @property
+    def usage_database(self) -> UsageDatabase | None:
+        """Where it reads past usage of queues from."""
+        written = self.file.get("usageDBConfig")
+        return None if written is None else UsageDatabase.read(written)
+
+    @property
+    def usage_in_our_redis(self) -> bool:
+        """Whether past usage is lost to it with what the Redis of the installation holds."""
+        found = self.usage_database
+        return (
+            found is not None
+            and found.client is UsageClient.REDIS
+            and not (found.connection or found.connection_variable)
+        )
 
     def _plugins(self) -> dict[str, Mapping[str, str]]:
         """Arguments of those that are on, by name."""
