@@ -247,7 +247,9 @@ def test_a_setting_that_is_no_setting_is_refused_and_the_process_goes_on(cluster
 
 def test_a_value_that_a_process_refuses_leaves_the_old_process_at_work(cluster: Installed) -> None:
     before = cluster.processes()["queue-controller"].pid
-    cluster.configure(queueController={"service": {"extraArgs": {"log-level": "loud"}}})
+    no_url = ("generic", "no-url", "--from-literal=url=nonsense")
+    cluster.kubectl("create", "secret", "-n", NAMESPACE, *no_url)
+    cluster.configure(redis={"externalSecret": {"name": "no-url", "key": "url"}})
 
     def looping() -> Any:
         states = [p["status"]["containerStatuses"][0] for p in cluster.pods("queue-controller")
@@ -261,10 +263,10 @@ def test_a_value_that_a_process_refuses_leaves_the_old_process_at_work(cluster: 
     assert "queue-controller" in until(lambda: cluster.told("Available"))
     assert psutil.pid_exists(before)
     cluster.kubectl("apply", "-f", "-", stdin=SOMETHING_OF_EACH.format(name="meanwhile"))
-    cluster.configure(queueController={"service": {"extraArgs": None}})
+    cluster.configure(redis={"externalSecret": None})
     cluster.ready()
     cluster.settled()
-    assert "--log-level=loud" not in cluster.command_of("queue-controller")
+    until(lambda: (p := cluster.processes().get("queue-controller")) and p.pid == before)
 
 
 def test_a_process_that_is_killed_shows_in_its_pod(cluster: Installed) -> None:
