@@ -24,7 +24,6 @@ _FIXED: Final = frozenset(
         "advertise-host",
         "grants",
         "node-name",
-        "scheduler-conf",
     }
 )
 
