@@ -93,6 +93,8 @@ class Machine:
         self._pods: dict[str, Manifest] = {}
         self._services: dict[str, Manifest] = {}
         self._hosted: dict[str, Hosted] = {}
+        #: Pods that another one has the place of, which is ending.
+        self._waiting: set[str] = set()
         self._reserved: set[str] = set()
         self._work: WorkQueue[str] = WorkQueue("pods", maximum_backoff=5.0)
         self._events = EventRecorder(client, controller="kubelet")
@@ -196,6 +198,7 @@ class Machine:
             return None
         if hosted is None:
             if await self._awaits_another(pod):
+                self._waiting.add(key)
                 return _RETRY_SECONDS
             try:
                 hosted = await self._start(key, pod)
@@ -324,15 +327,15 @@ class Machine:
         shutil.rmtree(self._options.folder / hosted.uid, ignore_errors=True)
         self._hosted.pop(key, None)
         self._places.give_back(key)
-        self._wake_next(hosted)
+        self._wake_waiting()
         self._inherit_name(hosted)
         self._write_record()
 
-    def _wake_next(self, gone: Hosted) -> None:
-        """Those that may have waited for its place."""
-        for key, pod in self._pods.items():
-            if key not in self._hosted and _kin(pod) == _kin(gone.pod):
-                self._work.add(key)
+    def _wake_waiting(self) -> None:
+        """Nobody else: a pod that has just ended would be started again before its end is told."""
+        for key in self._waiting:
+            self._work.add(key)
+        self._waiting.clear()
 
     def _reserve_name(self, pod: Manifest, *, alone: bool) -> str:
         """A name for a pod's process: the service's if there is to be one such pod, else with a number."""
