@@ -22,7 +22,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 GIVEN = {
     "advertise-host", "cert-dir", "config", "context", "kubeconfig", "namespace",
     "tls-ca", "tls-cert", "tls-key", "grants",
-    "resource-reservation-namespace", "scale-adjust-namespace", "node-name", "scheduler-conf",
+    "resource-reservation-namespace", "scale-adjust-namespace", "node-name",
     "history-url", "history-url-file",
 }  # fmt: skip
 COMPONENTS = {

@@ -8,6 +8,7 @@ Properties are worked out when asked for: those of trees take time by the number
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -443,3 +444,11 @@ class Queue:
     def yields(self) -> bool:
         """Whether what jobs in it hold may be taken: also that of those whose queue is gone."""
         return bool(self.path) and not self.children
+
+
+def tasks_by_class(tasks: Iterable[Task]) -> dict[TaskClass, list[Task]]:
+    """Tasks of a class together, classes and tasks in the order in which they come."""
+    found: dict[TaskClass, list[Task]] = {}
+    for task in tasks:
+        found.setdefault(task.cls, []).append(task)
+    return found

@@ -19,7 +19,6 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 
 from deadlines import eventually, patience
 from kai.kube import errors
@@ -37,7 +36,6 @@ from kai.kube.resources import (
     Resource,
 )
 from kai.model import names
-from kai.runtime import Host
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.processes.ports import LOOPBACK, free_ports
 from kai_local.real import binaries, credentials
@@ -50,9 +48,9 @@ from kai_operator.operands import KaiProduct
 from kai_operator.ownership import owner_reference
 from kai_operator.product import Found
 from kai_operator.secret_data import decoded
-from kai_operator.service import OperatorService
 from kai_operator.settings import OperatorSettings
 from kai_operator.vault import Contents
+from services.tests.operator.serving import operator
 
 pytestmark = pytest.mark.integration
 
@@ -200,21 +198,6 @@ class Cluster:
     client: KubeClient
     #: How often as long what an ordinary wait takes: real controllers look again after half a minute.
     patience: float = 1.0
-
-    @asynccontextmanager
-    async def operator(self):
-        settings = OperatorSettings.parse([f"--namespace={HOME}"])
-        service = OperatorService(settings)
-        host = Host(name=service.name, settings=settings, metrics=CollectorRegistry())
-        connection = KubeClient.connect(self.kubeconfig, registry=host.metrics)
-        async with connection as host.client, asyncio.TaskGroup() as host.tasks:
-            work = host.tasks.create_task(service.run(host))
-            try:
-                yield
-            finally:
-                host.stopping.set()
-                await asyncio.wait([work])
-                host.stop_background()
 
     async def edit(self, edit):
         match edit:
@@ -464,10 +447,10 @@ async def play(edits, cluster):
     async with cluster() as there:
         *before, last = runs(edits)
         for some in before:
-            async with there.operator():
+            async with operator(there.kubeconfig):
                 for edit in some:
                     await there.edit(edit)
-        async with there.operator():
+        async with operator(there.kubeconfig):
             for edit in last:
                 await there.edit(edit)
             await there.mend()

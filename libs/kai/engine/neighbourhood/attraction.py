@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +15,7 @@ from kai.model.arrays import Floats, Ints
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import Node, Task
+from kai.snapshot.rows import Node, Task, tasks_by_class
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -81,7 +81,7 @@ def companions(handle: Handle) -> Companions:
     """
     if not handle.affine:
         return ()
-    pods = _by_class(handle.affine.values())
+    pods = tasks_by_class(handle.affine.values())
     namespaces = handle.objects[Kind.NAMESPACE]
     known = _SAID.get(handle.kept, handle.versions[Kind.NAMESPACE], dict)
     said = {cls: known.get(cls) or Said.by(tasks[0], namespaces) for cls, tasks in pods.items()}
@@ -98,13 +98,6 @@ def companions(handle: Handle) -> Companions:
                 tasks = [task for task in tasks if task.job is not None]
         if tasks:
             found.append((speaks, tasks))
-    return found
-
-
-def _by_class(tasks: Iterable[Task]) -> dict[TaskClass, list[Task]]:
-    found: dict[TaskClass, list[Task]] = {}
-    for task in tasks:
-        found.setdefault(task.cls, []).append(task)
     return found
 
 

@@ -22,7 +22,7 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import GPU, PODS
-from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.rows import Job, Node, Task, tasks_by_class
 
 #: What is free, by class.
 _ROOMS: Final = Kept[dict[int, Room]]()
@@ -215,7 +215,7 @@ def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     Counted by class and, where it must be within one domain or must not share any, by domain. Kept for the
     session by the numbers of each class.
     """
-    by_class = _by_class(tasks)
+    by_class = tasks_by_class(tasks)
     # Jobs that ask for the same may have to stay within domains of different levels.
     key = (
         job.key if job.has_constraint else "",
@@ -252,13 +252,6 @@ def _never_fits(session: Session, job: Job, by_class: Mapping[TaskClass, Sequenc
         ):
             return True
     return False
-
-
-def _by_class(tasks: Sequence[Task]) -> dict[TaskClass, list[Task]]:
-    found: dict[TaskClass, list[Task]] = {}
-    for task in tasks:
-        found.setdefault(task.cls, []).append(task)
-    return found
 
 
 def required_domains(session: Session, job: Job, tasks: Sequence[Task]) -> Ints | None:
