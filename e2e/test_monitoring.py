@@ -251,7 +251,8 @@ async def trouble(cluster, queue, node, namespace, defect):
 
     await cluster.apply(as_yaml(a_pod(defect.POD, namespace, own)))
     await told("kai_set_aside_total")
-    refused = a_pod("refused", namespace, own, gpus=2)
+    # Where KWOK plays the node, who refuses the pod is not who starts it, and may come second.
+    refused = a_pod("refused", namespace, own, gpus=2, annotations={"kai.local/start-seconds": "10"})
     refused["spec"]["nodeName"] = where
     await cluster.apply(as_yaml(refused))
     await told("kai_node_refusals_total")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import yaml
 
 from e2e.harness import Cluster
 from kai.kube.client import KubeClient, PatchKind
-from kai.kube.errors import AlreadyExists, Forbidden
+from kai.kube.errors import AlreadyExists, Conflict, Forbidden
 from kai.kube.resources import SERVICE_ACCOUNTS, Resource
 from kai.model import names
 
@@ -132,16 +132,27 @@ def _kubeconfig(admin: Path, token: str) -> str:
     return yaml.safe_dump(config)
 
 
-async def refusal(client: KubeClient, request: Request) -> str:
-    """What the API server says against it; that it did not is said too."""
-    with contextlib.suppress(Forbidden):
+async def refusal(client: KubeClient, request: Request, *, reader: KubeClient) -> str:
+    """What the API server says against it; that it did not is said too. ``reader`` may read everything."""
+    while True:
         try:
-            await request.send(client)
+            await (await _as_read(request, reader)).send(client)
         except Forbidden as refused:
             return str(refused)
         except Exception as other:  # noqa: BLE001 (is told as what it is)
+            if request.verb == "update" and isinstance(other, Conflict):
+                continue  # whose it is wrote it meanwhile
             return f"{type(other).__name__}: {other}"
-    return "done"
+        return "done"
+
+
+async def _as_read(request: Request, reader: KubeClient) -> Request:
+    """An update brings the version that there is: one without is refused for that alone."""
+    if request.verb != "update" or request.body is None:
+        return request
+    there = await reader.get(request.resource, request.name, namespace=request.namespace)
+    metadata = {**request.body["metadata"], "resourceVersion": there["metadata"]["resourceVersion"]}
+    return replace(request, body={**request.body, "metadata": metadata})
 
 
 def describe(request: Request) -> str:

@@ -18,7 +18,9 @@ async def test_whoever_has_the_token_of_a_process_gets_nothing_that_it_does_not_
         attacks = ATTACKS[account]
         async with acting_as(cluster, tmp_path, account) as client:
             tried = [*as_anybody(world), *on_leases(world, account), *attacks(world)]
-            answers = await asyncio.gather(*(refusal(client, request) for request, _ in tried))
+            answers = await asyncio.gather(
+                *(refusal(client, request, reader=cluster.client) for request, _ in tried)
+            )
         for (request, words), answer in zip(tried, answers, strict=True):
             if not re.search(words, answer):
                 got.append(f"{account}: {describe(request)}: {answer}, instead of {words!r}")
@@ -30,7 +32,7 @@ async def test_a_tenant_cannot_write_what_was_granted_nor_what_became_of_it(clus
     got = []
     async with acting_as(cluster, tmp_path, TENANT, namespace=world.namespace) as client:
         for request, words in as_tenant(world):
-            answer = await refusal(client, request)
+            answer = await refusal(client, request, reader=cluster.client)
             if words not in answer:
                 got.append(f"{describe(request)}: {answer}, instead of {words!r}")
     assert not got, "\n".join(got)

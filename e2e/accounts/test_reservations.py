@@ -90,7 +90,7 @@ async def test_networks_and_device_plugins_may_write_on_reservation_pods_what_is
     ]
     try:
         async with acting_as(cluster, tmp_path, TENANT, namespace=namespace) as client:
-            answers = [await refusal(client, request) for request, _ in tried]
+            answers = [await refusal(client, request, reader=cluster.client) for request, _ in tried]
         assert [words in answer for (_, words), answer in zip(tried, answers, strict=True)] == [True] * len(
             tried
         ), answers

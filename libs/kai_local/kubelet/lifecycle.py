@@ -15,7 +15,7 @@ from kai.snapshot.times import seconds
 from kai_local.kubelet import status
 from kai_local.kubelet.ledger import NodeLedger, Rejection, devices_of
 from kai_local.kubelet.life import ContainerLife, PodLife, Stage
-from kai_local.kubelet.programs import ready_seconds, run_of, terminate_seconds
+from kai_local.kubelet.programs import ready_seconds, run_of, start_seconds, terminate_seconds
 from kai_local.kubelet.references import Cluster, Missing, first_missing
 from kai_local.parts.objects import LocalPod
 
@@ -118,9 +118,11 @@ def _admit(pod: LocalPod, life: PodLife, ledger: NodeLedger, now: float) -> Step
 
 
 def _start(pod: LocalPod, life: PodLife, cluster: Cluster, now: float) -> Step:
-    life.missing = first_missing(pod, cluster)
+    life.missing, made_at = first_missing(pod, cluster), life.waiting_since + start_seconds(pod)
     if life.missing is not None:
         return _wait(pod, life, life.missing, now)
+    if now < made_at:
+        return Step(again_at=made_at)
     life.stage, life.started_at = Stage.RUNNING, now
     for container in pod.spec.containers:
         run = run_of(pod, container)

@@ -3,6 +3,7 @@
 Nothing is executed. A container runs on for ever unless its command says otherwise in plain words
 (``sleep 30``, ``exit 1``, ``true``), or an annotation of the pod does:
 
+``kai.local/start-seconds``      how long it takes until they are made, as if images were pulled (0)
 ``kai.local/run-seconds``        its containers end after so many seconds
 ``kai.local/exit-code``          with this status (0)
 ``kai.local/terminate-seconds``  how long they need to end when asked to (0)
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from kai_local.parts.objects import LocalContainer, LocalPod
 
+START_SECONDS = "kai.local/start-seconds"
 RUN_SECONDS = "kai.local/run-seconds"
 EXIT_CODE = "kai.local/exit-code"
 TERMINATE_SECONDS = "kai.local/terminate-seconds"
@@ -46,6 +48,11 @@ def run_of(pod: LocalPod, container: LocalContainer) -> Run:
     if seconds is None:
         return said
     return Run(seconds, said.exit_code if code is None else int(code))
+
+
+def start_seconds(pod: LocalPod) -> float:
+    """How long after its node took the pod its containers are made."""
+    return _number(pod, START_SECONDS) or 0.0
 
 
 def terminate_seconds(pod: LocalPod) -> float:

@@ -131,6 +131,24 @@ _GENERATION = frozenset(
         "PriorityClass",
     ]
 )
+#: Kinds whose updates must say which version they saw.
+_CONDITIONAL = frozenset(
+    [
+        "APIService",
+        "CSIDriver",
+        "CSINode",
+        "CSIStorageCapacity",
+        "CustomResourceDefinition",
+        "Lease",
+        "MutatingWebhookConfiguration",
+        "PodDisruptionBudget",
+        "RuntimeClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+        "VolumeAttachment",
+    ]
+)
 _ALL = frozenset(
     ["pods", "services", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs"]
 )
@@ -211,6 +229,7 @@ def _built_in(served: Mapping[str, tuple[str, ...]]) -> Iterator[Resource]:
                 if subresources == "-" or only_create
                 else frozenset(subresources.split(",")),
                 generation=kind in _GENERATION,
+                unconditional=kind not in _CONDITIONAL,
                 selectable=tuple(_SELECTABLE.get(plural, "").split()),
                 verbs=("create",) if only_create else _verbs(plural),
                 orphan_by_default=plural in ("jobs", "replicationcontrollers"),

@@ -29,7 +29,10 @@ class Version:
 
 @dataclass(slots=True, eq=False)
 class Resource:
-    """A kind of object with its place in the URL space and the habits of its storage."""
+    """A kind of object with its place in the URL space and the habits of its storage.
+
+    ``unconditional``: an update need not say which version it saw.
+    """
 
     group: str
     plural: str
@@ -43,6 +46,7 @@ class Resource:
     subresources: frozenset[str] = frozenset()
     generation: bool = False
     custom: bool = False
+    unconditional: bool = True
     selectable: tuple[str, ...] = ()
     orphan_by_default: bool = False
     verbs: tuple[str, ...] = ALL_VERBS

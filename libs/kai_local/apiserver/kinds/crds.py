@@ -150,6 +150,7 @@ def resource_of(obj: Obj) -> Resource:
         subresources=frozenset(subresources),
         generation=True,
         custom=True,
+        unconditional=False,
         verbs=_VERBS,
         selectable=tuple(selectable),
         scale_paths=scale,

@@ -20,7 +20,6 @@ from kai_local.apiserver.errors import (
     Obj,
     bad_request,
     invalid,
-    invalid_value,
     method_not_allowed,
     required,
     unsupported,
@@ -124,9 +123,6 @@ class Rest:
         if not isinstance(body, dict):
             raise bad_request("the body of an update is the object")
         metadata = body.get("metadata") or {}
-        if target.resource.custom and not metadata.get("resourceVersion"):
-            cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(target.resource.plural, target.resource.group, target.name, [cause])
         if not metadata.get("name"):
             raise bad_request(
                 "name must be provided: the name of the object does not match the name on the URL"

@@ -349,8 +349,11 @@ class Registry:
         if whole and uid and uid != record.uid:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
             raise errors.conflict(resource.plural, resource.group, record.name, why)
-        version = metadata.get("resourceVersion")
-        if version and version not in ("0", str(record.version)):
+        version = metadata.get("resourceVersion") or "0"
+        if version == "0" and whole and not resource.unconditional:
+            cause = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise errors.invalid(resource.plural, resource.group, record.name, [cause])
+        if version not in ("0", str(record.version)):
             raise errors.conflict(resource.plural, resource.group, record.name, errors.STALE)
 
     def store_update(self, resource: Resource, record: Record, obj: Obj) -> Record:

@@ -252,9 +252,17 @@ async def test_the_scale_subresource_reads_and_writes_the_declared_paths(api):
 async def test_an_update_must_say_which_version_it_saw(api):
     await api.post(CRDS, a_definition())
     await api.post(WIDGETS, a_widget())
-    status, answer = await api.call("PUT", f"{WIDGETS}/w", a_widget())
-    assert status == 422
-    assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in answer["message"]
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    lease = await api.post(leases, {"metadata": {"name": "w"}})
+    for path, body in ((WIDGETS, a_widget()), (leases, {"metadata": {"name": "w"}})):
+        for unsaid in ({}, {"resourceVersion": "0"}):
+            written = {**body, "metadata": {**body["metadata"], **unsaid}}
+            status, answer = await api.call("PUT", f"{path}/w", written)
+            assert status == 422
+            why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+            assert why in answer["message"]
+    status, answer = await api.call("PUT", f"{leases}/w", lease)
+    assert status == 200
 
 
 async def test_several_versions_show_the_same_object(api):

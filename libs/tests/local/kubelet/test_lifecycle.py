@@ -10,7 +10,7 @@ import pytest
 from kai.model.objects import ObjectMeta
 from kai_local.kubelet.ledger import NodeLedger
 from kai_local.kubelet.life import PodLife, Stage
-from kai_local.kubelet.lifecycle import Annotate, Delete, PatchStatus, Report, recover, step
+from kai_local.kubelet.lifecycle import Annotate, Delete, PatchStatus, Report, Step, recover, step
 from kai_local.kubelet.nodes import NodeShape, device_id, node_manifest
 from kai_local.kubelet.references import Missing
 from kai_local.parts.objects import DataObject, DeviceClaim, LocalPod, VolumeClaim
@@ -251,6 +251,16 @@ def test_a_pod_that_needs_time_to_end_gets_at_most_its_grace(needed: str, grace:
     first = step(deleted(pod, grace), life, node, NOTHING, NOW)
     assert first.effects == ((Delete(),) if waits == 0 else ())
     assert step(deleted(pod, grace), life, node, NOTHING, NOW + waits).effects == (Delete(),)
+
+
+def test_a_pod_whose_containers_take_time_to_be_made_waits_and_is_refused_at_once() -> None:
+    late = {"annotations": {"kai.local/start-seconds": "20"}}
+    pod, life, node = a_pod(gpus=1, metadata=late), PodLife(), a_node(gpus=1)
+    assert step(pod, life, node, NOTHING, NOW) == Step(again_at=NOW + 20)
+    [made] = patches(step(pod, life, node, NOTHING, NOW + 20).effects)
+    assert made["phase"] == "Running"
+    [refused] = patches(step(a_pod("u2", gpus=1, metadata=late), PodLife(), node, NOTHING, NOW).effects)
+    assert refused["phase"] == "Failed"
 
 
 def test_a_restarted_kubelet_gives_pods_their_devices_back() -> None:
