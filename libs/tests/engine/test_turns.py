@@ -35,15 +35,15 @@ def clock():
 def turns(clock):
     made = Turns(clock)
     made.begin(_somebody_waits)
-    made.search()
+    made.search(placed=False)
     return made
 
 
 def test_a_cycle_searches_for_somebody_and_for_a_while_whoever_waits(turns, clock):
     clock.now += 2 * LEAST_SECONDS
-    assert not turns.over
+    assert not turns.over("reclaim", job="b")
     turns.start("reclaim", job="a")
-    assert turns.over
+    assert turns.over("reclaim", job="b")
 
 
 @pytest.mark.parametrize(("before", "searches"), [(0.01, LEAST_SECONDS), (0.7, 0.7), (5.0, MOST_SECONDS)])
@@ -51,21 +51,21 @@ def test_a_cycle_searches_as_long_as_all_else_took_within_bounds(clock, before, 
     turns = Turns(clock)
     turns.begin(_somebody_waits)
     clock.now += before
-    turns.search()
+    turns.search(placed=False)
     turns.start("reclaim", job="a")
     clock.now += searches - 0.01
-    assert not turns.over
+    assert not turns.over("reclaim", job="b")
     clock.now += 0.02
-    assert turns.over
+    assert turns.over("reclaim", job="b")
 
 
 def test_nothing_gives_way_to_nobody(clock):
     turns = Turns(clock)
     turns.begin(lambda: False)
-    turns.search()
+    turns.search(placed=False)
     turns.start("reclaim", job="a")
     clock.now += 1000.0
-    assert not turns.over
+    assert not turns.over("reclaim", job="b")
 
 
 def test_whoever_had_his_turn_waits_until_all_had_theirs(turns):
@@ -79,6 +79,34 @@ def test_whoever_had_his_turn_waits_until_all_had_theirs(turns):
     turns.end()
     turns.begin(_somebody_waits)
     assert turns.had("reclaim", job="a") is None
+
+
+def test_a_search_that_was_stopped_begins_only_as_the_first_of_its_cycle(turns):
+    turns.take("reclaim", job="a", turn=Turn(failed=False))
+    turns.stop("reclaim", job="a")
+    turns.give_way(["a", "b", "c"])
+    for _ in range(2):  # the rest of this pass, and the next
+        turns.end()
+        turns.begin(_somebody_waits)
+        turns.search(placed=False)
+        assert not turns.over("reclaim", job="a")
+        turns.start("reclaim", job="b")
+    assert turns.over("reclaim", job="a")
+    assert not turns.over("reclaim", job="c")
+
+
+def test_whoever_was_placed_in_a_later_cycle_of_a_pass_waits_for_no_search_but_searches_wait_only_once(turns):
+    turns.give_way(["a"])
+    for over in (True, False, True, False):
+        turns.end()
+        turns.begin(_somebody_waits)
+        turns.search(placed=True)
+        assert turns.over("reclaim", job="a") is over
+        turns.give_way(["a"])
+    turns.end()
+    turns.begin(lambda: False)
+    turns.search(placed=True)
+    assert not turns.over("reclaim", job="a")
 
 
 def test_who_comes_during_a_pass_waits_for_the_next(turns):
@@ -157,6 +185,19 @@ def test_a_pod_that_was_placed_waits_for_no_search():
     assert [bind.pod.name for bind in result.binds] == ["small-0"]
     assert result.gave_way
     assert len(result.evictions) == 1
+
+
+def test_pods_that_are_placed_in_each_cycle_of_a_pass_keep_nobody_from_his_search():
+    state, engine = _poor_and_rich(wanting=3), _an_engine(_each_look_takes_a_second())
+    takers, waited = [], []
+    for number in range(6):
+        add(state, a_node(f"free-{number}", gpus=1), a_job(f"small-{number}", queue="rich", gpus=1))
+        result = engine.run(state, NOW + number, hurry=lambda: False)
+        assert [bind.pod.name for bind in result.binds] == [f"small-{number}-0"]
+        takers += [each.evictor for each in result.evictions]
+        waited.append(not result.evictions)
+    assert takers == ["default/want-0", "default/want-1", "default/want-2"]
+    assert waited[:5] == [False, True, False, True, False]
 
 
 def test_one_job_whose_search_never_ends_keeps_nobody_from_his_turn(monkeypatch):

@@ -61,7 +61,7 @@ class Strategy(Protocol):
 def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     """Serve jobs in order, one chunk each."""
     turns = session.turns
-    turns.search()
+    turns.search(placed=bool(session.decisions.binds))
     action = _Action(session, strategy)
     if turns.partial:
         jobs = [job for job in jobs if turns.takes_part(job.key)]
@@ -72,7 +72,7 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
         if action.budget.passed:
             session.decisions.count("scenario_search_action_budget_exhausted_total", strategy.action)
             break
-        if turns.over:
+        if turns.over(strategy.action, job=job.key):
             action.give_way()
             break
         for queue in action.serve(job):

@@ -5,6 +5,9 @@ where somebody waits for the end of a cycle, they stop after a while. All jobs t
 stopped make up a *pass*: each has its turn in each action before any has a second one, over as many cycles as
 that takes. So nobody whose search takes long, or fails again and again, keeps those behind him from theirs.
 Where nobody waits, a cycle is a whole pass, and nothing of this matters.
+
+Whoever comes while searches are made waits for their end. That he has a place then must not wait for more of
+them: a cycle of a pass that placed somebody leaves its searches to the next, but never two in a row.
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class Turns:
         self._stopped: dict[tuple[str, PodGroupKey], int] = {}
         #: Whether somebody had his turn in this cycle.
         self._searched = False
+        #: Whether this cycle, and the one before, leave searches to the next.
+        self._put_off = self._put_off_before = False
         #: Whether searches of this cycle stopped before their end.
         self.gave_way = False
 
@@ -72,6 +77,7 @@ class Turns:
         self._hurry = hurry or _nobody_waits
         self._began, self._until, self.gave_way = self._clock(), None, False
         self._searched = False
+        self._put_off_before, self._put_off = self._put_off, False
 
     def end(self) -> None:
         """All actions of a cycle are done; if none gave way, the pass is over."""
@@ -87,18 +93,27 @@ class Turns:
         self._had.clear()
         self._explanations_before, self._explanations = self._explanations, {}
 
-    def search(self) -> None:
-        """Searches begin; the first of a cycle sets how long they may take while somebody waits."""
+    def search(self, *, placed: bool) -> None:
+        """Searches begin; the first of a cycle sets how long they may take while somebody waits.
+
+        ``placed``: whether the cycle has given somebody a place by then.
+        """
         if self._until is None:
             now = self._clock()
             self._until = now + min(max(LEAST_SECONDS, now - self._began), MOST_SECONDS)
+            self._put_off = placed and self.partial and not self._put_off_before and self._hurry()
 
-    @property
-    def over(self) -> bool:
-        """Whether searches should stop: their share of the cycle is spent, and somebody waits."""
+    def over(self, action: str, *, job: PodGroupKey) -> bool:
+        """Whether searches should stop before that of a job: their share of the cycle is spent, and somebody waits.
+
+        A search that was stopped before may take long, so it begins only where it is the first of its cycle.
+        """
+        if self._put_off:
+            return True
         if not self._searched or self._until is None:
             return False
-        return self._clock() >= self._until and self._hurry()
+        long = (action, job) in self._stopped and self.had(action, job=job) is None
+        return (long or self._clock() >= self._until) and self._hurry()
 
     def hurry(self) -> bool:
         """Whether somebody waits for the end of this cycle."""
