@@ -8,11 +8,12 @@ import numpy as np
 
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework import devices
+from kai.engine.framework.devices import leaves
 from kai.engine.framework.fit import fit_counts
 from kai.engine.framework.resolved import Concerned
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
-from kai.engine.kernel.view import NEVER
+from kai.engine.kernel.view import NEVER, ClassView
 from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.model.arrays import Floats, Mask
@@ -148,6 +149,8 @@ class _Attempt:
             score, masks = self._narrow(task, score, nodes, extra, concerned)
             row = int(score.argmax()) if len(score) else -1
         while row >= 0 and score[row] != NEVER:
+            if not (self.simulation or view.ready(row)) and leaves(session.nodes.nodes[row], to=task):
+                row = self._sooner(task, row, score=score, view=view)
             if self._try(task, row, concerned, rejected):
                 return True
             # The first node nearly always does, so the view's own array is copied only now.
@@ -160,6 +163,23 @@ class _Attempt:
             counts = fit_counts(session, task, nodes=nodes, masks=masks)
             return self._failed(task, Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM, counts))
         return False
+
+    def _sooner(self, task: Task, row: int, *, score: Floats, view: ClassView) -> int:
+        """The best node where the pod can begin at once, in the place of one that others have to leave first.
+
+        They may take as long as they like. What the pod itself prefers is worth waiting for, though, and so
+        are its levels of a topology; then, or where there is no other node, it is ``row`` after all.
+
+        Args:
+            task: the pod.
+            row: the best node for it, where it has to wait and a pod of another queue is leaving.
+            score: ``[nodes]``, with all that counts for this pod.
+            view: that of its class, refreshed.
+        """
+        best = int(np.where(view.ready_rows(), score, NEVER).argmax())
+        promised = task.nominated == self.session.nodes.nodes[row].name and self.session.nominate
+        lost = score[row] - score[best] - (Weight.NOMINATED_NODE if promised else 0.0)
+        return best if lost < Weight.TOPOLOGY else row
 
     def _narrow(
         self,

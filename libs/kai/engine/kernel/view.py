@@ -166,6 +166,21 @@ class ClassView:
             self._best_score = float(score[self._best])
         return self._best if self._best_score != NEVER else -1
 
+    def ready(self, row: int) -> bool:
+        """Whether a pod of the class can begin on a node at once, as of the last refresh.
+
+        Read from the score, so nowhere while ``nodeavailability`` is off.
+        """
+        score = self.score[row]
+        return bool(score != NEVER and (score - self._base[row]) % Weight.GPU_SHARING >= Weight.AVAILABILITY)
+
+    def ready_rows(self) -> Mask:
+        """The same of all nodes, ``[nodes]``."""
+        able = self.score != NEVER
+        moving = np.where(able, self.score, 0.0) - np.where(able, self._base, 0.0)
+        ready: Mask = able & (moving % Weight.GPU_SHARING >= Weight.AVAILABILITY)
+        return ready
+
     def refresh(self) -> Floats:
         """Score all nodes that changed since the last call; returns :attr:`score`, ``[nodes]``.
 

@@ -104,7 +104,7 @@ class Turns:
             self._put_off = placed and self.partial and not self._put_off_before and self._hurry()
 
     def over(self, action: str, *, job: PodGroupKey) -> bool:
-        """Whether searches should stop before that of a job: their share of the cycle is spent, and somebody waits.
+        """Whether searches stop before that of a job (a key): their share is spent, and somebody waits.
 
         A search that was stopped before may take long, so it begins only where it is the first of its cycle.
         """

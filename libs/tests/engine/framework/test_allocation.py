@@ -17,11 +17,13 @@ from libs.tests.engine.builders import (
     a_topology,
     config,
     job_of,
+    leaving,
     nodes,
     task_of,
 )
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 APART = {
     "topologyKey": "kubernetes.io/hostname",
     "labelSelector": {"matchExpressions": [{"key": "apart", "operator": "Exists"}]},
@@ -62,6 +64,56 @@ def test_pods_take_what_is_idle() -> None:
 def test_a_pod_is_promised_what_is_being_released_where_nothing_else_is_left() -> None:
     world = nodes(2, gpus=1), a_job("old", gpus=1, on="n0", deleted=NOW - 5), a_job("j", pods=2, gpus=1)
     assert attempt(world) == (True, {"j-0": now("n1"), "j-1": later("n0")}, "")
+
+
+def _left(*, whose: str):
+    """A node whose only device is shared by a pod that stays and one that leaves, and one that is idle."""
+    return (
+        [a_queue("team"), a_queue("other")],
+        nodes(2, gpus=1),
+        a_job("stays", fraction=0.3, groups=("a",), on="n0"),
+        leaving("leaves", fraction=0.5, groups=("a",), on="n0", queue=whose),
+    )
+
+
+NODE_0 = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0"]}]}
+
+
+@pytest.mark.parametrize(
+    ("whose", "pod", "place"),
+    [
+        pytest.param("team", {}, later("n0"), id="its own queue: GPUs are shared first, as in the original"),
+        pytest.param("other", {}, now("n1"), id="another queue: as long as it likes"),
+        pytest.param(
+            "other",
+            {"spec": {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": NODE_0}]}}}},
+            later("n0"),
+            id="the pod prefers that node",
+        ),
+    ],
+)
+def test_where_it_can_begin_elsewhere_a_pod_waits_only_for_what_its_own_queue_leaves(
+    whose, pod, place
+) -> None:
+    assert attempt(*_left(whose=whose), a_job("j", fraction=0.5, **pod))[1] == {"j-0": place}
+
+
+@pytest.mark.parametrize(("whose", "place"), [("team", later("n0")), ("other", now("n1"))])
+def test_a_pod_that_was_promised_a_place_waits_for_it_only_while_its_own_queue_leaves_it(
+    whose, place
+) -> None:
+    state = a_state(
+        [a_queue("team"), a_queue("other")],
+        nodes(2, gpus=1),
+        leaving("leaves", gpus=1, on="n0", queue=whose),
+        a_job("j", gpus=1),
+    )
+    task_of(state, "j-0").nominated = "n0"
+    session = Engine().open(state, NOW)
+    statement = session.statement()
+    assert allocate_job(session, statement, job_of(state, "j"))
+    task = task_of(state, "j-0")
+    assert (task.status.label, (task.node or task.pipelined_node).name) == place
 
 
 def test_in_a_simulation_everything_waits() -> None:

@@ -8,7 +8,7 @@ from kai.engine import Engine
 from kai.engine.framework import devices
 from kai.engine.kernel.room import free_centi
 from kai.engine.kernel.view import NEVER
-from libs.tests.engine.builders import NOW, a_job, a_node, a_state, task_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, task_of
 from libs.tests.engine.random_worlds import fuzz
 
 SMALL = 16_000
@@ -39,6 +39,30 @@ def test_a_node_is_able_just_where_its_devices_suffice(world):
     assert (chosen is not None) == (score != NEVER)
     if chosen is not None:
         assert len(set(chosen[0])) == task.cls.devices
+
+
+@pytest.mark.parametrize(
+    ("whose", "now", "group"),
+    [
+        pytest.param("q", False, "a", id="one's own queue: packed as the original packs"),
+        pytest.param("other", True, "", id="another queue: as long as it likes"),
+    ],
+)
+def test_a_pod_waits_for_a_device_that_its_own_queue_leaves_and_for_no_other(whose, now, group):
+    state = a_state(
+        [a_queue("q"), a_queue("other")],
+        a_node("n", gpus=2, gpu_memory_mib=SMALL),
+        a_job("stays", fraction=0.3, groups=("a",), on="n", queue="q"),
+        a_job("leaves", fraction=0.5, groups=("a",), on="n", queue=whose, deleted=NOW - 5),
+        a_job("j", fraction=0.5, queue="q"),
+    )
+    session = Engine().open(state, NOW)
+    (node,) = session.nodes.nodes
+    chosen, ready = devices.choose(
+        session.nodes, node, task_of(state, "j-0"), options=session.options, wait=False
+    )
+    assert ready is now
+    assert (chosen == ("a",)) is (group == "a")
 
 
 @pytest.mark.parametrize(

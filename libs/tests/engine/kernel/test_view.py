@@ -202,6 +202,8 @@ def test_a_pod_can_go_where_its_amounts_fit_and_nowhere_else(world: int) -> None
         now = (table.idle[:, asked] >= needed[asked]).all(axis=1)
         score = view.refresh()
         assert ((score != NEVER) == later).all()
+        assert (view.ready_rows() == (now & later)).all()
+        assert [view.ready(row) for row in range(len(now))] == (now & later).tolist()
         if now.any():
             assert now[view.best()]
         victims = [each for each in state.tasks.values() if each.status is Status.RUNNING]
