@@ -68,8 +68,8 @@ def test_no_cycle_reads_a_selector(monkeypatch: pytest.MonkeyPatch) -> None:
     put(state, *(a_budget(f"b{i}", NOT_X, allowed=9) for i in range(20)))
     add(state, a_job("urgent", gpus=1, priority="build-preemptible"))
     read: list[Any] = []
-    original = selectors.label_requirement
-    monkeypatch.setattr(selectors, "label_requirement", lambda each: (read.append(each), original(each))[1])
+    original = budgets.label_selector
+    monkeypatch.setattr(budgets, "label_selector", lambda each: (read.append(each), original(each))[1])
     assert len(Engine().run(state, NOW).evictions) == 1
     assert not read
 
