@@ -48,6 +48,20 @@ def a_gang_without_end(tenant: Tenant, name: str, namespace: str) -> Attack:
     return tenant.grouped(name, namespace, tenant.group(name, namespace, minMember=needed), 30, gpus=1)
 
 
+def a_group_that_a_crowd_joins(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Far more pods than it needs name one group; some never start, and others leave it and come again."""
+    pods = members(name, namespace, site.TENANT_QUEUE, "", 100)
+    for pod in pods[:50]:
+        pod["spec"]["schedulingGates"] = [{"name": "hostile.example.com/never"}]
+    elsewhere = f"{name}-elsewhere"
+    later = [
+        Patched(after, pod, {"metadata": {"annotations": {names.POD_GROUP_ANNOTATION: group}}})
+        for pod in pods[:50:5]
+        for after, group in ((3.0, elsewhere), (6.0, name), (9.0, elsewhere))
+    ]
+    return Attack((tenant.group(name, namespace, minMember=1), *pods), tuple(later))
+
+
 def a_gang_that_cannot_be_packed(tenant: Tenant, name: str, namespace: str) -> Attack:
     """Many pods, each of another size, together a little more than fits."""
     group = tenant.group(name, namespace, minMember=40)
@@ -136,6 +150,7 @@ FORMS: Final[tuple[Form, ...]] = (
     subgroups_without_number,
     subgroups_in_a_circle,
     a_gang_without_end,
+    a_group_that_a_crowd_joins,
     a_gang_that_cannot_be_packed,
     a_foreign_queue,
     a_priority_of_the_system,
