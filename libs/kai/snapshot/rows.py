@@ -113,6 +113,8 @@ class Task(msgspec.Struct, eq=False, kw_only=True):
     pipelined_groups: tuple[GpuGroup, ...] = ()
     #: Charged to its queue; None if nothing is.
     charged: Amounts | None = None
+    #: The same of one that lingers; nobody can take that.
+    lingering: Amounts | None = None
     #: Its state is the doing of a statement that is not committed.
     virtual: bool = False
     #: What the last cycle foresaw, and what users or the API server nominated.
@@ -171,6 +173,7 @@ class PodFacts(msgspec.Struct, eq=False, kw_only=True):
     assumed_node: str = ""
     assumed_groups: tuple[GpuGroup, ...] = ()
     assumed_allotment: Allotment | None = None
+    #: The scheduler decided that it goes; also once it is being deleted.
     evicting: bool = False
 
 
