@@ -169,6 +169,9 @@ class Accounts:
     def _enlist(self, task: Task, job: Job) -> None:
         cluster = self._cluster
         pod_set = job.single or job.pod_sets.get(facts_of(task).sub_group)
+        if pod_set is None and ACTIVE_USED[task.status]:
+            # Its owner changed the label, or the group under it: it is charged and may be taken all the same.
+            pod_set = next(iter(job.pod_sets.values()), None)
         cluster.touched_jobs[job.key] = job
         if pod_set is None:
             job.invalid[task.uid] = task

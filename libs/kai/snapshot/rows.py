@@ -305,7 +305,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     root: SubGroupSet
     pod_sets: dict[str, PodSet]
     facts: JobFacts
-    #: Pods that name a subgroup that does not exist.
+    #: Pods that name a subgroup that does not exist, and hold nothing; those that do are of the first one.
     invalid: dict[PodUid, Task] = {}
     #: Why the tree cannot be built; such a group is never scheduled.
     error: str = ""
