@@ -58,7 +58,7 @@ def test_without_an_operator_the_service_of_several_schedulers_leads_to_all_of_t
     objects = printed(render("-f", a_file(tmp_path, config, SHARD)))
     services = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Service"}
     assert services["kai-scheduler-default"]["spec"]["selector"] == {"app": "kai-scheduler-default"}
-    assert "kai-scheduler-default-all" not in services
+    assert "kai-schedulers-default" not in services
     assert [name for name, each in services.items() if not each["spec"].get("selector")] == []
 
 
