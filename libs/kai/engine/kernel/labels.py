@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from kai.model.arrays import Mask, ShortInts
-from kai.model.rules.selectors import Accepts, NodeTerm, node_terms
+from kai.model.rules.selectors import Accepts, NodeTerm, OneOf, node_terms
 from kai.snapshot.rows import Node
 
 #: Keys of which is kept that no node has them.
@@ -25,6 +25,9 @@ class NodeLabels:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self._columns: dict[str, tuple[ShortInts, list[str]]] = {}
+        #: By key the number of each value.
+        self._numbers: dict[str, dict[str, int]] = {}
+        self._rows: dict[str, int] = {}
         #: Keys that no node has, of which pods can make up any number: what was asked for last.
         self._absent: dict[str, None] = {}
         self._nowhere: tuple[ShortInts, list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
@@ -55,6 +58,7 @@ class NodeLabels:
                 self._absent[key] = None
                 return self._nowhere
             known = self._columns[key] = (numbers, list(values))
+            self._numbers[key] = values
         return known
 
     def known(self, key: str) -> bool:
@@ -65,14 +69,19 @@ class NodeLabels:
         """Nodes whose value of a label (None if missing) is accepted."""
         numbers, values = self.column(key)
         # -1, which stands for no label, finds the last element.
-        table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
+        if isinstance(accepts, OneOf) and len(accepts.values) < len(values):
+            table = np.full(len(values) + 1, not accepts.wanted)
+            _mark(table, self._numbers[key], accepts)
+            table[-1] = accepts(None)
+        else:
+            table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
         return table[numbers]
 
     def selector(self, pairs: Sequence[tuple[str, str]]) -> Mask:
         """``[nodes]`` those that have all of the labels; found anew each time."""
         mask = np.ones(len(self.nodes), dtype=bool)
         for key, wanted in pairs:
-            mask &= self.where(key, lambda value, wanted=wanted: value == wanted)  # type: ignore[misc]
+            mask &= self.where(key, OneOf(frozenset((wanted,))))
         return mask
 
     def terms(self, terms: Sequence[Mapping[str, Any]]) -> Mask:
@@ -90,7 +99,23 @@ class NodeLabels:
         for key, accepts in term.labels:
             mask &= self.where(key, accepts)
         for accepts in term.name:
-            mask &= np.fromiter(
-                (accepts(node.name) for node in self.nodes), dtype=bool, count=len(self.nodes)
-            )
+            mask &= self._called(accepts)
         return mask
+
+    def _called(self, accepts: Accepts) -> Mask:
+        """Nodes whose name is accepted."""
+        if not isinstance(accepts, OneOf):
+            return np.fromiter((accepts(node.name) for node in self.nodes), dtype=bool, count=len(self.nodes))
+        if not self._rows:
+            self._rows = {node.name: row for row, node in enumerate(self.nodes)}
+        mask = np.full(len(self.nodes), not accepts.wanted)
+        _mark(mask, self._rows, accepts)
+        return mask
+
+
+def _mark(table: Mask, numbers: Mapping[str, int], accepts: OneOf) -> None:
+    """What is said of the values that a requirement names; of all others the table says the opposite."""
+    for value in accepts.values:
+        number = numbers.get(value)
+        if number is not None:
+            table[number] = accepts.wanted

@@ -21,15 +21,26 @@ Selects: TypeAlias = Callable[[Mapping[str, str]], bool]
 _NODE_NAME: Final = "metadata.name"
 
 
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Whether a value is one of some; without ``wanted``, none of them. Not each of many need be asked."""
+
+    values: frozenset[str]
+    wanted: bool = True
+
+    def __call__(self, value: str | None) -> bool:
+        """Whether a value (None for a label that is missing) is accepted."""
+        return (value in self.values) is self.wanted
+
+
 def label_requirement(expression: Mapping[str, Any]) -> Accepts:
     """Whether a label value satisfies a requirement of a label selector: In, NotIn, Exists, DoesNotExist."""
     values = [str(value) for value in expression.get("values") or ()]
     match expression.get("operator"), bool(values):
         case "In", True:
-            return frozenset(values).__contains__
+            return OneOf(frozenset(values))
         case "NotIn", True:
-            unwanted = frozenset(values)
-            return lambda value: value not in unwanted
+            return OneOf(frozenset(values), wanted=False)
         case "Exists", False:
             return lambda value: value is not None
         case "DoesNotExist", False:

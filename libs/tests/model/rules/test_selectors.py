@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kai.bench.objects import a_node
 from kai.engine.kernel.labels import NodeLabels
 from kai.model.rules.selectors import (
+    OneOf,
     field_requirement,
     label_requirement,
     label_selector,
@@ -211,3 +212,20 @@ def test_masks_over_nodes_agree_with_the_rule(labels, terms):
     mask = NodeLabels(nodes).terms(terms)
     selector = {"nodeSelectorTerms": terms}
     assert mask.tolist() == [node_selector(selector, each.name, each.object.labels) for each in nodes]
+
+
+def test_of_many_nodes_only_those_are_asked_about_that_an_expression_names(monkeypatch):
+    asked = []
+    original = OneOf.__call__
+    monkeypatch.setattr(
+        OneOf, "__call__", lambda self, value: (asked.append(value), original(self, value))[1]
+    )
+    state = ClusterState()
+    for index in range(50):
+        state.apply(Kind.NODE, a_node(f"n{index}", labels={"zone": f"z{index}"}))
+    unwanted = {"key": "zone", "operator": "NotIn", "values": ["z7", "nowhere"]}
+    named = {"key": "metadata.name", "operator": "In", "values": ["n3"]}
+    found = NodeLabels(state.nodes.nodes)
+    assert found.terms([{"matchExpressions": [unwanted]}]).sum() == 49
+    assert found.terms([{"matchFields": [named]}]).nonzero()[0].tolist() == [3]
+    assert asked == [None]
