@@ -7,16 +7,13 @@ each distinct value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from kai.model.arrays import Mask, ShortInts
 from kai.model.rules.selectors import Accepts, NodeTerm, OneOf, node_terms
 from kai.snapshot.rows import Node
-
-#: Keys of which is kept that no node has them.
-_ABSENT: Final = 4096
 
 
 class NodeLabels:
@@ -28,8 +25,8 @@ class NodeLabels:
         #: By key the number of each value.
         self._numbers: dict[str, dict[str, int]] = {}
         self._rows: dict[str, int] = {}
-        #: Keys that no node has, of which pods can make up any number: what was asked for last.
-        self._absent: dict[str, None] = {}
+        #: All keys, once it was asked about one that may not be among them: pods can make up any number.
+        self._keys: frozenset[str] | None = None
         self._nowhere: tuple[ShortInts, list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
 
     def column(self, key: str) -> tuple[ShortInts, list[str]]:
@@ -39,7 +36,7 @@ class NodeLabels:
         """
         known = self._columns.get(key)
         if known is None:
-            if key in self._absent:
+            if key not in self._known_keys():
                 return self._nowhere
             values: dict[str, int] = {}
             numbers = np.fromiter(
@@ -52,14 +49,14 @@ class NodeLabels:
                 dtype=np.int32,
                 count=len(self.nodes),
             )
-            if not values:
-                while len(self._absent) >= _ABSENT:
-                    del self._absent[next(iter(self._absent))]
-                self._absent[key] = None
-                return self._nowhere
             known = self._columns[key] = (numbers, list(values))
             self._numbers[key] = values
         return known
+
+    def _known_keys(self) -> frozenset[str]:
+        if self._keys is None:
+            self._keys = frozenset().union(*(node.object.labels for node in self.nodes))
+        return self._keys
 
     def known(self, key: str) -> bool:
         """Whether any node has the label."""

@@ -229,3 +229,21 @@ def test_of_many_nodes_only_those_are_asked_about_that_an_expression_names(monke
     assert found.terms([{"matchExpressions": [unwanted]}]).sum() == 49
     assert found.terms([{"matchFields": [named]}]).nonzero()[0].tolist() == [3]
     assert asked == [None]
+
+
+def test_labels_that_pods_make_up_are_looked_for_on_no_node():
+    read = []
+
+    class Labels(dict):
+        def get(self, key, default=None):
+            read.append(key)
+            return super().get(key, default)
+
+    state = ClusterState()
+    state.apply(Kind.NODE, a_node("n0", labels={"zone": "a"}))
+    node = state.nodes.nodes[0]
+    node.object.metadata.labels = Labels(node.object.labels)
+    found = NodeLabels([node])
+    assert not any(found.known(f"made-up-{number}") for number in range(5000))
+    assert found.known("zone")
+    assert read == ["zone"]
