@@ -7,7 +7,7 @@ from e2e.hostile import site
 from e2e.hostile.attacks import Tenant, floods
 from e2e.hostile.offline import World
 from kai.engine.kernel import neighbours
-from kai.engine.kernel.neighbours import Selection
+from kai.engine.kernel.selections import Selection, Selections
 from kai.engine.neighbourhood import attraction
 
 
@@ -24,15 +24,18 @@ def besieged(*forms, seed):
 def test_a_term_is_compared_with_a_pod_a_few_times_in_a_cycle_however_often_pods_are_moved(monkeypatch):
     world = besieged(*[floods.terms_about_other_pods] * 2, floods.pods_that_are_all_unlike, seed=0)
     compared: Counter[tuple[int, tuple[tuple[str, str], ...]]] = Counter()
-    kept: list[Selection] = []
-    original = Selection.matches
+    kept: list[object] = []
 
-    def counted(self, namespace, labels):
-        kept.append(self)
-        compared[id(self), tuple(labels.items())] += 1
-        return original(self, namespace, labels)
+    def counted(original):
+        def asked(self, namespace, labels, **more):
+            kept.append(self)
+            compared[id(self), tuple(labels.items())] += 1
+            return original(self, namespace, labels, **more)
 
-    monkeypatch.setattr(Selection, "matches", counted)
+        return asked
+
+    monkeypatch.setattr(Selection, "matches", counted(Selection.matches))
+    monkeypatch.setattr(Selections, "about", counted(Selections.about))
     world.cycle()
     assert compared
     assert compared.most_common(1)[0][1] <= 3 * len(world.state.tasks)

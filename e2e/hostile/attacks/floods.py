@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from e2e.hostile import site
@@ -78,6 +79,37 @@ def terms_about_other_pods(tenant: Tenant, name: str, namespace: str) -> Attack:
         when = "preferred" if preferred else "required"
         affinity = {kind: {f"{when}DuringSchedulingIgnoredDuringExecution": wished}}
         pods.append(tenant.pod(f"{name}-{number}", namespace, spec={"affinity": affinity}))
+    return Attack(tuple(pods))
+
+
+def terms_as_long_as_they_may_be(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """All pods and all nodes are held against as much as one pod may say, in words that no other pod uses."""
+
+    def unwanted(keys: Iterable[str], *said: object) -> list[Json]:
+        value = "-".join(map(str, (name, *said)))
+        return [{"key": key, "operator": "NotIn", "values": [value]} for key in keys]
+
+    pods = []
+    for number in range(10):
+        terms = [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "namespaceSelector": {},
+                "labelSelector": {"matchExpressions": unwanted(("of", "app", "a", "b"), number, term)},
+            }
+            for term in range(64)
+        ]
+        nodes = [
+            {"matchExpressions": unwanted(["kubernetes.io/hostname"] * 20, number, term)}
+            for term in range(51)
+        ]
+        kind = tenant.rng.choice(("podAffinity", "podAntiAffinity"))
+        affinity = {
+            kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms},
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": nodes}},
+        }
+        labels = {"of": f"{name}-{number}"}
+        pods.append(tenant.pod(f"{name}-{number}", namespace, labels=labels, spec={"affinity": affinity}))
     return Attack(tuple(pods))
 
 
@@ -195,6 +227,7 @@ FORMS: Final[tuple[Form, ...]] = (
     pods_that_are_all_unlike,
     lists_without_end,
     terms_about_other_pods,
+    terms_as_long_as_they_may_be,
     pods_that_keep_everybody_away,
     spread_in_many_ways,
     a_flood,

@@ -188,6 +188,14 @@ TOLERATIONS: Final = Limit(kind="Pod", field="spec.tolerations", most=512, enfor
 NODE_TERMS: Final = Limit(
     kind="Pod", field="spec.affinity.nodeAffinity", most=512, unit="terms of one kind", enforced=("webhook",)
 )
+#: Each is held against all nodes.
+NODE_REQUIREMENTS: Final = Limit(
+    kind="Pod",
+    field="spec.affinity.nodeAffinity",
+    most=1024,
+    unit="expressions, in all terms together",
+    enforced=("webhook",),
+)
 #: Each costs something whenever another pod is looked at.
 POD_TERMS: Final = Limit(
     kind="Pod",

@@ -183,6 +183,7 @@ def check_scheduling(pod: Pod) -> None:
     demanded = 0
     if spec.affinity:
         affinity: _Affinity = conform(spec.affinity, _Affinity, field="spec.affinity")
+        limits.NODE_REQUIREMENTS.check(sum(map(_expressions, _terms_about_nodes(affinity))))
         demanded += sum(_demands(term) for term in _terms_about_pods(affinity))
     if spec.topology_spread_constraints:
         spread: list[_Spread] = conform(
@@ -190,6 +191,18 @@ def check_scheduling(pod: Pod) -> None:
         )
         demanded += sum(_demands(each) for each in spread)
     limits.TERM_REQUIREMENTS.check(demanded)
+
+
+def _terms_about_nodes(affinity: _Affinity) -> Iterator[_NodeTerm]:
+    rules = affinity.node_affinity
+    if rules is not None:
+        if rules.required is not None:
+            yield from rules.required.node_selector_terms or ()
+        yield from (each.preference for each in rules.preferred or ())
+
+
+def _expressions(term: _NodeTerm) -> int:
+    return len(term.match_expressions or ()) + len(term.match_fields or ())
 
 
 def _terms_about_pods(affinity: _Affinity) -> Iterator[_PodTerm]:

@@ -114,6 +114,17 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     yield "values", {"affinity": node}, "nodeSelectorTerms[0].matchExpressions[0].values", "16384 items"
     node = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{}] * 1000}}}
     yield "node terms", {"affinity": node}, "nodeSelectorTerms", "512 items"
+    term = {"matchExpressions": [{"key": "k"}] * 10, "matchFields": [{"key": "k"}] * 6}
+    nodes = {
+        _REQUIRED: {"nodeSelectorTerms": [term] * 63 + [{"matchFields": [{"key": "k"}]}]},
+        _PREFERRED: [{"weight": 1, "preference": term}],
+    }
+    yield (
+        "requirements of nodes",
+        {"affinity": {"nodeAffinity": nodes}},
+        "spec.affinity.nodeAffinity is '1025'",
+        "at most 1024 expressions",
+    )
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
     pods = {"podAntiAffinity": {_REQUIRED: [term] * 65}}
     yield "pod terms", {"affinity": pods}, f"spec.affinity.podAntiAffinity.{_REQUIRED}", "64 items"
@@ -472,6 +483,7 @@ PLAYED = {
     "SELECTOR": "pod: selector",
     "TOLERATIONS": "pod: tolerations",
     "NODE_TERMS": "pod: node terms",
+    "NODE_REQUIREMENTS": "pod: requirements of nodes",
     "POD_TERMS": "pod: pod terms",
     "TERM_REQUIREMENTS": "pod: requirements of terms",
     "EXPRESSIONS": "pod: expressions",

@@ -7,16 +7,13 @@ each distinct value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from kai.model.arrays import Mask, ShortInts
-from kai.model.rules.selectors import Accepts, NodeTerm, node_terms
+from kai.model.rules.selectors import Accepts, NodeTerm, OneOf, node_terms
 from kai.snapshot.rows import Node
-
-#: Keys of which is kept that no node has them.
-_ABSENT: Final = 4096
 
 
 class NodeLabels:
@@ -25,8 +22,11 @@ class NodeLabels:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self._columns: dict[str, tuple[ShortInts, list[str]]] = {}
-        #: Keys that no node has, of which pods can make up any number: what was asked for last.
-        self._absent: dict[str, None] = {}
+        #: By key the number of each value.
+        self._numbers: dict[str, dict[str, int]] = {}
+        self._rows: dict[str, int] = {}
+        #: All keys, once it was asked about one that may not be among them: pods can make up any number.
+        self._keys: frozenset[str] | None = None
         self._nowhere: tuple[ShortInts, list[str]] = (np.full(len(nodes), -1, dtype=np.int32), [])
 
     def column(self, key: str) -> tuple[ShortInts, list[str]]:
@@ -36,7 +36,7 @@ class NodeLabels:
         """
         known = self._columns.get(key)
         if known is None:
-            if key in self._absent:
+            if key not in self._known_keys():
                 return self._nowhere
             values: dict[str, int] = {}
             numbers = np.fromiter(
@@ -49,13 +49,14 @@ class NodeLabels:
                 dtype=np.int32,
                 count=len(self.nodes),
             )
-            if not values:
-                while len(self._absent) >= _ABSENT:
-                    del self._absent[next(iter(self._absent))]
-                self._absent[key] = None
-                return self._nowhere
             known = self._columns[key] = (numbers, list(values))
+            self._numbers[key] = values
         return known
+
+    def _known_keys(self) -> frozenset[str]:
+        if self._keys is None:
+            self._keys = frozenset().union(*(node.object.labels for node in self.nodes))
+        return self._keys
 
     def known(self, key: str) -> bool:
         """Whether any node has the label."""
@@ -65,14 +66,19 @@ class NodeLabels:
         """Nodes whose value of a label (None if missing) is accepted."""
         numbers, values = self.column(key)
         # -1, which stands for no label, finds the last element.
-        table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
+        if isinstance(accepts, OneOf) and len(accepts.values) < len(values):
+            table = np.full(len(values) + 1, not accepts.wanted)
+            _mark(table, self._numbers[key], accepts)
+            table[-1] = accepts(None)
+        else:
+            table = np.array([*(accepts(value) for value in values), accepts(None)], dtype=bool)
         return table[numbers]
 
     def selector(self, pairs: Sequence[tuple[str, str]]) -> Mask:
         """``[nodes]`` those that have all of the labels; found anew each time."""
         mask = np.ones(len(self.nodes), dtype=bool)
         for key, wanted in pairs:
-            mask &= self.where(key, lambda value, wanted=wanted: value == wanted)  # type: ignore[misc]
+            mask &= self.where(key, OneOf(frozenset((wanted,))))
         return mask
 
     def terms(self, terms: Sequence[Mapping[str, Any]]) -> Mask:
@@ -90,7 +96,23 @@ class NodeLabels:
         for key, accepts in term.labels:
             mask &= self.where(key, accepts)
         for accepts in term.name:
-            mask &= np.fromiter(
-                (accepts(node.name) for node in self.nodes), dtype=bool, count=len(self.nodes)
-            )
+            mask &= self._called(accepts)
         return mask
+
+    def _called(self, accepts: Accepts) -> Mask:
+        """Nodes whose name is accepted."""
+        if not isinstance(accepts, OneOf):
+            return np.fromiter((accepts(node.name) for node in self.nodes), dtype=bool, count=len(self.nodes))
+        if not self._rows:
+            self._rows = {node.name: row for row, node in enumerate(self.nodes)}
+        mask = np.full(len(self.nodes), not accepts.wanted)
+        _mark(mask, self._rows, accepts)
+        return mask
+
+
+def _mark(table: Mask, numbers: Mapping[str, int], accepts: OneOf) -> None:
+    """What is said of the values that a requirement names; of all others the table says the opposite."""
+    for value in accepts.values:
+        number = numbers.get(value)
+        if number is not None:
+            table[number] = accepts.wanted

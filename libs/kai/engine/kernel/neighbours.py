@@ -2,96 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.kernel.selections import Selection, Selections
 from kai.model.arrays import Ints, Positions, ShortInts
-from kai.model.rules.selectors import label_selector
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
 from kai.snapshot.table import NodeTable
 
+#: So many are asked one by one in less time.
+_FEW: Final = 12
 _NONE: Positions = np.empty(0, dtype=np.intp)
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
-
-
-class Selection:
-    """Which pods a term is about: a label selector within namespaces."""
-
-    __slots__ = ("_namespaces", "_of_labels", "_selects")
-
-    def __init__(
-        self,
-        term: Mapping[str, Any],
-        *,
-        namespace: str,
-        namespaces: Mapping[str, Any],
-        labels: Mapping[str, str],
-    ) -> None:
-        """Of a pod with these labels in ``namespace``, about which the term speaks.
-
-        Args:
-            term: as in the pod's spec, with its selectors of labels and namespaces.
-            namespace: where the term looks if it neither names nor selects namespaces.
-            namespaces: the objects by name; those of now count, also for later questions.
-            labels: the values that ``matchLabelKeys`` and ``mismatchLabelKeys`` stand for.
-        """
-        self._selects = label_selector(_with_label_keys(term, labels))
-        named = frozenset(term.get("namespaces") or ())
-        by_labels = term.get("namespaceSelector")
-        self._namespaces = named if named or by_labels is not None else frozenset((namespace,))
-        self._of_labels: frozenset[str] | None = None
-        if by_labels is not None:
-            of_labels = label_selector(by_labels)
-            self._of_labels = frozenset(
-                obj["metadata"]["name"]
-                for obj in namespaces.values()
-                if of_labels(obj["metadata"].get("labels") or {})
-            )
-            # One that demands nothing is for all namespaces, and that is what naming none means here.
-            if not by_labels:
-                self._of_labels = None
-                self._namespaces = frozenset()
-
-    def reaches(self, namespaces: Collection[str]) -> bool:
-        """Whether pods of some of the namespaces may be meant."""
-        if not self._namespaces and self._of_labels is None:
-            return True
-        return not self._namespaces.isdisjoint(namespaces) or bool(
-            self._of_labels is not None and not self._of_labels.isdisjoint(namespaces)
-        )
-
-    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels in this namespace is meant."""
-        if self._namespaces or self._of_labels is not None:
-            inside = namespace in self._namespaces or (
-                self._of_labels is not None and namespace in self._of_labels
-            )
-            if not inside:
-                return False
-        return self._selects(labels)
-
-
-def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any] | None:
-    """The term's selector of labels; as in Kubernetes, keys that the pod does not have say nothing."""
-    selector = term.get("labelSelector")
-    if selector is None:
-        return None
-    extra = [
-        {"key": key, "operator": operator, "values": [labels[key]]}
-        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-        for key in term.get(field) or ()
-        if key in labels
-    ]
-    return (
-        {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *extra]}
-        if extra
-        else selector
-    )
 
 
 class Neighbours:
@@ -106,6 +33,7 @@ class Neighbours:
         self._namespaces = namespaces
         self._rows: dict[bytes, int] = {}
         self._selections: list[Selection] = []
+        self._asked = Selections()
         #: ``[terms, nodes]`` placed pods; valid until the next question, as it grows.
         self.table: Ints = np.zeros((8, len(nodes)), dtype=np.int64)
         #: By the uid of a pod: of how many terms is known whether they are about it, and the rows of those.
@@ -129,6 +57,19 @@ class Neighbours:
 
     def row(self, term: Mapping[str, Any], task: Task) -> int:
         """The row of a term of a pod in the table of counts, whose rows stay where they are."""
+        return int(self.rows((term,), task)[0])
+
+    def rows(self, terms: Iterable[Mapping[str, Any]], task: Task) -> Positions:
+        """Those of several terms, which are counted together."""
+        known = len(self._selections)
+        found = [self._row(term, task) for term in terms]
+        if len(self._selections) > known:
+            while len(self._selections) > len(self.table):
+                self.table = np.concatenate([self.table, np.zeros_like(self.table)])
+            self._count(since=known)
+        return np.array(found, dtype=np.intp)
+
+    def _row(self, term: Mapping[str, Any], task: Task) -> int:
         labels = task.labels or {}
         relevant = {
             key: labels.get(key)
@@ -141,29 +82,29 @@ class Neighbours:
             known = self._rows[key] = len(self._selections)
             selection = Selection(term, namespace=task.namespace, namespaces=self._namespaces, labels=labels)
             self._selections.append(selection)
-            if known == len(self.table):
-                self.table = np.concatenate([self.table, np.zeros_like(self.table)])
-            self._count(selection, self.table[known])
+            self._asked.add(selection)
         return known
 
-    def _count(self, selection: Selection, counts: Ints) -> None:
+    def _count(self, *, since: int) -> None:
+        fresh = self._selections[since:]
         for node in self._nodes.nodes:
             for other in node.tasks.values():
                 # A pod that is moved stands on both nodes; it counts where it goes.
-                here = (other.pipelined_node or other.node) is node and ACTIVE_ALLOCATED[other.status]
-                if here and selection.matches(other.namespace, other.labels or {}):
-                    counts[node.row] += 1
+                if (other.pipelined_node or other.node) is not node or not ACTIVE_ALLOCATED[other.status]:
+                    continue
+                labels = other.labels or {}
+                if len(fresh) > _FEW:
+                    self.table[self._asked.about(other.namespace, labels, since=since), node.row] += 1
+                    continue
+                for row, selection in enumerate(fresh, since):
+                    if selection.matches(other.namespace, labels):
+                        self.table[row, node.row] += 1
 
     def _terms_about(self, task: Task) -> Positions:
         """Rows of the terms known by now that are about a pod."""
         asked, found = self._about.get(task.uid, (0, _NONE))
         if asked < len(self._selections):
-            labels = task.labels or {}
-            more = [
-                row
-                for row in range(asked, len(self._selections))
-                if self._selections[row].matches(task.namespace, labels)
-            ]
+            more = self._asked.about(task.namespace, task.labels or {}, since=asked)
             found = np.append(found, more).astype(np.intp)
             self._about[task.uid] = (len(self._selections), found)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,12 @@ from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
+from kai.engine.kernel.selections import Selections
 from kai.engine.neighbourhood.attraction import (
     REQUIRED,
     Attraction,
     Companions,
+    Wish,
     in_domains,
     preferences,
 )
@@ -53,7 +55,11 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         self._repelling = (
             [task for said, tasks in others if said.repelled for task in tasks] if self._filters else []
         )
-        self._kept_from: dict[tuple[str, int], frozenset[str]] = {}
+        #: Whom these mean, and by row the class whose they are and the key of their domains.
+        self._unwanted = Selections()
+        self._keepers: list[tuple[int, str]] = []
+        self._unread = others if self._repelling else ()
+        self._kept_from: dict[str, dict[int, set[str]]] = {}
         #: By class, whose pods agree in terms, namespace and labels.
         self._wanted: dict[tuple[int, str], list[_Terms]] = {}
         self._preferred: dict[int, list[tuple[str, Positions, Floats]]] = {}
@@ -91,7 +97,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             of_key.setdefault(str(term.get("topologyKey", "")), []).append(term)
         labels, ask = task.labels or {}, self._neighbours
         for key, found in of_key.items():
-            rows = np.array([ask.row(term, task) for term in found], dtype=np.intp)
+            rows = ask.rows(found, task)
             own = [ask.selection(term, task).matches(task.namespace, labels) for term in found]
             yield _Terms(key, rows, np.array(own, dtype=bool))
 
@@ -115,11 +121,12 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
     def _repelled(self, task: Task) -> Mask | None:
         """Nodes in the domain of a pod that does not want this one near."""
         domains: dict[tuple[str, int], ShortInts] = {}
-        for other in self._repelling:
+        kept_from = self._keys_kept_from(task)
+        for other in self._repelling if kept_from else ():
             where = other.pipelined_node or other.node
             if where is None or other is task or not ACTIVE_ALLOCATED[other.status]:
                 continue
-            for key in self._keys_kept_from(task, other):
+            for key in kept_from.get(other.cls.id, ()):
                 numbers, _ = self._handle.filters.labels.column(key)
                 if numbers[where.row] >= 0:
                     domains[key, int(numbers[where.row])] = numbers
@@ -128,15 +135,23 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         inside = [numbers == domain for (_, domain), numbers in domains.items()]
         return np.asarray(np.logical_or.reduce(inside), dtype=bool)
 
-    def _keys_kept_from(self, task: Task, other: Task) -> frozenset[str]:
-        """Keys of the domains in which the other pod does not want this one; its class agrees."""
-        known = self._kept_from.get((task.uid, other.cls.id))
+    def _read_unwanted(self) -> None:
+        """Only where somebody is placed: most cycles place nobody."""
+        for said, tasks in self._unread:
+            for key, selection in said.repelled:
+                self._unwanted.add(selection)
+                self._keepers.append((tasks[0].cls.id, key))
+        self._unread = ()
+
+    def _keys_kept_from(self, task: Task) -> Mapping[int, Collection[str]]:
+        """Keys of the domains in which pods of a class, by its id, do not want this one."""
+        known = self._kept_from.get(task.uid)
         if known is None:
-            known = self._kept_from[task.uid, other.cls.id] = frozenset(
-                str(term.get("topologyKey", ""))
-                for term in terms(other.cls, "pod_anti_affinity")
-                if self._neighbours.selection(term, other).matches(task.namespace, task.labels or {})
-            )
+            self._read_unwanted()
+            known = self._kept_from[task.uid] = {}
+            for row in self._unwanted.about(task.namespace, task.labels or {}).tolist():
+                cls, key = self._keepers[row]
+                known.setdefault(cls, set()).add(key)
         return known
 
     def waits(self, task: Task, node: Node) -> bool:
@@ -178,13 +193,17 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         """Preferred terms of a task by the key of their domains: rows of counts, and weights."""
         known = self._preferred.get(task.cls.id)
         if known is None:
-            of_key: dict[str, list[tuple[int, float]]] = {}
+            of_key: dict[str, list[Wish]] = {}
             for weight, term in preferences(task.cls):
                 key = str(term.get("topologyKey", ""))
                 if self._handle.filters.labels.known(key):
-                    of_key.setdefault(key, []).append((self._neighbours.row(term, task), weight))
+                    of_key.setdefault(key, []).append((weight, term))
             known = self._preferred[task.cls.id] = [
-                (key, np.array([row for row, _ in found]), np.array([weight for _, weight in found]))
+                (
+                    key,
+                    self._neighbours.rows([term for _, term in found], task),
+                    np.array([weight for weight, _ in found]),
+                )
                 for key, found in of_key.items()
             ]
         return known

@@ -10,7 +10,8 @@ import numpy as np
 
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
-from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
+from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
+from kai.engine.kernel.selections import Selection, Selections
 from kai.model.arrays import Floats, Ints
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
@@ -44,8 +45,8 @@ class Said:
 
     #: What they wish of others, and of whom.
     wishes: tuple[tuple[float, Mapping[str, Any], Selection], ...]
-    #: Who must not be near.
-    repelled: tuple[Selection, ...]
+    #: Who must not be near, by the key of domains.
+    repelled: tuple[tuple[str, Selection], ...]
 
     @classmethod
     def by(cls, task: Task, namespaces: Mapping[str, Any]) -> Said:
@@ -57,12 +58,12 @@ class Said:
         away = (task.cls.constraints.pod_anti_affinity or {}).get(REQUIRED) or ()
         return cls(
             tuple((weight, term, of(term)) for weight, term in wishes(task.cls)),
-            tuple(of(term) for term in away),
+            tuple((str(term.get("topologyKey", "")), of(term)) for term in away),
         )
 
     def reaches(self, namespaces: Collection[str]) -> bool:
         """Whether pods of some of the namespaces may be meant."""
-        return any(each.reaches(namespaces) for each in self.repelled) or any(
+        return any(each.reaches(namespaces) for _, each in self.repelled) or any(
             each.reaches(namespaces) for _, _, each in self.wishes
         )
 
@@ -108,7 +109,10 @@ class Attraction:
         self._handle = handle
         self._neighbours = neighbours
         self._placed: dict[int, Ints] = {}
-        self._said: dict[int, Said] = {}
+        #: Whom the wishes mean, and by row whose they are, their domain's key and their weight.
+        self._meant = Selections()
+        self._wishes: list[tuple[int, str, float]] = []
+        self._unread: list[tuple[int, Said]] = []
         #: Wishes that speak of a pod, by its namespace and labels: for each class that has some, where its
         #: pods are, and the weights by the key of a domain.
         self._about: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[Ints, dict[str, float]]]] = {}
@@ -117,7 +121,7 @@ class Attraction:
                 continue
             number = tasks[0].cls.id
             counts = self._placed[number] = np.zeros(len(handle.nodes), dtype=np.int64)
-            self._said[number] = said
+            self._unread.append((number, said))
             for task in tasks:
                 where = task.pipelined_node or task.node
                 if where is not None and ACTIVE_ALLOCATED[task.status]:
@@ -151,15 +155,24 @@ class Attraction:
         return total
 
     def _speaking_of(self, task: Task) -> Iterator[tuple[Ints, dict[str, float]]]:
-        labels = self._handle.filters.labels
-        for cls, said in self._said.items():
-            weights: dict[str, float] = {}
+        self._read()
+        by_class: dict[int, dict[str, float]] = {}
+        for row in self._meant.about(task.namespace, task.labels or {}).tolist():
+            cls, domain, weight = self._wishes[row]
+            weights = by_class.setdefault(cls, {})
+            weights[domain] = weights.get(domain, 0.0) + weight
+        for cls, weights in by_class.items():
+            yield self._placed[cls], weights
+
+    def _read(self) -> None:
+        """Only where somebody is placed: most cycles place nobody."""
+        for number, said in self._unread:
             for weight, term, selection in said.wishes:
                 domain = str(term.get("topologyKey", ""))
-                if labels.known(domain) and selection.matches(task.namespace, task.labels or {}):
-                    weights[domain] = weights.get(domain, 0.0) + weight
-            if weights:
-                yield self._placed[cls], weights
+                if self._handle.filters.labels.known(domain):
+                    self._meant.add(selection)
+                    self._wishes.append((number, domain, weight))
+        self._unread = []
 
 
 def in_domains(handle: Handle, key: str, *, amounts: Floats) -> Floats:

@@ -15,7 +15,8 @@ import numpy as np
 from kai.engine.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Scorer, Tracker
-from kai.engine.kernel.neighbours import Neighbours, Selection, by_domain, spread_back
+from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
+from kai.engine.kernel.selections import Selection
 from kai.model.arrays import Floats, Mask
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind

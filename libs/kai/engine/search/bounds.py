@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from kai.engine.framework.session import Session
-from kai.engine.kernel.neighbours import Selection
 from kai.engine.kernel.room import PLENTY, Room
 from kai.engine.kernel.room import free_centi as of_nodes
+from kai.engine.kernel.selections import Selection
 from kai.engine.queueing.victims import TaskColumns
 from kai.model.arrays import Ints, ShortInts
 from kai.snapshot.amounts import GPU_CENTI

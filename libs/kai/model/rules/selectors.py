@@ -9,6 +9,7 @@ Everything is compiled first and asked often; values are strings, None is a labe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kai.model.quantity import integer
@@ -20,15 +21,26 @@ Selects: TypeAlias = Callable[[Mapping[str, str]], bool]
 _NODE_NAME: Final = "metadata.name"
 
 
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Whether a value is one of some; without ``wanted``, none of them. Not each of many need be asked."""
+
+    values: frozenset[str]
+    wanted: bool = True
+
+    def __call__(self, value: str | None) -> bool:
+        """Whether a value (None for a label that is missing) is accepted."""
+        return (value in self.values) is self.wanted
+
+
 def label_requirement(expression: Mapping[str, Any]) -> Accepts:
     """Whether a label value satisfies a requirement of a label selector: In, NotIn, Exists, DoesNotExist."""
     values = [str(value) for value in expression.get("values") or ()]
     match expression.get("operator"), bool(values):
         case "In", True:
-            return frozenset(values).__contains__
+            return OneOf(frozenset(values))
         case "NotIn", True:
-            unwanted = frozenset(values)
-            return lambda value: value not in unwanted
+            return OneOf(frozenset(values), wanted=False)
         case "Exists", False:
             return lambda value: value is not None
         case "DoesNotExist", False:
@@ -58,15 +70,39 @@ def field_requirement(expression: Mapping[str, Any]) -> Accepts:
     return label_requirement(expression)
 
 
-def label_selector(selector: Mapping[str, Any] | None) -> Selects:
-    """Whether a label selector means what has these labels; none means nothing, an empty one everything.
+@dataclass(frozen=True, slots=True)
+class LabelDemands:
+    """What a label selector demands, by the key of a label; all of it must hold.
 
-    What is said of one key is taken together, so that asking costs time by the keys that are named, at most.
+    There may be far more demands than labels, and most may hold of whoever has no labels at all: those cost
+    nothing where he has none.
     """
+
+    #: One of these values.
+    within: Mapping[str, frozenset[str]]
+    #: None of these values; whoever has no such label is meant.
+    without: Mapping[str, frozenset[str]]
+    #: Labels that must be there, and that must not.
+    present: frozenset[str]
+    absent: frozenset[str]
+
+    def hold(self, labels: Mapping[str, str]) -> bool:
+        """Whether what has these labels is meant."""
+        for key, values in self.within.items():
+            if labels.get(key) not in values:
+                return False
+        if not self.present <= labels.keys() or not self.absent.isdisjoint(labels):
+            return False
+        if self.without.keys().isdisjoint(labels):
+            return True
+        return all(labels[key] not in self.without[key] for key in self.without.keys() & labels.keys())
+
+
+def label_demands(selector: Mapping[str, Any] | None) -> LabelDemands | None:
+    """What a label selector demands; None where it means nothing at all."""
     if selector is None:
-        return lambda labels: False
-    exact = tuple((selector.get("matchLabels") or {}).items())
-    within: dict[str, frozenset[str]] = {}
+        return None
+    within = {key: frozenset((value,)) for key, value in (selector.get("matchLabels") or {}).items()}
     without: dict[str, frozenset[str]] = {}
     present, absent = set[str](), set[str]()
     for expression in selector.get("matchExpressions") or ():
@@ -82,24 +118,14 @@ def label_selector(selector: Mapping[str, Any] | None) -> Selects:
             case "DoesNotExist", False:
                 absent.add(key)
             case _:
-                return lambda labels: False
-    wanted = tuple(within.items())
+                return None
+    return LabelDemands(within, without, frozenset(present), frozenset(absent))
 
-    def matches(labels: Mapping[str, str]) -> bool:
-        for key, value in exact:
-            if labels.get(key) != value:
-                return False
-        for key, values in wanted:
-            if labels.get(key) not in values:
-                return False
-        if not present <= labels.keys() or not absent.isdisjoint(labels):
-            return False
-        # There may be far more of these than labels.
-        if without.keys().isdisjoint(labels):
-            return True
-        return all(labels[key] not in without[key] for key in without.keys() & labels.keys())
 
-    return matches
+def label_selector(selector: Mapping[str, Any] | None) -> Selects:
+    """Whether a label selector means what has these labels; none means nothing, an empty one everything."""
+    demands = label_demands(selector)
+    return demands.hold if demands is not None else lambda labels: False
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:

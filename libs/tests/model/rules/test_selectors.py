@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kai.bench.objects import a_node
 from kai.engine.kernel.labels import NodeLabels
 from kai.model.rules.selectors import (
+    OneOf,
     field_requirement,
     label_requirement,
     label_selector,
@@ -211,3 +212,38 @@ def test_masks_over_nodes_agree_with_the_rule(labels, terms):
     mask = NodeLabels(nodes).terms(terms)
     selector = {"nodeSelectorTerms": terms}
     assert mask.tolist() == [node_selector(selector, each.name, each.object.labels) for each in nodes]
+
+
+def test_of_many_nodes_only_those_are_asked_about_that_an_expression_names(monkeypatch):
+    asked = []
+    original = OneOf.__call__
+    monkeypatch.setattr(
+        OneOf, "__call__", lambda self, value: (asked.append(value), original(self, value))[1]
+    )
+    state = ClusterState()
+    for index in range(50):
+        state.apply(Kind.NODE, a_node(f"n{index}", labels={"zone": f"z{index}"}))
+    unwanted = {"key": "zone", "operator": "NotIn", "values": ["z7", "nowhere"]}
+    named = {"key": "metadata.name", "operator": "In", "values": ["n3"]}
+    found = NodeLabels(state.nodes.nodes)
+    assert found.terms([{"matchExpressions": [unwanted]}]).sum() == 49
+    assert found.terms([{"matchFields": [named]}]).nonzero()[0].tolist() == [3]
+    assert asked == [None]
+
+
+def test_labels_that_pods_make_up_are_looked_for_on_no_node():
+    read = []
+
+    class Labels(dict):
+        def get(self, key, default=None):
+            read.append(key)
+            return super().get(key, default)
+
+    state = ClusterState()
+    state.apply(Kind.NODE, a_node("n0", labels={"zone": "a"}))
+    node = state.nodes.nodes[0]
+    node.object.metadata.labels = Labels(node.object.labels)
+    found = NodeLabels([node])
+    assert not any(found.known(f"made-up-{number}") for number in range(5000))
+    assert found.known("zone")
+    assert read == ["zone"]

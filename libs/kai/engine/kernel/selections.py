@@ -1,0 +1,178 @@
+"""Many selections, asked at once which of them mean a pod.
+
+Asked one by one, the terms of all pods that are about others cost every pod that is to be placed their
+number, whoever made them. Here a pod costs its labels, and the demands that these labels satisfy or break.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kai.model.arrays import Mask, Positions
+from kai.model.rules.selectors import label_demands, label_selector
+
+#: Rows in order, by what a label is or says.
+_Rows: TypeAlias = "defaultdict[Hashable, array[int]]"
+_NOBODY = -1
+
+
+def _no_rows() -> array[int]:
+    return array("q")
+
+
+class Selection:
+    """Which pods a term is about: a label selector within namespaces."""
+
+    __slots__ = ("_namespaces", "_of_labels", "demands")
+
+    def __init__(
+        self,
+        term: Mapping[str, Any],
+        *,
+        namespace: str,
+        namespaces: Mapping[str, Any],
+        labels: Mapping[str, str],
+    ) -> None:
+        """Of a pod with these labels in ``namespace``, about which the term speaks.
+
+        Args:
+            term: as in the pod's spec, with its selectors of labels and namespaces.
+            namespace: where the term looks if it neither names nor selects namespaces.
+            namespaces: the objects by name; those of now count, also for later questions.
+            labels: the values that ``matchLabelKeys`` and ``mismatchLabelKeys`` stand for.
+        """
+        #: Of labels; None where nobody is meant.
+        self.demands = label_demands(_with_label_keys(term, labels))
+        named = frozenset(term.get("namespaces") or ())
+        by_labels = term.get("namespaceSelector")
+        self._namespaces = named if named or by_labels is not None else frozenset((namespace,))
+        self._of_labels: frozenset[str] | None = None
+        if by_labels is not None:
+            of_labels = label_selector(by_labels)
+            self._of_labels = frozenset(
+                obj["metadata"]["name"]
+                for obj in namespaces.values()
+                if of_labels(obj["metadata"].get("labels") or {})
+            )
+            # One that demands nothing is for all namespaces, and that is what naming none means here.
+            if not by_labels:
+                self._of_labels = None
+                self._namespaces = frozenset()
+
+    def reaches(self, namespaces: Collection[str]) -> bool:
+        """Whether pods of some of the namespaces may be meant."""
+        if not self._namespaces and self._of_labels is None:
+            return True
+        return not self._namespaces.isdisjoint(namespaces) or bool(
+            self._of_labels is not None and not self._of_labels.isdisjoint(namespaces)
+        )
+
+    @property
+    def scope(self) -> tuple[frozenset[str], frozenset[str] | None]:
+        """What decides about a namespace: who agrees in it looks in the same ones."""
+        return self._namespaces, self._of_labels
+
+    def looks_in(self, namespace: str) -> bool:
+        """Whether pods of a namespace may be meant."""
+        if not self._namespaces and self._of_labels is None:
+            return True
+        return namespace in self._namespaces or (self._of_labels is not None and namespace in self._of_labels)
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels in this namespace is meant."""
+        return self.demands is not None and self.looks_in(namespace) and self.demands.hold(labels)
+
+
+def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any] | None:
+    """The term's selector of labels; as in Kubernetes, keys that the pod does not have say nothing."""
+    selector = term.get("labelSelector")
+    if selector is None:
+        return None
+    extra = [
+        {"key": key, "operator": operator, "values": [labels[key]]}
+        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in term.get(field) or ()
+        if key in labels
+    ]
+    return (
+        {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *extra]}
+        if extra
+        else selector
+    )
+
+
+class Selections:
+    """Grows by :meth:`add`; each selection keeps its row."""
+
+    def __init__(self) -> None:
+        #: By row how many of the demands have to be satisfied by labels; less than 0 where nobody is meant.
+        self._needed = _no_rows()
+        self._scopes: dict[Hashable, int] = {}
+        self._scope = _no_rows()
+        self._looks_in: list[Callable[[str], bool]] = []
+        #: By namespace what those said that had been asked.
+        self._inside: dict[str, Mask] = {}
+        #: By label and value, and by label alone: the rows of which it satisfies a demand, or breaks one.
+        self._satisfied: _Rows = defaultdict(_no_rows)
+        self._broken: _Rows = defaultdict(_no_rows)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._needed)
+
+    def add(self, selection: Selection) -> int:
+        """Its row."""
+        row, demands = len(self), selection.demands
+        scope = self._scopes.setdefault(selection.scope, len(self._scopes))
+        if scope == len(self._looks_in):
+            self._looks_in.append(selection.looks_in)
+        self._scope.append(scope)
+        if demands is None:
+            self._needed.append(_NOBODY)
+            return row
+        self._needed.append(len(demands.within) + len(demands.present))
+        for rows, valued in ((self._satisfied, demands.within), (self._broken, demands.without)):
+            for key, values in valued.items():
+                for value in values:
+                    rows[key, value].append(row)
+        for rows, keys in ((self._satisfied, demands.present), (self._broken, demands.absent)):
+            for key in keys:
+                rows[key].append(row)
+        return row
+
+    def about(self, namespace: str, labels: Mapping[str, str], *, since: int = 0) -> Positions:
+        """The rows, from ``since`` on and in order, of those that mean a pod with these labels."""
+        meant = self._needed_by(labels, since) & self._looking_in(namespace, since)
+        return np.flatnonzero(meant) + since
+
+    def _needed_by(self, labels: Mapping[str, str], since: int) -> Mask:
+        needed = np.frombuffer(self._needed, dtype=np.int64)[since:].copy()
+        for rows in _rows_of(self._satisfied, labels, since):
+            needed[rows - since] -= 1
+        meant: Mask = needed == 0
+        for rows in _rows_of(self._broken, labels, since):
+            meant[rows - since] = False
+        return meant
+
+    def _looking_in(self, namespace: str, since: int) -> Mask:
+        inside = self._inside.get(namespace)
+        if inside is None or len(inside) < len(self._looks_in):
+            inside = np.array([looks_in(namespace) for looks_in in self._looks_in], dtype=bool)
+            self._inside[namespace] = inside
+        found: Mask = inside[np.frombuffer(self._scope, dtype=np.int64)[since:]]
+        return found
+
+
+def _rows_of(rows: _Rows, labels: Mapping[str, str], since: int) -> Iterator[Positions]:
+    """Those by each label, and by each with its value. A row is in each of them once at most."""
+    for pair in labels.items():
+        for named in (pair, pair[0]):
+            found = rows.get(named)
+            if found is not None and found[-1] >= since:
+                yield np.frombuffer(found, dtype=np.int64)[bisect_left(found, since) :]
