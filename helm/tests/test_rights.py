@@ -37,6 +37,7 @@ def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_o
         ("kai-config-deployer", EVERYWHERE),
         ("kai-crd-upgrader", EVERYWHERE),
         ("kai-crd-upgrader", names.NAMESPACE),
+        ("post-delete-cleanup", EVERYWHERE),
         ("post-delete-cleanup", names.NAMESPACE),
     }
     definitions = "customresourcedefinitions"
@@ -50,6 +51,11 @@ def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_o
         ("patch", "schedulingshards", "default"),
     }
     assert {right.verb for right in found["post-delete-cleanup", names.NAMESPACE]} == {"list", "delete"}
+    assert {(right.verb, right.resource) for right in found["post-delete-cleanup", EVERYWHERE]} == {
+        ("list", "configs"),
+        ("list", "schedulingshards"),
+        ("patch", "schedulingshards/status"),
+    }
 
 
 def test_the_page_lists_what_each_account_may_do_row_by_row(held):

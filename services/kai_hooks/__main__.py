@@ -12,6 +12,7 @@ from typing import Final
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.model import names
+from kai_hooks.abandoned import tell_abandoned
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.edits import InvalidManifest, overwrite_edits
 from kai_hooks.handover import keep
@@ -37,10 +38,11 @@ async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> No
 
 
 async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
-    """Delete what an operator has left behind."""
+    """Delete what an operator has left behind, and have the shards that stay say so."""
     await remove_leftovers(
         client, namespace=options.namespace, scheduler_name=options.scheduler_name, say=say
     )
+    await tell_abandoned(client, say)
 
 
 async def _edits(client: KubeClient, options: argparse.Namespace, say: Say) -> None:

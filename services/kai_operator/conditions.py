@@ -28,12 +28,14 @@ class Standing:
     """How things stand with a Config or a shard, at the end of a pass.
 
     ``problems`` are of its specification, which then is not in force; ``unknown`` if it is not known what
-    there is to be; ``troubles`` kept single objects from being as they should; ``notes`` are what one should
-    know though nothing is wrong; ``missing`` is what it needs and the cluster lacks.
+    there is to be; ``stopped`` says why nothing of it may be; ``troubles`` kept single objects from being as
+    they should; ``notes`` are what one should know though nothing is wrong; ``missing`` is what it needs and
+    the cluster lacks.
     """
 
     problems: Sequence[str] = ()
     unknown: bool = False
+    stopped: str = ""
     troubles: Mapping[Ref, str] = field(default_factory=dict)
     notes: Sequence[Note] = ()
     unavailable: Sequence[str] = ()
@@ -92,8 +94,9 @@ def ended(known: Sequence[Manifest], standing: Standing, *, generation: int, now
 
 
 def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[Manifest]:
-    invalid, troubles = _listed(standing.problems), _listed([*standing.troubles.values()])
-    away = _listed(standing.unavailable)
+    stopped = [standing.stopped] if standing.stopped else []
+    invalid, troubles = _listed(standing.problems), _listed([*stopped, *standing.troubles.values()])
+    away = _listed(stopped or standing.unavailable)
     unanswered = standing.watches_prometheus and standing.prometheus
 
     def told(kind: str, value: bool | None, reason: str, message: str = "") -> Manifest:
@@ -121,7 +124,8 @@ def _conditions(standing: Standing, generation: int, now: datetime) -> Iterable[
     if invalid:
         yield told("Ready", False, "invalid_spec", f"{invalid}; {standing.meanwhile}")
     else:
-        wrong = "; ".join(text for text in (troubles, away, unanswered or "") if text)
+        beside = "" if stopped else away
+        wrong = "; ".join(text for text in (troubles, beside, unanswered or "") if text)
         yield told("Ready", not wrong, "not_ready" if wrong else "ready", wrong)
 
 

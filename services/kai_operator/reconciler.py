@@ -65,6 +65,8 @@ class _Share:
     spared: frozenset[Ref] = frozenset()
     live: list[Manifest] = field(default_factory=list)
     troubles: dict[Ref, str] = field(default_factory=dict)
+    #: Why nothing of it can run.
+    stopped: str = ""
     #: What users should know though all is well.
     notes: Sequence[Note] = ()
     transient: bool = False
@@ -144,8 +146,7 @@ class Reconciler:
         shares = self._shard_shares()
         for share in shares:
             share.wanted = []
-            about = Ref(CONFIGS.kind, "", CONFIG_NAME)
-            share.troubles[about] = f"there is no {about}; nothing of this shard can run"
+            share.stopped = f"there is no {CONFIGS.kind} {CONFIG_NAME}; nothing of this shard can run"
         await self._remove(shares)
         await self._end(shares, (), self._clock())
         return self._backoff.next() if any(share.transient for share in shares) else None
@@ -341,6 +342,7 @@ class Reconciler:
             standing = Standing(
                 problems=share.problems,
                 unknown=share.wanted is None,
+                stopped=share.stopped,
                 troubles=dict(sorted(share.troubles.items())),
                 notes=share.notes,
                 unavailable=[await self._explained(ref, share, away[ref]) for ref in sorted(away)],

@@ -49,7 +49,8 @@ class Status:
             self._recorder.emit(about, "Warning", "InvalidSpec", f"{problem}; {standing.meanwhile}")
         for note in standing.notes:
             self._recorder.emit(about, "Warning" if note.warns else "Normal", note.reason, note.text)
-        for trouble in standing.troubles.values():
+        stopped = [standing.stopped] if standing.stopped else []
+        for trouble in (*stopped, *standing.troubles.values()):
             self._recorder.emit(about, "Warning", "NotDeployed", trouble)
 
     async def _write(self, resource: Resource, manifest: Manifest, told: list[Manifest]) -> Manifest:

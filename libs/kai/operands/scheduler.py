@@ -10,7 +10,7 @@ from kai.operands.certificates import grpc_secret
 from kai.operands.component import GRPC_CERTIFICATES, Component, account, objects_of, service, tls_flags
 from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec
-from kai.operands.spec.shards import ALL, Shard
+from kai.operands.spec.shards import Shard, prefix_of_all
 
 ACCOUNT = "scheduler"
 #: What a Service is, of several of a shard, that leads to whoever leads: nobody is to be scraped by it.
@@ -46,7 +46,7 @@ def of_shard(installation: Installation, shard: Shard) -> list[Manifest]:
             data={_FILE: written},
         ),
         *objects_of(component, installation),
-        *_services(installation, component),
+        *_services(installation, shard, component),
     ]
 
 
@@ -101,7 +101,7 @@ def _flags(installation: Installation, shard: Shard) -> tuple[str, ...]:
     )
 
 
-def _services(installation: Installation, component: Component) -> list[Manifest]:
+def _services(installation: Installation, shard: Shard, component: Component) -> list[Manifest]:
     """One that leads to the scheduler; of several, which only the operator knows, to the one that leads.
 
     Then there is one more for all of them: Prometheus finds pods by what a Service selects. Without an
@@ -115,7 +115,8 @@ def _services(installation: Installation, component: Component) -> list[Manifest
         return [_scraped(leading, ports.target_port)]
     del leading["spec"]["selector"]
     leading["metadata"]["labels"][COMPONENT_LABEL] = LEADER
-    every = service(f"{component.name}{ALL}", installation, metrics, app=component.name)
+    name = f"{prefix_of_all(installation.config.everywhere.scheduler_name)}{shard.name}"
+    every = service(name, installation, metrics, app=component.name)
     every["spec"]["clusterIP"] = "None"
     return [leading, _scraped(every, ports.target_port)]
 

@@ -459,6 +459,7 @@ class ClusterState(Cluster):
         self.now = now
         self._intake.refresh()
         self.nodes.settle()
+        self.budgets.begin_turn()
         if self._shrinkage.by_half(len(self.tasks)):
             forget_spare(self)
         elif self.classes.crowded:

@@ -70,10 +70,10 @@ def test_of_several_schedulers_each_is_scraped_once_by_a_service_that_selects_it
     objects = installed(prometheus=EXTERNAL, scheduler={"replicas": 2})
     found = scraped(objects)
     services = of(objects, "Service")
-    assert {"kai-scheduler-default-all", "kai-scheduler-default"} <= services.keys()
-    assert found["kai-scheduler-default-all"] == ["kai-processes"]
+    assert {"kai-schedulers-default", "kai-scheduler-default"} <= services.keys()
+    assert found["kai-schedulers-default"] == ["kai-processes"]
     assert all(services[name]["spec"].get("selector") for name in found)
-    every = services["kai-scheduler-default-all"]
+    every = services["kai-schedulers-default"]
     (pods,) = [
         each["spec"]["template"]["metadata"]["labels"]
         for each in of(objects, "Deployment").values()

@@ -1,9 +1,22 @@
 """What a SchedulingShard says, and the configuration that its scheduler gets."""
 
+from collections import Counter
+
 import pytest
 
 from kai.engine.config import ACTIONS, SchedulerConfig
-from kai.operands import InvalidSpec, read_config, read_shard, rivals
+from kai.operands import (
+    OPTIONAL_KINDS,
+    Facts,
+    InvalidSpec,
+    operands_of_config,
+    operands_of_shard,
+    read_config,
+    read_shard,
+    rivals,
+)
+
+OPTIONAL = ("insight", "nodeScaleAdjuster", "numaPlacementExporter")
 
 
 def a_shard(name="default", **spec):
@@ -190,8 +203,35 @@ def test_names_are_made_of_that_of_a_shard():
         shard("s" * 60)
     longest = "s" * (63 - len("kai-scheduler-"))
     assert shard(longest).name == longest
-    with pytest.raises(InvalidSpec, match=r"with kai-scheduler- before it and -all after it"):
+    with pytest.raises(InvalidSpec, match=r"with kai-schedulers- before it"):
         read_shard(a_shard(longest), config(scheduler={"replicas": 2}))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_no_two_shards_have_an_object_of_the_same_name(replicas):
+    installation = config(scheduler={"replicas": replicas})
+    names = ("default", "default-all", "default-leader", "default-usage", "s-default", "all", "s")
+    shards = [read_shard(a_shard(name, partitionLabelValue=name), installation) for name in names]
+    objects = [each for one in shards for each in operands_of_shard(installation, one, Facts())]
+    made = Counter((each["kind"], each["metadata"]["name"]) for each in objects)
+    assert [each for each, times in made.items() if times > 1] == []
+
+
+def test_a_name_that_would_make_that_of_another_component_is_refused_whatever_the_scheduler_is_called():
+    everything = {name: {"service": {"enabled": True}} for name in OPTIONAL}
+    facts = Facts(served=frozenset(OPTIONAL_KINDS))
+    objects = operands_of_config(config(**everything), facts, [])
+    names = {
+        each["metadata"]["name"] for each in objects if each["kind"] in ("Deployment", "DaemonSet", "Service")
+    }
+    assert {"kai-redis", "pod-grouper"} <= names
+    for name in {*names, "kai-operator"}:
+        parts = name.split("-")
+        for at in range(1, len(parts)):
+            scheduler, ours = "-".join(parts[:at]), "-".join(parts[at:])
+            named = config(**{"global": {"schedulerName": scheduler}})
+            with pytest.raises(InvalidSpec, match=rf"metadata\.name is {ours}; .* would be called {name}"):
+                read_shard(a_shard(ours), named)
 
 
 def test_a_name_that_no_service_can_have_is_refused_with_one_that_it_can():

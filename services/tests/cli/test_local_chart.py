@@ -365,14 +365,22 @@ def test_the_agent_itself_may_be_killed(cluster: Installed) -> None:
 
 def test_it_can_be_uninstalled_and_installed_again_in_another_namespace(cluster: Installed) -> None:
     cluster.kubectl("delete", "pods", "--all")
+    lab = {"apiVersion": "kai.scheduler/v1", "kind": "SchedulingShard", "metadata": {"name": "lab"}}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps({**lab, "spec": {"partitionLabelValue": "lab"}}))
+    within = f"--timeout={patience():.0f}s"
+    cluster.kubectl("wait", "schedulingshard/lab", "--for=condition=Ready", within)
     cluster.helm("uninstall", NAMESPACE, "-n", NAMESPACE, "--wait")
     until(lambda: not {"scheduler", "binder", "redis"} & cluster.processes().keys())
     assert not cluster.kubectl("get", "leases", "-n", NAMESPACE, "-o", "name").strip()
-    assert not cluster.kubectl("get", "configs.kai.scheduler,schedulingshards", "-o", "name").strip()
+    kept = cluster.kubectl("get", "configs.kai.scheduler,schedulingshards", "-o", "name").split()
+    assert kept == ["schedulingshard.kai.scheduler/lab"]
+    for condition in ("Ready", "Available", "Deployed"):
+        cluster.kubectl("wait", "schedulingshard/lab", f"--for=condition={condition}=False", within)
     cluster.helm(
         "install", "other", str(CHART), "-n", "elsewhere", "--create-namespace",
         "--set", "global.gpuSharing=true",
     )  # fmt: skip
     cluster.ready()
     cluster.works("elsewhere")
+    cluster.kubectl("wait", "schedulingshard/lab", "--for=condition=Ready", within)
     assert "scheduler.elsewhere" in cluster.processes()

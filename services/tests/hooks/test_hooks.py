@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,20 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import Forbidden
 from kai.kube.resources import (
     CONFIG_MAPS,
+    CONFIGS,
     CRDS,
     DEPLOYMENTS,
     LEASES,
     NAMESPACES,
     PODS,
     PRIORITY_CLASSES,
+    SCHEDULING_SHARDS,
     SECRETS,
     TOPOLOGIES,
     Resource,
 )
 from kai.model import names
+from kai_hooks.abandoned import tell_abandoned
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.handover import KEEP, OURS, handed_over, keep
 from kai_hooks.removal import remove_leftovers
@@ -231,6 +235,48 @@ def test_leases_are_those_by_which_processes_lead():
         kai_insight.service,
     )
     assert sorted(service.LEASE for service in services) == sorted(names.LEASES.values())
+
+
+async def test_shards_that_stay_say_that_nobody_serves_them(client, said):
+    await install_ours(client, "schedulingshards", "configs")
+    await client.create(SCHEDULING_SHARDS, {"metadata": {"name": "lab"}, "spec": {}})
+    was = {"status": "True", "reason": "x", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    told = [{"type": kind, **was} for kind in ("Available", "Audited", "Ready")]
+    await client.patch(SCHEDULING_SHARDS, "lab", {"status": {"conditions": told}}, subresource="status")
+    await tell_abandoned(client, said.append)
+    first = await conditions_of(client, "lab")
+    assert {kind: each["status"] for kind, each in first.items()} == {
+        "Available": "False", "Deployed": "False", "Ready": "False", "Audited": "True",
+    }  # fmt: skip
+    assert "nobody serves this shard" in first["Ready"]["message"]
+    assert first["Ready"]["lastTransitionTime"] > was["lastTransitionTime"]
+    assert said == ["schedulingshard lab is kept, and served by nobody"]
+    await tell_abandoned(client, said.append, now=lambda: datetime(2050, 1, 1, tzinfo=UTC))
+    assert await conditions_of(client, "lab") == first
+
+
+async def test_shards_of_an_installation_that_is_there_are_left_to_it(client, said):
+    await install_ours(client, "schedulingshards", "configs")
+    await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {"namespace": "elsewhere"}})
+    await client.create(SCHEDULING_SHARDS, {"metadata": {"name": "lab"}, "spec": {}})
+    await tell_abandoned(client, said.append)
+    assert said == []
+    assert await conditions_of(client, "lab") == {}
+
+
+async def test_without_their_definitions_there_are_no_shards_to_tell_of(client, said):
+    await tell_abandoned(client, said.append)
+    assert said == []
+
+
+async def install_ours(client, *plurals):
+    for plural in plurals:
+        await install(client, yaml.safe_load((DEFINITIONS / f"{plural}.kai.scheduler.yaml").read_text()))
+
+
+async def conditions_of(client, shard):
+    found = await client.get(SCHEDULING_SHARDS, shard)
+    return {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
 
 
 # --- topologies --------------------------------------------------------------------------------

@@ -62,6 +62,14 @@ FINE = {
             },
         ),
         (
+            Standing(stopped="there is no Config"),
+            {
+                "Deployed": ("False", "not_deployed"),
+                "Available": ("False", "not_available"),
+                "Ready": ("False", "not_ready"),
+            },
+        ),
+        (
             Standing(missing=["no Prometheus here"]),
             {"DependenciesFulfilled": ("False", "dependencies_missing")},
         ),
@@ -81,6 +89,7 @@ FINE = {
         "misspelt",
         "misspelt from the start",
         "cannot be told",
+        "stopped",
         "lacks",
         "prometheus",
         "prometheus away",
@@ -100,6 +109,7 @@ def test_messages_name_what_is_wrong():
     )
     assert found["Ready"]["message"] == "spec.binder.replicas is -1; what ran before goes on"
     assert found["Available"]["message"] == "Deployment kai/binder: 0 of 1"
+    assert told(Standing(stopped="there is no Config"))["Ready"]["message"] == "there is no Config"
     many = told(Standing(unavailable=[f"d{n}" for n in range(30)]))["Available"]["message"]
     assert many.endswith("d9; and 20 more")
 

@@ -690,6 +690,8 @@ async def test_without_config_no_scheduler_is_left_and_each_shard_says_why(admin
             lambda: until(admin, "Ready", "False", of=SCHEDULING_SHARDS, name="default"),
             lambda told: "there is no Config kai-config" in told[2],  # its pods were not ready before, either
         )
+        available = await until(admin, "Available", "False", of=SCHEDULING_SHARDS, name="default")
+        assert "there is no Config kai-config" in available[2]
         await configure(admin)
         await there(admin, DEPLOYMENTS, "kai-scheduler-default")
 

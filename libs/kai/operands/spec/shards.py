@@ -20,8 +20,19 @@ from kai.operands.spec.usage import connection
 
 #: Names of Deployments and Services are made of those of shards.
 _LONGEST_NAME: Final = 63
-#: With what the name of the Service ends that leads to all replicas of a scheduler, where there are several.
-ALL: Final = "-all"
+#: Names of other components, which stand beside those that are made of a scheduler's name and a shard's.
+_TAKEN: Final = frozenset(
+    {
+        "kai-insight",
+        "kai-operator",
+        "kai-redis",
+        "node-scale-adjuster",
+        "numa-placement-exporter",
+        "pod-grouper",
+        "podgroup-controller",
+        "queue-controller",
+    }
+)
 _MIN_RUNTIME: Final = "minruntime"
 
 
@@ -85,13 +96,16 @@ def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
     usage = connection(spec.usage_db_config, config, at.below("usageDBConfig"))
     spec = replace(spec, usage_db_config=usage)
     file = scheduler_file.of(spec, at)
-    before, after = f"{config.everywhere.scheduler_name}-", ""
-    if config.replicas(config.scheduler.replicas) > 1:
-        after = ALL
-    if len(f"{before}{name}{after}") > _LONGEST_NAME:
-        around = f"{before} before it" + (f" and {after} after it" if after else "")
+    scheduler = config.everywhere.scheduler_name
+    before = prefix_of_all(scheduler) if config.replicas(config.scheduler.replicas) > 1 else f"{scheduler}-"
+    if len(f"{before}{name}") > _LONGEST_NAME:
         Place("metadata.name", problems).complain(
-            f"is too long: with {around}, it names a Service; at most {_LONGEST_NAME} characters"
+            f"is too long: with {before} before it, it names a Service; at most {_LONGEST_NAME} characters"
+        )
+    if f"{scheduler}-{name}" in _TAKEN:
+        Place("metadata.name", problems).complain(
+            f"is {name}; after spec.global.schedulerName, {scheduler}, its objects would be called "
+            f"{scheduler}-{name}, which is another component; choose another name"
         )
     if "." in name:
         Place("metadata.name", problems).complain(
@@ -101,6 +115,14 @@ def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
     if problems:
         raise InvalidSpec(f"SchedulingShard {name}", problems)
     return Shard(name=name, spec=spec, file=file)
+
+
+def prefix_of_all(scheduler: str) -> str:
+    """What precedes a shard's name in that of the Service for all replicas, where there are several.
+
+    What no name of a shard can make of the names of others, which begin with the scheduler's and a dash.
+    """
+    return f"{scheduler}s-"
 
 
 def rivals(shards: Iterable[Shard]) -> dict[str, Problem]:
