@@ -63,14 +63,15 @@ def a_group_that_a_crowd_joins(tenant: Tenant, name: str, namespace: str) -> Att
 
 
 def pods_that_are_of_no_part(tenant: Tenant, name: str, namespace: str) -> Attack:
-    """They run as a part of their group; then their label names another one, or the group has others."""
+    """They run as a part of their group; then a label names none of its parts, or another pool."""
     group = tenant.group(name, namespace, subGroups=[{"name": "a", "minMember": 1}])
     group["spec"].pop("minMember", None)
     pods = members(name, namespace, site.TENANT_QUEUE, "", 2, labels={names.SUBGROUP_LABEL: "a"}, gpus=1)
     others: Json = {"spec": {"subGroups": [{"name": "b", "minMember": 1}]}}
     lie: Json = {"metadata": {"labels": {names.SUBGROUP_LABEL: "nonsense"}}}
-    later = [Patched(3.0, pods[0], lie), Patched(8.0, group, others), Patched(12.0, pods[1], lie)]
-    return Attack((group, *pods), tuple(later))
+    pool: Json = {"metadata": {"labels": {names.NODE_POOL_LABEL: "hostile"}}}
+    changes = ((3.0, pods[0], lie), (8.0, group, others), (12.0, pods[1], lie), (16.0, group, pool))
+    return Attack((group, *pods), tuple(Patched(*change) for change in changes))
 
 
 def a_gang_that_cannot_be_packed(tenant: Tenant, name: str, namespace: str) -> Attack:

@@ -81,7 +81,7 @@ class Accounts:
         key = facts.group_key
         job = cluster.jobs.get(key) if key else None
         if job is not None:
-            shut_out = job.usurps or not job.queue.exists
+            shut_out = job.usurps or job.elsewhere or not job.queue.exists
             if not shut_out and cluster.access.restricted:
                 shut_out = self.shuts_out(job, facts)
             if shut_out is not task.shut_out:
@@ -132,7 +132,7 @@ class Accounts:
 
     def shuts_out(self, job: Job, facts: PodFacts) -> bool:
         """Whether a pod may not be given a place as a part of a job."""
-        if job.usurps or not job.queue.exists:
+        if job.usurps or job.elsewhere or not job.queue.exists:
             return True
         return bool(
             self._cluster.access.barrier(job.queue.name, namespace=job.namespace, account=facts.account)

@@ -37,6 +37,8 @@ class Cluster:
         self.queues: dict[str, Queue] = {}
         self.queue_objects: dict[str, QueueObject] = {}
         self.group_objects: dict[PodGroupKey, PodGroup] = {}
+        #: Pod groups of other node pools.
+        self.elsewhere: dict[PodGroupKey, PodGroup] = {}
         #: Queues that take part, parents before children; rows are positions in it.
         self.queue_rows: list[Queue] = []
         self.priority_classes: dict[str, PriorityClass] = {}

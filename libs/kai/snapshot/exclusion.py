@@ -47,6 +47,7 @@ class Exclusion:
         cluster = self._cluster
         key = PodGroupKey(group.key)
         if not cluster.params.in_pool(group.labels):
+            self._groups.apply(group)
             return
         cluster.group_objects[key] = group
         if key not in cluster.jobs:

@@ -53,6 +53,8 @@ class GroupIntake:
 
         Costs nothing where none of it changed, else time by the number of jobs and pods.
         """
+        if self._cluster.elsewhere:
+            self._look_elsewhere()
         if self._queues_dirty:
             self._relink_queues()
         for name, fault in self._too_deep.items():
@@ -63,12 +65,20 @@ class GroupIntake:
 
     # --- pod groups ----------------------------------------------------------------------------
     def apply(self, group: PodGroup) -> None:
-        """Take in the newest version of a pod group; one of another node pool is forgotten."""
+        """Take in the newest version of a pod group.
+
+        One of another node pool counts only while it has pods here, which shows in :meth:`refresh`: its owner
+        says which pool it is of, whatever runs.
+        """
         cluster = self._cluster
         key = PodGroupKey(group.key)
         if not cluster.params.in_pool(group.labels):
-            self.drop(key)
+            cluster.elsewhere[key] = group
+            if key in cluster.jobs:
+                cluster.group_objects[key] = group
+                self.put_job(group)
             return
+        cluster.elsewhere.pop(key, None)
         cluster.group_objects[key] = group
         self.put_job(group)
         if cluster.jobs[key].aside is not None:
@@ -76,8 +86,21 @@ class GroupIntake:
 
     def drop(self, key: PodGroupKey) -> None:
         """Forget a pod group; its pods stay, and belong to none. One that is not known is ignored."""
+        self._cluster.elsewhere.pop(key, None)
         self._cluster.group_objects.pop(key, None)
         self._drop_job(key)
+
+    def _look_elsewhere(self) -> None:
+        """Let groups of other node pools count while they have pods on nodes of this one, and no longer."""
+        cluster = self._cluster
+        for key, group in cluster.elsewhere.items():
+            here = any(task.node is not None for task in cluster.members.get(key, {}).values())
+            if here and key not in cluster.jobs:
+                cluster.group_objects[key] = group
+                self.put_job(group)
+            elif not here and key in cluster.jobs:
+                del cluster.group_objects[key]
+                self._drop_job(key)
 
     def put_job(self, group: PodGroup) -> None:
         """Make the row of a pod group, or bring it up to date; its pods join it.
@@ -97,6 +120,7 @@ class GroupIntake:
             and job.queue is home
             and job.facts.queue == facts.queue
             and standing == _standing_of(job)
+            and job.elsewhere is (key in cluster.elsewhere)
         ):
             self._read_times(job, facts)
             cluster.touched_jobs[job.key] = job
@@ -115,6 +139,7 @@ class GroupIntake:
             semi_preemptible=standing.semi_preemptible,
             usurps=standing.usurps,
             unwelcome=standing.unwelcome,
+            elsewhere=key in cluster.elsewhere,
             created=seconds(group.metadata.creation_timestamp),
             root=root,
             pod_sets=leaves,

@@ -315,6 +315,8 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     semi_preemptible: bool = False
     #: It names a priority of the system from outside of the system's namespaces: none of it is given a place.
     usurps: bool = False
+    #: It is of another node pool, and has pods on nodes of this one: they count, and others get no place.
+    elsewhere: bool = False
     #: Its queue is open to nobody of its namespace: what runs of it is the first to make room.
     unwelcome: bool = False
     stale_since: float = 0.0

@@ -1,9 +1,13 @@
-"""Pods that run while their label names no part of their group: they count all the same."""
+"""Pods that run while label and group fit no longer: they count all the same."""
 
 import pytest
 
+from kai.model import names
 from kai.model.objects import SubGroup
+from kai.snapshot import codec
+from kai.snapshot.state import Kind
 from libs.tests.engine.builders import (
+    NOW,
     Part,
     a_group,
     a_job,
@@ -87,3 +91,81 @@ def test_what_is_left_of_a_group_with_no_tree_is_charged_too() -> None:
         lambda: a_group("tree", queue="other", sub_groups=circle), a_job("more", gpus=1, queue="other")
     )
     assert decided(state).binds == {}
+
+
+# --- groups that say that they are of another node pool ------------------------------------------
+def of_another_pool():
+    group = a_group("old", queue="other")
+    group.metadata.labels = {names.NODE_POOL_LABEL: "elsewhere"}
+    return group
+
+
+def moved_away(*more, count: int = 2):
+    state = a_state(
+        SHARES, nodes(count, gpus=1), a_job("old", on=["n0", ""], min_member=1, gpus=1, queue="other"), *more
+    )
+    add(state, of_another_pool())
+    return state
+
+
+def test_what_runs_of_another_pools_group_is_charged_where_it_runs() -> None:
+    state = moved_away(a_job("more", gpus=1, queue="other"))
+    assert decided(state).binds == {}
+
+
+def test_what_runs_of_another_pools_group_can_be_taken() -> None:
+    found = decided(moved_away(a_job("j", gpus=1, queue="team"), count=1))
+    assert (found.evicts, found.waits) == ({"old-0"}, {"j-0": "n0"})
+
+
+def test_what_waits_of_another_pools_group_gets_no_place_here() -> None:
+    state = a_state(SHARES, nodes(2, gpus=1), a_job("old", on=["n0", ""], min_member=1, gpus=1, queue="team"))
+    add(state, of_another_pool())
+    result = cycle(state)
+    assert (result.binds, result.evictions) == ((), ())
+    assert "old" not in outcomes(result) or not outcomes(result)["old"].message
+
+
+def test_a_group_of_another_pool_is_forgotten_with_the_last_pod_that_it_had_here() -> None:
+    state = moved_away()
+    state.settle(NOW)
+    assert "default/old" in state.jobs
+    state.remove(Kind.POD, "default/old-0")
+    state.settle(NOW)
+    state.check()
+    assert "default/old" not in state.jobs
+    assert "default/old" not in state.group_objects
+
+
+def test_a_group_that_comes_back_to_its_pool_counts_wholly_again() -> None:
+    state = moved_away()
+    state.settle(NOW)
+    add(state, a_group("old", queue="other"))
+    state.settle(NOW)
+    state.check()
+    assert not job_of(state, "old").elsewhere
+
+
+def test_one_that_is_made_anew_for_another_pool_counts_too() -> None:
+    state = moved_away(a_job("more", gpus=1, queue="other"))
+    state.remove(Kind.POD_GROUP, "default/old")
+    state.settle(NOW)
+    add(state, of_another_pool())
+    assert decided(state).binds == {}
+
+
+def test_a_group_of_another_pool_without_pods_here_is_not_known() -> None:
+    state = a_state(SHARES, nodes(1, gpus=1), of_another_pool())
+    state.settle(NOW)
+    assert not state.jobs
+    assert not state.group_objects
+
+
+def test_a_snapshot_says_the_same_of_groups_of_other_pools() -> None:
+    state = moved_away()
+    state.settle(NOW)
+    again = codec.restore(codec.cut(state))
+    again.settle(NOW)
+    again.check()
+    assert codec.cut(again).digest == codec.cut(state).digest
+    assert job_of(again, "old").elsewhere

@@ -166,6 +166,8 @@ def _found(
         return Outcome.PIPELINED, "waits for resources that are being released", ()
     if not job.pending and not job.gated:
         return Outcome.PLACED if job.key in session.decisions.placed else Outcome.SETTLED, "", ()
+    if job.elsewhere:
+        return Outcome.SETTLED, "", ()  # what of it waits the scheduler of its own pool tells
     if not job.queue.exists:
         homeless = without_queue(session.state, job)
         return Outcome.UNSCHEDULABLE, f"{homeless.reason}: {homeless.message}", (homeless,)
