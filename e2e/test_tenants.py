@@ -39,6 +39,31 @@ async def test_a_pod_that_runs_on_a_part_of_a_gpu_cannot_be_told_to_hold_somethi
     await cluster.client.patch(PODS, "p", {"metadata": {"labels": {"app": "mine"}}}, namespace=namespace)
 
 
+async def test_a_pod_that_takes_long_to_end_keeps_no_other_team_from_an_idle_gpu(
+    cluster, queue, node, namespace
+):
+    his, ours = await queue(), await queue()
+    place = on(await node(NodeShape(gpus=2)))
+    long = {names.GPU_FRACTION: "0.5", "kai.local/terminate-seconds": "600"}
+    stays = a_pod("stays", namespace, his, spec=place, annotations={names.GPU_FRACTION: "0.3"})
+    leaves = a_pod(
+        "leaves", namespace, his, spec={**place, "terminationGracePeriodSeconds": 600}, annotations=long
+    )
+    for pod in (stays, leaves):
+        await cluster.apply(as_yaml(pod))
+        await cluster.running(namespace, pod["metadata"]["name"], count=1)
+    pods = await cluster.pods(namespace)
+    [device] = {pod.labels[names.GPU_GROUP_LABEL] for pod in pods}
+    await cluster.client.delete(PODS, "leaves", namespace=namespace)
+    try:
+        mine = a_pod("mine", namespace, ours, spec=place, annotations={names.GPU_FRACTION: "0.5"})
+        await cluster.apply(as_yaml(mine))
+        [placed] = await cluster.running(namespace, "mine", count=1)
+        assert placed.labels[names.GPU_GROUP_LABEL] != device
+    finally:
+        await cluster.client.delete(PODS, "leaves", namespace=namespace, grace_seconds=0)
+
+
 # --- queues and priorities of others -----------------------------------------------------------
 CRITICAL = "system-node-critical"
 _WEBHOOKS = Resource(

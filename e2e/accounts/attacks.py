@@ -294,7 +294,17 @@ def as_operator(w):
     yield w.create(DEPLOYMENTS, a_program({"hostNetwork": True}), **home), "network, processes or memory"
     privileged = {"securityContext": {"privileged": True}}
     yield w.create(DEPLOYMENTS, a_program({}, container=privileged), **home), "may not be privileged"
+    for_hooks = {"serviceAccountName": "kai-crd-upgrader"}
+    yield w.create(DEPLOYMENTS, a_program(for_hooks), **home), "accounts of an installation"
+    yield w.create(DAEMON_SETS, a_program(for_hooks), **home), "accounts of an installation"
     yield w.create(SERVICE_ACCOUNTS, {"metadata": {"name": "x"}}), "cannot create resource"
+    yield w.create(SECRETS, {"metadata": {"name": "x"}}, **home), "only the Secrets of an installation"
+    told = {
+        "name": "insight-grpc-tls-secret",
+        "annotations": {"kubernetes.io/service-account.name": "binder"},
+    }
+    token = {"metadata": told, "type": "kubernetes.io/service-account-token"}
+    yield w.create(SECRETS, token, **home), "no token of an account"
     yield w.patch(CRDS, "configs.kai.scheduler", {"spec": {"scope": "Namespaced"}}), "cannot patch resource"
     yield w.patch(CONFIGS, "kai-config", {"spec": {}}), "cannot patch resource"
     yield w.delete(VALIDATING_WEBHOOKS, "of-others"), "cannot delete resource"

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from e2e.gate import findings
 from e2e.gate.changes import Changes
+from e2e.gate.findings import Found
 from e2e.gate.stages import Stage
 
 #: A stage that is not needed is started only before so many minutes are gone,
@@ -37,6 +39,7 @@ class Result:
     outcome: Outcome
     why: str = ""
     minutes: float = 0.0
+    found: tuple[Found, ...] = ()
 
 
 class Runner(Protocol):
@@ -71,8 +74,10 @@ class Gate:
         results: list[Result] = []
         for stage in self.in_order():
             began = self.clock()
+            findings.forget(stage.reports)
             result = self._result_of(stage, results)
-            results.append(replace(result, minutes=(self.clock() - began) / 60))
+            minutes = (self.clock() - began) / 60
+            results.append(replace(result, minutes=minutes, found=tuple(findings.read(stage.reports))))
         self._sum_up(results)
         return all(result.outcome is not Outcome.FAILED for result in results)
 
@@ -105,6 +110,8 @@ class Gate:
             return Result(stage, Outcome.PASSED)
         if not stage.again:
             return Result(stage, Outcome.FAILED, f"status {status}")
+        if any(found.broken for found in findings.read(stage.reports)):
+            return Result(stage, Outcome.FAILED, "something is broken that must always hold")
         self.say(f"## {stage.name}: failed; what failed is tried once more")
         if self._do(stage, stage.again) == 0:
             return Result(stage, Outcome.PASSED, "what failed at first succeeded when tried again")
@@ -145,3 +152,6 @@ class Gate:
         for result in results:
             why = f" ({result.why})" if result.why else ""
             self.say(f"##   {result.outcome:<9} {result.minutes:5.1f} min  {result.stage.name}{why}")
+        for result in results:
+            for line in findings.lines(result.found):
+                self.say(f"##   found: {line}")

@@ -24,6 +24,9 @@ class Stage:
     preparation: tuple[str, ...] = ()
     #: What to run when the stage has failed; if that succeeds, so has the stage.
     again: tuple[str, ...] = ()
+    #: What it and the second try write their findings in. Nothing is tried again where one of them says that
+    #: something is broken which must always hold.
+    reports: tuple[str, ...] = ()
     #: Whether the tests that changed last are to be named to it, as ``FIRST=``.
     ordered: bool = False
 
@@ -67,8 +70,12 @@ STAGES: Final = (
         ),
         # For the tenant the chart is installed, by helm.
         preparation=("make", "controlplane", "PROGRAMS=helm"),
-        # No life is lived twice alike: what it finds is told in any case, and fails the gate if found again.
+        # A busy machine makes pods late: that fails the gate if found again.
         again=(*_TROUBLE, "AGAIN=again"),
+        reports=tuple(
+            f"{folder}/report.json"
+            for folder in ("soak-report", "hostile-report", "soak-report/again", "hostile-report/again")
+        ),
     ),
     Stage(
         "random worlds",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -130,6 +131,82 @@ def test_a_stage_that_cannot_be_prepared_is_left_out_and_fails_nothing(minutes, 
     assert plan.gate(TESTS, stage).decide()
     assert plan.ran == ["make test", "build it"]
     assert f"## LEFT OUT: long\n## {why}" in plan.text
+
+
+# --- what was found ---------------------------------------------------------------------------
+LATE = {"rule": "late", "subject": "Pod ns/p", "message": "bound\nafter 9 s", "broken": False}
+TWICE = {"rule": "bound twice", "subject": "Pod ns/q", "message": "to n and to m", "broken": True}
+LIFE = Stage(
+    "life", ("life",), minutes=7, again=("other life",), reports=("first/report.json", "second/report.json")
+)
+
+
+@pytest.fixture
+def finds(tmp_path, monkeypatch):
+    """Has commands write reports: by command, the folder and what is found."""
+    monkeypatch.chdir(tmp_path)
+
+    def plan(**found):
+        class Finding(Plan):
+            def run(self, command, *, seconds):
+                folder, said = found["_".join(command[0].split())]
+                Path(folder).mkdir(exist_ok=True)
+                Path(folder, "report.json").write_text(
+                    said if said == "{" else json.dumps({"findings": said})
+                )
+                self.ran.append(command[0])
+                self.now += 60
+                return 1 if said else 0
+
+        return Finding()
+
+    return plan
+
+
+def test_what_is_a_matter_of_time_fails_the_gate_only_when_something_is_found_again(finds):
+    plan = finds(life=("first", [LATE]), other_life=("second", []))
+    assert plan.gate(LIFE).decide()
+    assert plan.ran == ["life", "other life"]
+    assert plan.said[-1] == "##   found: of time: first: late: Pod ns/p: bound after 9 s"
+    plan = finds(life=("first", [LATE]), other_life=("second", [LATE]))
+    assert not plan.gate(LIFE).decide()
+    assert plan.said[-2:] == [
+        "##   found: of time: first: late: Pod ns/p: bound after 9 s",
+        "##   found: of time: second: late: Pod ns/p: bound after 9 s",
+    ]
+
+
+def test_what_is_broken_fails_the_gate_at_once_and_is_told_at_the_end(finds):
+    plan = finds(life=("first", [LATE, TWICE]))
+    assert not plan.gate(LIFE).decide()
+    assert plan.ran == ["life"]
+    assert plan.said[-3:] == [
+        "##   FAILED      1.0 min  life (something is broken that must always hold)",
+        "##   found: BROKEN: first: bound twice: Pod ns/q: to n and to m",
+        "##   found: of time: first: late: Pod ns/p: bound after 9 s",
+    ]
+
+
+def test_an_earlier_report_says_nothing_of_this_run(finds, tmp_path):
+    for folder in ("first", "second"):
+        Path(folder).mkdir()
+        Path(folder, "report.json").write_text(json.dumps({"findings": [TWICE]}))
+    plan = finds(life=("first", []))
+    assert plan.gate(LIFE).decide()
+    assert "found:" not in plan.text
+
+
+def test_a_report_that_cannot_be_read_is_told(finds):
+    plan = finds(life=("first", "{"), other_life=("second", []))
+    assert plan.gate(LIFE).decide()
+    assert "first/report.json cannot be read" in plan.said[-1]
+
+
+def test_findings_without_end_are_cut_off(finds):
+    plan = finds(life=("first", [{**TWICE, "message": "x" * 999}] * 50))
+    assert not plan.gate(LIFE).decide()
+    assert plan.said[-1] == "##   found: and 30 more"
+    assert max(map(len, plan.said)) < 300
 
 
 # --- what changed --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from e2e.soak.plan import NEW_WORK
 from e2e.soak.rules import accounts, constraints, groups, placement, processes, queues
 from e2e.soak.rules.coverage import every_form_of_work_runs
 from e2e.soak.rules.latency import Placed, probes_are_placed_soon
+from e2e.soak.rules.pace import PACE
 from e2e.soak.rules.telling import Mistake, mistakes_are_told
 
 #: For so long after trouble has ended it may still be felt; on an idle machine.
@@ -61,6 +62,11 @@ class Finding:
     #: What the soak last did to the object, and made fail.
     actions: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        """Whether no slowness of the machine explains it."""
+        return self.rule not in PACE
 
 
 class Judge:

@@ -110,7 +110,7 @@ def write(report: Report, folder: Path) -> None:
         "minutes": report.minutes,
         "commit": report.commit,
         "conditions": report.conditions,
-        "findings": [asdict(finding) for finding in report.findings],
+        "findings": [asdict(one) | {"broken": one.broken} for one in report.findings],
         "deeds": {what: dict(counts) for what, counts in report.journal.outcomes().items()},
         "troubles": [asdict(one) for one in report.journal.troubles],
         "seconds_to_bind": report.seconds_to_bind,

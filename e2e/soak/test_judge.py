@@ -1,12 +1,18 @@
 """What is kept as a finding, and with what beside it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from e2e.soak.actions import Action, Drain
 from e2e.soak.frame import Breach, Frame, LogLine
 from e2e.soak.journal import Journal
 from e2e.soak.judge import Judge
+from e2e.soak.rules.pace import PACE
 from e2e.soak.test_rules import a_frame, a_pod, a_share
+
+E2E = Path(__file__).parents[1]
 
 
 def a_judge(journal=None, *, load=1.0):
@@ -30,6 +36,12 @@ def test_a_busy_machine_is_given_more_time():
     for at in (0.0, 6.0):
         judge.look(Frame(), a_frame(*over, at=at))
     assert not judge.findings
+
+
+def test_what_is_a_matter_of_time_is_found_by_somebody():
+    """A rule of another name would not be known again."""
+    sources = "".join(path.read_text() for path in E2E.rglob("*.py") if path.name != "pace.py")
+    assert not [rule for rule in PACE if f'Breach("{rule}"' not in re.sub(r"Breach\(\s+", "Breach(", sources)]
 
 
 def test_the_same_breach_is_told_once():

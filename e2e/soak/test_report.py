@@ -37,8 +37,13 @@ def test_a_finding_is_shown_with_what_may_explain_it():
 
 
 def test_the_document_and_the_picture_are_written(tmp_path):
-    report.write(a_report(), tmp_path)
+    found = [Finding(3.0, rule, "Pod ns/p", "why") for rule in ("late", "bound twice")]
+    report.write(a_report(*found), tmp_path)
     document = json.loads((tmp_path / "report.json").read_text())
+    assert [(one["rule"], one["broken"]) for one in document["findings"]] == [
+        ("late", False),
+        ("bound twice", True),
+    ]
     assert document["seconds_to_bind"]["probes, in calm"] == {
         "count": 10,
         "p50": 0.6,

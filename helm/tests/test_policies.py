@@ -414,6 +414,53 @@ def test_a_scaling_pod_that_is_more_than_that_is_refused_in_words(scaled, change
     assert said in message
 
 
+# --- who makes all the others ------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def whole(helm):
+    """Everything that an installation may have."""
+    more = {"insight": {"enabled": True}, "numaPlacementExporter": {"enabled": True}}
+    return helm.render(values={"global": AUTOSCALING, **more})
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        ("Deployment", "kai-operator-workloads"),
+        ("DaemonSet", "kai-operator-workloads"),
+        ("Secret", "kai-operator-secrets"),
+    ],
+)
+def test_the_operator_may_make_all_that_an_installation_consists_of(whole, kind, policy):
+    made = {name: each for name, each in whole.of(kind).items() if name != "kai-operator"}
+    assert made
+    for name, each in made.items():
+        spec = policies(whole)[policy]["spec"]
+        assert refusals(spec, "kai-operator", new=each, kind={"kind": kind}) == [], name
+
+
+@pytest.mark.parametrize("account", ["kai-crd-upgrader", "kai-config-deployer", "kai-operator", "of-others"])
+def test_no_program_that_the_operator_makes_acts_by_an_account_of_a_hook_or_its_own(whole, account):
+    program = whole.one("Deployment", "binder")
+    template = {"spec": {**program["spec"]["template"]["spec"], "serviceAccountName": account}}
+    changed = {**program, "spec": {**program["spec"], "template": template}}
+    [said] = refusals(policies(whole)["kai-operator-workloads"]["spec"], "kai-operator", new=changed)
+    assert "accounts of an installation" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"metadata": {"name": "of-others"}}, "only the Secrets of an installation"),
+        ({"type": "kubernetes.io/service-account-token"}, "no token of an account"),
+        ({"type": "bootstrap.kubernetes.io/token"}, "no token of an account"),
+    ],
+)
+def test_the_operator_makes_no_secret_by_which_it_gets_at_others(whole, changes, said):
+    secret = {**whole.one("Secret", "binder-grpc-tls-secret"), **changes}
+    [message] = refusals(policies(whole)["kai-operator-secrets"]["spec"], "kai-operator", new=secret)
+    assert said in message
+
+
 # --- who tells where pods are ------------------------------------------------------------------
 SEEN = {names.NUMA_OBSERVED: "[]"}
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 import yaml
 
-from kai.model import names
+from kai.model import names, spelling
 from kai.operands import (
     CONFIG_NAME,
     OPTIONAL_KINDS,
@@ -34,6 +34,7 @@ from kai_cli.new_secrets import new_secrets
 Manifest = dict[str, Any]
 
 _VERSION: Final = names.CONFIG_API_VERSION
+_READ: Final = ("Config", "SchedulingShard")
 _KINDS: Final = {kind.rpartition("/")[2]: kind for kind in OPTIONAL_KINDS}
 _DEFAULTS: Final = Facts()
 
@@ -107,9 +108,7 @@ def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
     Raises:
         InvalidSpec: one of them cannot be used.
     """
-    ours = [
-        each for each in documents if isinstance(each, dict) and each.get("apiVersion") == "kai.scheduler/v1"
-    ]
+    ours = [each for each in documents if isinstance(each, dict) and _is_ours(each)]
     configs = [each for each in ours if each.get("kind") == "Config"]
     if len(configs) != 1:
         raise output.fail(f"the files have {len(configs)} objects of kind Config; give one", status=2)
@@ -120,6 +119,19 @@ def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
     for name, problem in rivals(shards).items():
         raise InvalidSpec(f"SchedulingShard {name}", [problem])
     return config, shards
+
+
+def _is_ours(document: Manifest) -> bool:
+    """Whether it is a Config or a shard. Files may have other objects, but none that is meant to be one."""
+    version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+    if version == _VERSION and kind in _READ:
+        return True
+    meant = spelling.nearest(kind, _READ)
+    if version == _VERSION or (meant and spelling.nearest(version, [_VERSION])):
+        name = (document.get("metadata") or {}).get("name", "")
+        read = ", ".join(f"{_VERSION} {each}" for each in _READ)
+        raise output.fail(f"{version} {kind} {name} is not known; known: {read}", status=2)
+    return False
 
 
 def _kind(name: str) -> str:

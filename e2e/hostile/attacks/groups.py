@@ -48,6 +48,31 @@ def a_gang_without_end(tenant: Tenant, name: str, namespace: str) -> Attack:
     return tenant.grouped(name, namespace, tenant.group(name, namespace, minMember=needed), 30, gpus=1)
 
 
+def a_group_that_a_crowd_joins(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """Far more pods than it needs name one group; some never start, and others leave it and come again."""
+    pods = members(name, namespace, site.TENANT_QUEUE, "", 100)
+    for pod in pods[:50]:
+        pod["spec"]["schedulingGates"] = [{"name": "hostile.example.com/never"}]
+    elsewhere = f"{name}-elsewhere"
+    later = [
+        Patched(after, pod, {"metadata": {"annotations": {names.POD_GROUP_ANNOTATION: group}}})
+        for pod in pods[:50:5]
+        for after, group in ((3.0, elsewhere), (6.0, name), (9.0, elsewhere))
+    ]
+    return Attack((tenant.group(name, namespace, minMember=1), *pods), tuple(later))
+
+
+def pods_that_are_of_no_part(tenant: Tenant, name: str, namespace: str) -> Attack:
+    """They run as a part of their group; then their label names another one, or the group has others."""
+    group = tenant.group(name, namespace, subGroups=[{"name": "a", "minMember": 1}])
+    group["spec"].pop("minMember", None)
+    pods = members(name, namespace, site.TENANT_QUEUE, "", 2, labels={names.SUBGROUP_LABEL: "a"}, gpus=1)
+    others: Json = {"spec": {"subGroups": [{"name": "b", "minMember": 1}]}}
+    lie: Json = {"metadata": {"labels": {names.SUBGROUP_LABEL: "nonsense"}}}
+    later = [Patched(3.0, pods[0], lie), Patched(8.0, group, others), Patched(12.0, pods[1], lie)]
+    return Attack((group, *pods), tuple(later))
+
+
 def a_gang_that_cannot_be_packed(tenant: Tenant, name: str, namespace: str) -> Attack:
     """Many pods, each of another size, together a little more than fits."""
     group = tenant.group(name, namespace, minMember=40)
@@ -136,6 +161,8 @@ FORMS: Final[tuple[Form, ...]] = (
     subgroups_without_number,
     subgroups_in_a_circle,
     a_gang_without_end,
+    a_group_that_a_crowd_joins,
+    pods_that_are_of_no_part,
     a_gang_that_cannot_be_packed,
     a_foreign_queue,
     a_priority_of_the_system,

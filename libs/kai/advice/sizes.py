@@ -114,5 +114,10 @@ def beyond_cluster(size: int, wanted: dict[str, float], capacity: Capacity) -> I
 def shown(resource: str, value: float) -> str:
     """An amount for readers."""
     if resource == "memory":
-        return f"{value / 2**30:.4g} GiB of memory"
-    return f"{value:.6g} {resource}"
+        return f"{_rounded(value / 2**30, digits=4)} GiB of memory"
+    return f"{_rounded(value, digits=6)} {resource}"
+
+
+def _rounded(value: float, *, digits: int) -> str:
+    """A number without exponent."""
+    return f"{Decimal(f'{value:.{digits}g}'):f}"

@@ -18,7 +18,13 @@ from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
-_OVER = (Status.SUCCEEDED, Status.FAILED, Status.RELEASING, Status.STUCK_IN_RELEASING)
+_OVER = (
+    Status.SUCCEEDED,
+    Status.FAILED,
+    Status.RELEASING,
+    Status.STUCK_IN_RELEASING,
+    Status.LINGERING,
+)
 
 
 def answer_pod(situation: Situation, key: str) -> Answer | None:

@@ -196,6 +196,14 @@ POD_TERMS: Final = Limit(
     unit="terms of one kind",
     enforced=("webhook",),
 )
+#: Each of them, too.
+TERM_REQUIREMENTS: Final = Limit(
+    kind="Pod",
+    field="spec.affinity: podAffinity, podAntiAffinity; spec.topologySpreadConstraints",
+    most=256,
+    unit="labels and expressions, in the selectors of all terms together",
+    enforced=("webhook",),
+)
 EXPRESSIONS: Final = Limit(
     kind="Pod", field="matchExpressions", most=512, unit="in one selector", enforced=("webhook",)
 )

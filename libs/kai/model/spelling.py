@@ -15,7 +15,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def unknown(what: str, name: str, known: Iterable[str], *, where: str = "") -> str:
     """``unknown plugin 'podafinity'; did you mean 'podaffinity'? known: …``."""
-    names = list(known)
+    names = [str(each) for each in known]  # members of an enumeration show themselves otherwise
     near = nearest(name, names)
     hint = f" did you mean {near!r}?" if near else ""
     return f"unknown {what} {name!r}{where};{hint} known: {', '.join(names) or 'none'}"

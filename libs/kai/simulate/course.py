@@ -123,7 +123,7 @@ class Course:
         state, now = self.state, self.now
         state.settle(now)
         for task in sorted(state.tasks.values(), key=lambda task: task.key):
-            if task.status is Status.RELEASING:
+            if task.status in (Status.RELEASING, Status.LINGERING):
                 deleted = task.facts.deleted_at if task.facts is not None else 0.0
                 self._plan_gone(task, max(deleted, now) if deleted else now + self._pace.grace)
             elif ACTIVE_ALLOCATED[task.status] and task.job is not None and self._runtimes is not for_ever:

@@ -91,7 +91,7 @@ class Accounts:
         elif task.shut_out:
             task.shut_out = False
         task.status = status
-        if facts.deleted_at and status in (Status.RELEASING, Status.STUCK_IN_RELEASING):
+        if facts.deleted_at and ACTIVE_USED[status]:
             cluster.deleted[uid] = task
         if key:
             members = cluster.members.get(key)
@@ -122,10 +122,11 @@ class Accounts:
             if not facts.ours and not facts.utility:
                 self._count_foreign(task, node, 1)
         if task.job is not None:
+            memory = node.gpu_memory_mib if node is not None else cluster.min_gpu_memory_mib
             if ACTIVE_ALLOCATED[status]:
-                cluster.ledger.charges.charge(
-                    task, node.gpu_memory_mib if node is not None else cluster.min_gpu_memory_mib
-                )
+                cluster.ledger.charges.charge(task, memory)
+            elif status is Status.LINGERING:
+                cluster.ledger.charges.linger(task, task.cls.charge(memory))
             elif status is Status.PENDING:
                 cluster.ledger.charges.enqueue(task, cluster.min_gpu_memory_mib)
 
@@ -145,6 +146,8 @@ class Accounts:
             cluster.deleted.pop(uid, None)
         if task.charged is not None:
             cluster.ledger.charges.discharge(task)
+        elif task.lingering is not None:
+            cluster.ledger.charges.end_lingering(task)
         elif task.job is not None and task.status is Status.PENDING:
             cluster.ledger.charges.dequeue(task, cluster.min_gpu_memory_mib)
         if task.node is not None:
@@ -166,6 +169,9 @@ class Accounts:
     def _enlist(self, task: Task, job: Job) -> None:
         cluster = self._cluster
         pod_set = job.single or job.pod_sets.get(facts_of(task).sub_group)
+        if pod_set is None and ACTIVE_USED[task.status]:
+            # Its owner changed the label, or the group under it: it is charged and may be taken all the same.
+            pod_set = next(iter(job.pod_sets.values()), None)
         cluster.touched_jobs[job.key] = job
         if pod_set is None:
             job.invalid[task.uid] = task

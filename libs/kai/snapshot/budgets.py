@@ -1,9 +1,15 @@
-"""Which budgets for disruptions apply to a pod: read once from each budget, and found once for each pod."""
+"""Which budgets for disruptions apply to a pod: read once from each budget, and found once for each pod.
+
+Whoever may create budgets and pods may have each pod compared with each budget, in as many words as a
+selector may have. What a namespace's comparisons take of one turn is therefore bounded, and how many
+budgets count for a pod: what is beyond is found in later turns, and protects nobody before. Budgets only
+tell victims apart that are alike otherwise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kai.model.ids import PodUid
 from kai.model.rules.selectors import label_selector
@@ -11,34 +17,43 @@ from kai.snapshot.rows import Task
 
 Label: TypeAlias = tuple[str, str]
 
+#: What a namespace may compare in one turn, in requirements of selectors: about a tenth of a second.
+REQUIREMENTS: Final = 200_000
+#: So many budgets count for one pod. The eviction API refuses to evict a pod to which more than one applies.
+COUNTED: Final = 16
+
 
 class Budget:
     """Whom a PodDisruptionBudget means, and how many of them may be evicted now."""
 
-    __slots__ = ("allowed", "meaning", "place", "selects")
+    __slots__ = ("allowed", "meaning", "place", "requirements", "selects")
 
     def __init__(self, selector: Mapping[str, Any] | None, meaning: object, *, allowed: int) -> None:
         self.allowed = allowed
         #: All of the selector that matters, to be compared.
         self.meaning = meaning
         self.selects = label_selector(selector)
+        #: What a comparison with it takes, at most.
+        self.requirements = 1 + _requirements(selector or {})
         #: The label below which it is found; None if its selector names no label with a value.
         self.place: Label | None = None
 
 
 class _Answer(NamedTuple):
-    """Which budgets apply to a pod: those found so far, and the search for others."""
+    """Which budgets apply to a pod: those found so far, and the search for others, None where it rests."""
 
     found: list[Budget]
-    others: Iterator[Budget]
+    others: Iterator[Budget | None]
 
 
 class _Namespace:
     """The budgets of one namespace."""
 
-    __slots__ = ("answers", "below", "by_name")
+    __slots__ = ("answers", "below", "by_name", "left")
 
     def __init__(self) -> None:
+        #: Requirements that may still be compared in this turn.
+        self.left = REQUIREMENTS
         self.by_name: dict[str, Budget] = {}
         #: By a label that all pods have which they mean; None: those that name none.
         self.below: dict[Label | None, dict[str, Budget]] = {}
@@ -81,13 +96,16 @@ class _Namespace:
         if answer is None:
             answer = self.answers[task.uid] = _Answer([], self._find(task.labels or {}))
         yield from answer.found
-        for budget in answer.others:
+        while len(answer.found) < COUNTED and (budget := next(answer.others, None)) is not None:
             answer.found.append(budget)
             yield budget
 
-    def _find(self, labels: Mapping[str, str]) -> Iterator[Budget]:
+    def _find(self, labels: Mapping[str, str]) -> Iterator[Budget | None]:
         for place in (None, *labels.items()):
             for budget in self.below.get(place, {}).values():
+                while self.left <= 0:
+                    yield None
+                self.left -= budget.requirements
                 if budget.selects(labels):
                     yield budget
 
@@ -102,6 +120,11 @@ class Budgets:
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._namespaces)
+
+    def begin_turn(self) -> None:
+        """Compare as much again in each namespace."""
+        for here in self._namespaces.values():
+            here.left = REQUIREMENTS
 
     def changed(self, key: str) -> None:
         """A budget, by ``namespace/name``, came, went or says something else."""
@@ -136,6 +159,10 @@ class Budgets:
         """The budgets that apply to a pod; to be gone through before anything changes."""
         here = self._namespaces.get(task.namespace)
         return () if here is None else here.of(task)
+
+
+def _requirements(selector: Mapping[str, Any]) -> int:
+    return len(selector.get("matchLabels") or ()) + len(selector.get("matchExpressions") or ())
 
 
 def _meaning(selector: Mapping[str, Any] | None) -> object:

@@ -127,6 +127,7 @@ def _check_queues(state: Cluster) -> None:
 
 def _add_up(state: Cluster, job: Job, task: Task, sums: Mapping[str, _Sums], *, kept: bool) -> None:
     assert (task.charged is not None) == ACTIVE_ALLOCATED[task.status], (task.key, task.status, task.charged)
+    assert (task.lingering is not None) == (task.status is Status.LINGERING), (task.key, task.status)
     asked = task.cls.charge(state.min_gpu_memory_mib)
     evicting = task.facts is not None and task.facts.evicting
     waits = task.status is Status.PENDING or (task.status is Status.PIPELINED and not evicting)
@@ -135,5 +136,8 @@ def _add_up(state: Cluster, job: Job, task: Task, sums: Mapping[str, _Sums], *, 
         if task.charged is not None:
             found.held.add(task.charged)
             found.fixed.add(task.charged, times=kept)
+        if task.lingering is not None:
+            found.held.add(task.lingering)
+            found.fixed.add(task.lingering, times=kept)
         if waits:
             found.asked.add(asked)

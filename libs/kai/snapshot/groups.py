@@ -289,6 +289,8 @@ class GroupIntake:
                 for task in pod_set.tasks.values():
                     if task.charged is not None:
                         cluster.ledger.charges.recharge(task, task.charged)
+                    elif task.lingering is not None:
+                        cluster.ledger.charges.linger(task, task.lingering)
                     elif task.status is Status.PENDING:
                         cluster.ledger.charges.enqueue(task, cluster.min_gpu_memory_mib)
 

@@ -200,7 +200,7 @@ class Intake:
     @staticmethod
     def _keep_decisions(old: PodFacts, new: PodFacts) -> None:
         """A decision stays until the watch shows its effect, or that it cannot have one any more."""
-        new.evicting = old.evicting and not new.deleted_at
+        new.evicting = old.evicting
         if not new.node_name and not new.deleted_at and new.phase == "Pending":
             if old.assumed_node:
                 new.assumed_node, new.assumed_groups = old.assumed_node, old.assumed_groups

@@ -5,7 +5,7 @@ Intake asks part by part, each where it reads it: most pods are like others that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 import msgspec
@@ -180,7 +180,34 @@ def check_scheduling(pod: Pod) -> None:
     limits.VOLUMES.check_count(spec.volumes)
     if spec.priority:
         limits.POD_PRIORITY.check(spec.priority)
+    demanded = 0
     if spec.affinity:
-        conform(spec.affinity, _Affinity, field="spec.affinity")
+        affinity: _Affinity = conform(spec.affinity, _Affinity, field="spec.affinity")
+        demanded += sum(_demands(term) for term in _terms_about_pods(affinity))
     if spec.topology_spread_constraints:
-        conform(spec.topology_spread_constraints, _Spreads, field="spec.topologySpreadConstraints")
+        spread: list[_Spread] = conform(
+            spec.topology_spread_constraints, _Spreads, field="spec.topologySpreadConstraints"
+        )
+        demanded += sum(_demands(each) for each in spread)
+    limits.TERM_REQUIREMENTS.check(demanded)
+
+
+def _terms_about_pods(affinity: _Affinity) -> Iterator[_PodTerm]:
+    for rules in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        if rules is not None:
+            yield from rules.required or ()
+            yield from (each.pod_affinity_term for each in rules.preferred or ())
+
+
+def _demands(term: _PodTerm | _Spread) -> int:
+    """How many labels and expressions a pod is held against for a term."""
+    selectors = [term.label_selector]
+    keys = len(term.match_label_keys or ())
+    if isinstance(term, _PodTerm):
+        selectors.append(term.namespace_selector)
+        keys += len(term.mismatch_label_keys or ())
+    return keys + sum(
+        len(each.match_labels or ()) + len(each.match_expressions or ())
+        for each in selectors
+        if each is not None
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sys import intern
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,10 @@ from kai.snapshot.kinds import StateParams
 from kai.snapshot.rows import PodFacts
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
+
+#: Who takes longer to end, and was not evicted, goes on running for all that others are concerned. Graces of
+#: half a minute are usual, and some minutes to write down what was computed.
+LONG_GRACE_SECONDS: Final = 300.0
 
 
 def facts(pod: Pod, params: StateParams) -> PodFacts:
@@ -75,14 +80,15 @@ def status(facts: PodFacts, *, now: float, stuck_after: float) -> Status:
     match facts.phase:
         case "Running":
             if facts.deleted_at:
-                stuck = now - facts.deleted_at > stuck_after
-                return Status.STUCK_IN_RELEASING if stuck else Status.RELEASING
+                return _leaving(facts, now=now, stuck_after=stuck_after)
             return Status.RELEASING if facts.evicting else Status.RUNNING
         case "Pending":
             placed = facts.node_name or facts.assumed_node
             if facts.deleted_at and not placed:
                 return Status.FAILED  # it holds nothing, and its gang must not count on it
-            if facts.deleted_at or (facts.evicting and placed):
+            if facts.deleted_at:
+                return _leaving(facts, now=now, stuck_after=stuck_after)
+            if facts.evicting and placed:
                 return Status.RELEASING
             if facts.node_name:
                 return Status.BOUND
@@ -95,3 +101,24 @@ def status(facts: PodFacts, *, now: float, stuck_after: float) -> Status:
             return Status.FAILED
         case _:
             return Status.UNKNOWN
+
+
+def changes_at(facts: PodFacts, status: Status, *, stuck_after: float) -> float:
+    """When time alone changes the state of a pod that is leaving, in Unix seconds; infinite if never."""
+    match status:
+        case Status.LINGERING:
+            return facts.deleted_at - LONG_GRACE_SECONDS
+        case Status.RELEASING if facts.deleted_at:
+            return facts.deleted_at + stuck_after
+        case _:
+            return float("inf")
+
+
+def _leaving(facts: PodFacts, *, now: float, stuck_after: float) -> Status:
+    """Of a pod that has a place and was deleted. Its deletion time is when it is to have ended."""
+    if now - facts.deleted_at > stuck_after:
+        return Status.STUCK_IN_RELEASING
+    # Whom the scheduler evicted for somebody is waited for: who waits would cost another one his place else.
+    if facts.deleted_at - now > LONG_GRACE_SECONDS and not facts.evicting:
+        return Status.LINGERING
+    return Status.RELEASING

@@ -42,5 +42,5 @@ def _clear_task(task: Task) -> None:
     task.status = Status.PENDING
     task.job = task.pod_set = task.node = task.pipelined_node = None
     task.groups = task.pipelined_groups = ()
-    task.releasing = task.charged = task.allotment = None
+    task.releasing = task.charged = task.lingering = task.allotment = None
     task.virtual = False

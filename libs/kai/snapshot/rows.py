@@ -113,6 +113,8 @@ class Task(msgspec.Struct, eq=False, kw_only=True):
     pipelined_groups: tuple[GpuGroup, ...] = ()
     #: Charged to its queue; None if nothing is.
     charged: Amounts | None = None
+    #: The same of one that lingers; nobody can take that.
+    lingering: Amounts | None = None
     #: Its state is the doing of a statement that is not committed.
     virtual: bool = False
     #: What the last cycle foresaw, and what users or the API server nominated.
@@ -171,6 +173,7 @@ class PodFacts(msgspec.Struct, eq=False, kw_only=True):
     assumed_node: str = ""
     assumed_groups: tuple[GpuGroup, ...] = ()
     assumed_allotment: Allotment | None = None
+    #: The scheduler decided that it goes; also once it is being deleted.
     evicting: bool = False
 
 
@@ -302,7 +305,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     root: SubGroupSet
     pod_sets: dict[str, PodSet]
     facts: JobFacts
-    #: Pods that name a subgroup that does not exist.
+    #: Pods that name a subgroup that does not exist, and hold nothing; those that do are of the first one.
     invalid: dict[PodUid, Task] = {}
     #: Why the tree cannot be built; such a group is never scheduled.
     error: str = ""

@@ -459,6 +459,7 @@ class ClusterState(Cluster):
         self.now = now
         self._intake.refresh()
         self.nodes.settle()
+        self.budgets.begin_turn()
         if self._shrinkage.by_half(len(self.tasks)):
             forget_spare(self)
         elif self.classes.crowded:
@@ -471,17 +472,16 @@ class ClusterState(Cluster):
                 self._accounts.detach(task)
                 self._accounts.attach(task)
 
-    def next_stuck(self) -> float:
-        """When the next pod that is being deleted counts as stuck; infinite if none does.
+    def next_change(self) -> float:
+        """When time alone changes the state of a pod that is being deleted next; infinite if of none.
 
         In Unix seconds. Costs time by the number of pods that are being deleted.
         """
         after = self.params.stuck_in_releasing_seconds
         return min(
             (
-                facts_of(task).deleted_at + after
+                pods.changes_at(facts_of(task), task.status, stuck_after=after)
                 for task in self.deleted.values()
-                if task.status is Status.RELEASING and facts_of(task).phase == "Running"
             ),
             default=float("inf"),
         )

@@ -18,9 +18,11 @@ class Status(IntEnum):
     RUNNING = 6
     RELEASING = 7
     STUCK_IN_RELEASING = 8
-    SUCCEEDED = 9
-    FAILED = 10
-    UNKNOWN = 11
+    #: Deleted by its owner, who gave it long to end: it runs on, and nobody should wait for its place.
+    LINGERING = 9
+    SUCCEEDED = 10
+    FAILED = 11
+    UNKNOWN = 12
 
     @property
     def label(self) -> str:
@@ -37,7 +39,14 @@ S = Status
 ACTIVE_ALLOCATED: Final = _members(S.ALLOCATED, S.PIPELINED, S.BINDING, S.BOUND, S.RUNNING)
 #: Holds resources on a node, or will.
 ACTIVE_USED: Final = _members(
-    S.ALLOCATED, S.PIPELINED, S.BINDING, S.BOUND, S.RUNNING, S.RELEASING, S.STUCK_IN_RELEASING
+    S.ALLOCATED,
+    S.PIPELINED,
+    S.BINDING,
+    S.BOUND,
+    S.RUNNING,
+    S.RELEASING,
+    S.STUCK_IN_RELEASING,
+    S.LINGERING,
 )
 ALIVE: Final = tuple(
     used or state in (S.PENDING, S.GATED) for used, state in zip(ACTIVE_USED, S, strict=True)

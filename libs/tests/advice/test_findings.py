@@ -249,6 +249,11 @@ CASES = {
         a_deployment(limits={"memory": "1Ti"}),
         "one pod asks for 1024 GiB of memory, the largest node has 512 GiB",
     ),
+    "more memory than could be told without an exponent": (
+        Code.NO_SUCH_NODE,
+        a_deployment(limits={"memory": "900Ti"}),
+        "one pod asks for 921600 GiB of memory",
+    ),
     "more GPUs than any node has while an init container runs beside a sidecar": (
         Code.NO_SUCH_NODE,
         a_pod(

@@ -96,7 +96,7 @@ def random_objects(number: int, *, sharing: bool = True) -> Objects:
                     free[node] -= gpus
                     cpus[node] -= 0.25
                     held[queue] += gpus
-            deleted = NOW - 5 if node and rng.random() < 0.1 else 0
+            deleted = rng.choice((NOW - 5, NOW - 5, NOW + 86_400)) if node and rng.random() < 0.1 else 0
             found.append(
                 (
                     Kind.POD,

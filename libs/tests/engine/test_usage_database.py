@@ -57,7 +57,7 @@ def test_every_setting_of_the_original_is_decoded_when_the_configuration_is_load
         ({"clienttype": "redis"}, "unknown key 'clienttype' in usageDBConfig; did you mean 'clientType'?"),
         (
             {"clientType": "promethues"},
-            "unknown client 'promethues' in usageDBConfig.clientType; did you mean",
+            "unknown client 'promethues' in usageDBConfig.clientType; did you mean 'prometheus'?",
         ),
         ({"clientType": 3}, "unknown client '3' in usageDBConfig.clientType; known: redis, prometheus"),
         ({"clientType": "fake-with-history"}, "is for tests of the original; write prometheus or redis"),

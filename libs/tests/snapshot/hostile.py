@@ -120,6 +120,18 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "k"}] * 600}}
     pods = {"podAffinity": {_REQUIRED: [term]}}
     yield "expressions", {"affinity": pods}, "[0].labelSelector.matchExpressions", "512 items"
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "k"}] * 32}}
+    pods = {
+        "podAffinity": {_PREFERRED: [{"weight": 1, "podAffinityTerm": term}] * 3},
+        "podAntiAffinity": {_REQUIRED: [{**term, "namespaceSelector": {"matchLabels": {"a": "b"}}}] * 3},
+    }
+    spread = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["c"]}]
+    yield (
+        "requirements of terms",
+        {"affinity": pods, "topologySpreadConstraints": spread * 31},
+        "spec.affinity: podAffinity, podAntiAffinity; spec.topologySpreadConstraints is '257'",
+        "at most 256 labels and expressions",
+    )
     pods = {"podAntiAffinity": {_PREFERRED: [{"weight": 2**80, "podAffinityTerm": {}}]}}
     yield "weight", {"affinity": pods}, f"spec.affinity.podAntiAffinity.{_PREFERRED}[0].weight", "at most 100"
     yield (
@@ -461,6 +473,7 @@ PLAYED = {
     "TOLERATIONS": "pod: tolerations",
     "NODE_TERMS": "pod: node terms",
     "POD_TERMS": "pod: pod terms",
+    "TERM_REQUIREMENTS": "pod: requirements of terms",
     "EXPRESSIONS": "pod: expressions",
     "VALUES": "pod: values",
     "SPREAD": "pod: spread constraints",

@@ -68,8 +68,8 @@ def test_no_cycle_reads_a_selector(monkeypatch: pytest.MonkeyPatch) -> None:
     put(state, *(a_budget(f"b{i}", NOT_X, allowed=9) for i in range(20)))
     add(state, a_job("urgent", gpus=1, priority="build-preemptible"))
     read: list[Any] = []
-    original = selectors.label_requirement
-    monkeypatch.setattr(selectors, "label_requirement", lambda each: (read.append(each), original(each))[1])
+    original = budgets.label_selector
+    monkeypatch.setattr(budgets, "label_selector", lambda each: (read.append(each), original(each))[1])
     assert len(Engine().run(state, NOW).evictions) == 1
     assert not read
 
@@ -97,6 +97,32 @@ def test_budgets_after_the_first_that_forbids_an_eviction_are_not_compared(
     add(state, a_job("urgent", gpus=1, priority="build-preemptible"))
     assert len(Engine().run(state, NOW).evictions) == 1
     assert len(asked) == 2
+
+
+def test_what_a_namespace_compares_in_a_turn_is_bounded_and_goes_on_in_the_next(
+    asked: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "REQUIREMENTS", 10)
+    pods = [a_pod("pod", group="group", labels={"app": "y"})]
+    pods.append(a_pod("pod", namespace="elsewhere", group="group", labels={"app": "y"}))
+    state = a_state(a_node("node"), a_queue("queue"), a_group("group", queue="queue"), pods)
+    put(state, *(a_budget(f"b{i}", NOT_X) for i in range(12)), a_budget("b", {}, namespace="elsewhere"))
+    found = []
+    for turn in range(4):
+        state.settle(NOW + turn)
+        found.append(applying(state, "pod"))
+        assert applying(state, "pod") == found[-1]
+        assert len(list(state.budgets.of(state.task("elsewhere/pod")))) == 1
+    assert found == [5, 10, 12, 12]
+    assert len(asked) == 13
+
+
+def test_a_limited_number_of_budgets_count_for_a_pod(asked: list[dict[str, str]]) -> None:
+    state = labelled(pod="y")
+    put(state, *(a_budget(f"b{i}", NOT_X, allowed=9) for i in range(3 * budgets.COUNTED)))
+    for _ in range(2):
+        assert applying(state, "pod") == budgets.COUNTED
+    assert len(asked) == budgets.COUNTED
 
 
 def test_answers_go_with_the_pod_and_with_the_budget() -> None:

@@ -39,6 +39,7 @@ def _final_objects() -> list[tuple[Kind, object]]:
         (Kind.POD, a_pod("part-3", group="parts", gated=True)),
         (Kind.POD, a_pod("going", group="parts", gpus=1, node="node-2", deleted=NOW - 10)),
         (Kind.POD, a_pod("stuck", group="parts", gpus=1, node="node-2", deleted=NOW - 1_000)),
+        (Kind.POD, a_pod("lingers", group="parts", gpus=1, node="node-2", deleted=NOW + 86_400)),
         (Kind.POD, a_pod("other", gpus=1, node="node-2", scheduler="default-scheduler")),
         (Kind.POD, a_pod("astray", group="lost", gpus=1, node="node-9")),
         (Kind.POD, a_pod("done", group="gang", gpus=1, node="node-0", phase="Succeeded")),
@@ -52,7 +53,11 @@ def _earlier(kind: Kind, obj: object) -> list[object]:
     match kind:
         case Kind.POD:
             group = (obj.metadata.annotations or {}).get("pod-group-name", "")
-            return [a_pod(name, group=group, gpus=1), a_pod(name, group=group, gpus=3, node="node-1")]
+            return [
+                a_pod(name, group=group, gpus=1),
+                a_pod(name, group=group, gpus=3, node="node-1"),
+                a_pod(name, group=group, gpus=2, node="node-1", deleted=NOW + 86_400),
+            ]
         case Kind.NODE:
             return [a_node(name, gpus=1), a_node(name, gpus=4, ready=False)]
         case Kind.QUEUE:

@@ -100,6 +100,8 @@ def test_a_kind_that_the_cluster_is_said_to_have_is_rendered(tmp_path):
         ([{**CONFIG, "spec": {"binder": {"replcas": 2}}}], (), 1, "Config kai-config: spec.binder.replcas"),
         ([CONFIG, {**SHARD, "spec": {"kValue": -1}}], (), 1, "SchedulingShard default: spec.kValue"),
         ([CONFIG, SHARD, {**SHARD, "metadata": {"name": "b"}}], (), 1, "SchedulingShard b: spec.partition"),
+        ([CONFIG, {**SHARD, "kind": "SchedulngShard"}], (), 2, "v1 SchedulngShard default is not known"),
+        ([CONFIG, {**SHARD, "apiVersion": "kai.schedular/v1"}], (), 2, "known: kai.scheduler/v1 Config"),
         ([CONFIG], ("--served", "Pod"), 2, "--served Pod: there are ServiceMonitor"),
         ([CONFIG], ("--ca-bundle", "/nowhere"), 1, "cannot read the manifests"),
     ],

@@ -357,8 +357,7 @@ class Session:
 
     def due_time(self) -> float:
         """When time alone may change what is decided, in Unix seconds; infinite if never, 0 for soon."""
-        releasing = self.state.next_stuck()
-        return min(self._alarm.earliest, releasing)
+        return min(self._alarm.earliest, self.state.next_change())
 
     def due(self, moment: float) -> None:
         """Time alone changes something at ``moment`` (Unix seconds); the earliest counts, 0 is soon."""

@@ -59,32 +59,45 @@ def field_requirement(expression: Mapping[str, Any]) -> Accepts:
 
 
 def label_selector(selector: Mapping[str, Any] | None) -> Selects:
-    """Whether a label selector means what has these labels; none means nothing, an empty one everything."""
+    """Whether a label selector means what has these labels; none means nothing, an empty one everything.
+
+    What is said of one key is taken together, so that asking costs time by the keys that are named, at most.
+    """
     if selector is None:
         return lambda labels: False
     exact = tuple((selector.get("matchLabels") or {}).items())
-    wanted: list[tuple[str, Accepts]] = []
-    #: Requirements that hold for whoever has no such label, by its key: there may be far more than labels.
-    harmless: dict[str, list[Accepts]] = {}
+    within: dict[str, frozenset[str]] = {}
+    without: dict[str, frozenset[str]] = {}
+    present, absent = set[str](), set[str]()
     for expression in selector.get("matchExpressions") or ():
-        key, accepts = str(expression.get("key", "")), label_requirement(expression)
-        if accepts(None):
-            harmless.setdefault(key, []).append(accepts)
-        else:
-            wanted.append((key, accepts))
+        key = str(expression.get("key", ""))
+        values = frozenset(str(value) for value in expression.get("values") or ())
+        match expression.get("operator"), bool(values):
+            case "In", True:
+                within[key] = within[key] & values if key in within else values
+            case "NotIn", True:
+                without[key] = without.get(key, frozenset()) | values
+            case "Exists", False:
+                present.add(key)
+            case "DoesNotExist", False:
+                absent.add(key)
+            case _:
+                return lambda labels: False
+    wanted = tuple(within.items())
 
     def matches(labels: Mapping[str, str]) -> bool:
         for key, value in exact:
             if labels.get(key) != value:
                 return False
-        for key, accepts in wanted:
-            if not accepts(labels.get(key)):
+        for key, values in wanted:
+            if labels.get(key) not in values:
                 return False
-        if harmless.keys().isdisjoint(labels.keys()):
+        if not present <= labels.keys() or not absent.isdisjoint(labels):
+            return False
+        # There may be far more of these than labels.
+        if without.keys().isdisjoint(labels):
             return True
-        return all(
-            accepts(labels[key]) for key in harmless.keys() & labels.keys() for accepts in harmless[key]
-        )
+        return all(labels[key] not in without[key] for key in without.keys() & labels.keys())
 
     return matches
 

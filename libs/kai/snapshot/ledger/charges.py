@@ -104,6 +104,28 @@ class QueueCharges:
         self.add(job.queue, cpu_millis, memory_bytes, gpu_centi, preemptible=preemptible)
         self.settle_core(job)
 
+    def linger(self, task: Task, charged: Amounts) -> None:
+        """Charge a task that lingers to its queue and all above; as :meth:`charge`, and no part of any core.
+
+        Before: its queue and those above say nothing of it; ``lingering`` still may, as after
+        :meth:`set_queues`.
+        """
+        task.lingering = charged
+        self._linger(task, charged, sign=1)
+
+    def end_lingering(self, task: Task) -> None:
+        """The inverse of :meth:`linger`; before, it is in the same queue."""
+        charged, task.lingering = task.lingering, None
+        assert charged is not None
+        self._linger(task, charged, sign=-1)
+
+    def _linger(self, task: Task, charged: Amounts, *, sign: int) -> None:
+        job = task.job
+        assert job is not None
+        preemptible = job.preemptible or job.semi_preemptible
+        cpu_millis, memory_bytes, gpu_centi = (sign * amount for amount in charged)
+        self.add(job.queue, cpu_millis, memory_bytes, gpu_centi, preemptible=preemptible)
+
     def settle_core(self, job: Job) -> None:
         """Let its queues be charged as non-preemptible for the core of a semi-preemptible job as it is now.
 

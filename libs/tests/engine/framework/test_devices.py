@@ -85,6 +85,7 @@ def test_each_device_is_free_as_a_part_or_as_a_whole_one_never_both(running, par
             for number, (group, part, leaves) in enumerate(running)
         ],
     )
+    state.settle(NOW)
     (node,), table = state.nodes.nodes, state.nodes
     assert sorted(node.free_parts()) == parts
     assert table.cells_idle[node.row, 2] + table.cells_releasing[node.row, 2] == whole
