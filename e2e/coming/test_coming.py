@@ -214,9 +214,7 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
 )
 async def test_what_runs_goes_on_where_its_release_is_upgraded_to_ours(cluster, helm_program, tmp_path):
     # The original is there as a release, with its Config and what its operator makes of that.
-    await follow(cluster, "back", helm_program)
-    await cluster.eventually(lambda: left(cluster), lambda found: not found, what="nothing of ours is left")
-    await bare(cluster)
+    await bare(cluster, helm_program)
     chart = a_chart(tmp_path / "chart")
     await run(cluster, helm_program, f"helm install kai-scheduler {chart} -n {SYSTEM} --create-namespace")
     where = f"t-{uuid.uuid4().hex[:8]}"
@@ -260,8 +258,11 @@ async def test_what_runs_goes_on_where_its_release_is_upgraded_to_ours(cluster, 
     await cluster.eventually(lambda: left(cluster), lambda found: not found, what="nothing of ours is left")
 
 
-async def bare(cluster) -> None:
-    """Have nothing there that a release before may have left for good."""
+async def bare(cluster, helm) -> None:
+    """Have no release there, and nothing that one before may have left for good."""
+    there = f"helm status kai-scheduler --namespace {SYSTEM}"
+    await run(cluster, helm, f"if {there}; then helm uninstall kai-scheduler --namespace {SYSTEM} --wait; fi")
+    await cluster.delete("v1", "Namespace", SYSTEM)
     for kind in ("Config", "SchedulingShard"):
         resource = await cluster.client.discover(names.CONFIG_API_VERSION, kind)
         for each in await cluster.client.list(resource):
