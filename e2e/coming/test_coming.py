@@ -259,10 +259,13 @@ async def test_what_runs_goes_on_where_its_release_is_upgraded_to_ours(cluster, 
 
 
 async def bare(cluster, helm) -> None:
-    """Have no release there, and nothing that one before may have left for good."""
+    """Have no release and no work there, and nothing that one before may have left for good."""
     there = f"helm status kai-scheduler --namespace {SYSTEM}"
     await run(cluster, helm, f"if {there}; then helm uninstall kai-scheduler --namespace {SYSTEM} --wait; fi")
     await cluster.delete("v1", "Namespace", SYSTEM)
+    for each in await cluster.client.list(NAMESPACES):
+        if each["metadata"]["name"].startswith("t-"):
+            await cluster.end_namespace(each["metadata"]["name"])
     for kind in ("Config", "SchedulingShard"):
         resource = await cluster.client.discover(names.CONFIG_API_VERSION, kind)
         for each in await cluster.client.list(resource):
