@@ -1,5 +1,8 @@
 """Devices on a cluster with ``resource.k8s.io`` in an older version only: drivers and controllers, too."""
 
+import functools
+import re
+import subprocess
 import uuid
 
 import pytest
@@ -11,18 +14,39 @@ from kai.kube.client import KubeClient
 from kai.kube.forms import served
 from kai.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kai_local.kubelet.nodes import slice_manifest
+from kai_local.real import binaries
 
-pytestmark = pytest.mark.skipif(REAL, reason="a kube-apiserver of today does not do without v1 itself")
+#: The first whose own parts need v1.
+_NEEDS_V1 = (1, 34)
 
 NODE, NAMESPACE = "node-0", "default"
 
 
+@functools.cache
+def api_server_version():
+    """Of the kube-apiserver that there is: of one in ``KUBEBUILDER_ASSETS``, whichever that is."""
+    program = binaries.locate("kube-apiserver")
+    if program is None:
+        pytest.skip("there is no kube-apiserver")
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(map(int, re.search(r"v(\d+)\.(\d+)", told).groups()))
+
+
+def versions(newest):
+    """What has this version of ``resource.k8s.io`` served, and no newer one."""
+    if not REAL:
+        return f"resource.k8s.io/v1=false,resource.k8s.io/{newest}=true"
+    if api_server_version() >= _NEEDS_V1:
+        pytest.skip("a kube-apiserver of 1.34 and newer does not do without v1 itself")
+    older = [each for each in ("v1beta1", "v1beta2") if each <= newest]  # it needs v1beta1 itself
+    return ",".join(f"resource.k8s.io/{each}=true" for each in older)
+
+
 @pytest.fixture(scope="module", params=["v1beta2", "v1beta1"])
 def old_cluster(request, tmp_path_factory):
-    """Name and kubeconfig of a cluster with just this version, and the version."""
+    """Name and kubeconfig of a cluster with no newer version than this, and the version."""
     name, kubeconfig = f"e2e-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("e2e") / "kubeconfig"
-    only = f"resource.k8s.io/v1=false,resource.k8s.io/{request.param}=true"
-    with local_cluster(name, kubeconfig, "--nodes=1", f"--runtime-config={only}"):
+    with local_cluster(name, kubeconfig, "--nodes=1", f"--runtime-config={versions(request.param)}"):
         yield name, kubeconfig, request.param
 
 

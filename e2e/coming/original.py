@@ -242,7 +242,7 @@ class Original:
         everything = [
             *map(_deployment, ("admission", "binder", "pod-grouper")),
             *_webhooks(),
-            *_configuration(),
+            *configuration(),
         ]
         await self.cluster.apply(as_yaml(*everything))
 
@@ -372,7 +372,7 @@ def _webhook(kind: str, name: str, path: str, rule: Json) -> Json:
     }
 
 
-def _configuration() -> list[Json]:
+def configuration() -> list[Json]:
     """As its chart makes them; the shard is kept when the release is removed."""
     return [
         {

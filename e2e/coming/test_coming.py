@@ -10,11 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from e2e.coming.original import RESERVATIONS, SYSTEM, Original
+from e2e.coming.original import RESERVATIONS, SYSTEM, Original, configuration
+from e2e.coming.release import a_chart, of_its_operator
 from e2e.harness import ROOT, Cluster, local_cluster
 from e2e.manifests import a_pod, a_queue, as_yaml
 from kai.kube.client import KubeClient
-from kai.kube.resources import CONFIG_MAPS, EVENTS, POD_GROUPS, PODS, QUEUES, SERVICE_ACCOUNTS
+from kai.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    SCHEDULING_SHARDS,
+    SERVICE_ACCOUNTS,
+)
 from kai.model import names
 from kai.model.claims import claims_of
 from kai.model.objects import Queue
@@ -70,14 +81,19 @@ async def cluster(empty):
 
 async def follow(cluster, step: str, helm: str) -> None:
     """Do what the page says, as a reader would."""
+    await run(cluster, helm, COMMANDS[step])
+
+
+async def run(cluster, helm: str, commands: str) -> None:
+    """Run commands of a shell, with this helm, on this cluster."""
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
     environment["PATH"] = f"{Path(helm).parent}{os.pathsep}{environment['PATH']}"
     process = await asyncio.create_subprocess_exec(
-        "bash", "-eux", "-c", COMMANDS[step], cwd=ROOT, env=environment,
+        "bash", "-eux", "-c", commands, cwd=ROOT, env=environment,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     output, _ = await process.communicate()
-    assert process.returncode == 0, f"{step}\n{output.decode()}\n{await cluster.report()}"
+    assert process.returncode == 0, f"{commands}\n{output.decode()}\n{await cluster.report()}"
 
 
 async def seen(cluster, namespace) -> dict[str, tuple[str, str, int]]:
@@ -190,6 +206,87 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
         assert pod.labels[names.GPU_GROUP_LABEL] in there
         assert pod.annotations[names.RESERVED_GPU]
     assert [e for e in await cluster.client.list(EVENTS, namespace=where) if e.get("reason") == "Evict"] == []
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(
+    bool(os.environ.get("KAI_E2E_KUBECONFIG")), reason="takes an installation of its own away"
+)
+async def test_what_runs_goes_on_where_its_release_is_upgraded_to_ours(cluster, helm_program, tmp_path):
+    # The original is there as a release, with its Config and what its operator makes of that.
+    await bare(cluster, helm_program)
+    chart = a_chart(tmp_path / "chart")
+    await run(cluster, helm_program, f"helm install kai-scheduler {chart} -n {SYSTEM} --create-namespace")
+    where = f"t-{uuid.uuid4().hex[:8]}"
+    await cluster.apply(as_yaml(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where}},
+        a_queue("over-department"),
+        a_queue("over-team", parent="over-department"),
+    ))  # fmt: skip
+    [config] = await cluster.apply(as_yaml(configuration()[0]))
+    shard = await cluster.client.get(SCHEDULING_SHARDS, names.DEFAULT_SHARD)
+    await cluster.apply(as_yaml(*of_its_operator(config, shard)))
+    one, two = (await cluster.worker_nodes())[:2]
+    original = Original(cluster, where, "over-team")
+    await original.run_gang("gang", pods=4, node=one)
+    await original.share("half", portion="0.5", node=two, groups=[GROUP])
+    await original.share("third", portion="0.3", node=two, groups=[GROUP])
+    await original.leave_waiting("waits", gpus=4)
+    for prefix, count in (("gang", 4), ("half", 1), ("third", 1)):
+        await cluster.running(where, prefix, count=count)
+    before, held = await settled(cluster, where, ("gang", "half", "third")), await devices(cluster)
+    account, theirs = await reservation_account(cluster), await programs(cluster)
+    assert held.keys() == {GROUP}
+
+    # helm does nothing as long as the Config is not given to it; then all of it is replaced.
+    with pytest.raises(
+        AssertionError, match='Config "kai-config" in namespace "" exists and cannot be imported'
+    ):
+        await follow(cluster, "install", helm_program)
+    assert await programs(cluster) == theirs
+    await follow(cluster, "over", helm_program)
+    await follow(cluster, "install", helm_program)
+    await follow(cluster, "look", helm_program)
+    await cluster.running(where, "waits", count=1)
+    assert not set((await programs(cluster)).values()) & set(theirs.values())
+    after = await seen(cluster, where)
+    assert {name: after[name] for name in before} == before
+    assert await reservation_account(cluster) == account
+    assert await devices(cluster) == held
+    await charged(cluster, "over-department", 4 + 0.5 + 0.3 + 4)
+    await follow(cluster, "back", helm_program)
+    await cluster.eventually(lambda: left(cluster), lambda found: not found, what="nothing of ours is left")
+
+
+async def bare(cluster, helm) -> None:
+    """Have no release and no work there, and nothing that one before may have left for good."""
+    there = f"helm status kai-scheduler --namespace {SYSTEM}"
+    await run(cluster, helm, f"if {there}; then helm uninstall kai-scheduler --namespace {SYSTEM} --wait; fi")
+    await cluster.delete("v1", "Namespace", SYSTEM)
+    for each in await cluster.client.list(NAMESPACES):
+        if each["metadata"]["name"].startswith("t-"):
+            await cluster.end_namespace(each["metadata"]["name"])
+    for kind in ("Config", "SchedulingShard"):
+        resource = await cluster.client.discover(names.CONFIG_API_VERSION, kind)
+        for each in await cluster.client.list(resource):
+            await cluster.delete(names.CONFIG_API_VERSION, kind, each["metadata"]["name"])
+    await cluster.delete("v1", "Namespace", RESERVATIONS)
+
+    async def namespaces():
+        return {each["metadata"]["name"] for each in await cluster.client.list(NAMESPACES)}
+
+    await cluster.eventually(
+        namespaces, lambda found: not found & {SYSTEM, RESERVATIONS}, what="their namespaces are gone"
+    )
+
+
+async def programs(cluster) -> dict[str, str]:
+    """Uid of each Deployment of an installation, but for the operator, which helm itself replaces."""
+    return {
+        each["metadata"]["name"]: each["metadata"]["uid"]
+        for each in await cluster.client.list(DEPLOYMENTS, namespace=SYSTEM)
+        if each["metadata"]["name"] != "kai-operator"
+    }
 
 
 async def settled(cluster, namespace, prefixes) -> dict[str, tuple[str, str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -73,8 +73,7 @@ def render(
     Objects of other kinds in the files are left out, so that what helm renders can be piped in.
     """
     try:
-        documents = [each for path in files for each in yaml.safe_load_all(text_of(path)) if each]
-        config, shards = _read_all(documents)
+        config, shards = _read_all(each for path in files for each in _documents(text_of(path)))
         trust = {WEBHOOKS: ca_bundle.read_text()} if ca_bundle else {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise output.fail(f"cannot read the manifests: {error}") from error
@@ -100,6 +99,13 @@ def render(
     for shard in shards:
         objects += operands_of_shard(config, shard, facts)
     typer.echo(yaml.safe_dump_all([*secrets, *objects], sort_keys=False, explicit_start=True), nl=False)
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """All objects of a file; kubectl prints several as one List."""
+    for each in filter(None, yaml.safe_load_all(text)):
+        listed = isinstance(each, dict) and each.get("kind") == "List"
+        yield from (each.get("items") or ()) if listed else (each,)
 
 
 def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:

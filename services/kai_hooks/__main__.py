@@ -29,7 +29,14 @@ async def _upgrade(client: KubeClient, options: argparse.Namespace, say: Say) ->
     """Bring the custom resources up to date, and keep what an operator is to take over."""
     await apply_definitions(client, options.folder, say)
     if options.release:
-        await keep(client, namespace=options.namespace, release=options.release, say=say)
+        place, _, name = options.reservation_account.partition("/")
+        await keep(
+            client,
+            namespace=options.namespace,
+            release=options.release,
+            say=say,
+            account=(place, name) if name else None,
+        )
 
 
 async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> None:
@@ -64,6 +71,11 @@ def main() -> None:
     parser.add_argument("hook", choices=HOOKS)
     parser.add_argument("--namespace", required=True, help="namespace of the installation")
     parser.add_argument("--release", default="", help="name of the release that is upgraded")
+    parser.add_argument(
+        "--reservation-account",
+        default="",
+        help="NAMESPACE/NAME of the account of pods that hold shared devices (upgrade)",
+    )
     parser.add_argument(
         "--scheduler-name",
         default=names.SCHEDULER_NAME,

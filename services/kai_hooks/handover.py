@@ -70,14 +70,26 @@ _NAMES: Final = {
 }
 
 
-async def keep(client: KubeClient, *, namespace: str, release: str, say: Callable[[str], None]) -> None:
+async def keep(
+    client: KubeClient,
+    *,
+    namespace: str,
+    release: str,
+    say: Callable[[str], None],
+    account: tuple[str, str] | None = None,
+) -> None:
     """Mark what this release made of these; what is not there, or of somebody else, is left alone.
+
+    ``account`` is that of the pods that hold shared devices, by namespace and name: with another one of the
+    same name their tokens would be good no more.
 
     Raises:
         KubeError: the API server refuses, or cannot be reached.
     """
-    for resource, name in handed_over():
-        place = namespace if resource.namespaced else ""
+    places = [(resource, name, namespace if resource.namespaced else "") for resource, name in handed_over()]
+    if account is not None:
+        places.append((SERVICE_ACCOUNTS, account[1], account[0]))
+    for resource, name, place in places:
         try:
             found = await client.get(resource, name, namespace=place)
         except NotFound:

@@ -104,7 +104,7 @@ class KaiProduct:
             served=found.served,
             cdi=operands.uses_cdi(found.cluster_policies),
             fake_gpus=found.fake_gpus,
-            unread_shards=found.unread_shards,
+            claims_in_doubt=found.claims_in_doubt,
             openshift=found.openshift,
             api_server_ports=found.api_server_ports,
             trust=found.trust,

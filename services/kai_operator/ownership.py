@@ -57,6 +57,21 @@ def ownership(live: Manifest, owner: dict[str, Any]) -> Ownership:
     return Ownership.LEFT if left else Ownership.FOREIGN
 
 
+def runs_another_program(live: Manifest, wanted: Manifest) -> bool:
+    """Whether this object runs pods of the KAI Scheduler, whose operator gives its objects our names.
+
+    Two schedulers that place the same pods must not run side by side, as they would while one is rolled out
+    over the other.
+    """
+    if "template" not in (wanted.get("spec") or {}) or not _marked(wanted):
+        return False
+    return not (_marked(live) or _marked(live["spec"].get("template") or {}))
+
+
+def _marked(manifest: Manifest) -> bool:
+    return _PART_OF in ((manifest.get("metadata") or {}).get("labels") or {})
+
+
 def whose(live: Manifest) -> str:
     """Words for the owner of an object that is not ours."""
     controller = controller_of(live)

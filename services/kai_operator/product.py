@@ -55,13 +55,14 @@ class Found:
     """What was found in the cluster that manifests depend on.
 
     ``trust``: purpose -> PEM of the authorities; ``checksums``: Secret -> changes when its content does.
+    ``claims_in_doubt``: PersistentVolumeClaims that are there, if it is not known what some shard is to be.
     """
 
     served: frozenset[str] = frozenset()
     openshift: bool = False
     cluster_policies: Sequence[Manifest] = ()
     fake_gpus: bool = False
-    unread_shards: bool = False
+    claims_in_doubt: frozenset[str] = frozenset()
     api_server_ports: tuple[int, ...] = ()
     trust: Mapping[str, str] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)

@@ -19,7 +19,15 @@ import structlog
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
-from kai.kube.resources import CONFIGS, DEPLOYMENTS, LEASES, SCHEDULING_SHARDS, SECRETS, Resource
+from kai.kube.resources import (
+    CONFIGS,
+    DEPLOYMENTS,
+    LEASES,
+    PVCS,
+    SCHEDULING_SHARDS,
+    SECRETS,
+    Resource,
+)
 from kai_operator import conditions
 from kai_operator.accounts import with_accounts
 from kai_operator.conditions import Note, Standing
@@ -184,7 +192,7 @@ class Reconciler:
         shares[0].troubles |= contents.troubles
         shares[0].spared |= contents.spared
         shares[0].transient |= not contents.complete
-        found = self._found(contents, reading)
+        found = self._found(contents, reading, shares[0].uid)
         for share in shares:
             try:
                 share.wanted = self._wanted(share, config, specs, reading, found)
@@ -245,14 +253,18 @@ class Reconciler:
             checksums={**found.checksums, **dict.fromkeys(contents.unknown_checksums, "unknown")},
         )
 
-    def _found(self, contents: Contents, reading: Reading) -> Found:
+    def _claims(self, owner: str) -> frozenset[str]:
+        owned = self._world.cache.owned_by(owner)
+        return frozenset(each["metadata"]["name"] for each in owned if each["kind"] == PVCS.kind)
+
+    def _found(self, contents: Contents, reading: Reading, owner: str) -> Found:
         around = self._world.surroundings
         return Found(
             served=around.served,
             openshift=around.openshift,
             cluster_policies=list(around.cluster_policies.values()),
             fake_gpus=around.fake_gpus,
-            unread_shards=reading.unread,
+            claims_in_doubt=self._claims(owner) if reading.unread else frozenset(),
             api_server_ports=around.api_server_ports,
             trust=contents.trust,
             checksums=contents.checksums,

@@ -13,7 +13,7 @@ from kai.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kai_operator import bodies
 from kai_operator.cache import Cache
 from kai_operator.kinds import Manifest, Ref, kind_of, ref_of
-from kai_operator.ownership import Ownership, ownership, whose
+from kai_operator.ownership import Ownership, ownership, runs_another_program, whose
 
 #: An object is put right at most so often in so many seconds.
 CORRECTIONS: Final = 10
@@ -90,6 +90,11 @@ class Writer:
                 f"{ref_of(wanted)} belongs to {whose(live)}, and is left alone: remove it, or give it "
                 "the label app.kubernetes.io/part-of=kai-scheduler to have it replaced"
             )
+        if runs_another_program(live, wanted):
+            await self.remove(live, propagation="Foreground")
+            raise Vanishing(
+                f"{ref_of(wanted)} is of the KAI Scheduler, and made anew once its pods have ended"
+            )
         return await self._adjust(wanted, live)
 
     async def look(self, manifest: Manifest) -> Manifest | None:
@@ -100,7 +105,7 @@ class Writer:
         except NotFound:
             return None
 
-    async def remove(self, live: Manifest) -> None:
+    async def remove(self, live: Manifest, *, propagation: str = "Background") -> None:
         """Delete this object, and no other of its name."""
         ref, resource = ref_of(live), kind_of(live).resource
         self._accepted.pop(ref, None)
@@ -113,7 +118,7 @@ class Writer:
                 ref.name,
                 namespace=ref.namespace,
                 uid=live["metadata"]["uid"],
-                propagation="Background",
+                propagation=propagation,
             )
         except NotFound:
             self._cache.forget(live)

@@ -27,8 +27,8 @@ class Facts:
     fake_gpus: bool = False
     #: Whether the cluster gives out user ids by itself.
     openshift: bool = False
-    #: Whether there is a shard that cannot be read: it may ask for what no other one does.
-    unread_shards: bool = False
+    #: Names of PersistentVolumeClaims of ours, while there is a shard that cannot be read: it may need them.
+    claims_in_doubt: frozenset[str] = frozenset()
     #: Ports of the API server, for the network policies; none leaves what goes out open.
     api_server_ports: tuple[int, ...] = ()
     #: Authority (``webhooks``, ``grpc``, ``redis``) -> what is to be trusted, PEM.

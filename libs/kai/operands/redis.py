@@ -32,13 +32,13 @@ def operands(installation: Installation) -> list[Manifest]:
 def persists(installation: Installation) -> bool:
     """Whether what it holds outlives its process.
 
-    The last days of queues are worth a volume, sessions are not. A shard that cannot be read may be the one
-    whose usage is there.
+    The last days of queues are worth a volume, sessions are not. In one that is there may be the usage of a
+    shard that cannot be read; none is made for that, since Redis would wait where nobody gives volumes.
     """
     said, facts = installation.config.redis.persistence.enabled, installation.facts
     if said is not None:
         return said
-    return facts.unread_shards or any(shard.usage_in_our_redis for shard in installation.shards)
+    return NAME in facts.claims_in_doubt or any(shard.usage_in_our_redis for shard in installation.shards)
 
 
 def _claim(installation: Installation) -> Manifest:

@@ -54,6 +54,12 @@ class ControlPlane:
         """Of the API server."""
         return f"https://{LOOPBACK}:{self.api_port}"
 
+    @property
+    def _gates(self) -> tuple[str, ...]:
+        """Before 1.34 versions of ``resource.k8s.io`` were nothing without the gate of what they are for."""
+        claims = "resource.k8s.io/" in self.runtime_config
+        return ("--feature-gates=DynamicResourceAllocation=true",) if claims else ()
+
     def credentials(self) -> Program:
         """Makes the keys; it ends by itself."""
         return Program("credentials", credentials.command_line(self.folder, self.url))
@@ -101,6 +107,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             *([f"--egress-selector-config-file={self.folder / _EGRESS}"] if self.egress else ()),
             *([f"--runtime-config={self.runtime_config}"] if self.runtime_config else ()),
+            *self._gates,
         )
         ready = probes.http(f"{self.url}/readyz", self.folder / credentials.AUTHORITY)
         return Program("apiserver", command, ready=ready, address=self.url)
@@ -122,6 +129,7 @@ class ControlPlane:
             f"--node-monitor-grace-period={_NODE_GRACE}",
             f"--kube-api-qps={_CONTROLLER_QPS}",
             f"--kube-api-burst={2 * _CONTROLLER_QPS}",
+            *self._gates,
         )
         ready = probes.http(f"{url}/healthz", self.folder / credentials.AUTHORITY)
         return Program("controllers", command, ready=ready, address=url)

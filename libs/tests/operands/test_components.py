@@ -310,7 +310,7 @@ USAGE = {"usageDBConfig": {"clientType": "redis"}}
 
 ELSEWHERE = {"usageDBConfig": {"connectionString": "redis://elsewhere:6379"}}
 SCRAPED = {"usageDBConfig": {"clientType": "prometheus", "connectionString": "http://p:9090"}}
-UNREAD = Facts(unread_shards=True)
+UNREAD = Facts(claims_in_doubt=frozenset({"kai-redis"}))
 OFF = {"enabled": False}
 
 

@@ -68,6 +68,12 @@ def test_files_may_come_from_standard_input_and_several():
     assert "kai-scheduler-default" in names
 
 
+def test_what_kubectl_prints_of_a_cluster_is_read():
+    given = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [CONFIG, SHARD]})
+    names = {each["metadata"]["name"] for each in printed(render("-f", "-", given=given))}
+    assert "kai-scheduler-default" in names
+
+
 def test_secrets_are_made_and_trusted_by_the_webhooks(tmp_path):
     objects = printed(render("-f", a_file(tmp_path, CONFIG, SHARD), "--with-certificates"))
     secrets = {each["metadata"]["name"]: each["data"] for each in objects if each["kind"] == "Secret"}

@@ -28,6 +28,7 @@ from kai.kube.resources import (
     PRIORITY_CLASSES,
     SCHEDULING_SHARDS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     TOPOLOGIES,
     Resource,
 )
@@ -167,6 +168,18 @@ async def test_what_the_release_made_is_kept_and_what_others_made_is_not_touched
     said.clear()
     await keep(client, namespace=SPACE, release="kai", say=said.append)
     assert said == []
+
+
+async def test_the_account_of_pods_that_hold_devices_is_kept_in_its_namespace(client, said):
+    place, name = names.RESERVATION_NAMESPACE, names.RESERVATION_SERVICE_ACCOUNT
+    await client.create(NAMESPACES, {"metadata": {"name": place}})
+    made = {"name": name, "annotations": {"meta.helm.sh/release-name": "kai"}}
+    before = await client.create(SERVICE_ACCOUNTS, {"metadata": made}, namespace=place)
+    await keep(client, namespace=SPACE, release="kai", say=said.append, account=(place, name))
+    now = await client.get(SERVICE_ACCOUNTS, name, namespace=place)
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert KEEP.items() <= now["metadata"]["annotations"].items()
+    assert OURS.items() <= now["metadata"]["labels"].items()
 
 
 def test_each_object_is_named_once():

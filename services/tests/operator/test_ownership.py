@@ -2,7 +2,7 @@
 
 import pytest
 
-from kai_operator.ownership import Ownership, ownership, whose
+from kai_operator.ownership import Ownership, ownership, runs_another_program, whose
 
 
 def references(**changes):
@@ -51,3 +51,26 @@ def test_what_an_earlier_release_left_can_be_taken_over_and_nothing_else(metadat
 )
 def test_the_owner_is_named(metadata, said):
     assert whose({"metadata": metadata}) == said
+
+
+def a_deployment(labels, of_pods):
+    pods = {"metadata": {"labels": of_pods}}
+    return {"kind": "Deployment", "metadata": {"labels": labels}, "spec": {"template": pods}}
+
+
+@pytest.mark.parametrize(
+    ("live", "expected"),
+    [
+        (a_deployment(PART, PART), False),
+        (a_deployment({}, PART), False),
+        (a_deployment(PART, {}), False),
+        (a_deployment({"app.kubernetes.io/managed-by": "kai-operator"}, {"app": "binder"}), True),
+    ],
+    ids=["ours", "a label was removed", "of an earlier release of ours", "of the original"],
+)
+def test_another_program_under_our_names_bears_no_mark_of_us(live, expected):
+    assert runs_another_program(live, a_deployment(PART, PART)) is expected
+
+
+def test_what_runs_no_pods_is_no_program():
+    assert not runs_another_program({"metadata": {}}, {"metadata": {"labels": PART}, "data": {}})

@@ -33,6 +33,7 @@ from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
 from kai_operator.former_endpoints import ENDPOINTS
 from kai_operator.kinds import ENDPOINT_SLICES
+from kai_operator.ownership import owner_reference
 from kai_operator.service import OperatorService
 from kai_operator.settings import OperatorSettings
 from kai_operator.writer import CORRECTIONS
@@ -377,6 +378,25 @@ async def test_objects_of_an_earlier_release_are_taken_over_as_they_are(admin, o
         assert now["metadata"]["ownerReferences"][0]["kind"] == "Config"
         assert now["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "kai-operator"
         assert "meta.helm.sh/release-name" not in (now["metadata"].get("annotations") or {})
+
+
+async def test_programs_of_the_original_are_replaced_and_not_rolled_over(admin, operator, build):
+    config = await configure(admin, deployment={})
+    theirs = build.deployment("binder")
+    owner = owner_reference(CONFIGS, "kai-config", config["metadata"]["uid"])
+    theirs["metadata"] |= {
+        "labels": {"app": "binder", "app.kubernetes.io/managed-by": "kai-operator"},
+        "ownerReferences": [owner],
+    }
+    theirs["spec"]["template"]["metadata"]["labels"] = {"app": "binder"}
+    before = await admin.create(DEPLOYMENTS, theirs, namespace=NAMESPACE)
+    async with operator():
+        uid = before["metadata"]["uid"]
+        now = await there(
+            admin, DEPLOYMENTS, "binder", lambda now: now is not None and now["metadata"]["uid"] != uid
+        )
+        assert now["metadata"]["labels"].items() >= build.labels.items()
+        await until(admin, "Deployed", "True")
 
 
 async def test_objects_of_others_are_left_alone_and_that_is_told(admin, operator):
