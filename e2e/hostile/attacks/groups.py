@@ -49,14 +49,14 @@ def a_gang_without_end(tenant: Tenant, name: str, namespace: str) -> Attack:
 
 
 def a_group_that_a_crowd_joins(tenant: Tenant, name: str, namespace: str) -> Attack:
-    """Far more pods than it needs name one group; some never start, and others leave it and come again."""
+    """Far more pods than it needs name one group; most never start, and some leave it and come again."""
     pods = members(name, namespace, site.TENANT_QUEUE, "", 100)
-    for pod in pods[:50]:
+    for pod in pods[:90]:  # each node has room for 110, and others shall have some
         pod["spec"]["schedulingGates"] = [{"name": "hostile.example.com/never"}]
     elsewhere = f"{name}-elsewhere"
     later = [
         Patched(after, pod, {"metadata": {"annotations": {names.POD_GROUP_ANNOTATION: group}}})
-        for pod in pods[:50:5]
+        for pod in pods[:90:9]
         for after, group in ((3.0, elsewhere), (6.0, name), (9.0, elsewhere))
     ]
     return Attack((tenant.group(name, namespace, minMember=1), *pods), tuple(later))
