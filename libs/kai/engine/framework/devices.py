@@ -8,7 +8,7 @@ from typing import Final
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import ClassHeadroom
 from kai.model.ids import GpuGroup
-from kai.snapshot.resources import GPU
+from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.table import NodeTable
 
@@ -58,7 +58,14 @@ def choose(
         key=lambda each: (each[0], each[3] != best, each[1], each[2], each[3] == _ANOTHER, each[3])
     )
     chosen = candidates[: cls.devices]
-    now = not wait and not any(late for _, _, late, _ in chosen) and _others_fit_now(table, node, task)
+    reserved = 0
+    if options.pod_slots:  # each device taken into sharing has a reservation pod, which comes first
+        reserved = max(sum(group == _ANOTHER for *_, group in chosen) - len(spare), 0)
+    now = (
+        not wait
+        and not any(late for _, _, late, _ in chosen)
+        and _others_fit_now(table, node, task, reserved=reserved)
+    )
     spare.sort(reverse=True)
     groups: list[GpuGroup] = []
     for *_, group in chosen:
@@ -99,6 +106,9 @@ def _weight(used: int, memory: int, options: ScoreOptions) -> float:
     return used / memory if options.gpu_pack else 0.0
 
 
-def _others_fit_now(table: NodeTable, node: Node, task: Task) -> bool:
-    idle = table.cells_idle
-    return all(idle[node.row, column] >= amount for column, amount in task.cls.items)
+def _others_fit_now(table: NodeTable, node: Node, task: Task, *, reserved: int) -> bool:
+    """Whether all else that the pod asks for is idle; ``reserved`` of the pod slots are not for it."""
+    idle, row = table.cells_idle, node.row
+    return idle[row, PODS] > reserved and all(
+        idle[row, column] >= amount for column, amount in task.cls.items
+    )

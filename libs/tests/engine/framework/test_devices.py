@@ -8,6 +8,7 @@ from kai.engine import Engine
 from kai.engine.framework import devices
 from kai.engine.kernel.room import free_centi
 from kai.engine.kernel.view import NEVER
+from kai.snapshot.resources import PODS
 from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, task_of
 from libs.tests.engine.random_worlds import fuzz
 
@@ -16,8 +17,10 @@ SMALL = 16_000
 
 def a_busy_node(rng):
     """A node with devices that are shared, being released, promised or reserved, and one pod to place."""
-    found = [a_node("n", gpus=rng.randint(1, 4), gpu_memory_mib=SMALL)]
-    for number in range(rng.randint(0, 5)):
+    running = rng.randint(0, 5)
+    room = rng.choice([110, 2 * running, running + 2])
+    found = [a_node("n", gpus=rng.randint(1, 4), gpu_memory_mib=SMALL, pods=room)]
+    for number in range(running):
         size = {"fraction": rng.choice([0.2, 0.5, 0.7])} if rng.random() < 0.8 else {"gpus": 1}
         groups = (f"g{rng.randint(0, 2)}",) if "fraction" in size else ()
         leaving = NOW - 5 if rng.random() < 0.4 else 0
@@ -30,15 +33,36 @@ def a_busy_node(rng):
 
 
 @fuzz
-def test_a_node_is_able_just_where_its_devices_suffice(world):
+def test_a_node_is_able_only_where_its_devices_suffice_and_at_once_only_with_slots_for_reservations(world):
     state = a_busy_node(random.Random(world))
     session = Engine().open(state, NOW)
     task, (node,) = task_of(state, "j-0"), session.nodes.nodes
     chosen = devices.choose(session.nodes, node, task, options=session.options, wait=False)
-    score = session.view(task.cls).score_of(node.row)
-    assert (chosen is not None) == (score != NEVER)
-    if chosen is not None:
-        assert len(set(chosen[0])) == task.cls.devices
+    view = session.view(task.cls)
+    view.refresh()
+    able = view.score[node.row] != NEVER
+    assert chosen is not None or not able
+    assert able or chosen is None or state.nodes.cells_idle[node.row, PODS] < 10
+    if chosen is not None and able:
+        groups, now = chosen
+        assert len(set(groups)) == task.cls.devices
+        new = len([group for group in groups if group not in node.groups])
+        assert not now or session.nodes.cells_idle[node.row, PODS] >= 1 + new
+        assert not now or view.ready(node.row)
+
+
+def test_a_pod_waits_until_there_is_a_slot_for_the_reservation_of_its_device_too():
+    state = a_state(
+        a_node("n", gpus=2, pods=3),
+        a_job("stays", on="n"),
+        a_job("leaves", on="n", deleted=NOW - 5),
+        a_job("j", fraction=0.5),
+    )
+    session = Engine().open(state, NOW)
+    (node,), task = session.nodes.nodes, task_of(state, "j-0")
+    choice = devices.choose(session.nodes, node, task, options=session.options, wait=False)
+    assert choice is not None
+    assert choice[1] is False
 
 
 @pytest.mark.parametrize(
