@@ -83,7 +83,10 @@ def terms_about_other_pods(tenant: Tenant, name: str, namespace: str) -> Attack:
 
 
 def terms_as_long_as_they_may_be(tenant: Tenant, name: str, namespace: str) -> Attack:
-    """All pods and all nodes are held against as much as one pod may say, in words that no other pod uses."""
+    """All pods and all nodes are held against as much as one pod may say, in words that no other pod uses.
+
+    Who keeps away from others keeps away from nobody: where he ran they had no room, and by right.
+    """
 
     def unwanted(keys: Iterable[str], *said: object) -> list[Json]:
         value = "-".join(map(str, (name, *said)))
@@ -91,11 +94,13 @@ def terms_as_long_as_they_may_be(tenant: Tenant, name: str, namespace: str) -> A
 
     pods = []
     for number in range(10):
+        kind = tenant.rng.choice(("podAffinity", "podAntiAffinity"))
+        last = {"key": "b", "operator": "DoesNotExist" if kind == "podAffinity" else "Exists"}
         terms = [
             {
                 "topologyKey": "kubernetes.io/hostname",
                 "namespaceSelector": {},
-                "labelSelector": {"matchExpressions": unwanted(("of", "app", "a", "b"), number, term)},
+                "labelSelector": {"matchExpressions": [*unwanted(("of", "app", "a"), number, term), last]},
             }
             for term in range(64)
         ]
@@ -103,7 +108,6 @@ def terms_as_long_as_they_may_be(tenant: Tenant, name: str, namespace: str) -> A
             {"matchExpressions": unwanted(["kubernetes.io/hostname"] * 20, number, term)}
             for term in range(51)
         ]
-        kind = tenant.rng.choice(("podAffinity", "podAntiAffinity"))
         affinity = {
             kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms},
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": nodes}},
