@@ -61,10 +61,10 @@ class Strategy(Protocol):
 def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     """Serve jobs in order, one chunk each."""
     turns = session.turns
-    turns.search(placed=bool(session.decisions.binds))
+    turns.search(strategy.action, placed=bool(session.decisions.binds))
     action = _Action(session, strategy)
-    if turns.partial:
-        jobs = [job for job in jobs if turns.takes_part(job.key)]
+    if turns.partial(strategy.action):
+        jobs = [job for job in jobs if turns.takes_part(strategy.action, job=job.key)]
     waiting = session.jobs_in_order(
         (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
@@ -77,7 +77,7 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
             break
         for queue in action.serve(job):
             waiting.touch(queue)
-    if turns.partial:
+    if turns.partial(strategy.action):
         action.repeat()
 
 
@@ -205,7 +205,7 @@ class _Action:
 
     def give_way(self) -> None:
         """Others wait for the end of the cycle; searches go on in the next."""
-        self.session.turns.give_way(self.session.state.pending_jobs)
+        self.session.turns.give_way(self.strategy.action, self.session.state.pending_jobs)
         self.session.decisions.count("scenario_search_gave_way_total", self.strategy.action)
 
     def repeat(self) -> None:

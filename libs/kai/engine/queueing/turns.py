@@ -1,22 +1,26 @@
 """Searches that give way to those who came meanwhile, and go on in the next cycle.
 
 What a cycle decides is given out at its end. Searches for victims may take longer than all else together, so
-where somebody waits for the end of a cycle, they stop after a while. All jobs that waited when a search first
-stopped make up a *pass*: each has its turn in each action before any has a second one, over as many cycles as
-that takes. So nobody whose search takes long, or fails again and again, keeps those behind him from theirs.
-Where nobody waits, a cycle is a whole pass, and nothing of this matters.
+where somebody waits for the end of a cycle, they stop after a while. All jobs that waited when the searches
+of an action first stopped make up a *pass* of that action: each has its turn before any has a second one,
+over as many cycles as that takes. So nobody whose search takes long, or fails again and again, keeps those
+behind him from theirs. Each action has its share of each cycle and passes of its own: whoever may take back
+what is his does not wait until all were looked at who might be moved about. Where nobody waits, a cycle is a
+whole pass, and nothing of this matters.
 
 Whoever comes while searches are made waits for their end. That he has a place then must not wait for more of
-them: a cycle of a pass that placed somebody leaves its searches to the next, but never two in a row.
+them: a cycle that goes on with a pass and placed somebody leaves its searches to the next, but never two in a
+row.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from kai.engine.config import SEARCHING
 from kai.engine.reasons import Unschedulable
 from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job
@@ -39,12 +43,42 @@ class Turn:
     why: Callable[[Job], Unschedulable | None] | None = None
 
 
-_NONE: Final[dict[PodGroupKey, Turn]] = {}
-_SILENCE: Final[dict[PodGroupKey, Unschedulable]] = {}
+@dataclass(slots=True)
+class _Pass:
+    """Of one action. Jobs are named by key."""
+
+    #: Jobs of a pass that was stopped; None where this cycle begins one.
+    members: frozenset[PodGroupKey] | None = None
+    had: dict[PodGroupKey, Turn] = field(default_factory=dict)
+    #: What owners were told in this pass, and in the one before while this has not come to them.
+    explanations: dict[PodGroupKey, Unschedulable] = field(default_factory=dict)
+    explanations_before: dict[PodGroupKey, Unschedulable] = field(default_factory=dict)
+    #: How often the search of a job was stopped.
+    stopped: dict[PodGroupKey, int] = field(default_factory=dict)
+    #: When searches of this cycle should stop, and whether there was one.
+    until: float = 0.0
+    searched: bool = False
+    #: Whether searches of this cycle stopped before their end.
+    gave_way: bool = False
+
+    def stretch(self, job: PodGroupKey) -> float:
+        """Seconds that the next search of a job may take."""
+        # 32 is far beyond the longest; a power of thousands would be no float.
+        return min(FIRST_STRETCH_SECONDS * 2.0 ** min(self.stopped.get(job, 0), 32), LONGEST_STRETCH_SECONDS)
+
+    def end(self) -> None:
+        """It is over: the next cycle begins another one."""
+        self.stopped = {
+            job: times
+            for job, times in self.stopped.items()
+            if (turn := self.had.get(job)) is not None and not turn.failed
+        }
+        self.members, self.had = None, {}
+        self.explanations_before, self.explanations = self.explanations, {}
 
 
 class Turns:
-    """Whose search was made in this pass, by action.
+    """Whose search was made in the passes that go on, by action. Jobs are named by key.
 
     ``clock`` is monotonic, in seconds. What is kept from cycle to cycle only shares time out: without it the
     same is found in one cycle.
@@ -54,136 +88,134 @@ class Turns:
         self._clock = clock
         self._hurry: Callable[[], bool] = _nobody_waits
         self._began = clock()
-        self._until: float | None = None
-        #: Jobs of a pass that was stopped; None where this cycle begins one.
-        self._members: frozenset[PodGroupKey] | None = None
-        self._had: dict[str, dict[PodGroupKey, Turn]] = {}
-        #: What owners were told in this pass, and in the one before while this has not come to them.
-        self._explanations: dict[str, dict[PodGroupKey, Unschedulable]] = {}
-        self._explanations_before: dict[str, dict[PodGroupKey, Unschedulable]] = {}
-        self._stopped: dict[tuple[str, PodGroupKey], int] = {}
+        self._passes: dict[str, _Pass] = {}
+        #: The share of each action in this cycle; None until the first of them searches.
+        self._share: float | None = None
         #: Whether somebody had his turn in this cycle.
         self._searched = False
         #: Whether this cycle, and the one before, leave searches to the next.
         self._put_off = self._put_off_before = False
-        #: Whether searches of this cycle stopped before their end.
-        self.gave_way = False
 
     def begin(self, hurry: Callable[[], bool] | None) -> None:
         """A cycle begins; ``hurry`` says whether somebody waits for its end, None that nobody ever does.
 
-        Before: the cycle before was ended. What is left of its pass goes on.
+        Before: the cycle before was ended. What is left of passes goes on.
         """
         self._hurry = hurry or _nobody_waits
-        self._began, self._until, self.gave_way = self._clock(), None, False
+        self._began, self._share = self._clock(), None
         self._searched = False
         self._put_off_before, self._put_off = self._put_off, False
+        for each in self._passes.values():
+            each.searched = each.gave_way = False
 
     def end(self) -> None:
-        """All actions of a cycle are done; if none gave way, the pass is over."""
+        """All actions of a cycle are done; the passes of those that did not give way are over."""
         self._hurry = _nobody_waits  # who was asked knows the whole cycle, which is over
-        if self.gave_way:
-            return
-        self._stopped = {
-            (action, job): times
-            for (action, job), times in self._stopped.items()
-            if (turn := self._had.get(action, _NONE).get(job)) is not None and not turn.failed
-        }
-        self._members = None
-        self._had.clear()
-        self._explanations_before, self._explanations = self._explanations, {}
+        for each in self._passes.values():
+            if not each.gave_way:
+                each.end()
 
-    def search(self, *, placed: bool) -> None:
-        """Searches begin; the first of a cycle sets how long they may take while somebody waits.
+    @property
+    def gave_way(self) -> bool:
+        """Whether searches of this cycle stopped before their end."""
+        return any(each.gave_way for each in self._passes.values())
+
+    def search(self, action: str, *, placed: bool) -> None:
+        """Searches of an action begin; the first of a cycle sets how long each may take while somebody waits.
 
         ``placed``: whether the cycle has given somebody a place by then.
         """
-        if self._until is None:
-            now = self._clock()
-            self._until = now + min(max(LEAST_SECONDS, now - self._began), MOST_SECONDS)
-            self._put_off = placed and self.partial and not self._put_off_before and self._hurry()
+        now, here = self._clock(), self._of(action)
+        if self._share is None:
+            self._share = min(max(LEAST_SECONDS, now - self._began), MOST_SECONDS) / len(SEARCHING)
+            goes_on = any(each.members is not None for each in self._passes.values())
+            self._put_off = placed and goes_on and not self._put_off_before and self._hurry()
+        here.until = now + self._share
 
     def over(self, action: str, *, job: PodGroupKey) -> bool:
-        """Whether searches stop before that of a job (a key): their share is spent, and somebody waits.
+        """Whether searches of an action stop before that of a job: its share is spent, and somebody waits.
 
         A search that was stopped before may take long, so it begins only where it is the first of its cycle.
         """
+        here = self._of(action)
         if self._put_off:
             return True
-        if not self._searched or self._until is None:
-            return False
-        long = (action, job) in self._stopped and self.had(action, job=job) is None
-        return (long or self._clock() >= self._until) and self._hurry()
+        if self._searched and job in here.stopped and self.had(action, job=job) is None:
+            return self._hurry()
+        return here.searched and self._clock() >= here.until and self._hurry()
 
     def hurry(self) -> bool:
         """Whether somebody waits for the end of this cycle."""
         return self._hurry()
 
-    def give_way(self, waiting: Iterable[PodGroupKey]) -> None:
-        """Searches stop here; ``waiting`` are all jobs (keys) that may want one."""
-        self.gave_way = True
-        if self._members is None:
-            self._members = frozenset(waiting)
+    def give_way(self, action: str, waiting: Iterable[PodGroupKey]) -> None:
+        """Searches of an action stop here; ``waiting`` are all jobs that may want one."""
+        here = self._of(action)
+        here.gave_way = True
+        if here.members is None:
+            here.members = frozenset(waiting)
 
-    @property
-    def partial(self) -> bool:
-        """Whether this cycle is only a part of a pass."""
-        return self._members is not None
+    def partial(self, action: str) -> bool:
+        """Whether this cycle is only a part of a pass of an action."""
+        return self._of(action).members is not None
 
-    def takes_part(self, job: PodGroupKey) -> bool:
+    def takes_part(self, action: str, *, job: PodGroupKey) -> bool:
         """Whether a job belongs to the pass; one that came later waits for the next."""
-        return self._members is None or job in self._members
+        members = self._of(action).members
+        return members is None or job in members
 
     def had(self, action: str, *, job: PodGroupKey) -> Turn | None:
         """How the job's turn in this pass ended; None if it is still to come.
 
-        Also None in a cycle that is a whole pass: there each job is met once. Jobs are named by key.
+        Also None in a cycle that is a whole pass: there each job is met once.
         """
-        return self._had.get(action, _NONE).get(job) if self._members is not None else None
+        here = self._of(action)
+        return here.had.get(job) if here.members is not None else None
 
     def take(self, action: str, *, job: PodGroupKey, turn: Turn) -> None:
-        """The job (a key) had its turn, which ended so; one taken before in this pass is forgotten.
+        """The job had its turn, which ended so; one taken before in this pass is forgotten.
 
         In a pass of several cycles :meth:`had` returns it until the pass is over.
         """
-        self._had.setdefault(action, {})[job] = turn
+        self._of(action).had[job] = turn
 
     def explain(self, action: str, *, job: PodGroupKey, why: Unschedulable) -> None:
-        """The owner of the job (a key) is told ``why``, until the job has its next turn with this action.
+        """The owner of the job is told ``why``, until the job has its next turn with this action.
 
         One given earlier in this pass is replaced.
         """
-        self._explanations.setdefault(action, {})[job] = why
+        self._of(action).explanations[job] = why
 
     def explanations(self, action: str) -> dict[PodGroupKey, Unschedulable]:
         """What owners were told last, by job; of jobs that this pass has not come to, in the one before."""
-        had = self._had.get(action, _NONE)
-        before = {
-            job: why for job, why in self._explanations_before.get(action, _SILENCE).items() if job not in had
-        }
-        return before | self._explanations.get(action, _SILENCE)
+        here = self._of(action)
+        before = {job: why for job, why in here.explanations_before.items() if job not in here.had}
+        return before | here.explanations
 
     def start(self, action: str, *, job: PodGroupKey) -> float:
         """A search begins; returns the seconds that it may take while somebody waits.
 
         They double each time it is stopped, up to :data:`LONGEST_STRETCH_SECONDS`.
         """
-        self._searched = True
-        return self._stretch(action, job)
+        here = self._of(action)
+        self._searched = here.searched = True
+        return here.stretch(job)
 
     def stop(self, action: str, *, job: PodGroupKey) -> bool:
         """A search was stopped in the middle; the next may take longer. True if it may not.
 
         Nothing is said of its turn: :meth:`take` does.
         """
-        at_most = self._stretch(action, job) >= LONGEST_STRETCH_SECONDS
-        self._stopped[action, job] = self._stopped.get((action, job), 0) + 1
+        here = self._of(action)
+        at_most = here.stretch(job) >= LONGEST_STRETCH_SECONDS
+        here.stopped[job] = here.stopped.get(job, 0) + 1
         return at_most
 
-    def _stretch(self, action: str, job: PodGroupKey) -> float:
-        times = self._stopped.get((action, job), 0)
-        # 32 is far beyond the longest; a power of thousands would be no float.
-        return min(FIRST_STRETCH_SECONDS * 2.0 ** min(times, 32), LONGEST_STRETCH_SECONDS)
+    def _of(self, action: str) -> _Pass:
+        found = self._passes.get(action)
+        if found is None:
+            found = self._passes[action] = _Pass()
+        return found
 
 
 def _nobody_waits() -> bool:
