@@ -106,7 +106,7 @@ def terms_as_long_as_they_may_be(tenant: Tenant, name: str, namespace: str) -> A
         ]
         nodes = [
             {"matchExpressions": unwanted(["kubernetes.io/hostname"] * 20, number, term)}
-            for term in range(51)
+            for term in range(12)
         ]
         affinity = {
             kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms},

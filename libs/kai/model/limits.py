@@ -192,7 +192,7 @@ NODE_TERMS: Final = Limit(
 NODE_REQUIREMENTS: Final = Limit(
     kind="Pod",
     field="spec.affinity.nodeAffinity",
-    most=1024,
+    most=256,
     unit="expressions, in all terms together",
     enforced=("webhook",),
 )

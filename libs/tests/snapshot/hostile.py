@@ -116,14 +116,14 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     yield "node terms", {"affinity": node}, "nodeSelectorTerms", "512 items"
     term = {"matchExpressions": [{"key": "k"}] * 10, "matchFields": [{"key": "k"}] * 6}
     nodes = {
-        _REQUIRED: {"nodeSelectorTerms": [term] * 63 + [{"matchFields": [{"key": "k"}]}]},
+        _REQUIRED: {"nodeSelectorTerms": [term] * 15 + [{"matchFields": [{"key": "k"}]}]},
         _PREFERRED: [{"weight": 1, "preference": term}],
     }
     yield (
         "requirements of nodes",
         {"affinity": {"nodeAffinity": nodes}},
-        "spec.affinity.nodeAffinity is '1025'",
-        "at most 1024 expressions",
+        "spec.affinity.nodeAffinity is '257'",
+        "at most 256 expressions",
     )
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
     pods = {"podAntiAffinity": {_REQUIRED: [term] * 65}}
