@@ -48,7 +48,7 @@ class _Pass:
     """Of one action. Jobs are named by key."""
 
     #: Jobs of a pass that was stopped; None where this cycle begins one.
-    members: frozenset[PodGroupKey] | None = None
+    comprised: frozenset[PodGroupKey] | None = None
     had: dict[PodGroupKey, Turn] = field(default_factory=dict)
     #: What owners were told in this pass, and in the one before while this has not come to them.
     explanations: dict[PodGroupKey, Unschedulable] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _Pass:
             for job, times in self.stopped.items()
             if (turn := self.had.get(job)) is not None and not turn.failed
         }
-        self.members, self.had = None, {}
+        self.comprised, self.had = None, {}
         self.explanations_before, self.explanations = self.explanations, {}
 
 
@@ -128,7 +128,7 @@ class Turns:
         now, here = self._clock(), self._of(action)
         if self._share is None:
             self._share = min(max(LEAST_SECONDS, now - self._began), MOST_SECONDS) / len(SEARCHING)
-            goes_on = any(each.members is not None for each in self._passes.values())
+            goes_on = any(each.comprised is not None for each in self._passes.values())
             self._put_off = placed and goes_on and not self._put_off_before and self._hurry()
         here.until = now + self._share
 
@@ -152,17 +152,17 @@ class Turns:
         """Searches of an action stop here; ``waiting`` are all jobs that may want one."""
         here = self._of(action)
         here.gave_way = True
-        if here.members is None:
-            here.members = frozenset(waiting)
+        if here.comprised is None:
+            here.comprised = frozenset(waiting)
 
     def partial(self, action: str) -> bool:
         """Whether this cycle is only a part of a pass of an action."""
-        return self._of(action).members is not None
+        return self._of(action).comprised is not None
 
     def takes_part(self, action: str, *, job: PodGroupKey) -> bool:
         """Whether a job belongs to the pass; one that came later waits for the next."""
-        members = self._of(action).members
-        return members is None or job in members
+        comprised = self._of(action).comprised
+        return comprised is None or job in comprised
 
     def had(self, action: str, *, job: PodGroupKey) -> Turn | None:
         """How the job's turn in this pass ended; None if it is still to come.
@@ -170,7 +170,7 @@ class Turns:
         Also None in a cycle that is a whole pass: there each job is met once.
         """
         here = self._of(action)
-        return here.had.get(job) if here.members is not None else None
+        return here.had.get(job) if here.comprised is not None else None
 
     def take(self, action: str, *, job: PodGroupKey, turn: Turn) -> None:
         """The job had its turn, which ended so; one taken before in this pass is forgotten.
