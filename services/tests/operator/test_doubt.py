@@ -16,6 +16,9 @@ pytestmark = pytest.mark.integration
 
 CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 HOME = names.NAMESPACE
+MEMORY = "kai-operator-shard-default"
+"""What the operator writes down of a shard, some time after it made what the shard asks for."""
+
 IN_REDIS = {"usageDBConfig": {"clientType": "redis"}}
 
 
@@ -44,6 +47,10 @@ async def claims(client):
     return [each["metadata"]["name"] for each in await client.list(PVCS, namespace=HOME)]
 
 
+async def memories(client):
+    return [each["metadata"]["name"] for each in await client.list(CONFIG_MAPS, namespace=HOME)]
+
+
 async def test_a_shard_that_never_could_be_read_has_none_made(kubeconfig):
     async with KubeClient.connect(kubeconfig) as client, operator(kubeconfig):
         misspelt = {"metadata": {"name": "pool.a"}, "spec": IN_REDIS}
@@ -57,8 +64,9 @@ async def test_one_that_is_there_stays_though_nobody_knows_any_more_who_asked_fo
         async with operator(kubeconfig):
             await client.create(SCHEDULING_SHARDS, {"metadata": {"name": "default"}, "spec": IN_REDIS})
             await eventually(lambda: claims(client), lambda found: found == ["kai-redis"])
+            await eventually(lambda: memories(client), lambda found: MEMORY in found)
         [before] = await client.list(PVCS, namespace=HOME)
-        await client.delete(CONFIG_MAPS, "kai-operator-shard-default", namespace=HOME)
+        await client.delete(CONFIG_MAPS, MEMORY, namespace=HOME)
         await client.patch(SCHEDULING_SHARDS, "default", {"spec": {"args": {"schedule-period": "abc"}}})
         async with operator(kubeconfig):
             await is_told(client, "default", "False", "invalid_spec")
