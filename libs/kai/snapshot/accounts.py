@@ -94,6 +94,8 @@ class Accounts:
         if facts.deleted_at and ACTIVE_USED[status]:
             cluster.deleted[uid] = task
         if key:
+            if key in cluster.elsewhere:
+                cluster.unsettled[key] = None
             members = cluster.members.get(key)
             if members is None:
                 members = cluster.members[key] = {}
@@ -164,6 +166,8 @@ class Accounts:
         elif facts.group_key and (job := cluster.jobs.get(facts.group_key)) is not None:
             job.invalid.pop(uid, None)
         if facts.group_key:
+            if facts.group_key in cluster.elsewhere:
+                cluster.unsettled[facts.group_key] = None
             discard(cluster.members, facts.group_key, uid)
 
     def _enlist(self, task: Task, job: Job) -> None:

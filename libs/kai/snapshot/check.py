@@ -23,11 +23,18 @@ def check_state(state: Cluster) -> None:
     for job in state.jobs.values():
         _check_job(job)
     _check_queues(state)
+    _check_elsewhere(state)
     pending = {key for key, job in state.jobs.items() if job.pending}
     waiting = {
         key for key, job in state.jobs.items() if any(each.pipelined for each in job.pod_sets.values())
     }
     assert pending <= set(state.pending_jobs) <= pending | waiting, "jobs with pending tasks"
+
+
+def _check_elsewhere(state: Cluster) -> None:
+    for key in state.elsewhere.keys() - state.unsettled.keys():
+        here = any(task.node is not None for task in state.members.get(key, {}).values())
+        assert here is (key in state.jobs), (key, "of another pool counts where it has pods")
 
 
 def _check_node(state: Cluster, node: Node) -> None:

@@ -39,6 +39,8 @@ class Cluster:
         self.group_objects: dict[PodGroupKey, PodGroup] = {}
         #: Pod groups of other node pools.
         self.elsewhere: dict[PodGroupKey, PodGroup] = {}
+        #: Those of them of which it may have changed whether pods of theirs run here.
+        self.unsettled: dict[PodGroupKey, None] = {}
         #: Queues that take part, parents before children; rows are positions in it.
         self.queue_rows: list[Queue] = []
         self.priority_classes: dict[str, PriorityClass] = {}

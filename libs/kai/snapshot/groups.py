@@ -53,8 +53,8 @@ class GroupIntake:
 
         Costs nothing where none of it changed, else time by the number of jobs and pods.
         """
-        if self._cluster.elsewhere:
-            self._look_elsewhere()
+        if self._cluster.unsettled:
+            self._settle()
         if self._queues_dirty:
             self._relink_queues()
         for name, fault in self._too_deep.items():
@@ -74,6 +74,7 @@ class GroupIntake:
         key = PodGroupKey(group.key)
         if not cluster.params.in_pool(group.labels):
             cluster.elsewhere[key] = group
+            cluster.unsettled[key] = None
             if key in cluster.jobs:
                 cluster.group_objects[key] = group
                 self.put_job(group)
@@ -90,10 +91,14 @@ class GroupIntake:
         self._cluster.group_objects.pop(key, None)
         self._drop_job(key)
 
-    def _look_elsewhere(self) -> None:
+    def _settle(self) -> None:
         """Let groups of other node pools count while they have pods on nodes of this one, and no longer."""
         cluster = self._cluster
-        for key, group in cluster.elsewhere.items():
+        unsettled, cluster.unsettled = cluster.unsettled, {}
+        for key in unsettled:
+            group = cluster.elsewhere.get(key)
+            if group is None:
+                continue
             here = any(task.node is not None for task in cluster.members.get(key, {}).values())
             if here and key not in cluster.jobs:
                 cluster.group_objects[key] = group

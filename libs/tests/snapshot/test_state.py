@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
 from kai.engine import Engine
-from kai.model.objects import Condition, SubGroup, TopologyConstraint
+from kai.model import names
+from kai.model.objects import Condition, PodGroup, SubGroup, TopologyConstraint
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
 
 NOW = 1_900_000_000.0
+
+
+def _of_another_pool(name: str, queue: str) -> PodGroup:
+    group = a_group(name, queue=queue)
+    group.metadata.labels = {names.NODE_POOL_LABEL: "elsewhere"}
+    return group
 
 
 def _final_objects() -> list[tuple[Kind, object]]:
@@ -30,6 +37,8 @@ def _final_objects() -> list[tuple[Kind, object]]:
         (Kind.POD_GROUP, a_group("gang", queue="left", min_member=2, priority="build")),
         (Kind.POD_GROUP, a_group("parts", queue="right")),
         (Kind.POD_GROUP, a_group("lost", queue="nowhere")),
+        (Kind.POD_GROUP, _of_another_pool("away", queue="left")),
+        (Kind.POD_GROUP, _of_another_pool("gone", queue="left")),
     ]
     found += [(Kind.POD, a_pod(f"gang-{i}", group="gang", gpus=2, node="node-0")) for i in range(2)]
     found += [
@@ -43,6 +52,8 @@ def _final_objects() -> list[tuple[Kind, object]]:
         (Kind.POD, a_pod("other", gpus=1, node="node-2", scheduler="default-scheduler")),
         (Kind.POD, a_pod("astray", group="lost", gpus=1, node="node-9")),
         (Kind.POD, a_pod("done", group="gang", gpus=1, node="node-0", phase="Succeeded")),
+        (Kind.POD, a_pod("left-here", group="away", gpus=1, node="node-1")),
+        (Kind.POD, a_pod("there", group="gone", gpus=1, node="node-9")),
     ]
     return found
 
@@ -63,7 +74,11 @@ def _earlier(kind: Kind, obj: object) -> list[object]:
         case Kind.QUEUE:
             return [a_queue(name, gpu=1), a_queue(name, parent="left" if name != "left" else "")]
         case Kind.POD_GROUP:
-            return [a_group(name, queue="right", min_member=3), a_group(name, queue="top", priority="train")]
+            return [
+                a_group(name, queue="right", min_member=3),
+                a_group(name, queue="top", priority="train"),
+                _of_another_pool(name, queue="right"),
+            ]
     return []
 
 
