@@ -27,7 +27,7 @@ class Place:
 
 #: By name, in the order in which help lists them.
 COMMANDS: Final[dict[str, Place]] = {
-    "get": Place("kai_cli.get", "app", "Show queues, pod groups, pods or nodes."),
+    "get": Place("kai_cli.get", "app", "Show queues, pod groups, pods, nodes or topology domains."),
     "queue": Place(
         "kai_cli.queue",
         "queue",
@@ -49,7 +49,7 @@ COMMANDS: Final[dict[str, Place]] = {
         "A cluster in a box: API server, simulated nodes, Redis and all services, on this machine.",
         needs_box=True,
     ),
-    "top": Place("kai_cli.top", "top", "Queues, nodes and what waits, live; Ctrl-C ends it."),
+    "top": Place("kai_cli.top", "top", "Queues, nodes and what waits, live."),
     "group": Place(
         "kai_cli.group",
         "group",

@@ -1,4 +1,4 @@
-"""``kai get``: queues as a tree, pod groups, pods, and nodes with their GPUs."""
+"""``kai get``: queues as a tree, pod groups, pods, nodes with their GPUs, and topology domains."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 
 from kai.kube.client import KubeClient
-from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES
-from kai.model.objects import Node, Pod, PodGroup, Queue
+from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES, TOPOLOGIES
+from kai.model.objects import Node, Pod, PodGroup, Queue, Topology
 from kai_cli.connection import Target
 from kai_cli.listing import Row, SortOption, WatchOption, listed
 from kai_cli.output import ListFormat, ListFormatOption
+from kai_cli.views import domains as domain_view
 from kai_cli.views import nodes as node_view
 from kai_cli.views import pod_groups as group_view
 from kai_cli.views import pods as pod_view
 from kai_cli.views import queues as queue_view
 
-app = typer.Typer(no_args_is_help=True, help="Show queues, pod groups, pods or nodes.")
+app = typer.Typer(no_args_is_help=True, help="Show queues, pod groups, pods, nodes or topology domains.")
 NamespaceOption = Annotated[
     str, typer.Option("-n", "--namespace", help="Only this namespace; all if left out.")
 ]
@@ -110,3 +111,22 @@ def nodes(
         return [*node_view.table_of(await client.list(NODES, type=Node), await client.list(PODS, type=Pod))]
 
     listed(context, node_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
+
+
+@app.command("domains")
+@app.command("domain", hidden=True)
+def domains(
+    context: typer.Context,
+    *,
+    sort_by: SortOption = "",
+    watch: WatchOption = False,
+    output: ListFormatOption = ListFormat.TABLE,
+) -> None:
+    """How many pods of 1, 2, 4 and 8 whole GPUs find room: on all nodes, and in each topology domain."""
+
+    async def look(client: KubeClient, target: Target) -> list[Row]:
+        found = await client.list(NODES, type=Node)
+        rows = node_view.table_of(found, await client.list(PODS, type=Pod))
+        return [*domain_view.table_of(await client.list(TOPOLOGIES, type=Topology), found, rows)]
+
+    listed(context, domain_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)

@@ -1,23 +1,29 @@
-"""``kai top``: queues and nodes, live."""
+"""``kai top``: queues, nodes and what waits, live."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import time
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 import typer
-from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES
 from kai.model.objects import Node, Pod, PodGroup, Queue
 from kai_cli.connection import Target, ask
-from kai_cli.output import console, emit, table
-from kai_cli.views import amounts, nodes, pod_groups, queues
+from kai_cli.keys import pressed
+from kai_cli.output import console, emit
+from kai_cli.views import amounts, domains, nodes, pod_groups, queues
+from kai_cli.views.picture import ENDS, Listing, Picture, after, drawn
+
+#: The key to look now.
+_LOOK: Final = " "
 
 
 def top(
@@ -27,18 +33,16 @@ def top(
         bool, typer.Option(help="Print one look and end, as it does when this is not a terminal.")
     ] = False,
 ) -> None:
-    """Queues, nodes and what waits, live; Ctrl-C ends it."""
+    """Queues, nodes and what waits, live. Keys choose lists and sort them; q or Ctrl-C ends it."""
     target = Target.of(context)
 
     async def question() -> None:
         async with target.cluster() as client:
             if once or not sys.stdout.isatty():
-                emit(await look(client, target))
-                return
-            with Live(await look(client, target), console=console(), screen=True, auto_refresh=False) as live:
-                while True:
-                    await asyncio.sleep(interval)
-                    live.update(await look(client, target), refresh=True)
+                seen = await look(client, target)
+                emit(drawn(seen.headline, seen.lists, Picture(), keys=False))
+            else:
+                await _follow(client, target, interval)
 
     try:
         ask(question)
@@ -46,8 +50,33 @@ def top(
         raise typer.Exit(130) from None
 
 
-async def look(client: KubeClient, target: Target) -> RenderableType:
-    """One picture of the cluster."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One look at the cluster."""
+
+    headline: Sequence[str]
+    lists: Sequence[Listing]
+
+
+async def _follow(client: KubeClient, target: Target, interval: float) -> None:
+    clock = asyncio.get_running_loop().time
+    seen, picture, looked = await look(client, target), Picture(), clock()
+    with pressed() as keys, Live(console=console(), screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(drawn(seen.headline, seen.lists, picture, keys=True), refresh=True)
+            key = _LOOK
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(None if picture.paused else looked + interval):
+                    key = await keys.get()
+            if key in ENDS:
+                return
+            if key == _LOOK:
+                seen, looked = await look(client, target), clock()
+            picture = after(picture, key, seen.lists)
+
+
+async def look(client: KubeClient, target: Target) -> Seen:
+    """What there is to see now."""
     found_queues = await client.list(QUEUES, type=Queue)
     found_nodes = await client.list(NODES, type=Node)
     found_pods = await client.list(PODS, type=Pod)
@@ -66,13 +95,15 @@ async def look(client: KubeClient, target: Target) -> RenderableType:
         in_use,
         f"{amounts.count(len(waiting), 'group')} waiting",
     )
-    parts: list[RenderableType] = [
-        Text(", ".join(counts)),
-        Text("" if shares is not None else "the scheduler does not answer: fair shares are not known"),
-        table(queues.COLUMNS, [row.cells() for row in queues.tree(found_queues, shares or {})]),
-        Text(""),
-        table(nodes.COLUMNS, [row.cells() for row in node_rows]),
-    ]
-    if waiting:
-        parts += [Text(""), table(pod_groups.COLUMNS, [row.cells() for row in waiting])]
-    return Group(*parts)
+    return Seen(
+        headline=(
+            ", ".join(counts),
+            domains.summary(node_rows),
+            "" if shares is not None else "the scheduler does not answer: fair shares are not known",
+        ),
+        lists=(
+            Listing("queues", queues.COLUMNS, queues.tree(found_queues, shares or {}), ordered=True),
+            Listing("nodes", nodes.COLUMNS, node_rows),
+            Listing("waiting", pod_groups.COLUMNS, waiting),
+        ),
+    )

@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kai.engine.config import ACTIONS, SEARCHING, SearchBudgets
 from kai.model.decisions import CycleResult, QueueShare, ResourceVector
+from kai.model.rules.free_slots import SIZES, free_slots
+from kai.model.rules.queue_amounts import borrowed
 from kai.observe import PlainCounter
 
 _TASK_BUCKETS: Final = tuple(5.0 * 2**n for n in range(10))
@@ -144,6 +146,11 @@ class SchedulerMetrics:
             gauge("cluster_gpus", "GPUs that are divided among queues"),
             gauge("cluster_nodes", "Nodes of this scheduler"),
         ]
+        self._free_slots = [
+            (size, slots.labels(str(size)))
+            for slots in (gauge("free_slots", "Pods of so many whole GPUs that find room now", ("gpus",)),)
+            for size in SIZES
+        ]
         self.held_in_all = [
             gauge("cluster_allocated_cpu_cores", "CPU that all queues hold"),
             gauge("cluster_allocated_memory_bytes", "Memory that all queues hold"),
@@ -159,6 +166,7 @@ class SchedulerMetrics:
             gauge("queue_requested_memory_bytes", "Memory that a queue holds or waits for", _QUEUE),
             gauge("queue_requested_gpus", "GPUs that a queue holds or waits for", _QUEUE),
         ]
+        self.borrowed = gauge("queue_borrowed_gpus", "GPUs that a queue holds beyond its quota", _QUEUE)
         self.pending = gauge("podgroups_pending", "Pod groups that wait for places")
         self.refusals = Counter(
             "node_refusals_total",
@@ -222,6 +230,8 @@ class SchedulerMetrics:
             self._plugin(plugin, _CLOSED).set(result.plugin_closings.get(plugin, 0.0) * 1000)
         for capacity, amount in zip(self.capacity, (*_in_units(result.capacity), result.nodes), strict=True):
             capacity.set(amount)
+        for size, slots in self._free_slots:
+            slots.set(free_slots(result.nodes_by_free, size))
         for labels_of_search, durations in result.searches.items():
             search = self.search_duration.labels(*labels_of_search)
             for each in durations:
@@ -264,7 +274,7 @@ class SchedulerMetrics:
 
     def queues(self, shares: tuple[QueueShare, ...]) -> None:
         """Tell the division among queues; queues that are gone disappear."""
-        for gauge in (*self.fair_share, *self.usage, *self.requested):
+        for gauge in (*self.fair_share, *self.usage, *self.requested, self.borrowed):
             gauge.clear()
         for share in shares:
             labels = (share.display_name or share.queue, share.queue, share.display_name)
@@ -275,6 +285,7 @@ class SchedulerMetrics:
                 gauge.labels(*labels).set(value)
             for gauge, value in zip(self.requested, _in_units(share.requested), strict=True):
                 gauge.labels(*labels).set(value)
+            self.borrowed.labels(*labels).set(borrowed(share.allocated[-1], share.deserved[-1]))
         # A queue's amounts include those of all below it.
         roots = [share for share in shares if not share.parent]
         for number, (held, wanted) in enumerate(zip(self.held_in_all, self.requested_in_all, strict=True)):

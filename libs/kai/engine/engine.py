@@ -13,7 +13,7 @@ from kai.engine.config import SchedulerConfig
 from kai.engine.config.arguments import ConfigError
 from kai.engine.containment.cycles import Containment
 from kai.engine.containment.transaction import Transaction, undone_if_failed
-from kai.engine.explain import detail, job_order, outcomes
+from kai.engine.explain import detail, free_devices, job_order, outcomes
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
@@ -179,6 +179,7 @@ class _Cycle:
             plugin_closings={"proportion": told} if "proportion" in session.plugin_timings else {},
             capacity=tuple(session.division.total.tolist()),
             nodes=len(session.nodes.nodes),
+            nodes_by_free=free_devices.nodes_by_free(state),
             searches=decided.searches,
             counters=decided.counters,
             next_due=next_due,

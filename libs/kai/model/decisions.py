@@ -225,6 +225,8 @@ class CycleResult:
     capacity: ResourceVector = (0.0, 0.0, 0.0)
     #: How many nodes there are.
     nodes: int = 0
+    #: How many of those that take pods have 0, 1, 2 … GPUs of which nothing is given away.
+    nodes_by_free: tuple[int, ...] = ()
     #: Seconds of each search for victims, by action, generator and result.
     searches: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     #: Counters by (metric name, label values) to be added to the scheduler's metrics.

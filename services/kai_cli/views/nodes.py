@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from kai.model import names, resource_lists
 from kai.model.faults import OutOfBounds
-from kai.model.objects import Node, Pod
+from kai.model.objects import Node, Pod, Taint
 from kai.model.requests import pod_requests
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.model.rules.gpu_shares import asked_share
@@ -21,8 +21,9 @@ from kai_cli.views import amounts
 
 COLUMNS = (
     Column("NODE"), Column("STATUS"), Column("GPUS", True), Column("USED", True), Column("FREE", True),
-    Column("DEVICES"), Column("WHO", prose=True),
+    Column("DEVICES"), Column("TAINTS", prose=True), Column("WHO", prose=True),
 )  # fmt: skip
+_READY: Final = "Ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +45,19 @@ class WholeDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node. ``used`` counts a shared device by the portion that is given away."""
+    """One node. ``used`` counts a shared device by the portion that is given away.
+
+    ``whole_free`` are the devices of which nothing is given away; ``taints`` are as ``kubectl taint`` says
+    them.
+    """
 
     name: str
     status: str
     gpus: int
     used: float
     free: float
+    whole_free: int
+    taints: tuple[str, ...]
     whole: tuple[WholeDevices, ...]
     shared: tuple[SharedDevice, ...]
 
@@ -63,11 +70,20 @@ class NodeRow:
         """As JSON."""
         return asdict(self)
 
+    @property
+    def open(self) -> bool:
+        """Whether pods are sent here."""
+        return self.status == _READY
+
+    @property
+    def placeable(self) -> int:
+        """Devices that a pod could be given whole."""
+        return self.whole_free if self.open else 0
+
     def cells(self) -> tuple[str, ...]:
         """As a row of the table; devices are drawn as full, shared and free."""
         whole = sum(device.count for device in self.whole)
-        free = max(0, self.gpus - whole - len(self.shared))
-        drawn = "●" * whole + "◐" * len(self.shared) + "○" * free
+        drawn = "●" * whole + "◐" * len(self.shared) + "○" * self.whole_free
         who = [f"{one.pod}={one.count}" for one in self.whole]
         who += [
             f"[{device.group[:8]} {amounts.number(device.portion)}: {', '.join(device.pods)}]"
@@ -75,7 +91,7 @@ class NodeRow:
         ]
         return (
             self.name, self.status, str(self.gpus), amounts.number(self.used), amounts.number(self.free),
-            drawn, "  ".join(who),
+            drawn, " ".join(self.taints), "  ".join(who),
         )  # fmt: skip
 
 
@@ -114,13 +130,16 @@ def _row(node: Node, pods: list[Pod]) -> NodeRow:
         SharedDevice(group=group, portion=round(portions[group], 4), pods=tuple(sharers[group]))
         for group in sorted(portions)
     )
-    used = sum(one.count for one in whole) + sum(device.portion for device in shared)
+    taken = sum(one.count for one in whole)
+    used = taken + sum(device.portion for device in shared)
     return NodeRow(
         name=node.metadata.name,
         status=_status(node),
         gpus=total,
         used=round(used, 4),
         free=round(total - used, 4),
+        whole_free=max(0, total - taken - len(shared)),
+        taints=tuple(_taint(taint) for taint in node.spec.taints or ()),
         whole=tuple(whole),
         shared=shared,
     )
@@ -148,7 +167,11 @@ def _portion(pod: Pod, device_mib: int | None) -> float:
     return float(share.of_device(device_mib) or 0) if share is not None else 0.0
 
 
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
 def _status(node: Node) -> str:
     ready = next((c.status for c in node.status.conditions or () if c.type == "Ready"), "Unknown")
-    status = "Ready" if ready == "True" else "NotReady"
+    status = _READY if ready == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if node.spec.unschedulable else status

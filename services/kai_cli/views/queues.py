@@ -21,7 +21,8 @@ Held: TypeAlias = Mapping[str, Decimal]
 _NOTHING: Final = Decimal(0)
 COLUMNS = (
     Column("QUEUE"), Column("GPU QUOTA", True), Column("GPU LIMIT", True), Column("FAIR SHARE", True),
-    Column("ALLOCATED", True), Column("REQUESTED", True), Column("GPU PAST USE", True, wide=True),
+    Column("ALLOCATED", True), Column("BORROWED", True), Column("REQUESTED", True),
+    Column("GPU PAST USE", True, wide=True),
     Column("GPU WEIGHT", True, wide=True),
     Column("PRIORITY", True, wide=True), Column("CPU ALLOCATED", True, wide=True),
     Column("MEMORY ALLOCATED", True, wide=True), Column("OPEN TO", wide=True, prose=True),
@@ -36,6 +37,8 @@ class Amounts:
     limit: float
     over_quota_weight: float
     allocated: float
+    #: What of it is beyond the quota: others may take it back.
+    borrowed: float
     requested: float
     #: None where the scheduler could not be asked.
     fair_share: float | None
@@ -79,6 +82,7 @@ class QueueRow:
             amounts.gpus(self.gpu.limit),
             "?" if share is None else amounts.gpus(share),
             amounts.gpus(self.gpu.allocated),
+            amounts.gpus(self.gpu.borrowed),
             amounts.gpus(self.gpu.requested),
             "?" if self.gpu.past_use is None else f"{100 * self.gpu.past_use:.1f} %",
             amounts.number(self.gpu.over_quota_weight),
@@ -131,11 +135,13 @@ def _row(queue: Queue, share: QueueShare | None, *, depth: int, orphan: bool) ->
             allocated, requested = float(total(held)), float(total(wanted))
         else:
             allocated, requested = (share.allocated[index] * share_unit, share.requested[index] * share_unit)
+        quota = queue_amounts.shown(resource, spec.quota)
         return Amounts(
-            quota=queue_amounts.shown(resource, spec.quota),
+            quota=quota,
             limit=queue_amounts.shown(resource, spec.limit),
             over_quota_weight=spec.over_quota_weight,
             allocated=allocated,
+            borrowed=queue_amounts.borrowed(allocated, quota),
             requested=requested,
             fair_share=None if share is None else _scaled(share.fair_share[index], share_unit),
             past_use=None if share is None else share.usage[index],

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
+import select
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+import deadlines
 from e2e.api_server import serving
 from kai.kube.client import KubeClient
 from kai.kube.resources import LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
@@ -83,7 +87,7 @@ def test_queues_are_listed_with_fair_shares_unknown(kubeconfig: Path) -> None:
     done = kai(kubeconfig, "get", "queues")
     assert done.returncode == 0, done.stderr
     assert "fair shares are not known" in done.stderr
-    assert done.stdout.splitlines()[1].split() == ["q", "3", "0", "?", "0", "0"]
+    assert done.stdout.splitlines()[1].split() == ["q", "3", "0", "?", "0", "0", "0"]
     assert "PRIORITY" in kai(kubeconfig, "get", "queues", "-o", "wide").stdout
     [queue] = json.loads(kai(kubeconfig, "get", "queues", "-o", "json").stdout)
     assert (queue["gpu"]["quota"], queue["gpu"]["fair_share"]) == (3.0, None)
@@ -168,8 +172,43 @@ def test_one_look_at_the_cluster_says_what_is_not_known(kubeconfig: Path) -> Non
     done = kai(kubeconfig, "top", "--once")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
-        "0 nodes, 0 of 0 GPUs in use, 1 group waiting\nthe scheduler does not answer"
+        "0 nodes, 0 of 0 GPUs in use, 1 group waiting\n"
+        "room for pods: 0 of 1 GPU, 0 of 2 GPUs, 0 of 4 GPUs, 0 of 8 GPUs\n"
+        "the scheduler does not answer"
     )
+
+
+def test_live_it_takes_keys_and_leaves_the_terminal_as_it_was(kubeconfig: Path) -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    environment = os.environ | {
+        "KUBECONFIG": str(kubeconfig),
+        "TERM": "xterm",
+        "COLUMNS": "160",
+        "LINES": "50",
+    }
+    command = [sys.executable, "-m", "kai_cli", "top", "--interval", "600"]
+    with subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as live:
+        _read_until(ours, b"q end")
+        os.write(ours, b"\t\t>")
+        _read_until(ours, b"waiting, by NAMESPACE")
+        os.write(ours, b"q")
+        assert live.wait(deadlines.patience()) == 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
+
+
+def _read_until(terminal: int, wanted: bytes) -> None:
+    seen = b""
+
+    def there() -> bool:
+        nonlocal seen
+        if select.select([terminal], [], [], 0)[0]:
+            seen += os.read(terminal, 65_536)
+        return wanted in seen
+
+    deadlines.until(there, what=wanted.decode())
 
 
 @pytest.mark.parametrize("words", [["p"], ["pod/p"], ["pod", "p"], ["pod", "pod/p"]])

@@ -45,6 +45,7 @@ def test_a_cycle_tells_what_plugins_and_searches_took() -> None:
     assert registry.get_sample_value("kai_scenario_search_duration_seconds_sum", labels) > 0
     assert registry.get_sample_value("kai_cluster_gpus") == 1
     assert registry.get_sample_value("kai_cluster_nodes") == 1
+    assert registry.get_sample_value("kai_free_slots", {"gpus": "1"}) == 0
     assert registry.get_sample_value("kai_cluster_cpu_cores") > 1
     assert registry.get_sample_value("kai_cluster_memory_bytes") > 2**30
 

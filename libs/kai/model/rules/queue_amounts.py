@@ -41,3 +41,8 @@ def written(resource: str, amount: float) -> float:
     """How a queue says so many devices, cores or bytes."""
     units, base = _SHOWN[resource]
     return amount * units / base
+
+
+def borrowed(held: float, quota: float) -> float:
+    """What is held beyond the quota, in the unit of both; nothing where there is no bound."""
+    return 0.0 if quota < 0 else max(0.0, held - quota)

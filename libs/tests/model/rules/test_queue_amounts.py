@@ -38,3 +38,11 @@ def test_what_people_say_is_written_in_the_units_of_queues(resource, amount, wri
 @pytest.mark.parametrize(("said", "counts"), [(None, 100), (0, 0), (7, 7), (100, 100)])
 def test_a_queue_that_names_no_priority_has_the_usual_one(said, counts):
     assert queue_amounts.priority(said) == counts
+
+
+@pytest.mark.parametrize(
+    ("held", "quota", "borrowed"),
+    [(3, 2, 1), (2, 2, 0), (1, 2, 0), (3, 0, 3), (3, queue_amounts.UNLIMITED, 0)],
+)
+def test_what_is_held_beyond_the_quota_is_borrowed(held, quota, borrowed):
+    assert queue_amounts.borrowed(held, quota) == borrowed

@@ -1,0 +1,40 @@
+"""Keys of a terminal, one by one, while something else is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_LONGEST: Final = 64
+
+
+@contextmanager
+def pressed() -> Iterator[asyncio.Queue[str]]:
+    """What is pressed on standard input, while the block runs; nothing where that is no terminal.
+
+    Keys are not shown. Ctrl-C works as always. In the end the terminal is as it was.
+    """
+    keys: asyncio.Queue[str] = asyncio.Queue()
+    if not sys.stdin.isatty():
+        yield keys
+        return
+    number, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+
+    def read() -> None:
+        for key in os.read(number, _LONGEST).decode(errors="ignore"):
+            keys.put_nowait(key)
+
+    before = termios.tcgetattr(number)
+    tty.setcbreak(number)
+    loop.add_reader(number, read)
+    try:
+        yield keys
+    finally:
+        loop.remove_reader(number)
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
