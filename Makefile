@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
+.PHONY: install demo test e2e controlplane images lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -43,6 +43,11 @@ test: install
 # The programs of a real control plane, built once per machine; needs Go.
 controlplane: install
 	@$(BIN)/python -m e2e.controlplane $(PROGRAMS)
+
+# Both images, built without a daemon, and asked what docs/docker.md says of them; root, on Debian. With OUT= they
+# are also written there, as archives that containerd imports: make images OUT=/somewhere
+images: install
+	@$(BIN)/python -m e2e.images $(if $(OUT),--out $(OUT)) $(ARGS)
 
 # The same suite on etcd, kube-apiserver and KWOK, and random edits of Config and shards on such an API server;
 # `make e2e KUBECONFIG=...` takes that cluster instead, and `make e2e FIRST=e2e/test_numa.py` begins with those.

@@ -1,4 +1,4 @@
-"""Programs of Debian for tests, fetched once with apt-get. Unpacked, not installed: no rights are needed."""
+"""Programs of Debian for tests, fetched once with apt-get: unpacked, without rights, where that will do."""
 
 from __future__ import annotations
 
@@ -34,6 +34,27 @@ def unpacked(name: str, packages: Sequence[str]) -> Path:
         if not root.exists():
             _fetch(root, packages)
     return root
+
+
+def installed(program: str) -> Path:
+    """A program on the PATH; where there is none, root installs the package of its name.
+
+    For what does not find its libraries anywhere else than where they belong.
+
+    Raises:
+        Unavailable: it cannot be had here.
+    """
+    if (found := shutil.which(program)) is None:
+        if shutil.which("apt-get") is None:
+            raise Unavailable(f"there is no {program} on the PATH, and no apt-get to install Debian's")
+        install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", program]
+        here = Path.cwd()
+        if _run(install, here) and (failure := _run(["apt-get", "update"], here) or _run(install, here)):
+            raise Unavailable(f"apt-get cannot install {program}: {failure}")
+        found = shutil.which(program)
+    if found is None:
+        raise Unavailable(f"the package {program} has no program of its name")
+    return Path(found)
 
 
 def _fetch(root: Path, packages: Sequence[str]) -> None:

@@ -83,4 +83,12 @@ STAGES: Final = (
         minutes=2,
         concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
     ),
+    Stage(
+        "images without a daemon",
+        ("make", "images"),
+        minutes=5,
+        concerns=("Dockerfile", ".dockerignore", "requirements-", "sbom.py", "pyproject.toml", "e2e/images/"),
+        # Not every machine can: other systems than Debian, users without rights.
+        preparation=("make", "images", "ARGS=--base"),
+    ),
 )
