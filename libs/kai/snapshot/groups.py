@@ -221,6 +221,10 @@ class GroupIntake:
             )
         return standing
 
+    def forget_standings(self) -> None:
+        """Forget how groups stand; it is found anew for each that changes."""
+        self._standings.clear()
+
     def _rank_again(self, job: Job) -> None:
         """What a job's standing depends on has changed, and the group is as it was."""
         if self._standing(job.facts, job.namespace, job.queue) != _standing_of(job):
@@ -249,7 +253,7 @@ class GroupIntake:
             and (old.value, old.global_default) == (obj.value, obj.global_default)
         ):
             return
-        self._standings.clear()
+        self.forget_standings()
         for job in list(cluster.jobs.values()):
             self._rank_again(job)
 

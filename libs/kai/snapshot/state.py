@@ -460,8 +460,9 @@ class ClusterState(Cluster):
         self._intake.refresh()
         self.nodes.settle()
         self.budgets.begin_turn()
-        if self._shrinkage.by_half(len(self.tasks)):
+        if self._shrinkage.is_over(len(self.tasks), now):
             forget_spare(self)
+            self._groups.forget_standings()
         elif self.classes.crowded:
             self.classes.keep({task.cls for task in self.tasks.values()})
         for task in list(self.deleted.values()):

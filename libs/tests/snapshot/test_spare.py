@@ -82,3 +82,15 @@ def test_a_few_pods_that_come_and_go_cost_nobody_what_he_keeps() -> None:
     before = _remembered(state)
     _leave(state, 0)
     assert _sizes(state) == before
+
+
+def test_it_is_forgotten_a_few_times_more_when_those_that_went_have_left_nothing_behind() -> None:
+    state = _state(PODS)
+    _leave(state, PODS // 2)
+    forgotten = []
+    for second in range(0, 200, 10):
+        _remembered(state)
+        state.settle(NOW + 1 + second)
+        if not len(state.kept):
+            forgotten.append(second)
+    assert forgotten == [20, 40, 60]
