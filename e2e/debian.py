@@ -18,14 +18,19 @@ class Unavailable(Exception):
     """Packages cannot be fetched; the message says why."""
 
 
+def kept(name: str) -> Path:
+    """A folder for what is kept under this name, outside of any checkout."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
+    return Path(base) / "kai" / name
+
+
 def unpacked(name: str, packages: Sequence[str]) -> Path:
     """Where the files of these packages are as a system would have them, kept as ``name``; fetched once.
 
     Raises:
         Unavailable: they cannot be had here.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
-    folder = Path(base) / "kai" / name
+    folder = kept(name)
     folder.mkdir(parents=True, exist_ok=True)
     root = folder / "root"
     # Tests run in several processes; one of them fetches.

@@ -6,7 +6,6 @@ Status 0 if all holds, 1 if not, 3 where they cannot be built on this machine.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -54,7 +53,7 @@ def main() -> int:
     parser.add_argument("--base", action="store_true", help="only see that images can be built and run here")
     given = parser.parse_args()
     try:
-        buildah = Buildah(_folder())
+        buildah = Buildah(debian.kept("images"))
         with _timed("base"):
             base.make(buildah)
         return _OK if given.base else _built(buildah, given.out)
@@ -84,13 +83,6 @@ def _built(buildah: Buildah, out: Path | None) -> int:
             buildah.push(image.name, archive, seconds=_BUILD_SECONDS)
             sys.stdout.write(f"{archive}\n")
     return _OK if all(row.holds for row in rows) else _BROKEN
-
-
-def _folder() -> Path:
-    base_folder = (
-        os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".cache"
-    )
-    return Path(base_folder) / "kai" / "images"
 
 
 @contextmanager
