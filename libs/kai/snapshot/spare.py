@@ -14,7 +14,7 @@ from kai.snapshot.cluster import Cluster
 #: A cluster that never had more pods has not shrunk by far.
 FEW: Final = 16
 #: How often it is forgotten again, and how long after the time before.
-AGAIN: Final = 3
+AGAIN: Final = 6
 AFTER_SECONDS: Final = 20.0
 
 

@@ -93,4 +93,4 @@ def test_it_is_forgotten_a_few_times_more_when_those_that_went_have_left_nothing
         state.settle(NOW + 1 + second)
         if not len(state.kept):
             forgotten.append(second)
-    assert forgotten == [20, 40, 60]
+    assert forgotten == [20, 40, 60, 80, 100, 120]
