@@ -6,9 +6,7 @@ Status 0 if all holds, 1 if not, 3 where they cannot be built on this machine.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,14 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e import debian
-from e2e.images import base
+from e2e.images import base, packages
 from e2e.images.buildah import Buildah, BuildFailed
 from e2e.images.claims import CLAIMS, ROOT, Broken, Subject
 
 _BUILD_SECONDS: Final = 1200.0
 _OK, _BROKEN, _UNAVAILABLE = 0, 1, 3
-#: What pip has to be told here that it has to be told in the build, too.
-_PIP_SETTINGS: Final = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +63,10 @@ def main() -> int:
 
 def _built(buildah: Buildah, out: Path | None) -> int:
     for image in IMAGES:
-        with _timed(image.name), _settings_of_pip() as home:
+        with _timed(image.name), packages.home() as home:
             buildah.build(
                 image.name, ROOT, f"--build-arg=BASE_IMAGE={base.IMAGE}", f"--target={image.target}",
-                f"--volume={home}:/root:ro", seconds=_BUILD_SECONDS,
+                home=home, seconds=_BUILD_SECONDS,
             )  # fmt: skip
     buildah.call("rmi", "--prune")  # those that had these names before
     rows = [row for image in IMAGES for row in _asked(buildah, image)]
@@ -92,39 +88,6 @@ def _timed(what: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     sys.stdout.write(f"{time.monotonic() - began:.0f} s\n")
-
-
-@contextmanager
-def _settings_of_pip() -> Iterator[Path]:
-    """A home for root while images are built, so that packages come from where this machine has them from.
-
-    It is laid over a folder that is there in every base, so nothing of it stays in an image.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        lines = ["[global]"]
-        for setting, value in _pip_settings():
-            if setting in _PIP_SETTINGS:
-                lines.append(f"{setting} = {value}")
-            elif setting == "cert":
-                (home / "ca.crt").write_bytes(Path(value).read_bytes())
-                lines.append("cert = /root/ca.crt")
-        (home / ".pip").mkdir()
-        (home / ".pip" / "pip.conf").write_text("\n".join(dict.fromkeys(lines)) + "\n")
-        yield home
-
-
-def _pip_settings() -> Iterator[tuple[str, str]]:
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    for line in listed.stdout.splitlines():
-        name, _, value = line.partition("=")
-        yield name.rpartition(".")[2], value.strip().strip("'\"")
 
 
 @dataclass(frozen=True, slots=True)

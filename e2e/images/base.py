@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from e2e import debian
+from e2e.images import packages
 from e2e.images.buildah import Buildah, BuildFailed
 
 RELEASE: Final = "bookworm"
 IMAGE: Final = f"localhost/kai-base:{RELEASE}"
 #: What the Dockerfile asks of its base, beside the least that Debian is.
 _PACKAGES: Final = "python3,python3-venv"
+#: What the Dockerfile does first: an environment, and a package from the index.
+_TRY: Final = "python3 -m venv /tmp/venv && /tmp/venv/bin/pip download --no-deps --dest /tmp/found pip"
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SECONDS: Final = 600.0
 #: What is of use to the package manager only.
@@ -33,7 +36,8 @@ def make(buildah: Buildah) -> None:
         _build(buildah)
     container = buildah.container(IMAGE)
     try:
-        buildah.run(container, "python3", "-m", "venv", "/tmp/venv")
+        with packages.home() as home:
+            buildah.run(container, "sh", "-c", _TRY, home=home)
     finally:
         buildah.call("rm", container)
 

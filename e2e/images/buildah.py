@@ -93,24 +93,36 @@ class Buildah:
             "from", "--pull-never", f"--signature-policy={self.folder / 'policy.json'}", image
         ).strip()
 
-    def run(self, container: str, *command: str, text: str = "", seconds: float = 60.0) -> str:
+    def run(
+        self,
+        container: str,
+        *command: str,
+        text: str = "",
+        seconds: float = 60.0,
+        home: Path | None = None,
+    ) -> str:
         """What a command in a container printed, run as the user of its image.
+
+        ``home`` is laid over the home of root.
 
         Raises:
             BuildFailed: it failed, or was not done within ``seconds``.
         """
-        return self.call("run", "--isolation=chroot", container, "--", *command, text=text, seconds=seconds)
+        laid = () if home is None else (f"--volume={home}:/root:ro",)
+        return self.call(
+            "run", "--isolation=chroot", *laid, container, "--", *command, text=text, seconds=seconds
+        )
 
-    def build(self, image: str, context: Path, *options: str, seconds: float) -> None:
-        """Build an image from the Dockerfile of a folder.
+    def build(self, image: str, context: Path, *options: str, home: Path, seconds: float) -> None:
+        """Build an image from the Dockerfile of a folder; ``home`` is laid over the home of root.
 
         Raises:
             BuildFailed: it cannot be built, or not within ``seconds``.
         """
         self.call(
             "build", "--isolation=chroot", "--network=host", "--pull-never", "--format=oci",
-            f"--signature-policy={self.folder / 'policy.json'}", f"--tag={image}", *options, str(context),
-            seconds=seconds,
+            f"--signature-policy={self.folder / 'policy.json'}", f"--volume={home}:/root:ro",
+            f"--tag={image}", *options, str(context), seconds=seconds,
         )  # fmt: skip
 
     def push(self, image: str, archive: Path, *, seconds: float) -> None:
