@@ -120,7 +120,7 @@ class Buildah:
             BuildFailed: it cannot be built, or not within ``seconds``.
         """
         self.call(
-            "build", "--isolation=chroot", "--network=host", "--pull-never", "--format=oci",
+            "build", "--isolation=chroot", "--network=host", "--pull-never", "--format=oci", "--layers",
             f"--signature-policy={self.folder / 'policy.json'}", f"--volume={home}:/root:ro",
             f"--tag={image}", *options, str(context), seconds=seconds,
         )  # fmt: skip
