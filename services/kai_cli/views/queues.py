@@ -21,7 +21,7 @@ Held: TypeAlias = Mapping[str, Decimal]
 _NOTHING: Final = Decimal(0)
 COLUMNS = (
     Column("QUEUE"), Column("GPU QUOTA", True), Column("GPU LIMIT", True), Column("FAIR SHARE", True),
-    Column("ALLOCATED", True), Column("BORROWED", True), Column("REQUESTED", True),
+    Column("ALLOCATED", True), Column("BORROWED", True, wide=True), Column("REQUESTED", True),
     Column("GPU PAST USE", True, wide=True),
     Column("GPU WEIGHT", True, wide=True),
     Column("PRIORITY", True, wide=True), Column("CPU ALLOCATED", True, wide=True),

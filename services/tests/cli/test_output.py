@@ -20,7 +20,14 @@ def lines_of(columns, rows, *, width=80, wide=False):
 
 def a_queue_row(name, depth=0):
     unlimited = queues.Amounts(
-        quota=-1, limit=-1, over_quota_weight=1, allocated=10.75, requested=65.9, fair_share=16, past_use=0.5
+        quota=-1,
+        limit=-1,
+        over_quota_weight=1,
+        allocated=10.75,
+        borrowed=0,
+        requested=65.9,
+        fair_share=16,
+        past_use=0.5,
     )
     return queues.QueueRow(
         name=name, parent="", depth=depth, orphan=False, priority=100, open_to="everybody",
@@ -61,7 +68,7 @@ def test_a_name_is_never_cut_or_folded_whatever_the_terminal():
 
 
 def test_prose_folds_into_the_room_that_is_left():
-    row = ("node-0", "Ready", "8", "2", "6", "●●○○○○○○", "team/one=1  team/two=1  " * 3)
+    row = ("node-0", "Ready", "8", "2", "6", "●●○○○○○○", "", "team/one=1  team/two=1  " * 3)
     heading, *body = lines_of(nodes.COLUMNS, [row])
     assert len(body) > 1
     assert max(map(len, [heading, *body])) <= 80

@@ -87,7 +87,7 @@ def test_queues_are_listed_with_fair_shares_unknown(kubeconfig: Path) -> None:
     done = kai(kubeconfig, "get", "queues")
     assert done.returncode == 0, done.stderr
     assert "fair shares are not known" in done.stderr
-    assert done.stdout.splitlines()[1].split() == ["q", "3", "0", "?", "0", "0", "0"]
+    assert done.stdout.splitlines()[1].split() == ["q", "3", "0", "?", "0", "0"]
     assert "PRIORITY" in kai(kubeconfig, "get", "queues", "-o", "wide").stdout
     [queue] = json.loads(kai(kubeconfig, "get", "queues", "-o", "json").stdout)
     assert (queue["gpu"]["quota"], queue["gpu"]["fair_share"]) == (3.0, None)
