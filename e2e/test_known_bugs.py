@@ -16,7 +16,7 @@ async def other_namespace(cluster):
     name = f"t-{uuid.uuid4().hex[:8]}"
     await cluster.apply(f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}")
     yield name
-    await cluster.delete("v1", "Namespace", name)
+    await cluster.end_namespace(name)
 
 
 def with_cpu(pod: dict, amount: str) -> dict:
