@@ -50,12 +50,12 @@ images: install
 	@$(BIN)/python -m e2e.images $(if $(OUT),--out $(OUT)) $(ARGS)
 
 # The same suite on etcd, kube-apiserver and KWOK, and random edits of Config and shards on such an API server;
-# `make e2e KUBECONFIG=...` takes that cluster instead, and `make e2e FIRST=e2e/test_numa.py` begins with those. Each of
-# two workers has a cluster of its own; WORKERS=0 does without.
+# `make e2e KUBECONFIG=...` takes that cluster instead, and `make e2e FIRST=e2e/test_numa.py` begins with those.
+# WORKERS=2 has two clusters at a time, each busy: half the time, and some waits may be too short.
 e2e: install
 	@KAI_E2E_CLUSTER=real $(if $(filter command,$(origin KUBECONFIG)),KAI_E2E_KUBECONFIG=$(KUBECONFIG)) \
 		KAI_E2E_FIRST="$(FIRST)" $(BIN)/python -m pytest e2e services/tests/operator/test_edits.py \
-		-n $(or $(WORKERS),$(if $(filter command,$(origin KUBECONFIG)),0,2)) --dist loadfile --no-loadscope-reorder $(ARGS)
+		-n $(or $(WORKERS),0) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The end-to-end suites of the KAI Scheduler, from a checkout of it, on a real control plane with our chart:
 # make suites SOURCES=../KAI-Scheduler ARGS="--suite allocate --suite reclaim"

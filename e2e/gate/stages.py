@@ -53,7 +53,7 @@ STAGES: Final = (
         ),
         preparation=("make", "controlplane"),
         # What fails but once among noisy neighbours is told, no more.
-        again=("make", "e2e", "WORKERS=0", "ARGS=--last-failed --last-failed-no-failures none"),
+        again=("make", "e2e", "ARGS=--last-failed --last-failed-no-failures none"),
         ordered=True,
     ),
     Stage(

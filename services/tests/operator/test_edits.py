@@ -12,6 +12,7 @@ import socket
 import subprocess
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -419,7 +420,14 @@ async def emptied(kubeconfig):
     async with KubeClient.connect(kubeconfig) as client:
         there = Cluster(kubeconfig, client, patience=6.0)
         for resource in (CONFIGS, SCHEDULING_SHARDS):
-            for each in await client.list(resource):
+            # A server that was just told of a kind may not know it yet.
+            found = await eventually(
+                partial(client.list, resource),
+                lambda _: True,
+                passing=(errors.NotFound,),
+                what="the kind is served",
+            )
+            for each in found:
                 await client.delete(resource, each["metadata"]["name"])
         await eventually(
             there.made, lambda found: not found, what="nothing is left of the run before", times=6
