@@ -27,7 +27,7 @@ def home() -> Iterator[Path]:
         named = (told.get("cert", ""), *(os.environ.get(name, "") for name in _CERTIFICATES))
         if found := next((path for path in named if path and Path(path).is_file()), None):
             (here / "ca.crt").write_bytes(Path(found).read_bytes())
-            lines.append("cert = /root/ca.crt")
+            lines.append("cert = ~/ca.crt")
         (here / ".pip").mkdir()
         (here / ".pip" / "pip.conf").write_text("\n".join(("[global]", *lines, "")))
         yield here
