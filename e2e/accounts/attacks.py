@@ -49,7 +49,7 @@ def as_anybody(w):
     yield w.create(PODS, a_pod("x", "kube-system", w.queue), namespace="kube-system"), "cannot create"
     yield w.image("kai", namespace="kube-system"), "cannot patch|not found"
     yield w.patch(VALIDATING_WEBHOOKS, "kai-queue-validation-v2", {"webhooks": []}), "cannot patch resource"
-    yield w.delete(POLICIES, "kai-binder-pods"), "cannot delete resource"
+    yield w.delete(POLICIES, "kai-accounts-pods-update"), "cannot delete resource"
     yield w.patch(DEPLOYMENTS, "binder", {"spec": {"replicas": 9}}, namespace=names.NAMESPACE), "cannot patch"
     yield w.patch(QUEUES, w.queue, {"spec": {"priority": 999}}), "cannot patch resource"
     yield w.create(ROLES, {"metadata": {"name": "all"}, "rules": []}), "cannot create resource"

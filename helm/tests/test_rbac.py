@@ -407,7 +407,7 @@ def test_schedulers_may_write_leases_and_a_policy_says_which(helm):
     objects = helm.render(values={**WITHOUT_CERTIFICATES, "global": {"schedulerName": "ours"}})
     (rule,) = [rule for rule in rules_of(objects, "scheduler") if "leases" in rule["resources"]]
     assert {*rule["verbs"]} == READS | {"create", "update"}
-    policy = objects.one("ValidatingAdmissionPolicy", "kai-scheduler-leases")["spec"]
+    policy = objects.one("ValidatingAdmissionPolicy", "kai-accounts-leases-create-update")["spec"]
     assert [each["operations"] for each in policy["matchConstraints"]["resourceRules"]] == [
         ["CREATE", "UPDATE"]
     ]

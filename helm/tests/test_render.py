@@ -603,7 +603,7 @@ def test_roles_and_policies_name_the_classes_that_the_operator_makes(rendered):
         if "priorityclasses" in rule["resources"] and "delete" in rule["verbs"]
     ]
     assert writes == list(CLASSES)
-    policy = objects.one("ValidatingAdmissionPolicy", "kai-operator-priority-classes")
+    policy = objects.one("ValidatingAdmissionPolicy", "kai-accounts-priorityclasses-create")
     [rule] = policy["spec"]["validations"]
     assert re.findall(r"'([a-z-]+)'", rule["expression"]) == list(CLASSES)
 

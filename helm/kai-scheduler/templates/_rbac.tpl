@@ -49,7 +49,7 @@ subjects:
   verbs: [update]
 {{- end -}}
 
-{{/* Leading by a Lease for each shard; the policy kai-scheduler-leases says which names those have. */}}
+{{/* Leading by a Lease for each shard; the policy kai-accounts-leases-create-update says which names those have. */}}
 {{- define "kai.schedulerLeaseRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -1,8 +1,6 @@
-{{- include "kai.prepare" . -}}
-{{- define "kai.reservationPolicies" -}}
+{{- define "kai.reservationHolds" -}}
 {{- $reservation := .Values.global.resourceReservation -}}
-- name: kai-resource-reservation
-  accounts: [{{ include "kai.user" (dict "root" . "account" $reservation.serviceAccount "namespace" $reservation.namespace) | quote }}]
+- accounts: [{{ include "kai.user" (dict "root" . "account" $reservation.serviceAccount "namespace" $reservation.namespace) | quote }}]
   group: ""
   resources: [pods]
   operations: [UPDATE]
@@ -17,6 +15,3 @@
     - expression: "!('run.ai/reserve_for_gpu_index' in variables.oldAnnotations)"
       message: the device of a reservation pod is told once
 {{- end -}}
-{{- if include "kai.policiesUsed" . }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.reservationPolicies" .)) }}
-{{- end }}

@@ -1,7 +1,5 @@
-{{- include "kai.prepare" . -}}
-{{- define "kai.podGroupControllerPolicies" -}}
-- name: kai-podgroup-controller-pods
-  accounts: [{{ include "kai.user" (dict "root" . "account" "podgroup-controller") | quote }}]
+{{- define "kai.podGroupControllerHolds" -}}
+- accounts: [{{ include "kai.user" (dict "root" . "account" "podgroup-controller") | quote }}]
   group: ""
   resources: [pods/status]
   operations: [UPDATE]
@@ -14,14 +12,10 @@
       message: this account may say only that a pod is not scheduled
   variables:
     {{- include "kai.conditions" . | nindent 4 }}
-- name: kai-podgroup-controller-podgroups
-  accounts: [{{ include "kai.user" (dict "root" . "account" "podgroup-controller") | quote }}]
+- accounts: [{{ include "kai.user" (dict "root" . "account" "podgroup-controller") | quote }}]
   group: scheduling.run.ai
   resources: [podgroups]
   operations: [UPDATE]
   may:
     annotations: {{ include "kai.timestamps" . }}
 {{- end -}}
-{{- if include "kai.policiesUsed" . }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.podGroupControllerPolicies" .)) }}
-{{- end }}

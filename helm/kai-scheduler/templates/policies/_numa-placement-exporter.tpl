@@ -1,7 +1,5 @@
-{{- include "kai.prepare" . -}}
-{{- define "kai.numaPlacementExporterPolicies" -}}
-- name: kai-numa-placement-exporter
-  accounts: [{{ include "kai.user" (dict "root" . "account" "numa-placement-exporter") | quote }}]
+{{- define "kai.numaPlacementExporterHolds" -}}
+- accounts: [{{ include "kai.user" (dict "root" . "account" "numa-placement-exporter") | quote }}]
   group: ""
   resources: [pods]
   operations: [UPDATE]
@@ -14,6 +12,3 @@
         has(object.spec.nodeName) && object.spec.nodeName in request.userInfo.extra['authentication.kubernetes.io/node-name']
       message: an exporter may tell only of the pods of its own node
 {{- end -}}
-{{- if and (include "kai.numaExporterMayRun" .) (include "kai.policiesUsed" .) }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.numaPlacementExporterPolicies" .)) }}
-{{- end }}

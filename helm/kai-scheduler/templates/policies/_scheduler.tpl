@@ -1,14 +1,11 @@
-{{- include "kai.prepare" . -}}
-{{- define "kai.schedulerPolicies" -}}
-- name: kai-scheduler-evictions
-  accounts: [{{ include "kai.user" (dict "root" . "account" "scheduler") | quote }}]
+{{- define "kai.schedulerHolds" -}}
+- accounts: [{{ include "kai.user" (dict "root" . "account" "scheduler") | quote }}]
   group: ""
   resources: [pods]
   operations: [DELETE]
   rules:
     {{- include "kai.ourPods" (dict "root" . "values" .Values.scheduler) | nindent 4 }}
-- name: kai-scheduler-pods
-  accounts: [{{ include "kai.user" (dict "root" . "account" "scheduler") | quote }}]
+- accounts: [{{ include "kai.user" (dict "root" . "account" "scheduler") | quote }}]
   group: ""
   resources: [pods/status]
   operations: [UPDATE]
@@ -20,6 +17,3 @@
     {{- include "kai.ourPods" (dict "root" . "values" .Values.scheduler) | nindent 4 }}
     {{- include "kai.ourConditions" "DisruptionTarget" | nindent 4 }}
 {{- end -}}
-{{- if include "kai.policiesUsed" . }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.schedulerPolicies" .)) }}
-{{- end }}

@@ -1,4 +1,3 @@
-{{- include "kai.prepare" . -}}
 {{/* The Secrets that the operator makes. */}}
 {{- define "kai.operatorSecrets" -}}
 - kai-redis
@@ -17,21 +16,20 @@
 {{- define "kai.operandAccounts" -}}
 [admission, binder, insight, node-scale-adjuster, numa-placement-exporter, pod-grouper, podgroup-controller, queue-controller, scheduler]
 {{- end -}}
-{{- define "kai.operatorPolicies" -}}
+{{- define "kai.operatorHolds" -}}
 {{- $operator := include "kai.user" (dict "root" . "account" "kai-operator") -}}
 {{- $name := include "kai.schedulerName" (dict "root" . "values" .Values.scheduler) -}}
 # A role cannot say how names begin: Leases of schedulers whose shard is gone.
-- name: kai-operator-leases
-  accounts: [{{ $operator | quote }}]
+- accounts: [{{ $operator | quote }}]
   group: coordination.k8s.io
   resources: [leases]
   operations: [DELETE]
+  namespace: {{ .Release.Namespace }}
   rules:
     - expression: {{ printf "%s && oldObject.metadata.name.startsWith('%s-')" (include "kai.nobodyElsesLease" "oldObject.metadata.name") $name | toJson }}
       message: this account may delete only the Leases of schedulers
 # Nor can it say which names may be created.
-- name: kai-operator-priority-classes
-  accounts: [{{ $operator | quote }}]
+- accounts: [{{ $operator | quote }}]
   group: scheduling.k8s.io
   resources: [priorityclasses]
   operations: [CREATE]
@@ -39,8 +37,7 @@
     - expression: "object.metadata.name in {{ include "kai.priorityClasses" . | replace "\"" "'" }} && !(has(object.globalDefault) && object.globalDefault)"
       message: this account may make only the priority classes of an installation
 # A Secret of another type would be filled with the token of any account of the namespace, hooks' among them.
-- name: kai-operator-secrets
-  accounts: [{{ $operator | quote }}]
+- accounts: [{{ $operator | quote }}]
   group: ""
   resources: [secrets]
   operations: [CREATE, UPDATE]
@@ -50,8 +47,7 @@
     - expression: "!has(object.type) || object.type in ['', 'Opaque', 'kubernetes.io/tls']"
       message: this account may make no token of an account
 # Nothing of an installation needs more of a node than this. Of the host only a DaemonSet sees anything, and reads it.
-- name: kai-operator-workloads
-  accounts: [{{ $operator | quote }}]
+- accounts: [{{ $operator | quote }}]
   group: apps
   resources: [deployments, daemonsets]
   operations: [CREATE, UPDATE]
@@ -76,6 +72,3 @@
         c.volumeMounts.all(m, has(m.readOnly) && m.readOnly || !variables.spec.volumes.exists(v, v.name == m.name && has(v.hostPath))))
       message: pods of an installation may have no volumes of the host
 {{- end -}}
-{{- if and .Values.operator.enabled (include "kai.policiesUsed" .) }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.operatorPolicies" .)) }}
-{{- end }}

@@ -1,7 +1,5 @@
-{{- include "kai.prepare" . -}}
-{{- define "kai.podGrouperPolicies" -}}
-- name: kai-pod-grouper-pods
-  accounts: [{{ include "kai.user" (dict "root" . "account" "pod-grouper") | quote }}]
+{{- define "kai.podGrouperHolds" -}}
+- accounts: [{{ include "kai.user" (dict "root" . "account" "pod-grouper") | quote }}]
   group: ""
   resources: [pods]
   operations: [UPDATE]
@@ -10,8 +8,7 @@
     annotations: [pod-group-name]
   rules:
     {{- include "kai.ourPods" (dict "root" . "values" .Values.podgrouper) | nindent 4 }}
-- name: kai-pod-grouper-podgroups
-  accounts: [{{ include "kai.user" (dict "root" . "account" "pod-grouper") | quote }}]
+- accounts: [{{ include "kai.user" (dict "root" . "account" "pod-grouper") | quote }}]
   group: scheduling.run.ai
   resources: [podgroups]
   operations: [CREATE, UPDATE]
@@ -21,6 +18,3 @@
     - expression: "oldObject == null || (has(object.spec.queue) ? object.spec.queue : '') == (has(oldObject.spec.queue) ? oldObject.spec.queue : '')"
       message: this account may not change the queue of a pod group
 {{- end -}}
-{{- if include "kai.policiesUsed" . }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.podGrouperPolicies" .)) }}
-{{- end }}

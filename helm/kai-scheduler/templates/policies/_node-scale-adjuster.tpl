@@ -1,10 +1,8 @@
-{{- include "kai.prepare" . -}}
-{{- define "kai.nodeScaleAdjusterPolicies" -}}
+{{- define "kai.nodeScaleAdjusterHolds" -}}
 {{- $user := include "kai.user" (dict "root" . "account" "node-scale-adjuster") | quote -}}
 {{- $image := include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage) -}}
 {{- $images := concat (list $image) .Values.admissionPolicies.reservationImages -}}
-- name: kai-node-scale-adjuster-pods
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods]
   operations: [CREATE]
@@ -36,8 +34,7 @@
       message: a scaling pod may not be privileged, nor have capabilities added
     - expression: "!has(variables.spec.volumes) && !has(variables.container.env) && !has(variables.container.envFrom)"
       message: a scaling pod reads nothing
-- name: kai-node-scale-adjuster-status
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods/status]
   operations: [UPDATE]
@@ -50,6 +47,3 @@
     - expression: variables.conditions.all(c, c.type != 'PodScheduled' || c.status == 'False' || c in variables.oldConditions)
       message: this account may say only that a pod is not scheduled
 {{- end -}}
-{{- if and .Values.global.clusterAutoscaling (include "kai.policiesUsed" .) }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.nodeScaleAdjusterPolicies" .)) }}
-{{- end }}

@@ -1,5 +1,4 @@
-{{- include "kai.prepare" . -}}
-{{- define "kai.binderPolicies" -}}
+{{- define "kai.binderHolds" -}}
 {{- $user := include "kai.user" (dict "root" . "account" "binder") | quote -}}
 {{- $args := .Values.binder.args | default dict -}}
 {{- $reservation := .Values.global.resourceReservation -}}
@@ -7,8 +6,7 @@
 {{- $image := get $args "resource-reservation-pod-image" | default (include "kai.image" (dict "root" . "image" .Values.binder.resourceReservationImage)) -}}
 {{- $images := concat (list $image) .Values.admissionPolicies.reservationImages -}}
 # --- pods of users -----------------------------------------------------------------------------
-- name: kai-binder-pods
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods]
   operations: [UPDATE]
@@ -18,8 +16,7 @@
     labelPrefixes: [runai-gpu-group/]
   rules:
     {{- include "kai.ourPods" (dict "root" . "values" .Values.binder) | nindent 4 }}
-- name: kai-binder-pod-status
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods/status]
   operations: [UPDATE]
@@ -30,8 +27,7 @@
   rules:
     {{- include "kai.ourPods" (dict "root" . "values" .Values.binder) | nindent 4 }}
     {{- include "kai.ourConditions" "PodBound" | nindent 4 }}
-- name: kai-binder-deletions
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods]
   operations: [DELETE]
@@ -40,8 +36,7 @@
     {{- include "kai.ourPods" (dict "root" . "values" .Values.binder) | nindent 4 }}
     - expression: "has(oldObject.metadata.labels) && oldObject.metadata.labels.exists(k, k == 'runai-gpu-group' || k.startsWith('runai-gpu-group/'))"
       message: this account may delete only pods that share a GPU
-- name: kai-binder-bindings
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods/binding]
   operations: [CREATE]
@@ -52,16 +47,14 @@
     - expression: "!has(object.metadata.labels) || object.metadata.labels.all(k, k.startsWith('topology.kubernetes.io/'))"
       message: a Binding of this account may carry no labels but those of the topology
 # --- reservation pods --------------------------------------------------------------------------
-- name: kai-binder-claims
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods]
   operations: [UPDATE]
   namespace: {{ $reservation.namespace }}
   may:
     annotationPrefixes: [claim.kai.scheduler/]
-- name: kai-binder-reservations
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [pods]
   operations: [CREATE]
@@ -99,8 +92,7 @@
         !has(e.valueFrom.secretKeyRef))))
       message: a reservation pod may read no secrets
 # --- what pods need ----------------------------------------------------------------------------
-- name: kai-binder-configmaps
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [configmaps]
   operations: [CREATE, UPDATE, DELETE]
@@ -124,8 +116,7 @@
       message: this account may write into ConfigMaps only what a container learns about its part of a GPU
     - expression: "object == null || oldObject == null || variables.changedMetadata.size() == 0"
       message: this account may not change the metadata of ConfigMaps
-- name: kai-binder-volumes
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [persistentvolumes]
   operations: [UPDATE]
@@ -143,15 +134,13 @@
         object.spec.claimRef.namespace == oldObject.spec.claimRef.namespace &&
         object.spec.claimRef.name == oldObject.spec.claimRef.name
       message: this account may not take a volume from its claim
-- name: kai-binder-volume-claims
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: ""
   resources: [persistentvolumeclaims]
   operations: [UPDATE]
   may:
     annotations: [volume.kubernetes.io/selected-node]
-- name: kai-binder-resource-claims
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: resource.k8s.io
   resources: [resourceclaims]
   operations: [CREATE, UPDATE, DELETE]
@@ -166,14 +155,10 @@
       message: this account may write only claims for the extended resources of a pod
     - expression: "object == null || oldObject == null || object.spec == oldObject.spec"
       message: this account may not change what a claim asks for
-- name: kai-binder-resource-claim-status
-  accounts: [{{ $user }}]
+- accounts: [{{ $user }}]
   group: resource.k8s.io
   resources: [resourceclaims/status]
   operations: [UPDATE]
   may:
     status: [allocation, reservedFor]
 {{- end -}}
-{{- if include "kai.policiesUsed" . }}
-{{- include "kai.policies" (dict "root" $ "policies" (include "kai.binderPolicies" .)) }}
-{{- end }}
