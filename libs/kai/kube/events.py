@@ -1,10 +1,9 @@
 """Events (events.k8s.io/v1), written in the background and never in anyone's way.
 
 The same event about the same object is written once and then counted: its series is brought up to
-date at most once a minute. After each write as much time passes as several of them take: an API server that
-is busy answers slowly, and is left to those who have something to do. Namespaces take turns, so that one with
-thousands of events does not keep back those of others. Where the API server cannot keep up at all, events are
-dropped and counted.
+date at most once a minute. After each write comes a rest (:mod:`kai.kube.courtesy`). Namespaces take
+turns, so that one with thousands of events does not keep back those of others. Where the API server
+cannot keep up at all, events are dropped and counted.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube.client import KubeClient
+from kai.kube.courtesy import rest
 from kai.kube.errors import KubeError, NotFound
 from kai.kube.fair_queue import FairQueue
 from kai.kube.resources import EVENTS, Resource
@@ -35,8 +35,6 @@ NOTE_BYTES = 1024
 SERIES_SECONDS = 60.0
 #: An event not repeated for so long starts anew, as a new object.
 FORGET_SECONDS = 360.0
-#: Rest after a write, in durations of that write and in seconds at most.
-COURTESY, LONGEST_REST = 4.0, 1.0
 #: Events of which repetitions are recognised; the oldest are forgotten first.
 REMEMBERED = 8192
 #: What waits to be written: in all, and of one namespace.
@@ -204,7 +202,7 @@ class EventRecorder:
                 self._counter.labels("written").inc()
             finally:
                 self._queue.done()
-            await asyncio.sleep(min(COURTESY * (self._clock() - began), LONGEST_REST))
+            await asyncio.sleep(rest(self._clock() - began))
 
     async def _write(self, record: _Record) -> None:
         namespace = _home(record.key[0])
