@@ -9,6 +9,8 @@ from typing import Final, NewType
 
 #: Of a pod, by the API server; a pod of the same name that follows has another.
 PodUid = NewType("PodUid", str)
+#: No pods.
+NOBODY: Final[frozenset[PodUid]] = frozenset()
 #: ``namespace/name`` of a pod group; empty where there is none. Within the engine it is a job.
 PodGroupKey = NewType("PodGroupKey", str)
 #: No pod group.

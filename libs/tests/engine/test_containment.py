@@ -27,7 +27,7 @@ from kai.snapshot.ledger.charges import QueueCharges
 from kai.snapshot.ledger.holds import NodeHolds
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import a_group, a_job, a_node, a_pod, a_queue, add, bound, one_node
+from libs.tests.engine.builders import Part, a_group, a_job, a_node, a_pod, a_queue, add, bound, one_node
 from libs.tests.engine.random_worlds import WORLDS
 
 POISON = "default/poison"
@@ -86,11 +86,11 @@ def test_whatever_fails_over_a_job_everybody_else_is_served_in_the_same_cycle(wh
     owner, name, after = PLACES[where]
     state = one_node()
     for each in ("before", "poison", "zz-after"):
-        add(state, a_job(each, pods=2, gpus=1))
+        add(state, a_job(each, Part("x", pods=1), Part("y", pods=1), gpus=1))
     with fails_over([POISON], owner, name, after=after):
         result = contained().run(state, NOW)
     state.check()
-    assert sorted(bound(result)) == ["before-0", "before-1", "zz-after-0", "zz-after-1"]
+    assert sorted(bound(result)) == ["before-x-0", "before-y-0", "zz-after-x-0", "zz-after-y-0"]
     assert set_aside(result) == {POISON: "SetAside"}
     (outcome,) = [each for each in result.outcomes if each.pod_group == POISON]
     assert outcome.outcome is Outcome.UNSCHEDULABLE
@@ -302,7 +302,7 @@ def test_what_an_attempt_found_before_it_failed_is_told_by_the_next_one() -> Non
 
 def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
     state, engine = one_node(gpus=2), contained()
-    add(state, a_job("poison", pods=3, gpus=1))
+    add(state, a_job("poison", Part("x", pods=2, min_member=2), Part("y", pods=1), gpus=1))
     engine.run(state, NOW)
     before = codec.cut(state).digest
     with fails_over([POISON], Elastic, "rank"), pytest.raises(Boom):

@@ -7,8 +7,13 @@ import pytest
 
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.config import PluginOption
-from kai.engine.queueing.order import job_key
-from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, config, decided, job_of
+from kai.engine.framework import JobRanking
+from kai.engine.plugins.elastic import Elastic
+from kai.engine.plugins.priority import Priority
+from kai.engine.queueing.order import KeyOfJob
+from kai.model.ids import NOBODY, PodUid
+from kai.snapshot.rows import Job
+from libs.tests.engine.builders import NOW, Part, a_job, a_node, a_queue, a_state, config, decided, job_of
 
 #: Below its minimum, at it, and above it; the youngest has the highest priority.
 WORLD = [
@@ -18,6 +23,16 @@ WORLD = [
     a_job("below", pods=1, gpus=1, created=3),
     a_job("high", on=["n", "n"], pods=3, min_member=1, gpus=1, created=4, priority="build-preemptible"),
 ]
+
+
+class ByName(JobRanking):
+    """Ranks that are written down."""
+
+    def __init__(self, ranks: dict[str, int]) -> None:
+        self._ranks = ranks
+
+    def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:
+        return self._ranks[job.name]
 
 
 def named(*names: str) -> SchedulerConfig:
@@ -61,11 +76,20 @@ def test_any_number_of_ranks_gives_the_same_order_as_comparing_them_in_turn(coun
     jobs = [job_of(state, name) for name in "abc"]
     for first, second, third in permutations(range(3)):
         by_name = ({"a": first, "b": second, "c": third}, {"a": 0, "b": 0, "c": 1}, {"a": 1, "b": 0, "c": 0})
-        ranks = [lambda job, gone, each=each: each[job.name] for each in by_name[:count]]
+        key = KeyOfJob([ByName(each) for each in by_name[:count]])
         expected = sorted(
             (*[each[job.name] for each in by_name[:count]], job.created, job.name) for job in jobs
         )
-        assert [job_key(ranks)(job)[:-1] for job in sorted(jobs, key=job_key(ranks))] == expected
+        assert [key(job)[:-1] for job in sorted(jobs, key=key)] == expected
+        assert key.of_many(jobs) == [key(job) for job in jobs]
+
+
+@pytest.mark.parametrize("ranking", [Priority(), Elastic()])
+def test_many_are_ranked_as_each_is(ranking: JobRanking) -> None:
+    split = a_job("split", Part("x", on=["n"] * 2), Part("y", pods=1), gpus=1)
+    jobs = list(a_state(WORLD, split).jobs.values())
+    assert ranking.ranks(jobs) == [ranking.rank(job, NOBODY) for job in jobs]
+    assert len(set(ranking.ranks(jobs))) > 1
 
 
 def test_without_elastic_a_victim_that_gave_up_a_pod_competes_as_before() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from kai.engine.actions import allocate
 from kai.engine.framework.session import Session
-from kai.engine.queueing.order import NOBODY
 from kai.model.decisions import QueuedGroup
+from kai.model.ids import NOBODY
 from kai.snapshot.rows import Job
 
 

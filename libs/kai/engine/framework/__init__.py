@@ -46,7 +46,7 @@ from kai.engine.reasons import Unschedulable
 from kai.model.arrays import Floats, Ints, Mask
 from kai.model.decisions import Allotment, Reason, ResourceVector
 from kai.model.faults import Fault
-from kai.model.ids import PodGroupKey, PodUid
+from kai.model.ids import NOBODY, PodGroupKey, PodUid
 from kai.model.objects import TopologyConstraint
 from kai.snapshot.class_table import ClassTable
 from kai.snapshot.classes import TaskClass
@@ -59,6 +59,7 @@ from kai.snapshot.rows import Job, Node, PodSet, Queue, SubGroupSet, Task
 from kai.snapshot.table import NodeTable
 
 __all__ = [
+    "NOBODY",
     "NO_RESOURCES",
     "Allotment",
     "Arguments",

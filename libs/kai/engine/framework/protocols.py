@@ -25,7 +25,7 @@ from kai.engine.queueing.queue_order import Columns
 from kai.engine.reasons import Unschedulable
 from kai.model.arrays import Floats, Ints, Mask
 from kai.model.decisions import ResourceVector
-from kai.model.ids import PodUid
+from kai.model.ids import NOBODY, PodUid
 from kai.model.objects import TopologyConstraint
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, PodSet, SubGroupSet, Task
@@ -190,6 +190,13 @@ class JobRanking(ABC):
         attributes. Pods whose uids are in ``gone`` count as gone; there are some only where a victim gives
         up one chunk after the other. Must not change while neither the job nor ``gone`` does.
         """
+
+    def ranks(self, jobs: Sequence[Job], /) -> list[float]:
+        """:meth:`rank` of each job, nobody gone.
+
+        Called wherever many are sorted. Worth writing only for speed.
+        """
+        return [self.rank(job, NOBODY) for job in jobs]
 
 
 class VictimRanking(ABC):

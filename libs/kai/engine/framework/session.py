@@ -20,7 +20,7 @@ from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
 from kai.engine.queueing.disruption import victim_key
-from kai.engine.queueing.order import KeyOfJob, job_key
+from kai.engine.queueing.order import KeyOfJob
 from kai.engine.queueing.pending import LookaheadJobs, PendingJobs, TwoJobs
 from kai.engine.queueing.pools import Pool, Pools
 from kai.engine.queueing.queue_order import QueueOrder
@@ -112,7 +112,7 @@ class Session:
         #: The order of queues with the same parent.
         self.queue_order = QueueOrder(self.plugins.queue_rankings, self.forest.rank)
         #: The order of jobs inside a queue.
-        self.job_key: KeyOfJob = job_key([each.rank for each in self.plugins.job_rankings])
+        self.job_key = KeyOfJob(self.plugins.job_rankings)
         #: The order of jobs, the last of which is the first victim.
         self.victim_key = victim_key(
             state, self.job_key, [each.rank for each in self.plugins.victim_rankings]

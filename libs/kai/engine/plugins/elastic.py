@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import JobRanking, Plugin
-from kai.model.ids import PodUid
+from kai.model.ids import NOBODY, PodUid
 from kai.snapshot.rows import Job
 
 _BELOW: Final = 0
@@ -33,6 +34,19 @@ class Elastic(JobRanking):
                 return _BELOW
             above = above or left > pod_set.min_member
         return _ABOVE if above else _AT
+
+    def ranks(self, jobs: Sequence[Job], /) -> list[float]:
+        """Of each; most have one subgroup."""
+        return [
+            self.rank(job, NOBODY)
+            if (single := job.single) is None
+            else _AT
+            if single.active_allocated == single.min_member
+            else _BELOW
+            if single.active_allocated < single.min_member
+            else _ABOVE
+            for job in jobs
+        ]
 
 
 _ELASTIC = (Elastic(),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import JobRanking, Plugin
 from kai.model.ids import PodUid
@@ -18,6 +20,10 @@ class Priority(JobRanking):
         """The priority, turned around."""
         del gone
         return -job.priority
+
+    def ranks(self, jobs: Sequence[Job], /) -> list[float]:
+        """Of each."""
+        return [-job.priority for job in jobs]
 
 
 _PRIORITY = (Priority(),)

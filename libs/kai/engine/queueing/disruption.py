@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob
-from kai.model.ids import PodGroupKey, PodUid
+from kai.engine.queueing.order import JobKey, KeyOfJob
+from kai.model.ids import NOBODY, PodGroupKey, PodUid
 from kai.snapshot.budgets import Budget, Budgets
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState
@@ -21,16 +21,32 @@ def victim_key(state: ClusterState, key: KeyOfJob, ranks: Sequence[Callable[[Job
     count, the highest first, and then age. Budgets are read as they are at the start of the cycle.
     """
     protected = _protected(state)
-    if protected is None and not ranks:
-        return key
-    spared = (_LAST,) * (len(ranks) + 1)
+    return key if protected is None and not ranks else _OfVictim(key, protected, ranks)
 
-    def of_victim(job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
-        *first, created, name, namespace = key(job, gone)
-        own = spared if protected and protected(job) else (*[rank(job) for rank in ranks], created)
+
+class _OfVictim(KeyOfJob):
+    def __init__(
+        self,
+        served: KeyOfJob,
+        protected: Callable[[Job], bool] | None,
+        ranks: Sequence[Callable[[Job], float]],
+    ) -> None:
+        self._served = served
+        self._protected = protected
+        self._ranks = ranks
+        self._spared = (_LAST,) * (len(ranks) + 1)
+
+    def __call__(self, job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
+        return self._of(job, self._served(job, gone))
+
+    def of_many(self, jobs: Sequence[Job]) -> list[JobKey]:
+        return list(map(self._of, jobs, self._served.of_many(jobs)))
+
+    def _of(self, job: Job, served: JobKey) -> JobKey:
+        *first, created, name, namespace = served
+        spared = self._protected is not None and self._protected(job)
+        own = self._spared if spared else (*[rank(job) for rank in self._ranks], created)
         return (*first, *own, name, namespace)
-
-    return of_victim
 
 
 def _protected(state: ClusterState) -> Callable[[Job], bool] | None:

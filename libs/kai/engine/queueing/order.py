@@ -7,41 +7,52 @@ so it is computed again when either may have changed, and only then.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from kai.engine.queueing.queue_order import QueueKey
-from kai.model.ids import PodUid
+from kai.model.ids import NOBODY, PodUid
 from kai.snapshot.rows import Job, Queue
 
 #: Ranks, when the job was created, its name and its namespace.
 JobKey: TypeAlias = tuple[Any, ...]
 _ONLY: Final[QueueKey] = ()
-NOBODY: Final[frozenset[PodUid]] = frozenset()
 Head = TypeVar("Head")
 Head_co = TypeVar("Head_co", covariant=True)
 
 
-class KeyOfJob(Protocol):
-    """A key of jobs, the smallest first; with some of their pods, by uid, counted as gone."""
+class Ranking(Protocol):
+    """Ranks jobs, the lowest first."""
 
-    def __call__(self, job: Job, gone: frozenset[PodUid] = ..., /) -> JobKey:
-        """Ranks, then age, then name."""
+    def rank(self, job: Job, gone: frozenset[PodUid], /) -> float:
+        """Of one, with some of its pods, by uid, counted as gone."""
+
+    def ranks(self, jobs: Sequence[Job], /) -> list[float]:
+        """Of each, nobody gone."""
 
 
-def job_key(ranks: Sequence[Callable[[Job, frozenset[PodUid]], float]]) -> KeyOfJob:
-    """A key by ranks of jobs, the first that differ counting; sorting asks for many, so it does no more."""
+class KeyOfJob:
+    """A key of jobs, the smallest first: by ranks, the first that differ counting, then age, then name."""
 
-    def by_two(job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
-        return (first(job, gone), second(job, gone), job.created, job.name, job.namespace)
+    def __init__(self, rankings: Sequence[Ranking]) -> None:
+        self._rankings = rankings
 
-    def by_all(job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
-        return (*[rank(job, gone) for rank in ranks], job.created, job.name, job.namespace)
+    def __call__(self, job: Job, gone: frozenset[PodUid] = NOBODY, /) -> JobKey:
+        """The key of one job; with some of its pods, by uid, counted as gone."""
+        ranks = [each.rank(job, gone) for each in self._rankings]
+        return (*ranks, job.created, job.name, job.namespace)
 
-    if len(ranks) != 2:
-        return by_all
-    first, second = ranks
-    return by_two
+    def of_many(self, jobs: Sequence[Job]) -> list[JobKey]:
+        """The key of each, nobody gone: in a fraction of the time that as many single ones take."""
+        return list(
+            zip(
+                *[each.ranks(jobs) for each in self._rankings],
+                [job.created for job in jobs],
+                [job.name for job in jobs],
+                [job.namespace for job in jobs],
+                strict=True,
+            )
+        )
 
 
 class Leaf(Protocol[Head_co]):
@@ -186,9 +197,9 @@ class JobHeap:
 
     __slots__ = ("_again", "_key", "_next", "_sorted")
 
-    def __init__(self, jobs: Iterable[Job], *, key: KeyOfJob, depth: int | None) -> None:
+    def __init__(self, jobs: Sequence[Job], *, key: KeyOfJob, depth: int | None) -> None:
         self._key = key
-        self._sorted = sorted((key(job), job.key, job) for job in jobs)
+        self._sorted = sorted(zip(key.of_many(jobs), [job.key for job in jobs], jobs, strict=True))
         if depth is not None:
             del self._sorted[depth:]
         self._next = 0

@@ -41,11 +41,10 @@ class Pool:
     def __init__(self, queue: Queue, key: KeyOfJob) -> None:
         self._key = key
         held = possible_victims(queue.jobs.values())
-        found = sorted((key(job), job.key, job.version, job) for job in held)
-        orders, names, versions, jobs = zip(*found, strict=True) if found else ((), (), (), ())
-        self._keys = list(zip(orders, names, strict=True))
-        self.jobs: list[Job] = list(jobs)
-        self._versions = list(versions)
+        found = sorted(zip(key.of_many(held), [job.key for job in held], held, strict=True))
+        self._keys: list[_At] = [(order, name) for order, name, _ in found]
+        self.jobs: list[Job] = [job for _, _, job in found]
+        self._versions = [job.version for job in self.jobs]
         #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
         self._entries: dict[PodGroupKey, _Entry] | None = None
         #: Some job holds several pods, perhaps on several nodes. It may have gone since: then a search takes

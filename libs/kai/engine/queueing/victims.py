@@ -17,11 +17,11 @@ import numpy as np
 from kai.engine.fairness.order import added
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_evict
-from kai.engine.queueing.order import NOBODY, JobKey, KeyOfJob, QueueNode, QueueTree
+from kai.engine.queueing.order import JobKey, KeyOfJob, QueueNode, QueueTree
 from kai.engine.queueing.queue_order import QueueKey, QueueOrder
 from kai.model.arrays import Ints
 from kai.model.decisions import ResourceVector
-from kai.model.ids import PodGroupKey, PodUid
+from kai.model.ids import NOBODY, PodGroupKey, PodUid
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue

@@ -7,14 +7,14 @@ import pytest
 from kai.engine import Engine
 from kai.engine.plugins.elastic import Elastic
 from kai.engine.plugins.priority import Priority
-from kai.engine.queueing.order import JobHeap, job_key
+from kai.engine.queueing.order import JobHeap, KeyOfJob
 from kai.engine.queueing.pending import PendingJobs, TwoJobs
 from kai.engine.queueing.requests import request_of
 from libs.tests.engine.builders import NOW, Part, a_job, a_queue, a_state, config, job_of, nodes
 from libs.tests.engine.random_worlds import fuzz
 
-PRIORITY, GROWTH = Priority().rank, Elastic().rank
-usual_key = job_key([PRIORITY, GROWTH])
+PRIORITY, GROWTH = Priority(), Elastic()
+usual_key = KeyOfJob([PRIORITY, GROWTH])
 
 
 def in_order(*jobs, key=usual_key):
@@ -71,12 +71,12 @@ def test_first_comes(jobs, expected) -> None:
 
 def test_growth_counts_only_while_its_plugin_is_on() -> None:
     jobs = a_job("above", **ABOVE), a_job("below", **BELOW, created=1)
-    assert in_order(*jobs, key=job_key([PRIORITY])) == ["above", "below"]
+    assert in_order(*jobs, key=KeyOfJob([PRIORITY])) == ["above", "below"]
 
 
 def test_priority_counts_only_while_its_plugin_is_on() -> None:
     jobs = a_job("low"), a_job("high", priority="inference", created=1)
-    assert in_order(*jobs, key=job_key([GROWTH])) == ["low", "high"]
+    assert in_order(*jobs, key=KeyOfJob([GROWTH])) == ["low", "high"]
 
 
 def test_the_order_of_a_cycle_follows_the_plugins_that_are_on() -> None:
