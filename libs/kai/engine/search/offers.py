@@ -30,15 +30,6 @@ class Chunk:
     tasks: tuple[Task, ...]
     here: tuple[Task, ...]
 
-    def order(self, session: Session) -> Order:
-        """Cheapest first.
-
-        Fewer pods, then the lower priority, then fewer GPUs in use (of all its pods, also those elsewhere),
-        then who is the first victim.
-        """
-        job_key = reversed_key(session.victim_key(self.job))
-        return (len(self.tasks), self.job.priority, _gpu_centi(self.tasks), job_key)
-
 
 def _gpu_centi(tasks: Sequence[Task]) -> int:
     return sum(task.charged.gpu_centi for task in tasks if task.charged is not None)
@@ -66,6 +57,8 @@ class Offers:
         self._forgotten: list[int] = []
         #: How much of the log of changed rows was seen.
         self._position = session.nodes.log_end
+        #: Where jobs come among victims, and in which version they do.
+        self._orders: dict[PodGroupKey, tuple[int, Reversed]] = {}
         #: Jobs that give up nothing (more): the one that is served, and those that it moves.
         self._spared: dict[PodGroupKey, Job] = {}
 
@@ -147,8 +140,8 @@ class Offers:
         lack = self._lack(cls, row)
         sufficient = [chunk for chunk in chunks if self._suffice((chunk,), cls, row, lack)]
         if sufficient:
-            return self._made(row, min(sufficient, key=lambda chunk: chunk.order(session)))
-        chunks.sort(key=lambda chunk: (-_gpu_centi(chunk.here), chunk.order(session)))
+            return self._made(row, min(sufficient, key=self._order))
+        chunks.sort(key=lambda chunk: (-_gpu_centi(chunk.here), self._order(chunk)))
         for some in range(2, min(len(chunks), self._most) + 1):
             if self._suffice(chunks[:some], cls, row, lack):
                 return self._made(row, *chunks[:some])
@@ -156,7 +149,19 @@ class Offers:
 
     def _made(self, row: int, *chunks: Chunk) -> Offer:
         pods = sum(len(chunk.tasks) for chunk in chunks)
-        return Offer(row, chunks, (pods, tuple(chunk.order(self._session) for chunk in chunks)))
+        return Offer(row, chunks, (pods, tuple(map(self._order, chunks))))
+
+    def _order(self, chunk: Chunk) -> Order:
+        """Cheapest first.
+
+        Fewer pods, then the lower priority, then fewer GPUs in use (of all its pods, also those elsewhere),
+        then who is the first victim.
+        """
+        job = chunk.job
+        known = self._orders.get(job.key)
+        if known is None or known[0] != job.version:
+            known = self._orders[job.key] = (job.version, reversed_key(self._session.victim_key(job)))
+        return (len(chunk.tasks), job.priority, _gpu_centi(chunk.tasks), known[1])
 
     def _lack(self, cls: TaskClass, row: int) -> list[tuple[int, int]] | None:
         """What a node lacks for one more pod, by column; None where amounts do not tell."""
