@@ -360,6 +360,8 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     @property
     def elastic(self) -> bool:
         """Whether some pod set has more pods than it needs, whatever state they are in."""
+        if (single := self.single) is not None:
+            return single.min_member < len(single.tasks)
         return any(pod_set.min_member < len(pod_set.tasks) for pod_set in self.pod_sets.values())
 
 

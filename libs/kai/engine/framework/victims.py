@@ -56,14 +56,16 @@ ANYBODY: Final = VictimRules()
 
 def all_of(rules: Sequence[VictimRules]) -> VictimRules:
     """Rules that hold together; the reasons of all are tried in turn, the first counts."""
-    if len(rules) < 2:
-        return rules[0] if rules else ANYBODY
+    return reduce(_together, rules) if rules else ANYBODY
+
+
+def _together(first: VictimRules, second: VictimRules) -> VictimRules:
     return VictimRules(
-        of_queue=reduce(both, [each.of_queue for each in rules]),
-        suffices=reduce(both, [each.suffices for each in rules]),
-        accepts=reduce(both, [each.accepts for each in rules]),
-        allows=reduce(both, [each.allows for each in rules]),
-        why=reduce(_either, [each.why for each in rules]),
+        of_queue=both(first.of_queue, second.of_queue),
+        suffices=both(first.suffices, second.suffices),
+        accepts=both(first.accepts, second.accepts),
+        allows=both(first.allows, second.allows),
+        why=_either(first.why, second.why),
     )
 
 

@@ -70,9 +70,11 @@ class MinRuntime(VictimPolicy):
             return bool(victim.last_start) and self._protects(victim, taker, spared)
 
         def leaves_the_minimum(victims: Sequence[Batch]) -> bool:
-            return all(
+            # Others that are safe are no victims.
+            elastic = [batch for batch in victims if batch.job.elastic]
+            return not elastic or all(
                 not safe(batches[0].job) or keeps_core(batches, batches[0].job)
-                for batches in by_job(victims).values()
+                for batches in by_job(elastic).values()
             )
 
         return VictimRules(

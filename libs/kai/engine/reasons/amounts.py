@@ -14,7 +14,7 @@ _COUNTED: Final = {CPU: "core", GPU: "GPU", PODS: "pod"}
 
 
 @forgettable
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def amount_text(column: int, amount: float, *, name: str = "", unit: int = 1) -> str:
     """``3 cores``, ``1 GPU``, ``16 GiB``.
 
