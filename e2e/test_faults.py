@@ -8,7 +8,7 @@ import pytest
 
 from e2e.harness import REAL, Cluster, local_cluster
 from e2e.manifests import a_pod, a_queue, as_yaml
-from e2e.troubles import kill
+from e2e.troubles import kill, played
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.model import names
@@ -27,7 +27,6 @@ VICTIMS = (
     *(("controllers", "etcd") if REAL else ("machinery",)),
     "scheduler",
     "binder-2",
-    # KWOK long after etcd: it does not notice that a watch of the time before tells it nothing any more.
     *(("kwok",) if REAL else ()),
 )
 
@@ -59,12 +58,7 @@ async def test_every_process_is_killed_in_turn_under_load(large_cluster):
                 what=f"{share} pods bound",
             )
             await kill(cluster, victim)
-    pods = await cluster.eventually(
-        lambda: cluster.pods("load"),
-        lambda pods: len(pods) == WHOLE + SHARED and all(pod.status.phase == "Running" for pod in pods),
-        times=3,
-        what="all pods run",
-    )
+    pods = await played(cluster, "load", count=WHOLE + SHARED, times=3)
 
     # The kubelet refuses a pod that its node has no device for, so a double booking would show as Failed.
     whole = Counter(pod.spec.node_name for pod in pods if pod.metadata.name.startswith("whole"))

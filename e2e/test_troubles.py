@@ -11,7 +11,7 @@ import pytest
 from e2e.harness import Cluster, local_cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
 from e2e.metrics import total
-from e2e.troubles import TROUBLES
+from e2e.troubles import TROUBLES, played
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.resources import POD_GROUPS, PODS, QUEUES, Resource
@@ -44,9 +44,8 @@ async def test_all_is_bound_once_and_known_whatever_befalls_the_api_server(clust
     await cluster.apply(as_yaml(a_queue("load"), namespace))
     for number, trouble in enumerate(TROUBLES, start=1):
         await trouble(cluster, functools.partial(submit, cluster, f"load-{number}"))
-        await cluster.running("load", count=number * (WHOLE + HALVES + GANG), times=2)
+        pods = await played(cluster, "load", count=number * (WHOLE + HALVES + GANG), times=2)
 
-    pods = await cluster.pods("load")
     assert_nothing_is_double(pods, await cluster.pods(names.RESERVATION_NAMESPACE))
     await cluster.eventually(
         lambda: differences(cluster, tmp_path),

@@ -20,6 +20,7 @@ from e2e.metrics import total
 from kai.kube.errors import KubeError
 from kai.kube.resources import PODS, Resource
 from kai.model import names
+from kai.model.objects import Pod
 
 #: How many answers of the bad kind the services are to meet.
 ENOUGH = 10
@@ -48,6 +49,27 @@ async def kill(cluster: Cluster, name: str) -> None:
 async def restart(cluster: Cluster, name: str) -> None:
     """End a process in order, so that it gives back its Lease and its successor need not wait for that."""
     os.kill(await process_id(cluster, name), signal.SIGTERM)
+
+
+async def played(cluster: Cluster, namespace: str, *, count: int, times: float) -> list[Pod]:
+    """Wait until so many pods of a namespace are bound, and then until all run.
+
+    That they are bound is ours. KWOK, which plays their nodes, may not notice after such a trouble that a
+    watch of the time before tells it nothing any more; it is begun anew then, once.
+    """
+    await cluster.eventually(
+        lambda: cluster.pods(namespace),
+        lambda pods: len([pod for pod in pods if pod.spec.node_name]) == len(pods) == count,
+        what=f"{count} pods of {namespace} bound, and no more there",
+        times=times,
+    )
+    try:
+        return await cluster.running(namespace, count=count)
+    except AssertionError:
+        if not REAL:
+            raise
+    await kill(cluster, "kwok")
+    return await cluster.running(namespace, count=count)
 
 
 async def answered(cluster: Cluster, code: str) -> float:

@@ -40,8 +40,9 @@ STAGES: Final = (
     Stage("tests", ("make", "test"), minutes=6, needed=True),
     Stage(
         "end to end on a real control plane",
-        ("make", "e2e"),
-        minutes=9,
+        # Two clusters at a time, each of which waits for most of its time.
+        ("make", "e2e", "WORKERS=2"),
+        minutes=15,
         concerns=(
             "e2e/test_",
             "e2e/accounts/",
@@ -52,7 +53,7 @@ STAGES: Final = (
             "helm/kai-scheduler/",
         ),
         preparation=("make", "controlplane"),
-        # What fails but once among noisy neighbours is told, no more.
+        # What fails but once among noisy neighbours is told, no more; alone the second time.
         again=("make", "e2e", "ARGS=--last-failed --last-failed-no-failures none"),
         ordered=True,
     ),
