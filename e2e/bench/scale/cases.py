@@ -23,6 +23,8 @@ class Result:
     pods: int
     reading: Reading
     faults: list[str] = field(default_factory=list)
+    #: Seconds from when a pod was created until it was bound, where each one's counts.
+    latencies: list[float] = field(default_factory=list)
 
     @property
     def requests_per_pod(self) -> float:
@@ -74,6 +76,10 @@ def gangs_of_ten(size: Size) -> int:
     return max(1, size.nodes * 41 // 500)
 
 
+#: Single pods: how many at rest, and the pause between them; how many in a stream, and its pace. Each at most
+#: half of the GPUs of a cluster, as both run on the same one.
+AT_REST, AT_REST_SECONDS = 60, 0.5
+STREAM, STREAM_EACH_SECOND = 400, 20
 #: GPUs of each pod of those gangs, and the one-GPU pods that are left on each node before.
 LARGE_POD, LEFT = 6, 3
 
@@ -90,6 +96,47 @@ async def fill(world: World) -> Result:
         bound = await world.all_bound(batch, count, what="fill: pods bound")
         await world.all_running(batch, count, what="fill: pods running")
     return _result(world, bound - began, count, reading)
+
+
+async def bare_requests(world: World) -> Result:
+    """As many pods, created and bound by nothing but these two requests, while our services sleep.
+
+    What the control plane takes for that no scheduler undercuts. Admission stays awake, as it is asked.
+    """
+    count = world.size.gpus
+    batch = world.pods.batch("bare")
+    await world.at_rest()
+    async with world.meter.running() as reading:
+        with world.services_asleep(awake={"admission"}):
+            began = time.monotonic()
+            await world.submit_bound_pods("bare", count)
+            bound = await world.all_bound(batch, count, what="bare requests: pods bound")
+            await world.all_running(batch, count, what="bare requests: pods running")
+    return _result(world, bound - began, count, reading)
+
+
+async def pods_at_rest(world: World) -> Result:
+    """Single pods, each created when the one before is bound and a moment has passed."""
+    return await _one_by_one(world, "single", AT_REST, pause=AT_REST_SECONDS, wait=True)
+
+
+async def stream_of_pods(world: World) -> Result:
+    """Single pods at a steady pace, whatever became of those before."""
+    return await _one_by_one(world, "stream", STREAM, pause=1 / STREAM_EACH_SECOND, wait=False)
+
+
+async def _one_by_one(world: World, name: str, most: int, *, pause: float, wait: bool) -> Result:
+    count = min(most, world.size.gpus // 2)
+    batch = world.pods.batch(name)
+    await world.at_rest()
+    async with world.meter.running() as reading:
+        began = time.monotonic()
+        created = await world.submit_paced(name, count, pause=pause, wait=wait)
+        bound = await world.all_bound(batch, count, what=f"{name} pods: bound")
+        await world.all_running(batch, count, what=f"{name} pods: running")
+    result = _result(world, bound - began, count, reading)
+    result.latencies = sorted(max(0.0, batch.bound_at[uid] - at) for uid, at in created.items())
+    return result
 
 
 async def fill_by_jobs(world: World) -> Result:
@@ -301,6 +348,28 @@ CASES = (
         after="fill-by-jobs",
         original=120,
         aim=15,
+    ),
+    Case(
+        name="pods-at-rest",
+        title=lambda size: f"{min(AT_REST, size.gpus // 2)} single pods, one after the other",
+        run=pods_at_rest,
+        original=None,
+        aim=None,
+    ),
+    Case(
+        name="stream-of-pods",
+        title=lambda size: f"{min(STREAM, size.gpus // 2)} single pods, {STREAM_EACH_SECOND} a second",
+        run=stream_of_pods,
+        after="pods-at-rest",
+        original=None,
+        aim=None,
+    ),
+    Case(
+        name="bare-requests",
+        title=lambda size: f"{size.gpus} pods created and bound by bare requests",
+        run=bare_requests,
+        original=None,
+        aim=None,
     ),
     Case(
         name="gang",

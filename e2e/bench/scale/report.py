@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,31 @@ def show(size: Size, results: Mapping[Case, Result], screen: Console) -> None:
         for case, result in results.items()
     ]
     screen.print(table(columns, rows), soft_wrap=True)
+    if latencies := [(case, found) for case, result in results.items() if (found := _latency_ms(result))]:
+        columns = [Column("CREATED TO BOUND, MS"), *(Column(name.upper(), True) for name in latencies[0][1])]
+        found = [(case.title(size), *(f"{ms:.0f}" for ms in told.values())) for case, told in latencies]
+        screen.print(table(columns, found), soft_wrap=True)
+    if (share := _share_of_ceiling(results)) is not None:
+        screen.print(f"The fill reaches {share:.0%} of the pace of bare requests.")
     screen.print(f"Aims and the original are for 500 nodes; the original's fill: {_ORIGINAL_FILL}.")
     for case, result in results.items():
         screen.print()
         screen.print(_spent(case, size, result), soft_wrap=True)
+
+
+def _latency_ms(result: Result) -> dict[str, float]:
+    """Of the sorted latencies the middle, the 90th and 99th of a hundred, and the largest."""
+    if not (found := result.latencies):
+        return {}
+    at = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "most": 1.0}
+    return {name: 1000 * found[max(0, ceil(part * len(found)) - 1)] for name, part in at.items()}
+
+
+def _share_of_ceiling(results: Mapping[Case, Result]) -> float | None:
+    """How fast the fill is, as a share of as many bare requests; None where one of them was not measured."""
+    seconds = {case.name: result.seconds for case, result in results.items()}
+    fill, bare = seconds.get("fill"), seconds.get("bare-requests")
+    return bare / fill if fill and bare else None
 
 
 def _original(case: Case) -> str:
@@ -89,6 +111,7 @@ def as_json(size: Size, results: Mapping[Case, Result], conditions: dict[str, An
         "nodes": size.nodes,
         "gpus_per_node": size.gpus_per_node,
         **conditions,
+        "fill_share_of_bare_requests": _share_of_ceiling(results),
         "cases": [
             {
                 "name": case.name,
@@ -98,6 +121,7 @@ def as_json(size: Size, results: Mapping[Case, Result], conditions: dict[str, An
                 "original_seconds": case.original,
                 "original_without_limits_seconds": case.unlimited,
                 "pods": result.pods,
+                "created_to_bound_ms": {name: round(ms, 1) for name, ms in _latency_ms(result).items()},
                 "faults": result.faults,
                 "requests_per_pod": round(result.requests_per_pod, 2),
                 "requests": _requests(result.reading.requests),

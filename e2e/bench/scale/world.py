@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,10 @@ from e2e.bench.scale.meter import SURROUNDINGS, Meter
 from e2e.harness import Cluster
 from e2e.manifests import a_job, a_pod, a_queue, as_yaml
 from kai.kube.errors import NotFound
-from kai.kube.resources import JOBS, LEASES, POD_GROUPS, PODS
+from kai.kube.resources import JOBS, LEASES, NODES, POD_GROUPS, PODS
 from kai.model.names import NAMESPACE as KAI
 from kai.model.names import SCHEDULER_NAME
-from kai.model.objects import ApiObject, PodGroup
+from kai.model.objects import ApiObject, Node, PodGroup
 from kai_local.box.state import ClusterFiles
 from kai_local.processes.records import ProcessRecord
 
@@ -79,6 +79,51 @@ class World:
         await self._each(
             bodies, lambda body: self._cluster.client.create(PODS, body, namespace=NAMESPACE, type=ApiObject)
         )
+
+    async def submit_bound_pods(self, batch: str, count: int) -> None:
+        """Pods without owner, each bound as soon as it exists to a node that has a GPU for it."""
+
+        async def submit(number: int) -> None:
+            name = f"{batch}-{number}"
+            body = a_pod(name, NAMESPACE, FILLING, gpus=1, labels={BATCH_LABEL: batch})
+            await self._cluster.client.create(PODS, body, namespace=NAMESPACE, type=ApiObject)
+            binding = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": nodes[number % len(nodes)]},
+            }
+            await self._cluster.client.create_subresource(PODS, name, "binding", binding, namespace=NAMESPACE)
+
+        nodes = [node.metadata.name for node in await self._cluster.client.list(NODES, type=Node)]
+        await self._each(range(count), submit)
+
+    async def submit_paced(self, batch: str, count: int, *, pause: float, wait: bool) -> dict[str, float]:
+        """Pods without owner, one after the other; when each was there, by uid.
+
+        ``pause``: seconds from one to the next. ``wait``: from when the one before is bound, and not from
+        when it was to be created.
+        """
+        created: dict[str, float] = {}
+        bound = self.pods.batch(batch).bound_at
+
+        async def submit(number: int) -> str:
+            body = a_pod(f"{batch}-{number}", NAMESPACE, FILLING, gpus=1, labels={BATCH_LABEL: batch})
+            found = await self._cluster.client.create(PODS, body, namespace=NAMESPACE, type=ApiObject)
+            created[found.metadata.uid] = time.monotonic()
+            return found.metadata.uid
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(count):
+                began = time.monotonic()
+                if wait:
+                    uid = await submit(number)
+                    await self.pods.until(lambda uid=uid: uid in bound, within=PATIENCE_SECONDS, what="bound")
+                    began = time.monotonic()
+                else:
+                    tasks.create_task(submit(number))
+                await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
+        return created
 
     async def submit_jobs(
         self, batch: str, count: int, *, pods: int, queue: str = FILLING, gpus: int = 1
@@ -138,9 +183,10 @@ class World:
         await self._cluster.client.patch(LEASES, SCHEDULER_NAME, given_up, namespace=KAI)
 
     @contextmanager
-    def services_asleep(self) -> Iterator[None]:
-        """Have none of our services do anything meanwhile. They may start anew afterwards."""
-        pids = [one.pid for one in self._processes() if one.pid and one.name not in SURROUNDINGS]
+    def services_asleep(self, *, awake: Collection[str] = ()) -> Iterator[None]:
+        """Have none of our services but ``awake`` do anything meanwhile. They may start anew afterwards."""
+        spared = SURROUNDINGS.union(awake)
+        pids = [one.pid for one in self._processes() if one.pid and one.name not in spared]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
