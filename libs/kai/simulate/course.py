@@ -209,9 +209,9 @@ class Course:
         """When a cycle may decide something else, if nothing happens."""
         promised = frozenset((each.pod.uid, each.node) for each in result.nominations)
         same, self._promised = promised == self._promised, promised
-        if result.binds or result.evictions or not same:
-            waits = self.state.pending_jobs or promised or self._short
-            return self._earliest if waits else math.inf
+        busy = result.binds or result.evictions or not same
+        if busy and (self.state.pending_jobs or promised or self._short):
+            return self._earliest
         self._short = False  # who runs with too few pods is in what the cycle said of time
         # Who is promised something waits for those who leave, and that is an event.
         return max(result.alarm, self._earliest)

@@ -138,6 +138,19 @@ def test_new_work_says_when_it_starts_once_what_runs_has_a_known_end() -> None:
     assert (first.pod, first.at - NOW) == ("default/new-0", 100.0)
 
 
+def test_a_gang_that_runs_with_too_few_pods_is_ended_also_once_nobody_waits_any_more() -> None:
+    state = a_state(
+        a_node("n0", gpus=4),
+        a_queue("top"),
+        a_queue("a", parent="top"),
+        [a_group("short", queue="a", min_member=2), a_pod("short-0", group="short", gpus=1, node="n0")],
+        _waiting("first", pods=1, queue="a"),
+    )
+    answer = _ask(state)
+    assert answer.unchanged.started == {"default/first-0"}
+    assert answer.unchanged.evicted == {"default/short-0"}
+
+
 def test_the_same_question_has_the_same_answer() -> None:
     state = _cluster(_waiting("b", pods=2))
     change = SetBounds(queue="b", bound=Bound.QUOTA, amounts={"gpu": 4})
