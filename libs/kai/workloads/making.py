@@ -8,8 +8,21 @@ from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from kai.model.objects import Json
-from kai.workloads import jobset, knative, kubeflow, kubernetes, leader_worker_set, others, ray
+from kai.workloads import (
+    argo,
+    grove,
+    jobset,
+    knative,
+    kubeflow,
+    kubernetes,
+    leader_worker_set,
+    others,
+    ray,
+    tekton,
+    trainer,
+)
 from kai.workloads.parts import Maker
+from kai.workloads.references import filled
 
 #: Who makes what, by API group and kind.
 MAKERS: Final[dict[tuple[str, str], Maker]] = {
@@ -19,11 +32,24 @@ MAKERS: Final[dict[tuple[str, str], Maker]] = {
     **leader_worker_set.MAKERS,
     **ray.MAKERS,
     **knative.MAKERS,
+    **grove.MAKERS,
+    **trainer.MAKERS,
+    **argo.MAKERS,
+    **tekton.MAKERS,
     **others.MAKERS,
 }
 #: Objects that are made of one file: more is a slip, or nothing that one looks at.
 MOST_MADE: Final = 20_000
-_CLUSTER_SCOPED: Final = ("PriorityClass", "Karta", "Namespace", "Node", "CustomResourceDefinition", "Queue")
+_CLUSTER_SCOPED: Final = (
+    "PriorityClass",
+    "Karta",
+    "Namespace",
+    "Node",
+    "CustomResourceDefinition",
+    "Queue",
+    "ClusterTrainingRuntime",
+    "ClusterWorkflowTemplate",
+)
 
 
 class TooManyPods(ValueError):
@@ -34,8 +60,8 @@ def completed(objects: Iterable[Json], *, namespace: str) -> list[Json]:
     """The objects as an API server and controllers leave them.
 
     Who names no namespace is in ``namespace``, everybody has a uid, containers of pods request what they are
-    limited to, and who makes pods has them, unless the file has somebody that he owns. Nothing is changed in
-    place.
+    limited to, and who makes pods has them, unless the file has somebody that he owns, or lacks what he takes
+    them from. Nothing is changed in place.
 
     Raises:
         TooManyPods: together they have more than can be looked at.
@@ -49,7 +75,9 @@ def completed(objects: Iterable[Json], *, namespace: str) -> list[Json]:
             whole.append(body)
             continue
         whole.append(body := amended(body))
-        made += _bounded(body, _below(body), most=MOST_MADE - len(made))
+        maker, missing = filled(body, found)
+        if not missing:
+            made += _bounded(body, _below(maker), most=MOST_MADE - len(made))
     return [*whole, *made]
 
 

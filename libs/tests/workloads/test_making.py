@@ -48,6 +48,34 @@ def test_more_than_can_be_looked_at_is_refused_at_once_by_name():
     assert len(completed([a_job(parallelism=MOST_MADE)], namespace="team")) == MOST_MADE + 1
 
 
+def a_workflow(*templates):
+    meta = {"name": "flow", "namespace": "team", "uid": "u"}
+    spec = {"entrypoint": "begin", "templates": list(templates)}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": meta, "spec": spec}
+
+
+def test_a_workflow_whose_steps_call_each_other_comes_to_an_end():
+    circle = {"name": "begin", "steps": [[{"name": "again", "template": "begin"}]]}
+    assert names_of(completed([a_workflow(circle)], namespace="team")) == ["Workflow flow"]
+
+
+def test_a_workflow_of_very_many_steps_that_make_nothing_is_done_with_at_once():
+    loops = {"name": "begin", "steps": [[{"template": "wait", "withSequence": {"count": "999999999"}}]]}
+    nothing = {"name": "wait", "suspend": {}}
+    assert names_of(completed([a_workflow(loops, nothing)], namespace="team")) == ["Workflow flow"]
+
+
+def test_a_workflow_of_more_steps_than_can_be_looked_at_is_refused():
+    tenfold = [
+        {"name": f"t{depth}", "steps": [[{"template": f"t{depth + 1}", "withSequence": {"count": 10}}]]}
+        for depth in range(9)
+    ]
+    leaf = {"name": "t9", "container": {"image": "busybox"}}
+    begin = {"name": "begin", "dag": {"tasks": [{"name": "all", "template": "t0"}]}}
+    with pytest.raises(TooManyPods, match="Workflow flow"):
+        completed([a_workflow(begin, *tenfold, leaf)], namespace="team")
+
+
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -85,6 +113,36 @@ FIELDS = [
     "status",
     "activeServiceStatus",
     "rayClusterName",
+    "cliques",
+    "podCliqueScalingGroups",
+    "cliqueNames",
+    "minAvailable",
+    "podSpec",
+    "services",
+    "multinode",
+    "nodeCount",
+    "extraPodSpec",
+    "resources",
+    "runtime",
+    "mlPolicy",
+    "trainer",
+    "templates",
+    "entrypoint",
+    "steps",
+    "dag",
+    "tasks",
+    "withSequence",
+    "inline",
+    "container",
+    "taskSpec",
+    "pipelineSpec",
+    "matrix",
+    "params",
+    "value",
+    "taskRef",
+    "pipelineRef",
+    "workflowTemplateRef",
+    "runtimeRef",
 ]
 SPECS = st.recursive(
     ANYTHING,

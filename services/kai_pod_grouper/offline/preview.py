@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from kai.model import merge_patch, names
 from kai.model.objects import Json, PodGroup
 from kai.workloads.making import TooManyPods, childless, completed, maker_of
+from kai.workloads.references import filled
 from kai_pod_grouper.errors import GroupingError, InvalidWorkload
 from kai_pod_grouper.grouper import LeftAlone, Membership, group_pod
 from kai_pod_grouper.grouping.upsert import body_of, pod_group_patch, pod_patch
@@ -82,10 +84,10 @@ class _Session:
         self._warnings = [*manifest.problems, *cluster.problems]
         self._notes = cluster.notes
         self._without_pods = [
-            f"{body['kind']} {body['metadata'].get('namespace', '')}/{body['metadata']['name']} does not say "
-            "what its pods are; put one of each sort into the file, as of kubectl get pods -o yaml"
+            note
             for body in childless(manifest.objects)
-            if is_known(str(body.get("apiVersion")), body["kind"]) and maker_of(body) is None
+            if is_known(str(body.get("apiVersion")), body["kind"])
+            and (note := _without_pods(body, manifest.objects))
         ]
 
     async def run(self) -> Preview:
@@ -135,6 +137,16 @@ class _Session:
         acceptance.check(msgspec.convert(body, PodGroup), updating=existing is not None)
         self._cluster.pod_group_bodies[key] = body
         self._touched[key] = None
+
+
+def _without_pods(body: Json, objects: Sequence[Json]) -> str:
+    """Why nothing is known of the pods of an owner; empty where it has none."""
+    name = f"{body['kind']} {body['metadata'].get('namespace', '')}/{body['metadata']['name']}"
+    missing = filled(body, objects)[1]
+    if maker_of(body) is not None and not missing:
+        return ""
+    what = f"takes what its pods are from {missing[0]}" if missing else "does not say what its pods are"
+    return f"{name} {what}; put one of each sort into the file, as of kubectl get pods -o yaml"
 
 
 def _warnings_about(outcome: Membership) -> tuple[str, ...]:
