@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from kai.answers.allowed import Masks, nodes_allowed
+from kai.answers.allowed import Masks, nodes_allowed, one_of_each_class
 from kai.answers.answer import Answer, Code, Ladder, Position, Reason, Stage, Verdict
 from kai.answers.room import Room, room_for
 from kai.answers.search import SECONDS, Search
@@ -258,7 +258,12 @@ class _Group:
         counts: Counter[str] = Counter()
         for entry in errors.entries if errors is not None else ():
             counts.update(dict(entry.counts))
-        rules = [(number, why) for why, number in counts.items() if not is_shortage(why)]
+        always = {
+            why for task in one_of_each_class(self.tasks) for why, _ in self.session.static.verdicts(task.cls)
+        }
+        rules = [
+            (number, why) for why, number in counts.items() if not is_shortage(why) and why not in always
+        ]
         why = errors.entries[-1].message if errors is not None and errors.entries else "no place was found"
         if self.job.has_constraint and serves(
             self.situation.cycle(RelaxTopology(group=self.job.key)), self.job.key

@@ -90,8 +90,8 @@ class Search:
                 break
             if (made := way()) is not None and made not in found:
                 found.append(made)
-        if not found and not self._over and (pair := self._pair()) is not None:
-            found.append(pair)
+        if not found and not self._over and (made := self._fewest_constraints()) is not None:
+            found.append(made)
         return found
 
     def _ways(self, code: Code) -> list[Callable[[], Made | None]]:
@@ -334,11 +334,13 @@ class Search:
         known = self._tasks[0].cls.constraints.tolerations
         return [each for each in found if each.toleration not in known][:_KINDS]
 
-    def _pair(self) -> Made | None:
+    def _fewest_constraints(self) -> Made | None:
         """Two constraints together, where none alone is enough."""
         found = self._single_constraints()
         pairs = [(one, two) for number, one in enumerate(found) for two in found[number + 1 :]]
-        return next((pair for pair in pairs[:_ONE_BY_ONE] if self._helps(*pair)), None)
+        # One alone was tried only where it is what the work waits for.
+        ways: list[Made] = [*((one,) for one in found), *pairs[:_ONE_BY_ONE]]
+        return next((made for made in ways if self._helps(*made)), None)
 
     # --- more nodes ------------------------------------------------------------------------------
     def _nodes(self) -> Made | None:

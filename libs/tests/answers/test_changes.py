@@ -55,6 +55,14 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         [team(), tainted("n1", gpus=4), a_job("job", gpus=1, spec={"node_selector": {"pool": "a"}})],
         [f"{TOLERATE}, and {UNSELECT}"],
     ),
+    "a limit, where the place of others is to be had by a toleration alone": (
+        [
+            team(limit=1), a_node("n0", gpus=4), tainted("n1", gpus=4, labels={"pool": "a"}),
+            a_job("old", gpus=1, on="n0"),
+            a_job("job", gpus=1, priority="build-preemptible", spec={"node_selector": {"pool": "a"}}),
+        ],
+        [TOLERATE],
+    ),
     "a gang that is too large": (
         [team(), TWO, a_job("job", pods=4, gpus=4)],
         [

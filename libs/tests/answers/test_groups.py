@@ -267,6 +267,15 @@ def test_those_who_make_room_in_the_next_cycle_are_named() -> None:
     assert answer.reason.text == "the next cycle takes pods of default/old to make room for it"
 
 
+def test_of_nodes_that_refuse_it_for_those_who_run_there_no_others_are_told() -> None:
+    things = [*CASES["neighbours that it shuns"][0]]
+    cordoned = a_node("n1", gpus=4)
+    cordoned.spec.unschedulable = True
+    answer = answered(*things, cordoned)
+    assert answer.reason.code is Code.NEIGHBOURS
+    assert answer.reason.text.endswith(": 1 node: node didn't match pod affinity or anti-affinity")
+
+
 def test_what_runs_runs_and_has_no_position() -> None:
     answer = answered(team(), TWO, a_job("job", gpus=4, on="n0"))
     assert (answer.verdict, answer.reason.code, answer.position) == (Verdict.RUNS, Code.RUNNING, None)
