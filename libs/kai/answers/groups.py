@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from kai.answers.what_if import EndDelay, EndOthers, EndProtection, RelaxTopolog
 from kai.answers.words import counted, listed
 from kai.engine.explain.job_order import job_order
 from kai.engine.framework.allocation import allocate_job
-from kai.engine.framework.fit import is_shortage
+from kai.engine.framework.fit import OUTSIDE_DOMAIN, is_shortage
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons.amounts import amount_text
@@ -115,7 +116,7 @@ class _Group:
             lambda: grouped(job),
             lambda: admitted(state, job),
             self._complete,
-            lambda: within_limits(session, job, self.tasks),
+            self._within_limits,
             lambda: nodes_allowed(session, job, self.tasks),
             self._room,
             self._victims,
@@ -182,22 +183,48 @@ class _Group:
             else None
         )
 
+    # --- limits ----------------------------------------------------------------------------------
+    def _within_limits(self) -> Finding:
+        """It may have what it asks for, or what others hold below the same limit is to be had."""
+        found = within_limits(self.session, self.job, self.tasks)
+        if not isinstance(found, Reason):
+            return found
+        if serves(self.now, self.job.key) or (self._others_hold_some() and self._others_would_yield):
+            return f"queue {found.amounts['queue']} would hold no more: others make room for it"
+        return found
+
+    def _others_hold_some(self) -> bool:
+        top = self.job.queue.path[-1]
+        return any(
+            job.active_allocated and job is not self.job and top in job.queue.path
+            for job in self.state.jobs.values()
+        )
+
     # --- room ------------------------------------------------------------------------------------
     def _room(self) -> Finding:
         """It is free, or others would have to make it if nothing protected them."""
-        self.now = self.situation.cycle()
         if serves(self.now, self.job.key):
             return "there is room" if not self._taken(self.now) else "others make room"
         if self._fits():
             return self._others_first()
-        self.later = self.situation.start_of(self.job.key)
-        if self.later is not None and self._taken(self.later[1]):
-            return "others would have to make room"
-        if self.later is None and serves(
-            self.situation.cycle(EndProtection(), *self._end_delay()), self.job.key
-        ):
-            return "others would have to make room"
-        return self._no_room()
+        return "others would have to make room" if self._others_would_yield else self._no_room()
+
+    @cached_property
+    def now(self) -> CycleResult:
+        """What the next cycle decides."""
+        return self.situation.cycle()
+
+    @cached_property
+    def later(self) -> tuple[float, CycleResult] | None:
+        """When it gets a place by the passing of time alone."""
+        return self.situation.start_of(self.job.key)
+
+    @cached_property
+    def _others_would_yield(self) -> bool:
+        """Whether it would have the place of others, but for what time ends."""
+        if self.later is not None:
+            return bool(self._taken(self.later[1]))
+        return serves(self.situation.cycle(EndProtection(), *self._end_delay()), self.job.key)
 
     def _taken(self, result: CycleResult) -> list[str]:
         """Pod groups that a cycle takes pods from for this one, each once."""
@@ -262,7 +289,9 @@ class _Group:
             why for task in one_of_each_class(self.tasks) for why, _ in self.session.static.verdicts(task.cls)
         }
         rules = [
-            (number, why) for why, number in counts.items() if not is_shortage(why) and why not in always
+            (number, why)
+            for why, number in counts.items()
+            if not is_shortage(why) and why not in always and why != OUTSIDE_DOMAIN
         ]
         why = errors.entries[-1].message if errors is not None and errors.entries else "no place was found"
         if self.job.has_constraint and serves(

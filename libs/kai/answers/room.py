@@ -84,15 +84,23 @@ class Room:
 
 
 def room_for(session: Session, tasks: Sequence[Task]) -> Room:
-    """The room for the class of pods that is the shortest."""
-    counts = Counter(task.cls.id for task in tasks)
-    found = [_of_class(session, task.cls, counts[task.cls.id]) for task in one_of_each_class(tasks)]
+    """The room for those pods of which the most find none; pods that ask for the same vie for it."""
+    counts = Counter(_amounts_of(task.cls) for task in tasks)
+    alike: dict[object, list[TaskClass]] = {}
+    for task in one_of_each_class(tasks):
+        alike.setdefault(_amounts_of(task.cls), []).append(task.cls)
+    found = [_of_classes(session, classes, counts[amounts]) for amounts, classes in alike.items()]
     return min(found, key=lambda room: room.slots - room.pods)
 
 
-def _of_class(session: Session, cls: TaskClass, pods: int) -> Room:
-    masks = Masks.of(session, cls)
-    allowed: Mask = masks.allowed & masks.capable
+def _amounts_of(cls: TaskClass) -> object:
+    return cls.items, cls.kind, cls.devices, cls.portion_centi, cls.gpu_memory_mib
+
+
+def _of_classes(session: Session, classes: Sequence[TaskClass], pods: int) -> Room:
+    """Classes that differ in where they may run, not in what they ask for."""
+    cls, masks = classes[0], [Masks.of(session, each) for each in classes]
+    allowed: Mask = np.logical_or.reduce([each.allowed & each.capable for each in masks])
     free = (session.nodes.idle + session.nodes.releasing).clip(min=0)
     columns = [(column, amount) for column, amount in cls.items if column != NOBODY and amount > 0]
     by_column = {column: np.where(allowed, free[:, column] // amount, 0) for column, amount in columns}

@@ -276,6 +276,37 @@ def test_of_nodes_that_refuse_it_for_those_who_run_there_no_others_are_told() ->
     assert answer.reason.text.endswith(": 1 node: node didn't match pod affinity or anti-affinity")
 
 
+def test_work_at_the_limit_of_its_queue_that_has_the_place_of_lower_work_there_has_its_turn() -> None:
+    old, urgent = a_job("old", gpus=2, on="n0"), a_job("job", gpus=2, priority="build-preemptible")
+    answer = answered(team(limit=2), TWO, old, urgent)
+    assert (answer.verdict, answer.reason.code) == (Verdict.WAIT, Code.NEXT_CYCLE)
+    assert answer.reason.text == "the next cycle takes pods of default/old to make room for it"
+
+
+def test_a_limit_above_is_no_obstacle_where_those_below_it_are_only_protected_for_a_while() -> None:
+    answer = answered(
+        a_queue("top", limit=8), a_queue("team", parent="top", gpu=4),
+        a_queue("other", parent="top", gpu=0, reclaim_min_runtime="30m"), TWO,
+        a_job("old", queue="other", gpus=4, pods=2, on=["n0", "n1"], started=NOW - 60), a_job("job", gpus=4),
+    )  # fmt: skip
+    assert (answer.verdict, answer.reason.code) == (Verdict.WAIT, Code.PROTECTED)
+    assert answer.reason.amounts["protected"] == ["default/old"]
+
+
+def test_pods_that_ask_for_the_same_vie_for_room_whatever_they_are_labelled() -> None:
+    parts = [Part(name, pod={"labels": {"part": name}}) for name in "ab"]
+    answer = answered(
+        team(), a_node("n0", gpus=4), a_job("old", gpus=1, on="n0", priority="build"),
+        a_job("job", *parts, gpus=2, spec={"affinity": {"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"},
+            ],
+        }}}),
+    )  # fmt: skip
+    assert answer.reason.code is Code.NOT_ENOUGH_FREE
+    assert "2 GPUs for each of 2 pods, of which 1 find room" in answer.reason.text
+
+
 def test_what_runs_runs_and_has_no_position() -> None:
     answer = answered(team(), TWO, a_job("job", gpus=4, on="n0"))
     assert (answer.verdict, answer.reason.code, answer.position) == (Verdict.RUNS, Code.RUNNING, None)

@@ -16,6 +16,8 @@ from kai.snapshot.rows import Task
 _SHORT: Final = "Insufficient "
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs"}
 #: Alerts and the end-to-end tests of the KAI Scheduler look for these words in the event of a pod.
+#: What is told of nodes beside the domain of a topology that is looked at.
+OUTSIDE_DOMAIN: Final = "node is outside the topology domain"
 _NO_SLOT: Final = "node(s) pod number exceeded"
 #: The one that uses it, and the one that reserves it.
 _PODS_OF_A_NEW_DEVICE: Final = 2
@@ -68,7 +70,7 @@ def node_verdicts(
         np.logical_and(open_rows, passed, out=open_rows)
 
     if nodes is not None:
-        reject(nodes, "node is outside the topology domain")
+        reject(nodes, OUTSIDE_DOMAIN)
     for why, passed in session.static.verdicts(task.cls):
         reject(passed, why)
     free = session.nodes.idle + session.nodes.releasing
