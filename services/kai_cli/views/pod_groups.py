@@ -14,6 +14,7 @@ from kai.model.rules import minimums
 from kai.snapshot.times import seconds
 from kai_cli.output import Column
 from kai_cli.views import amounts
+from kai_cli.views.pods import obstacle
 
 COLUMNS: Final = (
     Column("NAMESPACE"), Column("NAME"), Column("QUEUE"), Column("RUNNING", True), Column("STATE"),
@@ -121,6 +122,7 @@ def _row(group: PodGroup, pods: list[Pod], position: Position | None, *, at: flo
     phases = Counter(pod.status.phase for pod in pods)
     condition = next(reversed((group.status and group.status.scheduling_conditions) or []), None)
     spec = group.spec
+    reason, message = (_reason(condition), condition.message) if condition else _of_the_rest(pods)
     since = [seconds(pod.metadata.creation_timestamp) for pod in pods if pod.status.phase == "Pending"]
     return PodGroupRow(
         namespace=group.metadata.namespace,
@@ -135,8 +137,8 @@ def _row(group: PodGroup, pods: list[Pod], position: Position | None, *, at: flo
         created=seconds(group.metadata.creation_timestamp),
         waiting_since=min(since, default=None),
         position=position,
-        reason=_reason(condition) if condition else "",
-        message=condition.message if condition else "",
+        reason=reason,
+        message=message,
         at=at,
     )
 
@@ -152,6 +154,12 @@ def _reason(condition: SchedulingCondition) -> str:
     """The first of its reasons, else that of the condition as a whole."""
     told = next((str(each["reason"]) for each in condition.reasons or () if each.get("reason")), "")
     return told or condition.reason
+
+
+def _of_the_rest(pods: Iterable[Pod]) -> tuple[str, str]:
+    """What pods say that wait, where the group says nothing: while some of it runs it has no condition."""
+    told = [why for pod in pods if pod.status.phase == "Pending" and (why := obstacle(pod)) is not None]
+    return (told[0].reason or "", told[0].message or "") if told else ("", "")
 
 
 def _state(phases: Counter[str], *, unschedulable: bool) -> str:

@@ -75,7 +75,7 @@ def table_of(pods: Iterable[Pod], *, at: float) -> list[PodRow]:
 
 
 def _row(pod: Pod, *, at: float) -> PodRow:
-    why = None if pod.spec.node_name else _obstacle(pod.status.conditions or ())
+    why = obstacle(pod)
     return PodRow(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
@@ -90,9 +90,11 @@ def _row(pod: Pod, *, at: float) -> PodRow:
     )
 
 
-def _obstacle(conditions: Iterable[Condition]) -> Condition | None:
-    """A bind that failed says more than that there was no place before."""
-    failed = {each.type: each for each in conditions if each.status == "False"}
+def obstacle(pod: Pod) -> Condition | None:
+    """Why a pod has no node; a bind that failed says more than that there was no place before."""
+    if pod.spec.node_name:
+        return None
+    failed = {each.type: each for each in pod.status.conditions or () if each.status == "False"}
     return failed.get(names.POD_BOUND) or failed.get("PodScheduled")
 
 

@@ -161,6 +161,22 @@ def test_a_pod_group_that_waits_shows_the_newest_reason():
     assert pod_groups.table_of([group], pods, at=at)[0].position is None
 
 
+def test_of_a_pod_group_that_runs_in_part_the_rest_says_why_it_waits():
+    group = PodGroup(
+        metadata=ObjectMeta(name="pg", namespace="team", creation_timestamp="2026-11-24T10:00:00Z"),
+        spec=PodGroupSpec(queue="q", min_member=1),
+    )
+    member = {"annotations": {"pod-group-name": "pg"}}
+    runs, waits = a_pod("p0", **member), a_pod("p1", node="", phase="Pending", **member)
+    why = Condition(
+        type="PodScheduled", status="False", reason="Unschedulable", message="OverLimit: 4 GPUs\nmore"
+    )
+    waits.status.conditions = [why]
+    [row] = pod_groups.table_of([group], [runs, waits], at=seconds("2026-11-24T11:12:00Z"))
+    assert (row.running, row.pending, row.reason) == (1, 1, "Unschedulable")
+    assert row.cells()[-1] == "OverLimit: 4 GPUs"
+
+
 @pytest.mark.parametrize(
     ("spec", "shown"),
     [
