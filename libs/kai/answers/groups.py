@@ -93,6 +93,8 @@ class _Group:
         self.state = session.state
         self.ladder = Ladder()
         self.tasks: list[Task] = []
+        #: The limit that is in its way until others make room.
+        self.over: Reason | None = None
 
     def answer(self) -> Answer:
         job = self.job
@@ -190,6 +192,7 @@ class _Group:
         if not isinstance(found, Reason):
             return found
         if serves(self.now, self.job.key) or (self._others_hold_some() and self._others_would_yield):
+            self.over = found
             return f"queue {found.amounts['queue']} would hold no more: others make room for it"
         return found
 
@@ -205,7 +208,7 @@ class _Group:
         """It is free, or others would have to make it if nothing protected them."""
         if serves(self.now, self.job.key):
             return "there is room" if not self._taken(self.now) else "others make room"
-        if self._fits():
+        if self.over is None and self._fits():
             return self._others_first()
         return "others would have to make room" if self._others_would_yield else self._no_room()
 
@@ -221,10 +224,10 @@ class _Group:
 
     @cached_property
     def _others_would_yield(self) -> bool:
-        """Whether it would have the place of others, but for what time ends."""
-        if self.later is not None:
-            return bool(self._taken(self.later[1]))
-        return serves(self.situation.cycle(EndProtection(), *self._end_delay()), self.job.key)
+        """Whether it would have the place of others, but for protections and its own delay alone."""
+        if not serves(self.situation.cycle(EndProtection(), *self._end_delay()), self.job.key):
+            return False
+        return self.later is None or bool(self._taken(self.later[1]))
 
     def _taken(self, result: CycleResult) -> list[str]:
         """Pod groups that a cycle takes pods from for this one, each once."""
@@ -348,11 +351,12 @@ class _Group:
         text = f"{who} protected by minimum runtime" + (
             f" until {until}; it is its turn then" if until else ""
         )
+        lacks = self.over or room_for(self.session, self.tasks)
         return Reason(
             code=Code.PROTECTED,
-            text=f"{room_for(self.session, self.tasks).text}; {text}",
+            text=f"{lacks.text}; {text}",
             amounts={
-                **room_for(self.session, self.tasks).amounts,
+                **lacks.amounts,
                 **self._share(),
                 "until": until or None,
                 "protected": victims,

@@ -286,10 +286,15 @@ def test_work_at_the_limit_of_its_queue_that_has_the_place_of_lower_work_there_h
 def test_a_limit_above_is_no_obstacle_where_those_below_it_are_only_protected_for_a_while() -> None:
     answer = answered(
         a_queue("top", limit=8), a_queue("team", parent="top", gpu=4),
-        a_queue("other", parent="top", gpu=0, reclaim_min_runtime="30m"), TWO,
+        a_queue("other", parent="top", gpu=0, reclaim_min_runtime="30m"), TWO, a_node("free", gpus=8),
         a_job("old", queue="other", gpus=4, pods=2, on=["n0", "n1"], started=NOW - 60), a_job("job", gpus=4),
     )  # fmt: skip
     assert (answer.verdict, answer.reason.code) == (Verdict.WAIT, Code.PROTECTED)
+    assert answer.reason.text == (
+        "queue 'top' would exceed its limit: 4 GPUs asked, 8 GPUs held, limit 8 GPUs; queue 'other' holds 8 "
+        "GPUs of a fair share of 4 GPUs, but default/old is protected by minimum runtime until "
+        "2030-03-17T18:15:40Z; it is its turn then"
+    )
     assert answer.reason.amounts["protected"] == ["default/old"]
 
 
