@@ -18,7 +18,6 @@ from kai.model import names
 from kai.model.decisions import Allotment
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, PriorityClass, Queue, Topology
-from kai.snapshot.gpu_need import gpu_annotations
 from kai.snapshot.rows import PodFacts, Task
 from kai.snapshot.state import ClusterState, Kind, StateParams
 from kai.snapshot.times import rfc3339
@@ -304,7 +303,7 @@ def _exemplar(task: Task) -> Pod:
     pod = task.cls.pod
     spec = msgspec.structs.replace(pod.spec, node_name="", scheduler_name="", scheduling_gates=None)
     return Pod(
-        metadata=ObjectMeta(namespace=task.namespace, annotations=dict(gpu_annotations(pod)) or None),
+        metadata=ObjectMeta(namespace=task.namespace, annotations=pod.metadata.annotations),
         spec=spec,
         status=PodStatus(qos_class=pod.status.qos_class),
     )

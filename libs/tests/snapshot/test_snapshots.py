@@ -134,6 +134,20 @@ def test_what_was_decided_for_claims_is_in_a_snapshot_whatever_their_parameters_
     assert restored.objects[Kind.RESOURCE_CLAIM] == state.objects[Kind.RESOURCE_CLAIM]
 
 
+def test_a_snapshot_says_which_config_maps_come_with_the_binding() -> None:
+    """Else pods that share GPUs would seem to wait for what only their bind makes."""
+    pod = a_pod("part", group="part", fraction=0.5)
+    pod.metadata.annotations[names.SHARED_GPU_CONFIGMAP] = "part-x-shared-gpu"
+    wanted = [{"configMapRef": {"name": name}} for name in ("part-x-shared-gpu-0", "own")]
+    pod.spec.containers[0].env_from = wanted
+    state = ClusterState()
+    state.apply(Kind.QUEUE, a_queue("special"))
+    state.apply(Kind.POD_GROUP, a_group("part", queue="special"))
+    state.apply(Kind.POD, pod)
+    [task] = codec.restore(codec.cut(state)).tasks.values()
+    assert task.cls.constraints.config_maps == ("own",)
+
+
 def test_snapshots_of_equal_clusters_are_equal_bytes_in_whatever_order_their_objects_came() -> None:
     def a_state(rng: random.Random) -> ClusterState:
         state = ClusterState()
