@@ -65,8 +65,8 @@ def without_group(
     since = max(now - seconds(pod.metadata.creation_timestamp), 0.0)
     amounts: dict[str, Any] = {"waitingSeconds": round(since), "podGroupersReady": groupers}
     text = f"pod {pod.metadata.name} is in no pod group after {since:.0f} s"
-    if pod.labels.get(names.SKIP_POD_GROUPER):
-        text += f", and its label {names.SKIP_POD_GROUPER} keeps the pod-grouper from it: "
+    if pod.annotations.get(names.SKIP_POD_GROUPER) == "true":
+        text += f", and its annotation {names.SKIP_POD_GROUPER} keeps the pod-grouper from it: "
         text += f"annotate it with {names.POD_GROUP_ANNOTATION}"
         return _of_pod(pod, Verdict.CHANGE, Reason(code=Code.NOT_GROUPED, text=text, amounts=amounts), ladder)
     if groupers == 0:

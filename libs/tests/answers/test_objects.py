@@ -77,9 +77,11 @@ def test_a_pod_that_nobody_grouped_is_told_why(
 
 
 def test_a_pod_that_the_pod_grouper_is_to_leave_alone_is_told_so() -> None:
-    pod = a_pod("p", created=NOW - 60, labels={"kai.scheduler/skip-podgrouper": "true"})
+    pod = a_pod("p", created=NOW - 60)
+    pod.metadata.annotations = {"kai.scheduler/skip-podgrouper": "true"}
     found = without_group(pod, exists=False, now=NOW, groupers=1)
     assert found is not None
+    assert found.verdict is Verdict.CHANGE
     assert "annotate it with pod-group-name" in found.reason.text
 
 
