@@ -25,6 +25,13 @@ async def test_a_scheduler_that_is_nearly_ours_is_told(cluster, namespace):
     assert 'did you mean "kai-scheduler"? [MisspeltScheduler]' in warned
 
 
+async def test_a_priority_class_that_does_not_exist_is_told(cluster, namespace, queue):
+    pod = a_pod("p", namespace, await queue(), labels={"priorityClassName": "no-such-class"})
+    _, warned = kubectl(cluster, "apply", "-f", "-", stdin=as_yaml(pod))
+    assert "no-such-class" in warned
+    assert "[UnknownPriorityClass]" in warned
+
+
 async def test_a_queue_of_the_same_manifest_is_no_unknown_one(cluster, namespace):
     name = f"q-{uuid.uuid4().hex[:8]}"
     both = as_yaml(a_queue(name), a_pod("p", namespace, name))
