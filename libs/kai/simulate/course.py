@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -176,13 +176,23 @@ class Course:
         Raises:
             ChangeRefused: a plan cannot be carried out.
         """
+        for _ in self.moments(until):
+            pass
+        self.now = max(self.now, until) if math.isfinite(until) else self.now
+
+    def moments(self, until: float) -> Iterator[float]:
+        """The same, one moment (Unix seconds) after the other, for who knows before the end what he asks.
+
+        Raises:
+            ChangeRefused: a plan cannot be carried out.
+        """
         while (moment := self._next()) <= until and self.cycles < MOST_CYCLES:
             self.now = max(self.now, moment)
             while self._plans and self._plans[0][0] <= self.now:
                 heapq.heappop(self._plans)[2]()
             if self._due <= self.now:
                 self._cycle()
-        self.now = max(self.now, until) if math.isfinite(until) else self.now
+            yield self.now
 
     def _next(self) -> float:
         return min(self._plans[0][0] if self._plans else math.inf, self._due)
