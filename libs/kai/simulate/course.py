@@ -186,7 +186,7 @@ class Course:
         Raises:
             ChangeRefused: a plan cannot be carried out.
         """
-        while (moment := self._next()) <= until and self.cycles < MOST_CYCLES:
+        while (moment := self._next()) <= until and moment < math.inf and self.cycles < MOST_CYCLES:
             self.now = max(self.now, moment)
             while self._plans and self._plans[0][0] <= self.now:
                 heapq.heappop(self._plans)[2]()
