@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Annotated, Final
 
@@ -11,9 +12,14 @@ import typer
 from kai.answers import objects
 from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, Verdict, document
 from kai.answers.answering import answer_pod, answer_pod_group, answer_queue
+from kai.answers.forecasting import with_forecast
 from kai.answers.situation import Situation
+from kai.forecast.learned import Learned
+from kai.forecast.runs import lasted
+from kai.history.questions import Selection
+from kai.history.records import Run
 from kai.kube.client import KubeClient
-from kai.kube.errors import ApiError, NotFound
+from kai.kube.errors import ApiError, KubeError, NotFound
 from kai.kube.resources import CORE_EVENTS, LEASES, POD_GROUPS
 from kai.model import names
 from kai.model.ids import PodGroupKey
@@ -23,9 +29,10 @@ from kai.replay import circumstances
 from kai.snapshot import codec
 from kai.snapshot.times import seconds
 from kai.wire.chunks import Received
-from kai.wire.errors import MalformedMessage, PeerUnavailable
+from kai.wire.errors import MalformedMessage, PeerUnavailable, WireError
 from kai_cli import output
 from kai_cli.connection import Target, ask
+from kai_cli.logs import note
 from kai_cli.output import Format, FormatOption
 from kai_cli.subjects import POD, POD_GROUP, QUEUE, Subject, found_subject
 from kai_cli.views import answers as view
@@ -40,6 +47,8 @@ What = Annotated[
     ),
 ]
 _GROUPER_WARNING: Final = "PodGrouperWarning"
+#: How long insight may take to say what ran; a forecast is done without, if it takes longer.
+_PAST_SECONDS: Final = 10.0
 
 
 def explain(
@@ -212,7 +221,19 @@ class _Explanation:
     async def _of_engine(self, waiting: Pod | None) -> Answer:
         if self._situation is None:
             return await self._recorded(self._silence, waiting)
-        return self._answered(self._situation, waiting)
+        return await self._with_forecast(self._situation, self._answered(self._situation, waiting))
+
+    async def _with_forecast(self, situation: Situation, found: Answer) -> Answer:
+        """With when it starts, where insight says how long others ran."""
+        if found.verdict is not Verdict.WAIT or not found.pod_group or self.subject.kind == QUEUE:
+            return found
+        try:
+            async with asyncio.timeout(_PAST_SECONDS), self.target.history(self.client) as history:
+                runs, _ = await history.find(Run, Selection())
+        except (TimeoutError, WireError, KubeError) as error:
+            note(__name__, "there is no forecast", reason=str(error) or "no answer in time")
+            return found
+        return with_forecast(found, situation, Learned.of(lasted(runs, now=situation.now)))
 
     def _answered(self, situation: Situation, waiting: Pod | None) -> Answer:
         subject = self.subject

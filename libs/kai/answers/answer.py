@@ -149,6 +149,30 @@ class PastEviction(_Part, frozen=True, kw_only=True):
     why: str
 
 
+class ForecastBasis(_Part, frozen=True, kw_only=True):
+    """What a forecast rests on."""
+
+    #: So many times the cluster was let live on.
+    courses: int
+    #: Runs of workloads that were learned from.
+    runs: int
+    #: How many workloads got their runtimes from others of the same ``pattern``, ``owner``, ``queue``, from
+    #: ``all``, or from ``none``.
+    workloads: dict[str, int]
+
+
+class Forecast(_Part, frozen=True, kw_only=True):
+    """Seconds until it starts in half of the courses, and in nine of ten; None: not within the horizon."""
+
+    p50: float | None
+    p90: float | None
+    #: Seconds.
+    horizon: float
+    #: Why a number is None.
+    reason: str | None = None
+    basis: ForecastBasis
+
+
 class Answer(_Part, frozen=True, kw_only=True):
     """Why something is where it is."""
 
@@ -161,7 +185,8 @@ class Answer(_Part, frozen=True, kw_only=True):
     reason: Reason
     stages: tuple[Stage, ...]
     changes: tuple[ToldChange, ...] = ()
-    forecast: None = None
+    #: None where it does not start by itself, or nothing of the past is known.
+    forecast: Forecast | None = None
     position: Position | None = None
     evictions: tuple[PastEviction, ...] = ()
 

@@ -53,8 +53,8 @@ class Situation:
         return engine.open(self.state, self.now)
 
     @cached_property
-    def _tried(self) -> ClusterState:
-        """Another copy, on which everything is tried and taken back."""
+    def tried(self) -> ClusterState:
+        """Another copy, on which everything is tried; whoever does takes it back."""
         return self._restored()
 
     def _restored(self) -> ClusterState:
@@ -72,7 +72,7 @@ class Situation:
         Raises:
             ChangeRefused: one of them cannot be made.
         """
-        with made(self._tried, changes) as journal:
+        with made(self.tried, changes) as journal:
             yield Trial(self, journal)
 
     def cycle(self, *changes: Change) -> CycleResult:

@@ -11,6 +11,9 @@ from kai.history.records import Ending, Run
 
 #: What gave its place back because it was done, or because its owner wanted it no longer.
 _OVER: Final = frozenset({Ending.SUCCEEDED, Ending.FAILED, Ending.DELETED})
+#: What began longer ago is not learned from: of that a store may have forgotten what ended early, and what is
+#: left lasted too long.
+LEARNED_SECONDS: Final = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Lasted:
 def lasted(runs: Iterable[Run], *, now: float) -> list[Lasted]:
     """How long each workload ran from the first of its pods to the last, or runs so far; ``now`` in seconds.
 
-    One whose pods were evicted, or went unseen, lasts longer than it ran; so does one that still runs.
+    One whose pods were evicted, or went unseen, lasts longer than it ran; so does one that still runs. What
+    began more than :data:`LEARNED_SECONDS` ago is left out.
     """
     members: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
@@ -56,7 +60,7 @@ def _times(runs: Sequence[Run], *, now: float) -> list[Lasted]:
             times.append([])
         times[-1].append(run)
         until = max(until, now if run.ended is None else run.ended)
-    return [_time(listed, now=now) for listed in times]
+    return [_time(listed, now=now) for listed in times if listed[0].began >= now - LEARNED_SECONDS]
 
 
 def _time(runs: Sequence[Run], *, now: float) -> Lasted:

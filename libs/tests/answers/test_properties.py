@@ -95,7 +95,7 @@ def placed(situation: Situation, key: PodGroupKey, changes: Sequence[Change]) ->
 @fuzz
 def test_each_change_that_is_told_places_the_work_and_nothing_smaller_does(world: World) -> None:
     situation = the_situation(world)
-    before = codec.cut(situation._tried).digest
+    before = codec.cut(situation.tried).digest
     for key in waiting(situation):
         answer = answered(situation, key)
         if answer.verdict is Verdict.RUNS or answer.reason.code in ITS_TURN:
@@ -112,7 +112,7 @@ def test_each_change_that_is_told_places_the_work_and_nothing_smaller_does(world
                 # for it, a lower one does as well.
                 leave = result.evictions and is_limit(changes)
                 assert leave or not serves(result, key), [change.text for change in less]
-    assert codec.cut(situation._tried).digest == before
+    assert codec.cut(situation.tried).digest == before
 
 
 def is_limit(changes: Sequence[Change]) -> bool:

@@ -38,6 +38,10 @@ def test_who_comes_again_after_an_eviction_runs_twice():
     assert sorted(spans(first, again)) == [(2, False), (4, True)]
 
 
+def test_what_began_so_long_ago_that_others_may_be_forgotten_is_left_out():
+    assert spans(a_run(began=-30 * 24, ended=9), a_run("b", began=-29 * 24, ended=0)) == [(29 * 24, True)]
+
+
 def test_pods_without_a_group_each_are_a_workload():
     assert spans(a_run("a", ended=1, pod_group=""), a_run("b", ended=2, pod_group="")) == [
         (1, True),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kai.answers.answer import Answer, StageState
+from kai.answers.answer import Answer, Forecast, StageState
+from kai.answers.words import counted
 from kai_cli.output import Column, emit, table
+from kai_cli.views.amounts import lasting
 
 _MARKS: Final = {StageState.PASSED: "✓", StageState.FAILED: "✗", StageState.NOT_REACHED: "·"}
 
@@ -18,6 +20,8 @@ def show(answer: Answer) -> None:
         emit(f"pod group: {answer.pod_group}")
     if (position := answer.position) is not None:
         emit(f"position in queue {position.queue}: {position.ahead} of {position.of} that wait are before it")
+    if answer.forecast is not None:
+        emit(forecast_text(answer.forecast))
     rows = [
         (_MARKS[each.state], each.stage, "" if each.text == answer.reason.text else each.text)
         for each in answer.stages
@@ -31,3 +35,22 @@ def show(answer: Answer) -> None:
         lost = [(each.at, each.by or "-", each.action, each.why) for each in answer.evictions]
         columns = [Column("EVICTED"), Column("BY"), Column("ACTION"), Column("WHY", prose=True)]
         emit("", table(columns, lost))
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """When it starts, in a sentence, and on what that rests."""
+    if forecast.p50 is None:
+        text = f"when it starts cannot be told: {forecast.reason}"
+    else:
+        text = f"it starts within {lasting(forecast.p50)} as likely as not, "
+        late = forecast.p90
+        text += (
+            f"and within {lasting(late)} in nine cases of ten"
+            if late is not None
+            else f"but there is no bound for nine cases of ten: {forecast.reason}"
+        )
+    basis = forecast.basis
+    return (
+        f"{text} (runtimes as in {counted(basis.runs, 'run')} of the past; the cluster was let live on "
+        f"{counted(basis.courses, 'time')})"
+    )
