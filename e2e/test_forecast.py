@@ -1,0 +1,59 @@
+"""A forecast of what waits is told by what ran before, while insight keeps the past."""
+
+import json
+import uuid
+
+import pytest
+
+from e2e.harness import Cluster, kai, local_cluster
+from e2e.manifests import a_job, a_queue, as_yaml
+from kai.kube.client import KubeClient
+
+NAMESPACE, QUEUE = "default", "team"
+LASTS_SECONDS = 30
+
+
+@pytest.fixture
+async def with_history(tmp_path):
+    """A cluster of eight GPUs that keeps its past."""
+    name, kubeconfig = f"e2e-{uuid.uuid4().hex[:8]}", tmp_path / "kubeconfig"
+    with local_cluster(name, kubeconfig, "--nodes=1", "--gpus-per-node=8", "--history"):
+        async with KubeClient.connect(str(kubeconfig), user_agent="e2e") as client:
+            yield Cluster(kubeconfig=kubeconfig, client=client, name=name)
+
+
+def a_training(number, *, gpus, seconds):
+    job = a_job(f"train-{number}", NAMESPACE, QUEUE, pods=1, gpus=gpus)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    container["command"] = ["sleep", str(seconds)]
+    return job
+
+
+async def test_what_waits_starts_when_those_like_it_were_over(with_history):
+    cluster = with_history
+    await cluster.apply(as_yaml(a_queue(QUEUE)))
+    for number in range(1, 7):
+        await cluster.apply(as_yaml(a_training(number, gpus=1, seconds=LASTS_SECONDS)))
+
+    def printed(*arguments):
+        return json.loads(kai(*arguments, "-o", "json", kubeconfig=cluster.kubeconfig))
+
+    async def past():
+        return printed("history", "pod")
+
+    await cluster.eventually(
+        past,
+        lambda runs: len(runs) == 6 and all(run["ended"] for run in runs),
+        what="six trainings are over",
+    )
+    await cluster.apply(as_yaml(a_training(7, gpus=8, seconds="infinity")))
+    await cluster.running(NAMESPACE, "train-7", count=1)
+    await cluster.apply(as_yaml(a_training(8, gpus=8, seconds=1)))
+
+    async def forecast():
+        return printed("explain", "job/train-8", "-n", NAMESPACE)["forecast"]
+
+    told = await cluster.eventually(forecast, lambda said: said is not None, what="there is a forecast")
+    assert told["basis"]["runs"] == 7
+    assert told["basis"]["workloads"]["pattern"] == 1
+    assert 0 <= told["p50"] <= told["p90"] <= LASTS_SECONDS + 10
