@@ -56,4 +56,5 @@ async def test_what_waits_starts_when_those_like_it_were_over(with_history):
     told = await cluster.eventually(forecast, lambda said: said is not None, what="there is a forecast")
     assert told["basis"]["runs"] == 7
     assert told["basis"]["workloads"]["pattern"] == 1
+    assert told["basis"]["coverage"]["p50"] == {"held": 0, "of": 0}
     assert 0 <= told["p50"] <= told["p90"] <= LASTS_SECONDS + 10

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from kai.answers import objects
-from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, Verdict, document
+from kai.answers.answer import Answer, Code, Forecast, Held, Ladder, PastEviction, Reason, Verdict, document
 from kai.answers.answering import answer_pod, answer_pod_group, answer_queue
 from kai.answers.forecasting import with_forecast
 from kai.answers.situation import Situation
@@ -233,7 +233,29 @@ class _Explanation:
         except (TimeoutError, WireError, KubeError) as error:
             note(__name__, "there is no forecast", reason=str(error) or "no answer in time")
             return found
-        return with_forecast(found, situation, Learned.of(lasted(runs, now=situation.now)))
+        found = with_forecast(found, situation, Learned.of(lasted(runs, now=situation.now)))
+        return found if found.forecast is None else await self._kept(situation, found, found.forecast)
+
+    async def _kept(self, situation: Situation, found: Answer, forecast: Forecast) -> Answer:
+        """Have insight see what comes of it, and tell what came of others."""
+        try:
+            async with asyncio.timeout(_PAST_SECONDS), self.target.history(self.client) as history:
+                kept = await history.keep_forecast(
+                    namespace=found.namespace,
+                    pod_group=found.pod_group,
+                    at=situation.now,
+                    p50=forecast.p50,
+                    p90=forecast.p90,
+                )
+        except (TimeoutError, WireError, KubeError) as error:
+            note(__name__, "the forecast is not kept", reason=str(error) or "no answer in time")
+            return found
+        coverage = {
+            "p50": Held(held=kept.held50, of=kept.decided50),
+            "p90": Held(held=kept.held90, of=kept.decided90),
+        }
+        basis = msgspec.structs.replace(forecast.basis, coverage=coverage)
+        return msgspec.structs.replace(found, forecast=msgspec.structs.replace(forecast, basis=basis))
 
     def _answered(self, situation: Situation, waiting: Pod | None) -> Answer:
         subject = self.subject

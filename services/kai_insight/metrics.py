@@ -50,3 +50,30 @@ class InsightMetrics:
         for kind, number in Counts(_KINDS[type(record)] for record in records).items():
             self._written.labels(kind).inc(number)
         self._seen.set(seen)
+
+
+class ForecastMetrics:
+    """Of forecasts that people were told, how many held."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.told = Counter("kai_forecasts_told", "Forecasts that people were told", registry=registry)
+        self._decided = Counter(
+            "kai_forecasts_decided",
+            "Forecasts of which it is known whether they held, by quantile",
+            ("quantile",),
+            registry=registry,
+        )
+        self._held = Counter(
+            "kai_forecasts_held",
+            "Forecasts by whose time the pod group had started, by quantile",
+            ("quantile",),
+            registry=registry,
+        )
+        for quantile in ("p50", "p90"):
+            self._decided.labels(quantile)
+            self._held.labels(quantile)
+
+    def decided(self, quantile: str, *, held: bool) -> None:
+        """It is known whether a forecast held."""
+        self._decided.labels(quantile).inc()
+        self._held.labels(quantile).inc(held)

@@ -11,7 +11,7 @@ import structlog
 
 from kai.history.continuation import position, recorded, standing
 from kai.history.questions import Selection, find
-from kai.history.records import Taking
+from kai.history.records import AnyRecord, Taking
 from kai.history.store import Store
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
@@ -23,6 +23,7 @@ from kai.wire.sessions import SessionUpdate, take_each, watch_sessions
 from kai.wire.shards import Shard, ShardFollower
 from kai_insight.buffer import Buffer
 from kai_insight.decisions import GONE, SessionBook
+from kai_insight.forecasts import Forecasts
 from kai_insight.pods import PodRecord
 from kai_insight.queue_states import QueueSampler
 from kai_insight.runs import EVICTION_SECONDS, RunLedger
@@ -44,21 +45,27 @@ class Recorder:
         store: Store,
         state: StoreState,
         buffer: Buffer,
+        forecasts: Forecasts,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._settings = settings
         self._store = store
         self._state = state
+
+        def put(record: AnyRecord) -> None:
+            buffer.put(record)
+            forecasts.look(record)
+
         self._surroundings = Surroundings(lambda group: self._runs.regrouped(group))
-        self._runs = RunLedger(self._surroundings, put=buffer.put, now=now)
+        self._runs = RunLedger(self._surroundings, put=put, now=now)
         self._sessions = SessionBook(
             self._surroundings,
-            put=buffer.put,
+            put=put,
             run_of=self._runs.get,
             evicted=lambda uid, at: self._runs.evicted(uid, at=at),
         )
-        self._queues = QueueSampler(interval=settings.queue_interval, put=buffer.put, now=now)
+        self._queues = QueueSampler(interval=settings.queue_interval, put=put, now=now)
         self._reflectors = self._follow()
         #: Whether everything that exists is taken in.
         self.begun = False

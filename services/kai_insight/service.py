@@ -22,8 +22,9 @@ from kai.tls import CertificateFiles
 from kai.wire.serving import CannotListen, serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_insight.buffer import Buffer
+from kai_insight.forecasts import Forecasts
 from kai_insight.http.server import HttpServer
-from kai_insight.metrics import InsightMetrics
+from kai_insight.metrics import ForecastMetrics, InsightMetrics
 from kai_insight.recorder import Recorder
 from kai_insight.servicer import HistoryServicer
 from kai_insight.settings import InsightSettings
@@ -55,9 +56,10 @@ class InsightService:
                 "gRPC without TLS: whoever reaches the port may ask for everything",
                 listen=settings.grpc_listen,
             )
-        work = Recording(host, settings, database)
+        forecasts = Forecasts(ForecastMetrics(host.metrics))
+        work = Recording(host, settings, database, forecasts)
         try:
-            async with self._served(host, database) as port:
+            async with self._served(host, database, forecasts) as port:
                 reached = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
                 elector = host.elector(LEASE, endpoint=f"{reached}:{port}")
                 await host.until_stopping(elector.lead(work.run), *self._over_http(host, database))
@@ -81,8 +83,10 @@ class InsightService:
         host.health.add("http", lambda: server.started.is_set() or "waiting for its certificate")
         yield server.run()
 
-    def _served(self, host: Host, database: Database) -> AbstractAsyncContextManager[int]:
-        servicer = HistoryServicer(database)
+    def _served(
+        self, host: Host, database: Database, forecasts: Forecasts
+    ) -> AbstractAsyncContextManager[int]:
+        servicer = HistoryServicer(database, forecasts)
         return serve(
             self.settings.grpc_listen,
             [lambda server: add_HistoryServiceServicer_to_server(servicer, server)],
@@ -95,8 +99,11 @@ class InsightService:
 class Recording:
     """What the leader does."""
 
-    def __init__(self, host: Host, settings: InsightSettings, database: Database) -> None:
+    def __init__(
+        self, host: Host, settings: InsightSettings, database: Database, forecasts: Forecasts
+    ) -> None:
         self._host = host
+        self._forecasts = forecasts
         self._settings = settings
         self._database = database
         self._metrics = InsightMetrics(host.metrics)
@@ -122,7 +129,14 @@ class Recording:
         """Until something is lost, and the rest is written."""
         settings = self._settings
         buffer = Buffer(most=settings.most_waiting)
-        follower = Recorder(self._host.client, settings, store=store, state=self._state, buffer=buffer)
+        follower = Recorder(
+            self._host.client,
+            settings,
+            store=store,
+            state=self._state,
+            buffer=buffer,
+            forecasts=self._forecasts,
+        )
         writer = Writer(
             store,
             buffer,

@@ -22,6 +22,7 @@ from kai.wire.history_codec import (
 )
 from kai.wire.v1 import history_pb2 as pb
 from kai.wire.v1.history_pb2_grpc import HistoryServiceServicer
+from kai_insight.forecasts import P50, P90, Forecasts, InvalidForecast
 
 T = TypeVar("T")
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -32,8 +33,9 @@ _AT_ONCE: Final = 3
 class HistoryServicer(HistoryServiceServicer):
     """Answers from one database. One that does not answer is told so: nobody has to wait for it here."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, forecasts: Forecasts) -> None:
         self._database = database
+        self._forecasts = forecasts
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def GetRuns(self, request: pb.Selection, context: _Context) -> pb.Runs:  # noqa: N802
@@ -72,6 +74,20 @@ class HistoryServicer(HistoryServiceServicer):
             return encode_usage(usage(self._database, by=by, since=since, until=until, namespaces=namespaces))
 
         return await self._answer(report, context)
+
+    async def KeepForecast(  # noqa: N802
+        self, request: pb.ToldForecast, context: _Context
+    ) -> pb.Coverage:
+        """A forecast was told."""
+        seconds = {name: getattr(request, name) for name in (P50, P90) if request.HasField(name)}
+        group = f"{request.namespace}/{request.pod_group}"
+        try:
+            self._forecasts.keep(group, at=request.at, seconds=seconds)
+        except InvalidForecast as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            raise
+        decided, held = self._forecasts.tally.decided, self._forecasts.tally.held
+        return pb.Coverage(decided50=decided[P50], held50=held[P50], decided90=decided[P90], held90=held[P90])
 
     async def _rows(self, kind: type[Found], request: pb.Selection, context: _Context) -> Any:
         def rows() -> Any:

@@ -149,6 +149,13 @@ class PastEviction(_Part, frozen=True, kw_only=True):
     why: str
 
 
+class Held(_Part, frozen=True, kw_only=True):
+    """Of so many forecasts that are decided, how many held."""
+
+    held: int
+    of: int
+
+
 class ForecastBasis(_Part, frozen=True, kw_only=True):
     """What a forecast rests on."""
 
@@ -159,6 +166,8 @@ class ForecastBasis(_Part, frozen=True, kw_only=True):
     #: How many workloads got their runtimes from others of the same ``pattern``, ``owner``, ``queue``, from
     #: ``all``, or from ``none``.
     workloads: dict[str, int]
+    #: By ``p50`` and ``p90``, how those held that insight knows of.
+    coverage: dict[str, Held] = {}
 
 
 class Forecast(_Part, frozen=True, kw_only=True):

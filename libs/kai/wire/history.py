@@ -15,7 +15,7 @@ from kai.wire.asking import Peer, ask, connected_leader
 from kai.wire.channel import TlsFiles
 from kai.wire.history_codec import CALLS, decode_rows, decode_usage, encode_selection
 from kai.wire.permissions import Role
-from kai.wire.v1.history_pb2 import GetUsageRequest
+from kai.wire.v1.history_pb2 import Coverage, GetUsageRequest, ToldForecast
 from kai.wire.v1.history_pb2_grpc import HistoryServiceStub
 
 if TYPE_CHECKING:  # whose client it is has loaded it
@@ -57,6 +57,17 @@ class HistoryClient:
         """
         request = GetUsageRequest(by=by, since=since, until=until, namespace=namespace)
         return decode_usage(await ask(self._stub.GetUsage, request, who=_INSIGHT.who))
+
+    async def keep_forecast(
+        self, *, namespace: str, pod_group: str, at: float, p50: float | None, p90: float | None
+    ) -> Coverage:
+        """Say what somebody is told of a pod group: seconds from ``at`` (Unix seconds). How others held.
+
+        Raises:
+            PeerUnavailable: no answer, or it is refused.
+        """
+        told = ToldForecast(namespace=namespace, pod_group=pod_group, at=at, p50=p50, p90=p90)
+        return await ask(self._stub.KeepForecast, told, who=_INSIGHT.who)
 
 
 @asynccontextmanager

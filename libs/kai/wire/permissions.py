@@ -36,7 +36,15 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
     "/kai.wire.v1.SessionService/GetServiceOrder": frozenset({Role.KAI_CLI}),
     **{
         f"/kai.wire.v1.HistoryService/{method}": frozenset({Role.KAI_CLI})
-        for method in ("GetRuns", "GetEvictions", "GetDecisions", "GetCycles", "GetQueueStates", "GetUsage")
+        for method in (
+            "GetRuns",
+            "GetEvictions",
+            "GetDecisions",
+            "GetCycles",
+            "GetQueueStates",
+            "GetUsage",
+            "KeepForecast",
+        )
     },
     "/kai.wire.v1.GroupingService/Preview": frozenset({Role.KAI_CLI}),
     "/grpc.health.v1.Health/Check": frozenset(Role),

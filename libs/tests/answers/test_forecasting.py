@@ -48,6 +48,7 @@ def test_what_waits_for_others_to_end_starts_when_they_do() -> None:
             "courses": 40,
             "runs": 6,
             "workloads": {"pattern": 1, "owner": 0, "queue": 0, "all": 0, "none": 0},
+            "coverage": {},
         },
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kai.answers.answer import Answer, Forecast, StageState
+from kai.answers.answer import Answer, Forecast, ForecastBasis, Held, StageState
 from kai.answers.words import counted
 from kai_cli.output import Column, emit, table
 from kai_cli.views.amounts import lasting
@@ -50,7 +50,15 @@ def forecast_text(forecast: Forecast) -> str:
             else f"but there is no bound for nine cases of ten: {forecast.reason}"
         )
     basis = forecast.basis
-    return (
-        f"{text} (runtimes as in {counted(basis.runs, 'run')} of the past; the cluster was let live on "
-        f"{counted(basis.courses, 'time')})"
-    )
+    rests = [
+        f"runtimes as in {counted(basis.runs, 'run')} of the past",
+        f"the cluster was let live on {counted(basis.courses, 'time')}",
+        *(f"of {known.of} such times that are over {known.held} held" for known in _decided(basis)),
+    ]
+    return f"{text} ({'; '.join(rests)})"
+
+
+def _decided(basis: ForecastBasis) -> list[Held]:
+    """How the late bounds held; nothing before there are any."""
+    known = basis.coverage.get("p90")
+    return [known] if known is not None and known.of else []

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
 from kai.history.addresses import open_database
@@ -21,6 +22,8 @@ from kai_cli.__main__ import app
 from kai_cli.past import moment
 from kai_cli.views.amounts import lasting
 from kai_cli.views.history import TABLES
+from kai_insight.forecasts import Forecasts
+from kai_insight.metrics import ForecastMetrics
 from kai_insight.servicer import HistoryServicer
 from kai_local.apiserver.serving.server import ApiServer
 from libs.tests.history.builders import (
@@ -84,7 +87,7 @@ async def insight(cluster, tmp_path):
     """The same with an insight that knows what was recorded."""
     database = open_database(f"sqlite:///{tmp_path}/history.db")
     open_store(database).add(RECORDED)
-    answers = HistoryServicer(database)
+    answers = HistoryServicer(database, Forecasts(ForecastMetrics(CollectorRegistry())))
     register = lambda server: add_HistoryServiceServicer_to_server(answers, server)  # noqa: E731
     async with serve("127.0.0.1:0", [register], grace_seconds=0) as port:
         annotations = {names.ENDPOINT_ANNOTATION: f"127.0.0.1:{port}", names.EPOCH_ANNOTATION: "1"}

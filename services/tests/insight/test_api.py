@@ -3,6 +3,7 @@
 from contextlib import asynccontextmanager
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kai.history.addresses import open_database
 from kai.history.questions import Selection
@@ -15,6 +16,8 @@ from kai.wire.history_codec import CALLS
 from kai.wire.serving import serve
 from kai.wire.v1.history_pb2_grpc import HistoryServiceStub, add_HistoryServiceServicer_to_server
 from kai_insight import servicer
+from kai_insight.forecasts import Forecasts
+from kai_insight.metrics import ForecastMetrics
 from kai_insight.servicer import HistoryServicer
 from libs.tests.history.builders import (
     HOUR,
@@ -32,7 +35,7 @@ ONE_OF_EACH = (a_run(), an_eviction(message="why"), a_cycle(binds=2), a_decision
 
 @asynccontextmanager
 async def asking(database):
-    answers = HistoryServicer(database)
+    answers = HistoryServicer(database, Forecasts(ForecastMetrics(CollectorRegistry())))
     register = lambda server: add_HistoryServiceServicer_to_server(answers, server)  # noqa: E731
     async with (
         serve("127.0.0.1:0", [register], grace_seconds=0) as port,
@@ -95,6 +98,16 @@ async def test_a_question_that_makes_no_sense_is_refused_with_what_may_be_asked(
             await history.usage(by="moon", since=0, until=5)
         with pytest.raises(PeerUnavailable, match="since is no time"):
             await history.find(Run, Selection(since=float("nan")))
+
+
+async def test_a_forecast_is_kept_and_how_others_held_is_told(database, store):
+    async with asking(database) as history:
+        told = await history.keep_forecast(namespace="team", pod_group="pg", at=1.0, p50=0.0, p90=None)
+        assert (told.decided50, told.decided90) == (0, 0)
+        again = await history.keep_forecast(namespace="team", pod_group="other", at=1.0, p50=5.0, p90=9.0)
+        assert (again.decided50, again.held50, again.decided90) == (1, 0, 0)
+        with pytest.raises(PeerUnavailable, match="numbers that are not negative"):
+            await history.keep_forecast(namespace="team", pod_group="pg", at=1.0, p50=-1.0, p90=None)
 
 
 async def test_a_store_that_does_not_answer_is_told_at_once(tmp_path):

@@ -19,6 +19,76 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ToldForecast(_message.Message):
+    """By when a pod group starts as likely as not, and in nine cases of ten; seconds from a moment (Unix seconds)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    P50_FIELD_NUMBER: _builtins.int
+    P90_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    pod_group: _builtins.str
+    at: _builtins.float
+    p50: _builtins.float
+    p90: _builtins.float
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        pod_group: _builtins.str = ...,
+        at: _builtins.float = ...,
+        p50: _builtins.float | None = ...,
+        p90: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_p50", b"_p50", "_p90", b"_p90", "p50", b"p50", "p90", b"p90"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_p50", b"_p50", "_p90", b"_p90", "at", b"at", "namespace", b"namespace", "p50", b"p50", "p90", b"p90", "pod_group", b"pod_group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__p50: _TypeAlias = _typing.Literal["p50"]  # noqa: Y015
+    _WhichOneofArgType__p50: _TypeAlias = _typing.Literal["_p50", b"_p50"]  # noqa: Y015
+    _WhichOneofReturnType__p90: _TypeAlias = _typing.Literal["p90"]  # noqa: Y015
+    _WhichOneofArgType__p90: _TypeAlias = _typing.Literal["_p90", b"_p90"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p50) -> _WhichOneofReturnType__p50 | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p90) -> _WhichOneofReturnType__p90 | None: ...
+
+Global___ToldForecast: _TypeAlias = ToldForecast  # noqa: Y015
+
+@_typing.final
+class Coverage(_message.Message):
+    """Of forecasts that are decided, how many held: the pod group had started by then."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECIDED50_FIELD_NUMBER: _builtins.int
+    HELD50_FIELD_NUMBER: _builtins.int
+    DECIDED90_FIELD_NUMBER: _builtins.int
+    HELD90_FIELD_NUMBER: _builtins.int
+    decided50: _builtins.int
+    held50: _builtins.int
+    decided90: _builtins.int
+    held90: _builtins.int
+    def __init__(
+        self,
+        *,
+        decided50: _builtins.int = ...,
+        held50: _builtins.int = ...,
+        decided90: _builtins.int = ...,
+        held90: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decided50", b"decided50", "decided90", b"decided90", "held50", b"held50", "held90", b"held90"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Coverage: _TypeAlias = Coverage  # noqa: Y015
+
+@_typing.final
 class Selection(_message.Message):
     """Which rows are wanted: what is not set does not matter."""
 

@@ -65,6 +65,11 @@ class HistoryServiceStub:
                 request_serializer=kai_dot_wire_dot_v1_dot_history__pb2.GetUsageRequest.SerializeToString,
                 response_deserializer=kai_dot_wire_dot_v1_dot_history__pb2.GetUsageResponse.FromString,
                 _registered_method=True)
+        self.KeepForecast = channel.unary_unary(
+                '/kai.wire.v1.HistoryService/KeepForecast',
+                request_serializer=kai_dot_wire_dot_v1_dot_history__pb2.ToldForecast.SerializeToString,
+                response_deserializer=kai_dot_wire_dot_v1_dot_history__pb2.Coverage.FromString,
+                _registered_method=True)
 
 
 class HistoryServiceServicer:
@@ -107,6 +112,13 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def KeepForecast(self, request, context):
+        """A forecast was told to somebody. How the ones before it came out is answered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HistoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -139,6 +151,11 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     servicer.GetUsage,
                     request_deserializer=kai_dot_wire_dot_v1_dot_history__pb2.GetUsageRequest.FromString,
                     response_serializer=kai_dot_wire_dot_v1_dot_history__pb2.GetUsageResponse.SerializeToString,
+            ),
+            'KeepForecast': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeepForecast,
+                    request_deserializer=kai_dot_wire_dot_v1_dot_history__pb2.ToldForecast.FromString,
+                    response_serializer=kai_dot_wire_dot_v1_dot_history__pb2.Coverage.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -304,6 +321,33 @@ class HistoryService:
             '/kai.wire.v1.HistoryService/GetUsage',
             kai_dot_wire_dot_v1_dot_history__pb2.GetUsageRequest.SerializeToString,
             kai_dot_wire_dot_v1_dot_history__pb2.GetUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeepForecast(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kai.wire.v1.HistoryService/KeepForecast',
+            kai_dot_wire_dot_v1_dot_history__pb2.ToldForecast.SerializeToString,
+            kai_dot_wire_dot_v1_dot_history__pb2.Coverage.FromString,
             options,
             channel_credentials,
             insecure,

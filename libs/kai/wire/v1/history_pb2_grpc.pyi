@@ -39,6 +39,8 @@ class HistoryServiceStub:
     GetCycles: _grpc.UnaryUnaryMultiCallable[_history_pb2.Selection, _history_pb2.Cycles]
     GetQueueStates: _grpc.UnaryUnaryMultiCallable[_history_pb2.Selection, _history_pb2.QueueStates]
     GetUsage: _grpc.UnaryUnaryMultiCallable[_history_pb2.GetUsageRequest, _history_pb2.GetUsageResponse]
+    KeepForecast: _grpc.UnaryUnaryMultiCallable[_history_pb2.ToldForecast, _history_pb2.Coverage]
+    """A forecast was told to somebody. How the ones before it came out is answered."""
 
 @_typing.type_check_only
 class HistoryServiceAsyncStub(HistoryServiceStub):
@@ -51,6 +53,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     GetCycles: _aio.UnaryUnaryMultiCallable[_history_pb2.Selection, _history_pb2.Cycles]  # type: ignore[assignment]
     GetQueueStates: _aio.UnaryUnaryMultiCallable[_history_pb2.Selection, _history_pb2.QueueStates]  # type: ignore[assignment]
     GetUsage: _aio.UnaryUnaryMultiCallable[_history_pb2.GetUsageRequest, _history_pb2.GetUsageResponse]  # type: ignore[assignment]
+    KeepForecast: _aio.UnaryUnaryMultiCallable[_history_pb2.ToldForecast, _history_pb2.Coverage]  # type: ignore[assignment]
+    """A forecast was told to somebody. How the ones before it came out is answered."""
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """What insight has recorded. Rows come the newest first; times are Unix seconds."""
@@ -96,5 +100,13 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.GetUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_history_pb2.GetUsageResponse, _abc.Awaitable[_history_pb2.GetUsageResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def KeepForecast(
+        self,
+        request: _history_pb2.ToldForecast,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.Coverage, _abc.Awaitable[_history_pb2.Coverage]]:
+        """A forecast was told to somebody. How the ones before it came out is answered."""
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
