@@ -43,6 +43,8 @@ EPOCH: Final = 1_900_000_000.0
 QUEUE: Final = "work"
 #: Pods that a moving average is over.
 LATELY: Final = 20
+#: Who starts so soon did not wait.
+SOON_SECONDS: Final = 2.0
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 Shape: TypeAlias = tuple[str, str, str, str]
@@ -105,14 +107,46 @@ def _letters(number: int) -> str:
     return "".join(_LETTERS[number // 26**place % 26] for place in (2, 1, 0))
 
 
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """How long pods waited lately (seconds): on average, and nine of ten at most."""
+
+    mean: float
+    late: float
+
+    @classmethod
+    def of(cls, waits: Sequence[float]) -> Usual:
+        """Of these, one at least."""
+        ordered = sorted(waits)
+        return cls(statistics.fmean(ordered), ordered[math.ceil(0.9 * len(ordered)) - 1])
+
+
+class Waits:
+    """How long pods waited that started lately."""
+
+    def __init__(self) -> None:
+        self._by_shape: dict[Shape, deque[float]] = defaultdict(lambda: deque(maxlen=LATELY))
+        self._all: deque[float] = deque(maxlen=LATELY)
+
+    def add(self, shape: Shape, waited: float) -> None:
+        """A pod started."""
+        self._by_shape[shape].append(waited)
+        self._all.append(waited)
+
+    def usual(self, shape: Shape) -> Usual:
+        """Of pods of the same shape; of all where there are none."""
+        return Usual.of(self._by_shape[shape] or self._all or [0.0])
+
+
 @dataclass(slots=True)
 class Guess:
     """What was told of a pod as it began to wait (seconds; None: nothing), and how long it waited."""
 
     p50: float | None
     p90: float | None
-    average: float
-    late: float
+    average: Usual
+    #: The same of pods that waited at all.
+    waiting: Usual
     waited: float = math.nan
 
 
@@ -182,8 +216,7 @@ class Replay:
         self._random = random.Random(seed)
         #: Of those that come in the second half this part is asked about, if they wait.
         self._chance = min(1.0, samples / sum(each.at >= self.middle for each in coming))
-        self._waits: dict[Shape, deque[float]] = defaultdict(lambda: deque(maxlen=LATELY))
-        self._all: deque[float] = deque(maxlen=LATELY)
+        self._waits, self._waits_of_waiting = Waits(), Waits()
         self._began: dict[str, float] = {}
         self._started: set[str] = set()
         self._ended: list[Lasted] = []
@@ -235,8 +268,9 @@ class Replay:
                 self._ended.append(_lasted(one.name, event.at - self._began.pop(one.name), ended=ended))
 
     def _first(self, one: Coming, waited: float) -> None:
-        self._waits[one.shape].append(waited)
-        self._all.append(waited)
+        self._waits.add(one.shape, waited)
+        if waited > SOON_SECONDS:
+            self._waits_of_waiting.add(one.shape, waited)
         if one.name in self.guesses:
             self.guesses[one.name].waited = waited
 
@@ -261,13 +295,12 @@ class Replay:
             courses=self._courses,
             seconds=self._seconds,
         )
-        lately = sorted(self._waits[one.shape] or self._all or [0.0])
         before = now - EPOCH - one.at
         self.guesses[name] = Guess(
             None if found is None or found.p50 is None else found.p50 + before,
             None if found is None or found.p90 is None else found.p90 + before,
-            statistics.fmean(lately),
-            lately[math.ceil(0.9 * len(lately)) - 1],
+            self._waits.usual(one.shape),
+            self._waits_of_waiting.usual(one.shape),
         )
 
     def _copy(self) -> ClusterState:
@@ -284,10 +317,11 @@ def _lasted(name: str, seconds: float, *, ended: bool) -> Lasted:
 
 def report(replay: Replay) -> str:
     """What came of it, as a table in Markdown."""
-    ours, average = Score(), Score()
+    ours, average, waiting = Score(), Score(), Score()
     for guess in replay.guesses.values():
         ours.take(guess.p50, guess.p90, guess.waited)
-        average.take(guess.average, guess.late, guess.waited)
+        average.take(guess.average.mean, guess.average.late, guess.waited)
+        waiting.take(guess.waiting.mean, guess.waiting.late, guess.waited)
     waits = sorted(guess.waited for guess in replay.guesses.values())
     middle = f", half of them for up to {statistics.median(waits):.0f} s" if waits else ""
     return "\n".join(
@@ -296,6 +330,7 @@ def report(replay: Replay) -> str:
             HEAD,
             ours.row("forecast"),
             average.row(f"moving average of {LATELY}"),
+            waiting.row(f"moving average of {LATELY} that waited"),
         ]
     )
 
