@@ -15,9 +15,9 @@ from kai.snapshot.rows import Task
 
 _SHORT: Final = "Insufficient "
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs"}
-#: Alerts and the end-to-end tests of the KAI Scheduler look for these words in the event of a pod.
 #: What is told of nodes beside the domain of a topology that is looked at.
 OUTSIDE_DOMAIN: Final = "node is outside the topology domain"
+#: Alerts and the end-to-end tests of the KAI Scheduler look for these words in the event of a pod.
 _NO_SLOT: Final = "node(s) pod number exceeded"
 #: The one that uses it, and the one that reserves it.
 _PODS_OF_A_NEW_DEVICE: Final = 2
