@@ -120,7 +120,7 @@ class BinderStreams:
         for stream in list(self._streams.values()):
             if now - stream.heard_at > SILENCE_SECONDS:
                 _log.warning("binder is not heard any more", binder=stream.binder)
-                stream.cut.set()
+                self._cut(stream.binder)
             elif now - stream.told_at >= HEARTBEAT_SECONDS:
                 self._tell(stream.binder, pb.BindResponse(verdict=pb.GangVerdict(epoch=self.epoch)))
 
@@ -249,8 +249,14 @@ class BinderStreams:
             self._cut(binder)
 
     def _cut(self, binder: str) -> None:
+        """Break with a binder. What it had is for the others at once.
+
+        gRPC may hold on to a message for one that does not read, or that died meanwhile, and then nobody
+        asks its stream for the next.
+        """
         if (stream := self._streams.get(binder)) is not None:
             stream.cut.set()
+            asyncio.get_running_loop().call_soon(self._disconnect, stream)
 
 
 def _about(instruction: Instruction) -> str:

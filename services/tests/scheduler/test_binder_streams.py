@@ -108,6 +108,37 @@ async def test_results_that_nobody_can_take_in_end_the_stream_and_are_told(monke
 
 
 @pytest.mark.looptime
+async def test_what_a_binder_had_that_died_while_it_was_told_is_for_the_others():
+    """gRPC holds on to the message for it, and asks its stream for no other."""
+    now = 1_000_000.0
+    term = Term(lambda end: None)
+    term.streams = BinderStreams(
+        epoch=1, identity="s", clock=lambda: now, ended=lambda end: None, troubles=term.troubles
+    )
+    term.says.put_nowait(pb.BindRequest(hello=pb.Hello(binder_id="dead", capacity=10)))
+    told = term.streams.serve(term.requests(), Context())
+    assert (await anext(told)).HasField("welcome")
+    message = asyncio.create_task(anext(told))
+    await eventually(lambda: term.streams.binders == 1)
+    decision = BindDecision(pod=PodRef(uid="uid-a", namespace="ns", name="a", pod_group=""), node="n1")
+    term.streams.decide([decision], needs_preparation=lambda _: False, is_gang=lambda _: False)
+    assert (await message).HasField("decisions")  # and nobody asks for what comes after it
+
+    now += SILENCE_SECONDS + 1
+    ticking = asyncio.create_task(term.streams.run())
+    await eventually(lambda: term.streams.binders == 0)
+    other = Term(lambda end: None)
+    other.streams = term.streams
+    other.says.put_nowait(pb.BindRequest(hello=pb.Hello(binder_id="other", capacity=10)))
+    listening = asyncio.create_task(other.listen())
+    await eventually(lambda: [each.decision for each in other.assignments] == [decision])
+    for task in (ticking, listening):
+        task.cancel()
+    await asyncio.gather(ticking, listening, return_exceptions=True)
+    await told.aclose()
+
+
+@pytest.mark.looptime
 async def test_who_connects_and_says_nothing_is_not_waited_for():
     term = Term(lambda end: None)
     began = asyncio.get_running_loop().time()
