@@ -88,8 +88,12 @@ async def test_of_work_that_runs_in_part_the_rest_is_explained_wherever_one_look
     said = await answered(cluster, namespace, "job/part", code="OverLimit")
     assert numbers(said, "placed", "of", "gpuAsked", "gpuHeld", "gpuLimit") == ("ESCALATE", 4, 8, 1, 4, 4)
     asked = ("get", "podgroups", "-n", namespace)
-    [group] = json.loads(kai(*asked, "--output=json", kubeconfig=cluster.kubeconfig))
-    assert group["reason"] == "Unschedulable"
+    # Pods are marked a moment after the decision, which explain knows at once.
+    [group] = await cluster.eventually(
+        lambda: json.loads(kai(*asked, "--output=json", kubeconfig=cluster.kubeconfig)),
+        lambda groups: groups[0]["reason"] == "Unschedulable",
+        what="the rest of the group has its reason in the list",
+    )
     assert group["message"].startswith("OverLimit: ")
     assert "Unschedulable" in kai(*asked, "--output=wide", kubeconfig=cluster.kubeconfig)
     copied(cluster, said["changes"], f"set the limit of queue '{own}' to 5 GPUs")
