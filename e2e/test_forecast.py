@@ -48,6 +48,7 @@ async def test_what_waits_starts_when_those_like_it_were_over(with_history):
     )
     await cluster.apply(as_yaml(a_training(7, gpus=8, seconds="infinity")))
     await cluster.running(NAMESPACE, "train-7", count=1)
+    await cluster.eventually(past, lambda runs: len(runs) == 7, what="insight has the run that goes on")
     await cluster.apply(as_yaml(a_training(8, gpus=8, seconds=1)))
 
     async def forecast():
