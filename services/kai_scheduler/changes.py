@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -20,14 +20,10 @@ from kai.kube.reflector import Removed, Sink, Synced, Unreadable, Upserted
 from kai.model.objects import ApiObject, Node, Pod, PodGroup, Queue
 from kai.model.rules.minimums import is_gang
 from kai.model.rules.phases import has_ended
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.changes import Changes, Unread
+from kai.snapshot.reports import Report
+from kai.snapshot.state import Kind
 from kai.snapshot.times import seconds
-
-#: Order in which a batch is applied: what others refer to comes first, which saves work.
-_ORDER: Final = {
-    kind: rank
-    for rank, kind in enumerate([Kind.PRIORITY_CLASS, Kind.TOPOLOGY, Kind.QUEUE, Kind.NODE])
-} | {Kind.POD_GROUP: 90, Kind.POD: 91}  # fmt: skip
 
 _REMOVED: Final = None
 _encode = msgspec.json.Encoder().encode
@@ -39,21 +35,6 @@ class Urgency(IntEnum):
     NONE = 0
     SOON = 1
     PROMPT = 2
-
-
-@dataclass(slots=True)
-class Changes:
-    """Changes to take in. ``objects`` by kind and key; None: removed."""
-
-    objects: dict[Kind, dict[str, Any]] = field(default_factory=dict)
-    #: What became of decisions.
-    results: list[Callable[[ClusterState], None]] = field(default_factory=list)
-    #: Pods that exist (uids), where a relist has just told them all.
-    pods_after_relist: frozenset[str] | None = None
-
-    def ordered(self) -> list[tuple[Kind, dict[str, Any]]]:
-        """The objects in the order in which they are best applied."""
-        return sorted(self.objects.items(), key=lambda item: _ORDER.get(item[0], 50))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +122,17 @@ class ChangeQueue:
                 case Removed(key, uid, last_known):
                     self._gone(kind, key, uid, last_known)
                     self._put(kind, key, _REMOVED, Urgency.PROMPT)
-                case Unreadable(key):
+                case Unreadable(key, uid, reason):
                     self._look_again(kind, key)
-                    self._put(kind, key, change, Urgency.PROMPT)
+                    self._put(kind, key, Unread(uid, reason), Urgency.PROMPT)
                 case Synced():
                     self._told_everything(kind)
 
         return take_in
 
-    def note(self, result: Callable[[ClusterState], None], urgency: Urgency = Urgency.PROMPT) -> None:
-        """Something to do to the state that no watch tells."""
-        self._batch.results.append(result)
+    def note(self, report: Report, urgency: Urgency = Urgency.PROMPT) -> None:
+        """What became of a decision, which no watch tells."""
+        self._batch.reports.append(report)
         self._rush(urgency)
 
     def nudge(self) -> None:

@@ -10,18 +10,16 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
 from kai.engine.config import SchedulerConfig
 from kai.engine.explain.job_order import JobOrder
-from kai.kube.reflector import Unreadable
 from kai.model.decisions import CycleResult, QueuedGroup, ResourceVector
 from kai.model.faults import Fault, OutOfBounds
-from kai.snapshot.collector import paused
-from kai.snapshot.state import ClusterState, Kind
-from kai_scheduler.changes import Changes
+from kai.snapshot.changes import Changes, Rejection, take_in
+from kai.snapshot.state import ClusterState
 
 T = TypeVar("T")
 #: Past use by queue, as fractions of the cluster: CPU, memory, GPU.
@@ -29,8 +27,6 @@ Usage = Mapping[str, ResourceVector]
 
 #: A cycle that takes longer is worth a word.
 LONG_CYCLE_SECONDS: Final = 3.0
-#: A batch of more objects than that is a cluster read anew, which is there to stay.
-_WHOLE_CLUSTER: Final = 10_000
 
 _log = structlog.get_logger(__name__)
 
@@ -131,59 +127,27 @@ class Core:
             return await self.ask(question)
 
     def _fold(self, state: ClusterState, batch: Changes) -> None:
-        count = sum(map(len, batch.objects.values()))
-        with paused(lasting=count > _WHOLE_CLUSTER):
-            for kind, objects in batch.ordered():
-                for key, obj in objects.items():
-                    self._apply(state, kind, key, obj)
-        for result in batch.results:
-            self._note(state, result)
-        if batch.pods_after_relist is not None:
-            self._compare(state, batch.pods_after_relist)
+        taken = take_in(state, batch)
+        self.rejected += len(taken.rejections)
+        for each in taken.rejections:
+            _tell(each)
+        for failure in taken.failures:
+            _log.error("result of a decision cannot be taken in", exc_info=failure)
+        if taken.surplus or taken.missing:
+            self.corrected += taken.surplus + taken.missing
+            _log.error("state differed from a relist", surplus=taken.surplus, missing=taken.missing)
         self.faults = tuple(state.faults.values())
 
-    def _note(self, state: ClusterState, result: Callable[[ClusterState], None]) -> None:
-        """What became of a decision; it must not cost the others of the batch theirs."""
-        try:
-            result(state)
-        except Exception:  # noqa: BLE001 (a defect of ours about one pod)
-            _log.exception("result of a decision cannot be taken in")
-        if state.unsound:
-            state.mend()
 
-    def _apply(self, state: ClusterState, kind: Kind, key: str, obj: Any) -> None:
-        try:
-            if obj is None:
-                state.remove(kind, key)
-            elif isinstance(obj, Unreadable):
-                self.rejected += 1
-                state.unread(kind, key, uid=obj.uid, reason=obj.reason)
-            else:
-                state.apply(kind, obj)
-        except Exception as error:  # noqa: BLE001 (one object must not stop everybody's scheduling)
-            self._refuse(state, kind, key, obj, error)
-
-    def _refuse(self, state: ClusterState, kind: Kind, key: str, obj: Any, error: Exception) -> None:
-        """Go on without an object; its owner is told, and the log once for each new reason."""
-        self.rejected += 1
-        if obj is None:
-            _log.error("object that is gone cannot be taken out", kind=kind.value, object=key, exc_info=error)
-            return
-        known = state.faults.get((kind, key))
-        fault = state.refuse(kind, key, obj=obj, error=error)
-        if fault == known:
-            return
-        if isinstance(error, OutOfBounds):
-            _log.warning("object refused", kind=fault.kind, object=key, field=error.field, bound=error.bound)
-        else:
-            _log.error("object cannot be taken in", kind=fault.kind, object=key, exc_info=error)
-
-    def _compare(self, state: ClusterState, uids: frozenset[str]) -> None:
-        """After a relist the state must hold the very pods that it told; what differs is repaired."""
-        surplus = [task for uid, task in state.tasks.items() if uid not in uids]
-        for task in surplus:
-            self._apply(state, Kind.POD, f"{task.namespace}/{task.name}", None)
-        missing = uids.difference(state.tasks, (fault.uid for fault in state.faults.values()))
-        if surplus or missing:
-            self.corrected += len(surplus) + len(missing)
-            _log.error("state differed from a relist", surplus=len(surplus), missing=len(missing))
+def _tell(rejection: Rejection) -> None:
+    """The log hears of it once for each new reason; its owner is told by the fault."""
+    kind, key, error, news = rejection.kind, rejection.key, rejection.error, rejection.news
+    if error is None:
+        return
+    if isinstance(error, OutOfBounds):
+        if news is not None:
+            _log.warning("object refused", kind=news.kind, object=key, field=error.field, bound=error.bound)
+    elif news is not None:
+        _log.error("object cannot be taken in", kind=news.kind, object=key, exc_info=error)
+    elif rejection.gone:
+        _log.error("object that is gone cannot be taken out", kind=kind.value, object=key, exc_info=error)

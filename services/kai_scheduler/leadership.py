@@ -12,9 +12,11 @@ import structlog
 
 from kai.kube.client import KubeClient
 from kai.model.decisions import BindDecision, CycleResult, Eviction
+from kai.model.ids import PodUid
 from kai.runtime import FatalError
 from kai.session.cache import InFlightDecision, Publication
 from kai.session.publisher import SessionPublisher
+from kai.snapshot.reports import BindDone, BindFailed, BindUnderWay, EvictionFailed
 from kai.wire.decisions import Assignment, DecisionBatch, encode_batch
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
 from kai_scheduler.changes import ChangeQueue, Urgency
@@ -220,12 +222,11 @@ class Leadership:
                     self._refusals.refused(decision.node, decision.pod.namespace, pod=pod, why=reason)
                 self._settled(decision, bound=bound, reason=reason)
             case Inherited(uid, node, None):
-                self._changes.note(lambda state: state.assume_bind(uid, node))
-            case Inherited(uid, _, bound):
-                self._changes.note(
-                    lambda state: state.bind_done(uid) if bound else state.bind_failed(uid),
-                    Urgency.SOON if bound else Urgency.PROMPT,
-                )
+                self._changes.note(BindUnderWay(uid, node))
+            case Inherited(uid, _, True):
+                self._changes.note(BindDone(uid), Urgency.SOON)
+            case Inherited(uid):
+                self._changes.note(BindFailed(uid))
 
     def _settled(self, decision: BindDecision, *, bound: bool, reason: str) -> None:
         uid = decision.pod.uid
@@ -235,13 +236,13 @@ class Leadership:
         self._metrics.binds.labels("bound" if bound else "failed").inc()
         if bound:
             self._failures.pop(uid, None)
-            self._changes.note(lambda state: state.bind_done(uid), Urgency.SOON)
+            self._changes.note(BindDone(uid), Urgency.SOON)
             return
         pod = f"{decision.pod.namespace}/{decision.pod.name}"
         _log.warning("pod not bound", pod=pod, node=decision.node, reason=reason)
         self._retry_later(uid, counts=reason != NOBODY)
 
-    def _retry_later(self, uid: str, *, counts: bool) -> None:
+    def _retry_later(self, uid: PodUid, *, counts: bool) -> None:
         """Let the engine decide anew about a pod, the later the more often it has failed.
 
         Until then it keeps its place: a reason that lasts must not cost the API server a bind each second.
@@ -252,9 +253,7 @@ class Leadership:
             }
         failures = self._failures[uid] = self._failures.get(uid, 0) + counts
         delay = min(2.0**failures / 2, RETRY_AT_MOST_PERIODS) * self._settings.schedule_period
-        asyncio.get_running_loop().call_later(
-            delay, self._changes.note, lambda state: state.bind_failed(uid), Urgency.PROMPT
-        )
+        asyncio.get_running_loop().call_later(delay, self._changes.note, BindFailed(uid))
 
     def _evict(self, eviction: Eviction) -> None:
         self._evictor.offer(eviction)
@@ -267,8 +266,7 @@ class Leadership:
         )
 
     def _not_evicted(self, eviction: Eviction) -> None:
-        uid = eviction.pod.uid
-        self._changes.note(lambda state: state.evict_failed(uid), Urgency.SOON)
+        self._changes.note(EvictionFailed(eviction.pod.uid), Urgency.SOON)
 
     # --- publishing ----------------------------------------------------------------------------
     async def _publish(self, message: WatchSessionsResponse, result: CycleResult, opened_at: float) -> None:

@@ -18,8 +18,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
 from kai.kube.resources import PODS
 from kai.model.objects import ApiObject, ApiStruct, Json
-from kai.snapshot.state import ClusterState
-from kai.snapshot.times import rfc3339
+from kai.snapshot.reports import PodRan, PodRefused
 from kai_scheduler.changes import ChangeQueue, Started, Urgency, Vanished
 from kai_scheduler.metrics import SchedulerMetrics
 
@@ -78,26 +77,15 @@ class RefusalWatch:
         self._doubted.add((node, namespace))
         self._metrics.refusals.labels(node).inc()
 
-        def enter(state: ClusterState) -> None:
-            closed_until = state.refusals.refused(node, namespace=namespace, now=now)
-            _log.warning(
-                "node refused a pod",
-                node=node,
-                pod=pod,
-                reason=why,
-                closed_until=rfc3339(closed_until) if closed_until else "",
-            )
-
-        self._changes.note(enter, Urgency.SOON)
+        _log.warning("node refused a pod", node=node, pod=pod, reason=why)
+        self._changes.note(PodRefused(node, namespace, now), Urgency.SOON)
 
     def _saw(self, end: Started | Vanished) -> None:
         match end:
             case Started(node, namespace):
                 if (node, namespace) in self._doubted:
                     self._doubted.discard((node, namespace))
-                    self._changes.note(
-                        lambda state: state.refusals.ran(node, namespace=namespace), Urgency.SOON
-                    )
+                    self._changes.note(PodRan(node, namespace), Urgency.SOON)
             case Vanished():
                 if not self._vanished.full():
                     self._vanished.put_nowait(end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from kai.engine.framework.session import Session
 from kai.engine.plugins import OPENERS
 from kai.engine.queueing.shares import Usage
 from kai.engine.queueing.turns import Turns
-from kai.model.decisions import CycleResult, PodGroupOutcome, QueuedGroup
+from kai.model.decisions import Cut, CycleResult, PodGroupOutcome, QueuedGroup
 from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
 
@@ -40,14 +40,28 @@ class Engine:
         #: Of the searches that give way.
         self.turns = Turns()
 
-    def open(self, state: ClusterState, now: float, *, turns: Turns | None = None) -> Session:
+    def open(
+        self,
+        state: ClusterState,
+        now: float,
+        *,
+        turns: Turns | None = None,
+        cuts: Sequence[Cut] | None = None,
+    ) -> Session:
         """Begin a cycle, or a question in between.
 
         Settles the state as of ``now`` (Unix seconds) and divides the cluster among queues, by the past use
         that the last cycle went by. Whoever opens a session calls :meth:`Session.close`, and there is one at
         a time for a state.
         """
-        return Session(state, self.config, now, usage=dict(self.last_usage), plugins=OPENERS, turns=turns)
+        return Session(
+            state, self.config, now, usage=dict(self.last_usage), plugins=OPENERS, turns=turns, cuts=cuts
+        )
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether cycles go on without something that one of them failed over."""
+        return self._containment is not None and self._containment.sets_aside
 
     def job_order(self, state: ClusterState) -> JobOrder | None:
         """The order in which jobs that wait are looked at, as of the last cycle; None before the first.
@@ -73,13 +87,13 @@ class Engine:
         *,
         usage: Usage | None = None,
         hurry: Callable[[], bool] | None = None,
+        cuts: Sequence[Cut] | None = None,
     ) -> CycleResult:
         """Run one cycle: settle the state, run the actions in order, and say what was decided and found.
 
         After it every decision is in the state, as if it were carried out already; whoever carries it out
         reports how it ended (``ClusterState.bind_done``, ``bind_failed``, ``evict_failed``). The same state,
-        configuration, ``now`` and ``usage`` give the same result, where no budget of a search ends and
-        ``hurry`` answers the same.
+        configuration, ``now`` and ``usage`` give the same result, where time ends the same searches.
 
         Args:
             state: the cluster; decisions are entered as assumed binds and evictions.
@@ -87,6 +101,8 @@ class Engine:
             usage: past use of queues as a fraction of the cluster (CPU, memory, GPU); none means no history.
             hurry: whether somebody waits for the end of the cycle; asked during searches, which then give way
                 (:mod:`kai.engine.queueing.turns`). None: they never do.
+            cuts: those of the result of another run, which this one repeats; no clock is asked then, nor
+                whether somebody waits.
 
         Raises:
             Exception: an action or plugin failed. An engine that is ``contained`` first takes the cycle back
@@ -94,8 +110,10 @@ class Engine:
         """
         with paused():
             if self._containment is None:
-                return _Cycle(self, state, now, usage, hurry).run()
-            result = self._containment.run(state, now, begin=lambda: _Cycle(self, state, now, usage, hurry))
+                return _Cycle(self, state, now, usage, hurry, cuts).run()
+            result = self._containment.run(
+                state, now, begin=lambda: _Cycle(self, state, now, usage, hurry, cuts)
+            )
         return replace(
             result,
             faults=(*state.faults.values(), *state.overruled.values()),
@@ -115,8 +133,10 @@ class _Cycle:
         now: float,
         usage: Usage | None,
         hurry: Callable[[], bool] | None,
+        cuts: Sequence[Cut] | None,
     ) -> None:
         self._engine = engine
+        self._cuts = cuts
         self._hurry = hurry
         self._state = state
         self._now = now
@@ -142,7 +162,7 @@ class _Cycle:
         timings: dict[str, float] = {}
         started = time.perf_counter()
         turns = self._engine.turns
-        session = self._engine.open(state, self._now, turns=turns)
+        session = self._engine.open(state, self._now, turns=turns, cuts=self._cuts)
         self._transaction.decisions = session.decisions
         turns.begin(self._somebody_waits(session))
         timings["open"] = time.perf_counter() - started
@@ -185,6 +205,7 @@ class _Cycle:
             next_due=next_due,
             alarm=alarm,
             gave_way=turns.gave_way,
+            cuts=tuple(decided.cuts),
         )
 
 

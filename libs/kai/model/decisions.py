@@ -101,6 +101,34 @@ class Nomination(msgspec.Struct, frozen=True, kw_only=True):
     node: str
 
 
+class Ended(StrEnum):
+    """What of an action's searches time put an end to."""
+
+    #: All that were still to come: the action's own time was spent.
+    ACTION = "action"
+    #: The same, to give way to somebody who waits.
+    TURNS = "turns"
+    #: The search for one pod group: its time was spent.
+    SEARCH = "search"
+    #: The same, to give way.
+    GAVE_WAY = "gave way"
+    #: One of the ways in which such a search looks for victims.
+    GENERATOR = "generator"
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place at which time, and nothing else, ended searches of an action.
+
+    ``pod_group`` (namespace/name) is whose search it was, or would have been the next.
+    """
+
+    action: str
+    pod_group: PodGroupKey
+    ended: Ended
+    #: For :attr:`Ended.GENERATOR` which it was.
+    generator: str = ""
+
+
 class Reason(StrEnum):
     """Why a pod group does not run."""
 
@@ -215,6 +243,8 @@ class CycleResult:
     alarm: float = math.inf
     #: Searches stopped for what came meanwhile; they go on in the next cycle, which should come soon.
     gave_way: bool = False
+    #: Where time ended searches: with these given, the same cycle decides the same.
+    cuts: tuple[Cut, ...] = ()
     #: Seconds by phase: ``open``, each action by name, ``close``.
     timings: dict[str, float] = field(default_factory=dict)
     #: Seconds spent on opening the session, by plugin.

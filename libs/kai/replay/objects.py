@@ -61,6 +61,12 @@ def read(kind: Kind, obj: Any, *, scheduler_name: str) -> Any:
     return obj
 
 
+def stored(kind: Kind, data: bytes) -> Any:
+    """What was told to a state and encoded as JSON, as it was told; raises msgspec's errors."""
+    shape = _STRUCTS.get(kind)
+    return msgspec.json.decode(data) if shape is None else msgspec.json.decode(data, type=shape)
+
+
 def _amounts(found: Any) -> Iterable[str]:
     """The quantities in what stays plain JSON."""
     match found:

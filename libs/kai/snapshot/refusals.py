@@ -9,6 +9,7 @@ only a node that refused the pods of several namespaces is closed to all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,6 +64,19 @@ class Refusals:
     def forget(self, node: str) -> None:
         """The node is gone."""
         self._records.pop(node, None)
+
+    def told(self) -> dict[str, dict[str, tuple[int, int, float]]]:
+        """All of it as plain values, for :meth:`tell`."""
+        return {
+            node: {name: (each.in_a_row, each.closings, each.closed_until) for name, each in records.items()}
+            for node, records in self._records.items()
+        }
+
+    def tell(self, told: Mapping[str, Mapping[str, tuple[int, int, float]]]) -> None:
+        """Let all be as it was told, and nothing else."""
+        self._records = {
+            node: {name: _Record(*each) for name, each in records.items()} for node, records in told.items()
+        }
 
     def closed(self, now: float) -> dict[str, dict[str, float]]:
         """Until when each node is closed, by namespace and node; namespace "" stands for all.

@@ -6,12 +6,14 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+import msgspec
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from kai.bench.worlds import a_world
+from kai.bench.worlds import World, a_world
+from kai.model import names
 from kai.model.decisions import CycleResult
-from kai.model.objects import Pod, SubGroup
+from kai.model.objects import Pod, PodGroup, SubGroup
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import NOW, Objects, a_group, a_node, a_pod, a_queue, usual_priorities
 
@@ -144,6 +146,61 @@ def a_copy(pod: Pod, *, node: str, uid: str) -> Pod:
     )
     made.metadata.uid = uid
     return made
+
+
+def annotate(world: World, result: CycleResult) -> list[PodGroup]:
+    """Write on the groups what was found about them, as the controllers do."""
+    patches = {outcome.pod_group: outcome.annotations for outcome in result.outcomes if outcome.annotations}
+    changed: list[PodGroup] = []
+    for place, group in enumerate(world.groups):
+        if (patch := patches.get(group.key)) is not None:
+            told = {**group.annotations, **patch}
+            meta = msgspec.structs.replace(
+                group.metadata, annotations={key: value for key, value in told.items() if value is not None}
+            )
+            world.groups[place] = msgspec.structs.replace(group, metadata=meta)
+            changed.append(world.groups[place])
+    return changed
+
+
+def advance(world: World, result: CycleResult) -> list[Pod]:
+    """Let happen what was decided: bound pods run; new ones come for those that went, and wait."""
+    binds = {bind.pod.uid: bind for bind in result.binds}
+    gone = {each.pod.uid for each in result.evictions}
+    changed: list[Pod] = []
+    for place, pod in enumerate(world.pods):
+        uid = pod.metadata.uid
+        if uid in gone or pod.metadata.deletion_timestamp:
+            pod = _anew(pod)
+            node, groups = "", ()
+        elif uid in binds:
+            node, groups = binds[uid].node, binds[uid].gpu_groups
+        else:
+            continue
+        world.pods[place] = _placed(pod, node, groups)
+        changed.append(world.pods[place])
+    return changed
+
+
+def _anew(pod: Pod) -> Pod:
+    """Another pod of the same name."""
+    replace = msgspec.structs.replace
+    return replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-again"))
+
+
+def _placed(pod: Pod, node: str, groups: tuple[str, ...]) -> Pod:
+    labels = {key: value for key, value in pod.labels.items() if "runai-gpu-group" not in key}
+    if len(groups) == 1:
+        labels[names.GPU_GROUP_LABEL] = groups[0]
+    else:
+        labels |= {names.MULTI_GPU_GROUP_PREFIX + each: each for each in groups}
+    replace = msgspec.structs.replace
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, labels=labels, deletion_timestamp=None),
+        spec=replace(pod.spec, node_name=node),
+        status=replace(pod.status, phase="Running" if node else "Pending"),
+    )
 
 
 def fuzz(test: Any = None, *, share: float = 1.0, worlds: st.SearchStrategy[Any] = NUMBERS) -> Any:

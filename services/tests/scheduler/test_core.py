@@ -7,7 +7,6 @@ import pytest
 import structlog
 
 from deadlines import patience
-from kai.kube.reflector import Unreadable
 from kai.model.decisions import CycleResult
 from kai.model.faults import SET_ASIDE, Fault, OutOfBounds
 from kai.model.objects import (
@@ -20,8 +19,9 @@ from kai.model.objects import (
     PodStatus,
     ResourceRequirements,
 )
+from kai.snapshot.changes import Changes, Unread
+from kai.snapshot.reports import BindDone, BindUnderWay
 from kai.snapshot.state import ClusterState, Kind
-from kai_scheduler.changes import Changes
 from kai_scheduler.core import Core
 
 
@@ -153,10 +153,8 @@ async def test_pods_that_a_relist_does_not_tell_are_taken_out_and_counted(core):
 
 
 async def test_results_of_decisions_are_applied_after_the_objects(core):
-    order = []
-    batch = a_batch("a", results=[lambda state: order.append(sorted(state.tasks))])
-    await core.fold(batch)
-    assert order == [["uid-a"]]
+    await core.fold(a_batch("a", reports=[BindUnderWay("uid-a", "n")]))
+    assert await core.ask(lambda state: state.tasks["uid-a"].facts.assumed_node) == "n"
 
 
 async def test_whoever_a_cycle_failed_over_is_in_the_log_with_the_traceback(core):
@@ -169,12 +167,11 @@ async def test_whoever_a_cycle_failed_over_is_in_the_log_with_the_traceback(core
 
 
 async def test_a_result_that_cannot_be_taken_in_costs_the_others_nothing(core):
-    def broken(state):
-        raise KeyError("uid")
-
-    seen = []
-    await core.fold(Changes(results=[broken, lambda state: seen.append(len(state.tasks))]))
-    assert seen == [0]
+    broken = BindDone(["no uid"])
+    with structlog.testing.capture_logs() as logged:
+        await core.fold(a_batch("a", reports=[broken, BindUnderWay("uid-a", "n")]))
+    assert [line["event"] for line in logged] == ["result of a decision cannot be taken in"]
+    assert await core.ask(lambda state: state.tasks["uid-a"].facts.assumed_node) == "n"
 
 
 async def test_an_error_of_the_engine_reaches_who_asked(core):
@@ -189,7 +186,7 @@ async def test_an_error_of_the_engine_reaches_who_asked(core):
 
 async def test_an_object_that_nobody_can_read_is_a_fault_and_keeps_what_was_known_of_it(core):
     await core.fold(a_batch("a"))
-    await core.fold(Changes(objects={Kind.POD: {"ns/a": Unreadable("ns/a", "uid-a", "Number out of range")}}))
+    await core.fold(Changes(objects={Kind.POD: {"ns/a": Unread("uid-a", "Number out of range")}}))
     (fault,) = (await faults_of(core)).values()
     assert (fault.kind, fault.key, fault.uid) == ("Pod", "ns/a", "uid-a")
     assert "Number out of range" in fault.message

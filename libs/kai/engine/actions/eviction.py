@@ -15,10 +15,10 @@ from kai.engine.queueing.turns import Turn
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
 from kai.engine.search.bounds import free_centi, never_fits
-from kai.engine.search.budget import ActionBudget, Deadline
+from kai.engine.search.budget import Deadline, limits
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Search, SearchResult, Solution, Validator, enabled_generators
-from kai.model.decisions import Reason
+from kai.model.decisions import Cut, Ended, Reason
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.times import rfc3339
 
@@ -69,11 +69,8 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
         (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
     while (job := waiting.pop()) is not None:
-        if action.budget.passed:
-            session.decisions.count("scenario_search_action_budget_exhausted_total", strategy.action)
-            break
-        if turns.over(strategy.action, job=job.key):
-            action.give_way()
+        if (ended := action.limits.before(job.key)) is not None:
+            action.end_before(job, ended)
             break
         for queue in action.serve(job):
             waiting.touch(queue)
@@ -87,11 +84,22 @@ class _Action:
     def __init__(self, session: Session, strategy: Strategy) -> None:
         self.session = session
         self.strategy = strategy
-        self.budget = ActionBudget(session.config.budgets, strategy.action, clock=session.clock)
+        self.limits = limits(
+            session.config.budgets, session.turns, strategy.action, clock=session.clock, cuts=session.cuts
+        )
         #: The search before this one was solved by its first victim alone. Where jobs are alike the next will
         #: be too, so that is tried before anything is proven about it.
         self._first_sufficed = False
         self._generators = enabled_generators(session.config)
+
+    def end_before(self, job: Job, ended: Ended) -> None:
+        """Time ends the searches that are still to come, the next of which would be for a job."""
+        session, action = self.session, self.strategy.action
+        session.decisions.cuts.append(Cut(action=action, pod_group=job.key, ended=ended))
+        if ended is Ended.TURNS:
+            self.give_way()
+        else:
+            session.decisions.count("scenario_search_action_budget_exhausted_total", action)
 
     def serve(self, job: Job) -> Iterable[Queue]:
         """Search for one job, and commit what was found; returns the queues that lost pods."""
@@ -134,7 +142,7 @@ class _Action:
         rules = session.plugins.victim_rules(self._about(job, tasks))
         search: Search | None = None
         turns, action = session.turns, strategy.action
-        deadline = self.budget.job(stretch=turns.start(action, job=job.key), hurry=turns.hurry)
+        deadline = self.limits.deadline(job.key)
         if self._first_sufficed and len(tasks) == 1:
             search = self._search(job, tasks, rules, deadline)
             solution = search.first_victim()
@@ -148,6 +156,7 @@ class _Action:
             return None
         result, solution = (search or self._search(job, tasks, rules, deadline)).run()
         self._found(result, deadline)
+        session.decisions.cuts += deadline.cuts()
         if solution is not None:
             self._first_sufficed = [batch.number for batch in solution.victims] == [0]
         # A search that was stopped has proven nothing about jobs like it.

@@ -83,6 +83,11 @@ class Containment:
         self.setbacks: list[tuple[Fault, str]] = []
 
     @property
+    def sets_aside(self) -> bool:
+        """Whether anything is."""
+        return bool(self._aside)
+
+    @property
     def next_due(self) -> float:
         """When the next of those set aside is tried again; infinite if there is none."""
         dues = (each.due for who, each in self._aside.items() if who.kind is not Kind.POD)

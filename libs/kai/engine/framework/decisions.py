@@ -9,7 +9,7 @@ from msgspec.structs import replace as replace_fields
 
 from kai.engine.framework.statement import ALLOCATE, EVICT, Operation, Statement
 from kai.engine.queueing.pools import Pools
-from kai.model.decisions import NO_ALLOTMENT, BindDecision, Eviction, Nomination
+from kai.model.decisions import NO_ALLOTMENT, BindDecision, Cut, Eviction, Nomination
 from kai.model.ids import NO_POD_GROUP, PodGroupKey, PodUid
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.kept import Carried, as_it_is
@@ -41,6 +41,8 @@ class Decisions:
         self.counters: dict[tuple[str, ...], float] = {}
         #: Seconds of searches, by action, generator and result.
         self.searches: dict[tuple[str, str, str], list[float]] = {}
+        #: Where time ended searches.
+        self.cuts: list[Cut] = []
         #: Jobs that got binds, and those that wait.
         self.placed: set[PodGroupKey] = set()
         self.pipelined: set[PodGroupKey] = set()

@@ -29,7 +29,7 @@ from kai.engine.queueing.shares import Usage, divide_cluster
 from kai.engine.queueing.turns import Turns
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import JobErrors, Unschedulable
-from kai.model.decisions import ResourceVector
+from kai.model.decisions import Cut, ResourceVector
 from kai.model.ids import PodGroupKey
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, KeptValues
@@ -63,6 +63,7 @@ class Session:
         usage: Usage | None = None,
         plugins: Mapping[str, Opener] = _NO_PLUGINS,
         turns: Turns | None = None,
+        cuts: Sequence[Cut] | None = None,
     ) -> None:
         """Settle the state as of ``now`` (Unix seconds), divide the cluster, and open the plugins.
 
@@ -76,6 +77,7 @@ class Session:
             usage: past use by queue, as fractions of the cluster; none counts as nothing used.
             plugins: those that there are, by the names of the configuration.
             turns: lets searches of several cycles make up one; without them they run to their end.
+            cuts: where time ended searches of the cycle that this one repeats; None: the clock says.
         """
         state.settle(now)
         group_order, scores = orders(config, state)
@@ -90,6 +92,7 @@ class Session:
         self.memo = KeptValues()
         self.clock: Callable[[], float] = time.monotonic
         self.turns = turns or Turns()
+        self.cuts = cuts
         self.predicates = config.plugin("predicates") is not None
         self.options = with_headroom(scores, state)
         self._alarm = _Alarm()

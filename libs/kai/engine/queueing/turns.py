@@ -16,9 +16,11 @@ row.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from kai.engine.config import SEARCHING
 from kai.engine.reasons import Unschedulable
@@ -41,6 +43,17 @@ class Turn:
     failed: bool
     #: Why it found too few victims, where plugins kept some safe; for any job like it.
     why: Callable[[Job], Unschedulable | None] | None = None
+
+
+class PassUnderWay(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next cycle has to know of a pass of one action. Jobs are named by key."""
+
+    #: Whom it comprises.
+    comprised: tuple[PodGroupKey, ...]
+    #: Who had his turn: whether his search was made to its end, and found nothing.
+    failed: dict[PodGroupKey, bool]
+    #: How often the search of a job was stopped.
+    stopped: dict[PodGroupKey, int]
 
 
 @dataclass(slots=True)
@@ -114,6 +127,29 @@ class Turns:
         for each in self._passes.values():
             if not each.gave_way:
                 each.end()
+
+    def told(self) -> dict[str, PassUnderWay]:
+        """The passes that go on, between two cycles, as plain values for :meth:`tell`."""
+        return {
+            action: PassUnderWay(
+                comprised=tuple(sorted(each.comprised)),
+                failed={job: turn.failed for job, turn in each.had.items()},
+                stopped=dict(each.stopped),
+            )
+            for action, each in self._passes.items()
+            if each.comprised is not None
+        }
+
+    def tell(self, told: Mapping[str, PassUnderWay]) -> None:
+        """Let these passes go on. Why somebody's search failed is not told: it is for people only."""
+        self._passes = {
+            action: _Pass(
+                comprised=frozenset(each.comprised),
+                had={job: Turn(failed=failed) for job, failed in each.failed.items()},
+                stopped=dict(each.stopped),
+            )
+            for action, each in told.items()
+        }
 
     @property
     def gave_way(self) -> bool:

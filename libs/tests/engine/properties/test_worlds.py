@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from unittest import mock
 
-import msgspec
 from hypothesis import note
 
 from kai.bench import audit
@@ -14,11 +13,8 @@ from kai.engine.actions import ACTIONS
 from kai.engine.config import EngineParams, PluginOption
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.engine.framework.decisions import Decisions
-from kai.model import names
-from kai.model.decisions import CycleResult
-from kai.model.objects import Pod, PodGroup
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.random_worlds import WORLDS, fuzz
+from libs.tests.engine.random_worlds import WORLDS, advance, annotate, fuzz
 
 #: What waits for room is promised it in memory only; a state that is built anew knows of no promise.
 WITHOUT_PROMISES = SchedulerConfig(
@@ -92,61 +88,6 @@ def test_a_state_that_is_kept_over_cycles_decides_as_one_built_anew(world: World
         for group in annotate(world, cold):
             kept.apply(Kind.POD_GROUP, group)
         kept.check()
-
-
-def annotate(world: World, result: CycleResult) -> list[PodGroup]:
-    """Write on the groups what was found about them, as the controllers do."""
-    patches = {outcome.pod_group: outcome.annotations for outcome in result.outcomes if outcome.annotations}
-    changed: list[PodGroup] = []
-    for place, group in enumerate(world.groups):
-        if (patch := patches.get(group.key)) is not None:
-            told = {**group.annotations, **patch}
-            meta = msgspec.structs.replace(
-                group.metadata, annotations={key: value for key, value in told.items() if value is not None}
-            )
-            world.groups[place] = msgspec.structs.replace(group, metadata=meta)
-            changed.append(world.groups[place])
-    return changed
-
-
-def advance(world: World, result: CycleResult) -> list[Pod]:
-    """Let happen what was decided: bound pods run; new ones come for those that went, and wait."""
-    binds = {bind.pod.uid: bind for bind in result.binds}
-    gone = {each.pod.uid for each in result.evictions}
-    changed: list[Pod] = []
-    for place, pod in enumerate(world.pods):
-        uid = pod.metadata.uid
-        if uid in gone or pod.metadata.deletion_timestamp:
-            pod = _anew(pod)
-            node, groups = "", ()
-        elif uid in binds:
-            node, groups = binds[uid].node, binds[uid].gpu_groups
-        else:
-            continue
-        world.pods[place] = _placed(pod, node, groups)
-        changed.append(world.pods[place])
-    return changed
-
-
-def _anew(pod: Pod) -> Pod:
-    """Another pod of the same name."""
-    replace = msgspec.structs.replace
-    return replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-again"))
-
-
-def _placed(pod: Pod, node: str, groups: tuple[str, ...]) -> Pod:
-    labels = {key: value for key, value in pod.labels.items() if "runai-gpu-group" not in key}
-    if len(groups) == 1:
-        labels[names.GPU_GROUP_LABEL] = groups[0]
-    else:
-        labels |= {names.MULTI_GPU_GROUP_PREFIX + each: each for each in groups}
-    replace = msgspec.structs.replace
-    return replace(
-        pod,
-        metadata=replace(pod.metadata, labels=labels, deletion_timestamp=None),
-        spec=replace(pod.spec, node_name=node),
-        status=replace(pod.status, phase="Running" if node else "Pending"),
-    )
 
 
 @fuzz(share=0.5, worlds=WORLDS)

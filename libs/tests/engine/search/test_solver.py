@@ -7,7 +7,8 @@ import pytest
 from kai.engine import Engine
 from kai.engine.config import SearchBudgets
 from kai.engine.framework.session import Session
-from kai.engine.search.budget import ActionBudget
+from kai.engine.queueing.turns import Turns
+from kai.engine.search.budget import limits
 from kai.engine.search.solver import Search, SearchResult, enabled_generators
 from libs.tests.engine.builders import NOW, a_job, a_state, config, job_of, nodes, taker, task_of
 
@@ -46,7 +47,8 @@ def a_search(*world, by=LOCAL, judge=lambda victims: True, budgets=UNLIMITED, cl
     session = Engine(by).open(state, NOW)
     taker = job_of(state, "taker")
     source = session.victim_source(taker, lambda queue: True)
-    deadline = ActionBudget(budgets, "preempt", clock=clock or Clock()).job()
+    clock = clock or Clock()
+    deadline = limits(budgets, Turns(clock), "preempt", clock=clock, cuts=None).deadline(taker.key)
     return Watched(
         session,
         action="preempt",

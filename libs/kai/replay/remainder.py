@@ -1,0 +1,113 @@
+"""What one cycle leaves to the next, and neither objects nor pods nor a snapshot say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from kai.engine.framework.decisions import PROMISED
+from kai.engine.queueing.turns import PassUnderWay, Turns
+from kai.model.faults import NOT_AS_GRANTED, Fault
+from kai.model.ids import PodGroupKey
+from kai.snapshot.kinds import Kind
+from kai.snapshot.state import ClusterState
+
+_KINDS: Final = {kind.kubernetes: kind for kind in Kind}
+
+
+class _Times(msgspec.Struct, frozen=True, array_like=True):
+    """Of a pod group; Unix seconds, 0 for never."""
+
+    last_start: float
+    last_eviction: float
+    stale_since: float
+
+
+class Remainder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Plain values; pod groups and pods are named by ``namespace/name``."""
+
+    #: By node and namespace: refusals in a row, times that it was closed, and until when.
+    refusals: dict[str, dict[str, tuple[int, int, float]]] = {}
+    #: Of pod groups for which there are any: decisions come before the annotations that record them.
+    times: dict[PodGroupKey, _Times] = {}
+    #: Pod groups that wait for a place which they were promised, in that order.
+    promised: tuple[PodGroupKey, ...] = ()
+    #: Pods for which the last cycle foresaw another node than their objects say; empty for none.
+    nominated: dict[str, str] = {}
+    #: Pods of which only is known what they hold.
+    bare: tuple[str, ...] = ()
+    #: Pod groups that take no part, since a version of theirs cannot be taken in.
+    aside: tuple[PodGroupKey, ...] = ()
+    #: Searches that go on over several cycles, by action.
+    passes: dict[str, PassUnderWay] = {}
+
+
+class CannotBeTold(Exception):
+    """Something is set aside for a while, which cannot be told."""
+
+
+class Decider(Protocol):
+    """An engine, as far as something has to be known of it between two cycles."""
+
+    turns: Turns
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether cycles go on without something that one of them failed over."""
+
+
+def take(state: ClusterState, engine: Decider) -> Remainder:
+    """What a state and its engine hold between two cycles.
+
+    Raises:
+        CannotBeTold: cycles go on without something that one of them failed over.
+    """
+    if engine.sets_aside:
+        raise CannotBeTold("cycles go on without something that one of them failed over")
+    jobs = state.jobs.values()
+    return Remainder(
+        refusals=state.refusals.told(),
+        times={
+            job.key: _Times(job.last_start, job.last_eviction, job.stale_since)
+            for job in jobs
+            if job.last_start or job.last_eviction or job.stale_since
+        },
+        promised=PROMISED.of(state.kept),
+        nominated={
+            task.key: task.nominated
+            for task in state.tasks.values()
+            if task.facts is not None and task.nominated != task.facts.nominated
+        },
+        bare=tuple(sorted(task.key for task in state.tasks.values() if task.bare)),
+        aside=tuple(sorted(job.key for job in jobs if job.aside is not None)),
+        passes=engine.turns.told(),
+    )
+
+
+def put(remainder: Remainder, state: ClusterState, engine: Decider, *, faults: Iterable[Fault]) -> None:
+    """Let a state that was restored from a snapshot, and a new engine, hold that.
+
+    ``faults`` are those of the snapshot's circumstances.
+    """
+    faults = [fault for fault in faults if fault.reason != NOT_AS_GRANTED]  # of which pods tell by themselves
+    state.refusals.tell(remainder.refusals)
+    for key, times in remainder.times.items():
+        if (job := state.jobs.get(key)) is not None:
+            job.last_start, job.last_eviction = times.last_start, times.last_eviction
+            job.stale_since = times.stale_since
+    PROMISED.put(state.kept, remainder.promised)
+    for pod, node in remainder.nominated.items():
+        if (task := state.task(pod)) is not None:
+            state.nominate(task, node)
+    for pod in remainder.bare:
+        state.bare_pod(pod)
+    by_group = {PodGroupKey(fault.key): fault for fault in faults if fault.kind == Kind.POD_GROUP.kubernetes}
+    for key in remainder.aside:
+        if (job := state.jobs.get(key)) is not None and key in by_group:
+            state.set_aside(job, by_group[key])
+    for fault in faults:
+        if fault.kind in _KINDS:
+            state.set_fault(_KINDS[fault.kind], fault.key, fault)
+    engine.turns.tell(remainder.passes)
